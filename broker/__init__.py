@@ -1,0 +1,1 @@
+"""When things happen: the only package with tasks, sockets, clocks and signals."""

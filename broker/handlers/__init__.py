@@ -1,0 +1,1 @@
+"""One module per API: validate, act per partition, build the response."""

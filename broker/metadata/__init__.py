@@ -1,0 +1,1 @@
+"""The cluster's metadata: topics, partitions and configurations as records of a log."""

@@ -1,0 +1,1 @@
+"""The command line, and what tests and tools use to speak to a broker."""

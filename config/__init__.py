@@ -1,0 +1,1 @@
+"""What can be set: every key declared once; parsers, documentation and checks derive from it."""

@@ -1,0 +1,1 @@
+"""Kafka's own wire encoding: readers and writers compiled from the message classes."""

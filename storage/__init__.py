@@ -1,0 +1,1 @@
+"""Where bytes rest: partition logs in Kafka's directory format. Synchronous, single-threaded."""
