@@ -1,0 +1,166 @@
+"""What can go wrong with bytes at rest, as types.
+
+Storage raises these and knows nothing of protocol error codes: one table at the broker's edge
+turns each type into the code a client sees. Attributes carry found, wanted and where, so that
+tests and callers compare values and never texts.
+
+    StorageError
+    ├── OffsetOutOfRange         a reader's fault
+    ├── UnknownPartition         a reader's or a producer's fault
+    ├── BatchTooLarge            a producer's fault, and so the four below
+    ├── InvalidTimestamp
+    ├── OutOfOrderSequence
+    ├── InvalidProducerEpoch
+    ├── LogFailed                the disk's fault: this log takes no more appends
+    │   ├── AppendFailed         one write failed; `rolled_back` says whether the log may go on
+    │   └── DamagedLog           bytes in the file contradict the format; reads from there fail
+    ├── DirectoryLocked          the operator's fault: another process owns the directory
+    ├── CorruptMetadata          a file that the broker cannot start without is unreadable
+    └── CheckpointError          a cache file is unreadable: the caller resets it and goes on
+
+Errors of the record format itself (a bad checksum in a produced batch) come from
+`protocol.record_errors` and pass through storage unchanged. A plain OSError leaves storage only
+from operations on whole directories (create, list, delete).
+"""
+
+# ruff: noqa: N818  (a name says what is so; "Error" behind each would say it twice)
+from __future__ import annotations
+
+
+class StorageError(Exception):
+    """Base of all errors that storage raises on purpose."""
+
+
+class OffsetOutOfRange(StorageError):
+    """A read asked for an offset outside [start, end]."""
+
+    def __init__(self, offset: int, start: int, end: int) -> None:
+        super().__init__(f"offset {offset} is outside the log: it holds {start} to {end}")
+        self.offset = offset
+        self.start = start
+        self.end = end
+
+
+class UnknownPartition(StorageError):
+    """No log of that topic and partition is open here."""
+
+    def __init__(self, topic: str, partition: int) -> None:
+        super().__init__(f"no log for {topic}-{partition} in this directory")
+        self.topic = topic
+        self.partition = partition
+
+
+class BatchTooLarge(StorageError):
+    """A batch is larger than a segment of this log may be."""
+
+    def __init__(self, size: int, size_max: int) -> None:
+        super().__init__(f"batch of {size} bytes, at most {size_max} fit (segment.bytes)")
+        self.size = size
+        self.size_max = size_max
+
+
+class InvalidTimestamp(StorageError):
+    """A batch's timestamp is outside what the topic accepts (KIP-937). All values in ms."""
+
+    def __init__(self, timestamp: int, earliest: int, latest: int) -> None:
+        super().__init__(
+            f"timestamp {timestamp} ms, wanted {earliest} to {latest} "
+            "(message.timestamp.before.max.ms, message.timestamp.after.max.ms)"
+        )
+        self.timestamp = timestamp
+        self.earliest = earliest
+        self.latest = latest
+
+
+class OutOfOrderSequence(StorageError):
+    """An idempotent producer's batch does not follow its last one."""
+
+    def __init__(self, producer_id: int, found: int, wanted: int) -> None:
+        super().__init__(f"producer {producer_id}: base sequence {found}, wanted {wanted}")
+        self.producer_id = producer_id
+        self.found = found
+        self.wanted = wanted
+
+
+class InvalidProducerEpoch(StorageError):
+    """A producer used an epoch older than the newest one seen (a fenced producer)."""
+
+    def __init__(self, producer_id: int, found: int, wanted: int) -> None:
+        super().__init__(f"producer {producer_id}: epoch {found}, the log has seen {wanted}")
+        self.producer_id = producer_id
+        self.found = found
+        self.wanted = wanted
+
+
+class LogFailed(StorageError):
+    """The disk under a log failed. Sticky: the log stays failed until it is opened again.
+
+    `path` is the file or directory, `reason` says what failed there.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class AppendFailed(LogFailed):
+    """A write at the end of a log file failed or was short.
+
+    With `rolled_back` the file is as it was before and the log may go on (a full disk may have
+    room again later). Without it, the file may end in a partial batch: nothing may be appended
+    behind it, and the log has failed.
+    """
+
+    def __init__(self, path: str, position: int, cause: OSError, *, rolled_back: bool) -> None:
+        rest = "file cut back" if rolled_back else "and cutting the file back failed as well"
+        super().__init__(path, f"append at position {position} failed: {cause}; {rest}")
+        self.position = position
+        self.cause = cause
+        self.rolled_back = rolled_back
+
+
+class DamagedLog(LogFailed):
+    """The bytes at a position of a log file are not the batch that must be there.
+
+    Found by structure, for the fields that a batch's checksum does not cover (base offset,
+    length, leader epoch, magic). `offset` is the lowest offset that cannot be served.
+    """
+
+    def __init__(self, path: str, position: int, offset: int, *, found: str, wanted: str) -> None:
+        super().__init__(
+            path, f"damaged at position {position} (offset {offset}): {found}, wanted {wanted}"
+        )
+        self.position = position
+        self.offset = offset
+        self.found = found
+        self.wanted = wanted
+
+
+class DirectoryLocked(StorageError):
+    """Another process (or this one, twice) uses the data directory."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"Failed to acquire lock on file {path}. A Kafka instance in another process or "
+            "thread is using this directory: stop it, or start on another directory."
+        )
+        self.path = path
+
+
+class CorruptMetadata(StorageError):
+    """A file that start cannot do without is missing or unreadable."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class CheckpointError(StorageError):
+    """A checkpoint file is not in its format. It is a cache: reset it and go on."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
