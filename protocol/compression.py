@@ -1,0 +1,180 @@
+"""The five codecs of record batches, with a bound on what they may unpack to.
+
+    0 none   1 gzip   2 snappy   3 lz4   4 zstd
+
+gzip, lz4 and zstd are the common framed streams. Snappy travels in two shapes: the framing of
+the Java clients (xerial: 16 bytes of magic and versions, then blocks of int32 size and raw
+snappy) and one raw block, as librdkafka sends it; both are read, the first is written. Of lz4
+frames Kafka's Java reader wants independent blocks, which the codec library does not write; so
+the frame is laid out here, with the header that Kafka's own writer uses.
+
+Bound: `decompress` never asks for more than `size_max` bytes of output. What a stream announces
+as its size is a hint at most; the buffer begins small and is multiplied while the stream proves
+to need it. The result is copied out once, so the peak is twice the result. A library call may
+hold its own window besides: zstd up to 128 MiB of address space, as with libzstd's default.
+
+The codec library, cramjam, releases the GIL while it works, so all of this may run in a pool
+thread. It is imported on first use: a broker that never opens a batch does not load it.
+"""
+
+import struct
+from typing import Any, Final
+
+from protocol.record_batch import CODEC_MAX, Buffer
+from protocol.record_errors import CorruptBatch, DecompressedTooLarge, UnsupportedCompression
+
+NONE: Final = 0
+GZIP: Final = 1
+SNAPPY: Final = 2
+LZ4: Final = 3
+ZSTD: Final = 4
+assert ZSTD == CODEC_MAX
+
+NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+
+_FIRST_GUESS_MIN = 4096
+_FIRST_GUESS_RATIO = 4  # text packs to a third or a quarter: most batches fit at once
+_GROWTH = 4  # a stream that does not fit begins anew: at most a third is done twice
+
+_GZIP_LEVEL = 6  # the defaults of Kafka's compression.gzip.level and compression.zstd.level
+_ZSTD_LEVEL = 3
+
+_XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+_XERIAL_MAGIC = _XERIAL_HEADER[:8]
+_XERIAL_BLOCK_BYTES = 32 * 1024  # SnappyOutputStream's default
+
+# Magic, FLG: version 1 and independent blocks, BD: blocks of 64 KiB, and the header's checksum,
+# which for this header is always the same.
+_LZ4_HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"
+_LZ4_BLOCK_BYTES = 64 * 1024
+_LZ4_STORED = 1 << 31  # set in the size of a block that is not compressed
+_LZ4_END = b"\0\0\0\0"
+
+_int32 = struct.Struct(">i")
+_little_uint32 = struct.Struct("<I")
+
+
+def compress(codec: int, data: Buffer) -> bytes:
+    """Return `data` packed as Kafka's clients pack the records of a batch."""
+    if codec == NONE:
+        return bytes(data)
+    import cramjam
+
+    if codec == GZIP:
+        return bytes(cramjam.gzip.compress(data, level=_GZIP_LEVEL))
+    if codec == SNAPPY:
+        return _compress_snappy(cramjam, data)
+    if codec == LZ4:
+        return _compress_lz4(cramjam, data)
+    if codec == ZSTD:
+        return bytes(cramjam.zstd.compress(data, level=_ZSTD_LEVEL))
+    raise UnsupportedCompression(codec)
+
+
+def decompress(codec: int, data: Buffer, size_max: int) -> bytes:
+    """Return what `data` unpacks to, at most `size_max` bytes.
+
+    Raises DecompressedTooLarge at the bound, CorruptBatch for what is no stream of this codec
+    (its position counts from the start of `data`, and is 0 where the library does not tell) and
+    UnsupportedCompression for a codec id that Kafka does not define.
+    """
+    if codec == NONE:
+        if len(data) > size_max:
+            raise DecompressedTooLarge(codec, len(data), size_max)
+        return bytes(data)
+    if not NONE < codec <= CODEC_MAX:
+        raise UnsupportedCompression(codec)
+    import cramjam
+
+    if codec == SNAPPY:
+        return _decompress_snappy(cramjam, data, size_max)
+    library = (None, cramjam.gzip, None, cramjam.lz4, cramjam.zstd)[codec]
+    return _decompress_stream(cramjam, library, codec, data, size_max)
+
+
+def _decompress_stream(
+    cramjam: Any, library: Any, codec: int, data: Buffer, size_max: int
+) -> bytes:
+    capacity = max(_FIRST_GUESS_MIN, _FIRST_GUESS_RATIO * len(data))
+    while True:
+        capacity = min(capacity, size_max)
+        output = bytearray(capacity)
+        try:
+            size = library.decompress_into(data, output)
+        except cramjam.DecompressionError as error:
+            if not _is_output_full(error):
+                raise CorruptBatch(0, f"{NAMES[codec]}: {error}") from None
+        else:
+            return bytes(memoryview(output)[:size])
+        if capacity == size_max:
+            raise DecompressedTooLarge(codec, len(data), size_max)
+        capacity *= _GROWTH
+
+
+def _is_output_full(error: Exception) -> bool:
+    """Whether the library stopped at the end of our buffer; it has one class for all its errors."""
+    return "write whole buffer" in str(error)
+
+
+def _compress_snappy(cramjam: Any, data: Buffer) -> bytes:
+    parts = [_XERIAL_HEADER]
+    view = memoryview(data)
+    for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK_BYTES]))
+        parts += (_int32.pack(len(block)), block)
+    return b"".join(parts)
+
+
+def _decompress_snappy(cramjam: Any, data: Buffer, size_max: int) -> bytes:
+    view = memoryview(data)
+    if view[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
+        return _decompress_snappy_block(cramjam, view, 0, size_max, len(view))
+    if len(view) < len(_XERIAL_HEADER):
+        raise CorruptBatch(0, "snappy: the stream ends inside its header")
+    position = len(_XERIAL_HEADER)
+    blocks = []
+    size_left = size_max
+    while position < len(view):
+        if len(view) - position < _int32.size:
+            raise CorruptBatch(position, "snappy: the stream ends inside a block's size")
+        (block_bytes,) = _int32.unpack_from(view, position)
+        position += _int32.size
+        if not 0 < block_bytes <= len(view) - position:
+            raise CorruptBatch(
+                position,
+                f"snappy: a block of {block_bytes} bytes, but {len(view) - position} are left",
+            )
+        block = view[position : position + block_bytes]
+        blocks.append(_decompress_snappy_block(cramjam, block, position, size_left, len(view)))
+        size_left -= len(blocks[-1])
+        position += block_bytes
+    return b"".join(blocks)
+
+
+def _decompress_snappy_block(
+    cramjam: Any, block: memoryview, position: int, size_max: int, stream_bytes: int
+) -> bytes:
+    """Unpack one raw block; its size stands at its head and is checked before it is believed."""
+    try:
+        size = cramjam.snappy.decompress_raw_len(block)
+        if size > size_max:
+            raise DecompressedTooLarge(SNAPPY, stream_bytes, size_max)
+        output = bytearray(size)
+        cramjam.snappy.decompress_raw_into(block, output)
+    except cramjam.DecompressionError as error:
+        raise CorruptBatch(position, f"{error}") from None
+    return bytes(output)
+
+
+def _compress_lz4(cramjam: Any, data: Buffer) -> bytes:
+    parts = [_LZ4_HEADER]
+    view = memoryview(data)
+    for start in range(0, len(view), _LZ4_BLOCK_BYTES):
+        raw = view[start : start + _LZ4_BLOCK_BYTES]
+        block = bytes(cramjam.lz4.compress_block(raw, store_size=False))
+        if len(block) < len(raw):
+            parts += (_little_uint32.pack(len(block)), block)
+        else:
+            parts += (_little_uint32.pack(len(raw) | _LZ4_STORED), bytes(raw))
+    parts.append(_LZ4_END)
+    return b"".join(parts)

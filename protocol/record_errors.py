@@ -1,0 +1,67 @@
+"""What can be wrong with record batches.
+
+    RecordError
+    ├── CorruptBatch            the bytes are not what was written: size, structure or CRC
+    ├── InvalidRecord           the bytes are whole, what they say is not allowed
+    ├── UnsupportedCompression  a codec id that Kafka does not define
+    ├── DecompressedTooLarge    opened, the batch would exceed the caller's bound
+    └── RecordBatchTooLarge     the batch as it stands exceeds the limit of its topic
+
+The family stands beside the records and not in `protocol.errors`, because storage meets these
+errors too and knows nothing of requests. Kafka's error codes are given by the broker's one
+mapping; the classes follow Kafka's exceptions, so that the mapping is a table of types:
+CorruptRecordException (2), InvalidRecordException (87), UnsupportedCompressionTypeException
+(76) and RecordTooLargeException (10, for both of the last).
+"""
+
+
+class RecordError(Exception):
+    """A record batch that cannot be accepted or read."""
+
+
+class CorruptBatch(RecordError):
+    """The bytes at `position` are no whole, undamaged record batch."""
+
+    def __init__(self, position: int, reason: str) -> None:
+        super().__init__(f"Corrupt record batch at position {position}: {reason}")
+        self.position = position
+        self.reason = reason
+
+
+class InvalidRecord(RecordError):
+    """A batch or a record in it says something that is not allowed."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class UnsupportedCompression(RecordError):
+    """The codec id is none of 0 to 4."""
+
+    def __init__(self, codec: int) -> None:
+        super().__init__(
+            f"Unknown codec id {codec}, wanted 0 none, 1 gzip, 2 snappy, 3 lz4 or 4 zstd"
+        )
+        self.codec = codec
+
+
+class DecompressedTooLarge(RecordError):
+    """Decompression was stopped at the bound of `size_max` bytes."""
+
+    def __init__(self, codec: int, compressed_size: int, size_max: int) -> None:
+        super().__init__(
+            f"{compressed_size} bytes of codec {codec} decompress to more than {size_max} bytes"
+        )
+        self.codec = codec
+        self.compressed_size = compressed_size
+        self.size_max = size_max
+
+
+class RecordBatchTooLarge(RecordError):
+    """The batch is larger than the topic's max.message.bytes."""
+
+    def __init__(self, size: int, size_max: int) -> None:
+        super().__init__(f"The record batch has {size} bytes, more than the limit of {size_max}")
+        self.size = size
+        self.size_max = size_max
