@@ -1,0 +1,100 @@
+"""Which segments of a log are too old, too many or before its start: a pure function.
+
+The rules are Kafka's (UnifiedLog.deleteOldSegments), in Kafka's order, each seeing what the one
+before left over. All of them take segments from the oldest on and stop at the first that stays:
+
+    start   the next segment begins at or before the log's start offset (DeleteRecords)
+    size    the log is larger than retention.bytes even without it
+    time    its largest timestamp is older than retention.ms
+
+So one record with a timestamp in the future holds its segment, and every later one, until that
+time has passed; time comes from the records, not from the files, so copying a
+directory deletes nothing. Size and time apply only with cleanup.policy=delete. A segment that
+reaches above the high watermark stays. The active segment is last in line: when even it must
+go, the caller rolls first; if it is empty it stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+
+class SegmentFacts(Protocol):
+    """What the rules look at; `storage.segment.Segment` has it."""
+
+    @property
+    def base_offset(self) -> int:
+        """The segment's first possible offset."""
+
+    @property
+    def size(self) -> int:
+        """Bytes in its log file."""
+
+    @property
+    def largest_timestamp(self) -> int:
+        """Its largest record timestamp; where no record has one, when the file was written."""
+
+
+class RetentionRules(NamedTuple):
+    """The part of a topic's configuration that decides; -1 means without limit."""
+
+    deletes: bool
+    retention_ms: int
+    retention_bytes: int
+
+
+class Breach(NamedTuple):
+    """How many of the oldest segments go, and which rule says so."""
+
+    segment_count: int
+    reason: str
+
+
+def breaches(
+    segments: Sequence[SegmentFacts],
+    rules: RetentionRules,
+    *,
+    now_ms: int,
+    start_offset: int,
+    high_watermark: int,
+    end_offset: int,
+) -> list[Breach]:
+    """Say what must go, rule by rule; the counts add up to a run of the oldest segments.
+
+    `segments` is in offset order and its last one is the active one.
+    """
+    ends = [segment.base_offset for segment in segments[1:]] + [end_offset]
+    # Eligible at all: wholly below the high watermark, and not the empty active segment.
+    eligible = 0
+    for index, end in enumerate(ends):
+        is_last_and_empty = index == len(segments) - 1 and segments[index].size == 0
+        if high_watermark < end or is_last_and_empty:
+            break
+        eligible += 1
+
+    found: list[Breach] = []
+    gone = 0
+    while gone < min(eligible, len(segments) - 1) and ends[gone] <= start_offset:
+        gone += 1
+    if gone:
+        found.append(Breach(gone, f"log start offset {start_offset} breach"))
+    if not rules.deletes:
+        return found
+
+    first = gone
+    excess = sum(segment.size for segment in segments[gone:]) - rules.retention_bytes
+    if rules.retention_bytes >= 0:
+        while gone < eligible and excess - segments[gone].size >= 0:
+            excess -= segments[gone].size
+            gone += 1
+    if gone > first:
+        found.append(Breach(gone - first, f"log retention size {rules.retention_bytes} breach"))
+
+    first = gone
+    if rules.retention_ms >= 0:
+        while gone < eligible and now_ms - segments[gone].largest_timestamp > rules.retention_ms:
+            gone += 1
+    if gone > first:
+        found.append(Breach(gone - first, f"log retention time {rules.retention_ms}ms breach"))
+    return found

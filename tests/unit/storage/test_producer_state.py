@@ -1,0 +1,167 @@
+"""Producer state: which batches are new, which repeat, which are refused."""
+
+import pytest
+
+from protocol.record_batch import CONTROL, TRANSACTIONAL, BatchHeader
+from storage.errors import InvalidProducerEpoch, OutOfOrderSequence
+from storage.producer_state import (
+    SEQUENCE_MAX,
+    AppendedBatch,
+    ProducerEntry,
+    ProducerState,
+)
+
+PID = 7
+
+
+def header(sequence, count=1, *, epoch=0, pid=PID, timestamp=1000, attributes=0):
+    return BatchHeader(
+        base_offset=0,
+        batch_length=100,
+        leader_epoch=0,
+        magic=2,
+        crc=0,
+        attributes=attributes,
+        last_offset_delta=count - 1,
+        base_timestamp=timestamp,
+        max_timestamp=timestamp,
+        producer_id=pid,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        record_count=count,
+    )
+
+
+def state_after(*batches):
+    """A state that took (sequence, count, epoch) batches at consecutive offsets."""
+    state = ProducerState()
+    for sequence, count, epoch in batches:
+        state.take(header(sequence, count, epoch=epoch), state.end_offset, 1000)
+        state.end_offset += count
+    return state
+
+
+SIX = [(sequence, 10, 0) for sequence in range(0, 60, 10)]
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "batch"),
+    [
+        ("unknown producer, from 0", [], header(0)),
+        ("unknown producer, any sequence", [], header(1234)),
+        ("the next", [(0, 10, 0)], header(10)),
+        ("next after six", SIX, header(60)),
+        ("wraps after a batch that ended at the largest", [(SEQUENCE_MAX, 1, 0)], header(0)),
+        ("wraps inside the batch", [(SEQUENCE_MAX - 1, 3, 0)], header(1)),
+        ("newer epoch from 0", [(0, 10, 3)], header(0, epoch=4)),
+    ],
+)
+def test_appends(name, before, batch):
+    state = state_after(*before)
+    before_entries = repr(state.entries)
+    assert state.check(batch) is None, name
+    assert repr(state.entries) == before_entries, "check must not change the state"
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "batch", "original"),
+    [
+        ("the last", [(0, 10, 0)], header(0, 10), AppendedBatch(9, 9, 9, 1000)),
+        ("the oldest of five", SIX, header(10, 10), AppendedBatch(19, 19, 9, 1000)),
+        (
+            "across the wrap",
+            [(SEQUENCE_MAX - 1, 3, 0), (1, 1, 0)],
+            header(SEQUENCE_MAX - 1, 3),
+            AppendedBatch(0, 2, 2, 1000),
+        ),
+        (
+            "the wrapped one itself, repeated at once",
+            [(SEQUENCE_MAX, 1, 0)],
+            header(SEQUENCE_MAX, 1),
+            AppendedBatch(SEQUENCE_MAX, 0, 0, 1000),
+        ),
+    ],
+)
+def test_duplicates_give_the_original(name, before, batch, original):
+    assert state_after(*before).check(batch) == original, name
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "batch", "error", "wanted"),
+    [
+        ("gap", [(0, 10, 0)], header(11), OutOfOrderSequence, 10),
+        ("sixth oldest is forgotten", SIX, header(0, 10), OutOfOrderSequence, 60),
+        ("same start, other length", SIX, header(50, 9), OutOfOrderSequence, 60),
+        ("same end, other start", SIX, header(51, 9), OutOfOrderSequence, 60),
+        ("0 without a wrap", [(5, 10, 0)], header(0), OutOfOrderSequence, 15),
+        ("after the wrap, not 0", [(SEQUENCE_MAX, 1, 0)], header(1), OutOfOrderSequence, 0),
+        ("newer epoch not from 0", [(0, 10, 0)], header(10, epoch=1), OutOfOrderSequence, 0),
+        ("older epoch", [(0, 10, 2)], header(10, epoch=1), InvalidProducerEpoch, 2),
+        ("duplicate under an older epoch", [(0, 9, 2)], header(0, 9, epoch=1),
+         InvalidProducerEpoch, 2),
+    ],
+)  # fmt: skip
+def test_refusals(name, before, batch, error, wanted):
+    with pytest.raises(error) as caught:
+        state_after(*before).check(batch)
+    assert (caught.value.producer_id, caught.value.wanted) == (PID, wanted), name
+
+
+def test_a_new_epoch_forgets_the_old_batches():
+    state = state_after((0, 10, 0), (10, 10, 0), (0, 5, 1))
+    assert state.entries[PID].batches == [AppendedBatch(4, 24, 4, 1000)]
+    with pytest.raises(InvalidProducerEpoch):
+        state.check(header(10, 10, epoch=0))
+
+
+def test_producers_do_not_meet():
+    state = state_after((0, 10, 0))
+    assert state.check(header(500, pid=8)) is None
+    state.take(header(500, pid=8), 10, 1000)
+    assert state.check(header(10)) is None
+
+
+def test_a_marker_ends_the_transaction_and_fences_the_older_epoch():
+    state = ProducerState()
+    state.take(header(0, 10, attributes=TRANSACTIONAL), 40, 1000)
+    state.take(header(10, 10, attributes=TRANSACTIONAL), 50, 1000)
+    assert state.entries[PID].txn_first_offset == 40
+    state.take_marker(header(-1, epoch=1, attributes=TRANSACTIONAL | CONTROL), 6, 2000)
+    entry = state.entries[PID]
+    assert (entry.txn_first_offset, entry.coordinator_epoch, entry.epoch) == (-1, 6, 1)
+    with pytest.raises(InvalidProducerEpoch):
+        state.check(header(20, epoch=0))
+    assert state.check(header(0, epoch=1)) is None
+
+
+def test_a_marker_of_the_same_epoch_keeps_the_sequence():
+    state = state_after((0, 10, 0))
+    state.take_marker(header(-1, attributes=TRANSACTIONAL | CONTROL), 0, 2000)
+    assert state.check(header(10)) is None
+    with pytest.raises(OutOfOrderSequence):
+        state.check(header(11))
+
+
+@pytest.mark.parametrize(
+    ("name", "timestamp", "seen_ms", "txn", "now_ms", "expired"),
+    [
+        ("just not", 1000, 1000, -1, 1999, False),
+        ("just", 1000, 1000, -1, 2000, True),
+        ("old records, heard of lately", 5, 1500, -1, 2000, False),
+        ("records from the future, as Kafka", 9000, 1000, -1, 2000, False),
+        ("open transaction", 1000, 1000, 3, 99_000, False),
+    ],
+)
+def test_expiry(name, timestamp, seen_ms, txn, now_ms, expired):
+    state = ProducerState()
+    entry = ProducerEntry(PID, 0, last_timestamp=timestamp, seen_ms=seen_ms, txn_first_offset=txn)
+    state.replace([entry], 10)
+    assert state.expire(now_ms, 1000) == int(expired), name
+    assert (PID in state.entries) is not expired
+
+
+def test_changes_count_since_the_snapshot():
+    state = state_after(*SIX)
+    assert state.changes == 6
+    state.replace(list(state.entries.values()), 60)
+    assert (state.changes, state.end_offset) == (0, 60)
