@@ -1,0 +1,200 @@
+"""Apache Kafka 4.3 as an oracle: its jars, its tools, and one broker of it in KRaft mode.
+
+Owns: finding or fetching the jars (`pom.xml` beside this file, copied by Maven into `.oracle/libs`
+of the checkout, or whatever directory BARNABAS_ORACLE_LIBS names), running one of Kafka's tools as
+a process, and the life of one broker: format, start, stop, kill. Everything listens on loopback.
+
+Does not: check anything. Tests and benchmarks do that with what they find here. Where java, or the
+jars and mvn, are missing, `libs()` raises `OracleMissingError` with what to install; callers skip
+with that text.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+HERE = Path(__file__).parent
+CHECKOUT = HERE.parents[2]
+LIBS_VARIABLE = "BARNABAS_ORACLE_LIBS"
+CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
+# The flags of bin/kafka-run-class.sh and bin/kafka-server-start.sh, Kafka 4.3.
+JVM_FLAGS = (
+    "-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+)  # fmt: skip
+
+
+class OracleMissingError(Exception):
+    """Apache Kafka cannot be run on this machine; the text says what is missing."""
+
+
+def libs() -> Path:
+    """Return the directory of Kafka's jars, fetched by Maven the first time.
+
+    Raises OracleMissingError when there is no java, or no jars and no mvn to fetch them with.
+    """
+    if shutil.which("java") is None:
+        raise OracleMissingError("Apache Kafka needs java (17 or later) on the PATH")
+    named = os.environ.get(LIBS_VARIABLE)
+    directory = Path(named) if named else CHECKOUT / ".oracle" / "libs"
+    if any(directory.glob("kafka_2.13-*.jar")):
+        return directory
+    if named:
+        raise OracleMissingError(f"{LIBS_VARIABLE}={named} holds no kafka_2.13-*.jar")
+    if shutil.which("mvn") is None:
+        raise OracleMissingError(f"Kafka's jars need mvn on the PATH, or {LIBS_VARIABLE}=DIRECTORY")
+    command = ["mvn", "-q", "-B", "-f", str(HERE / "pom.xml"), "dependency:copy-dependencies"]
+    done = subprocess.run(
+        [*command, f"-DoutputDirectory={directory}"], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0 or not any(directory.glob("kafka_2.13-*.jar")):
+        raise OracleMissingError(
+            f"mvn could not fetch Kafka's jars: {(done.stdout + done.stderr)[-500:]}"
+        )
+    return directory
+
+
+def java(class_name: str, *arguments: str, flags: Sequence[str] = ()) -> list[str]:
+    """Return the command line that runs a class of Kafka's jars."""
+    logging = f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}"
+    return ["java", *flags, logging, "-cp", f"{libs()}/*", class_name, *arguments]
+
+
+def tool(
+    class_name: str,
+    *arguments: str,
+    stdin: bytes | None = None,
+    timeout_seconds: float = 120,
+    flags: Sequence[str] = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
+) -> subprocess.CompletedProcess[bytes]:
+    """Run one of Kafka's tools to its end; the caller judges exit code and output."""
+    return subprocess.run(
+        java(class_name, *arguments, flags=flags),
+        input=stdin,
+        stdin=subprocess.DEVNULL if stdin is None else None,
+        capture_output=True,
+        timeout=timeout_seconds,
+        check=False,
+    )
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports of 127.0.0.1 that were free a moment ago, all different."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+class KafkaNode:
+    """One broker-and-controller on a directory: format if new, start, stop, kill, start again."""
+
+    def __init__(
+        self, directory: Path, *, settings: Mapping[str, str] | None = None, node_id: int = 1
+    ) -> None:
+        self.directory = directory
+        self.data = directory / "data"
+        self.output = directory / "kafka.out"
+        self.process: subprocess.Popen[bytes] | None = None
+        self._settings = dict(settings or {})
+        self._node_id = node_id
+        directory.mkdir(parents=True, exist_ok=True)
+        self.port, self._controller_port = free_ports(2)
+
+    @property
+    def bootstrap(self) -> str:
+        """The address for clients."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """The JVM's process id."""
+        assert self.process is not None, "not started"
+        return self.process.pid
+
+    def launch(self) -> None:
+        """Start the process and return at once; a fresh data directory is formatted before."""
+        properties = self._write_properties()
+        if not (self.data / "meta.properties").exists():
+            done = tool(
+                "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)
+            )
+            if done.returncode != 0:
+                raise RuntimeError(f"Kafka did not format {self.data}: {done.stderr.decode()}")
+        with self.output.open("ab") as output:
+            self.process = subprocess.Popen(
+                java("kafka.Kafka", str(properties), flags=JVM_FLAGS),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+
+    def start(self, timeout_seconds: float = 60) -> None:
+        """Launch and wait until the port takes connections."""
+        self.launch()
+        assert self.process is not None
+        deadline = time.monotonic() + timeout_seconds
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                break
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+            except OSError:
+                time.sleep(0.05)
+            else:
+                return
+        self.kill()
+        raise RuntimeError(f"Kafka did not start: {self.output.read_text()[-2000:]}")
+
+    def stop(self) -> int:
+        """Stop cleanly (SIGTERM) and return the exit code."""
+        return self._end(signal.SIGTERM)
+
+    def kill(self) -> int:
+        """Stop as a crash does (SIGKILL)."""
+        return self._end(signal.SIGKILL)
+
+    def _end(self, signal_number: int) -> int:
+        if self.process is None:
+            return 0
+        process, self.process = self.process, None
+        process.send_signal(signal_number)
+        try:
+            return process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return process.wait(10)
+
+    def _write_properties(self) -> Path:
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": str(self._node_id),
+            "controller.quorum.voters": f"{self._node_id}@127.0.0.1:{self._controller_port}",
+            "listeners": f"PLAINTEXT://{self.bootstrap},"
+            f"CONTROLLER://127.0.0.1:{self._controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "log.dirs": str(self.data),
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            **self._settings,
+        }
+        path = self.directory / "server.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        return path
