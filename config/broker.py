@@ -1,0 +1,158 @@
+"""The broker's configuration: what its keys mean together.
+
+The keys themselves stand in config/broker_keys.py. Cross-key rules are checked in `__post_init__`,
+so a BrokerConfig that exists is valid: its listeners can be opened and its directory is one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from config.broker_keys import BrokerKeys
+from config.errors import ConfigError
+from config.keys import Key, keys_of
+from config.listeners import WILDCARDS, Listener, parse_listeners, parse_protocol_map
+from config.topic import TopicConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig(BrokerKeys):
+    """The configuration of one broker.
+
+    `topic_defaults` is what a topic has that sets nothing itself. `served_listeners` are the
+    listeners to open; `advertised` is what clients are told, by listener name (a name that is
+    missing: the listener itself); `connection_limits` are the exceptions, by client address, from
+    max.connections.per.ip; `data_directory` is the one directory.
+    """
+
+    topic_defaults: TopicConfig = field(default_factory=TopicConfig)
+    served_listeners: tuple[Listener, ...] = field(init=False)
+    advertised: dict[str, Listener] = field(init=False)
+    connection_limits: dict[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Check what concerns several keys at once, and read the listeners."""
+        self._check_directory()
+        self._check_limits()
+        if "broker" not in self.process_roles:
+            roles = ",".join(self.process_roles)
+            raise ConfigError(
+                "the node must be a broker",
+                key="process.roles",
+                value=roles,
+                allowed="broker, or broker,controller",
+            )
+        set_once = object.__setattr__
+        set_once(self, "served_listeners", self._read_listeners())
+        set_once(self, "advertised", self._read_advertised())
+        set_once(self, "connection_limits", self._read_overrides())
+
+    @property
+    def data_directory(self) -> str:
+        """The one directory that holds everything."""
+        return self.log_dirs[0] if self.log_dirs else self.log_dir
+
+    def _check_directory(self) -> None:
+        if self.log_dirs is not None and (len(self.log_dirs) != 1 or not self.log_dirs[0]):
+            raise ConfigError(
+                "Barnabas keeps everything in one directory",
+                key="log.dirs",
+                value=",".join(self.log_dirs),
+                allowed="exactly one directory; for several disks join them below the filesystem",
+            )
+        if "," in self.data_directory:
+            raise ConfigError(
+                "Barnabas keeps everything in one directory",
+                key="log.dir",
+                value=self.data_directory,
+                allowed="exactly one directory, without a comma in its name",
+            )
+
+    def _check_limits(self) -> None:
+        limit = self.queued_max_request_bytes
+        if limit == 0 or 0 < limit < self.socket_request_max_bytes:
+            raise ConfigError(
+                f"one request of socket.request.max.bytes={self.socket_request_max_bytes} would"
+                " not fit",
+                key="queued.max.request.bytes",
+                value=str(limit),
+                allowed=f"-1, or {self.socket_request_max_bytes} or more",
+            )
+        if self.max_connections_per_ip == 0 and not self.max_connections_per_ip_overrides:
+            raise ConfigError(
+                "nobody could connect: max.connections.per.ip.overrides is empty",
+                key="max.connections.per.ip",
+                value="0",
+                allowed="1 or more, or 0 with overrides",
+            )
+
+    def _protocols(self) -> dict[str, str]:
+        protocols = parse_protocol_map(self.listener_security_protocol_map)
+        for name in self.controller_listener_names:
+            protocols.setdefault(name.upper(), "PLAINTEXT")
+        return protocols
+
+    def _read_listeners(self) -> tuple[Listener, ...]:
+        served = parse_listeners(
+            "listeners",
+            self.listeners,
+            self._protocols(),
+            not_opened=self.controller_listener_names,
+        )
+        if not served:
+            raise ConfigError(
+                "no listener is left to open: controller.listener.names"
+                f"={','.join(self.controller_listener_names)}",
+                key="listeners",
+                value=",".join(self.listeners),
+                allowed="at least one listener that is not the controller's",
+            )
+        return served
+
+    def _read_advertised(self) -> dict[str, Listener]:
+        if self.advertised_listeners is None:
+            return {}
+        found = {
+            listener.name: listener
+            for listener in parse_listeners(
+                "advertised.listeners",
+                self.advertised_listeners,
+                self._protocols(),
+                not_opened=self.controller_listener_names,
+            )
+        }
+        names = {listener.name for listener in self.served_listeners}
+        for listener in found.values():
+            if listener.host in WILDCARDS[1:]:
+                reason = "no client can connect to this address"
+            elif listener.name not in names:
+                reason = f"listeners has no {listener.name}"
+            else:
+                continue
+            raise ConfigError(
+                reason,
+                key="advertised.listeners",
+                value=str(listener),
+                allowed="for each listener, an address that clients reach",
+            )
+        return found
+
+    def _read_overrides(self) -> dict[str, int]:
+        limits: dict[str, int] = {}
+        text = self.max_connections_per_ip_overrides
+        for entry in filter(None, (part.strip() for part in text.split(","))):
+            address, colon, count = entry.rpartition(":")
+            if not colon or not address or not count.isdecimal():
+                raise ConfigError(
+                    "not ADDRESS:COUNT",
+                    key="max.connections.per.ip.overrides",
+                    value=text,
+                    allowed="a list such as 10.0.0.5:200,10.0.0.6:10",
+                )
+            limits[address.strip("[]")] = int(count)
+        return limits
+
+
+def broker_keys() -> dict[str, Key]:
+    """Return the broker's own keys by name; the topics' defaults are config.topic's synonyms."""
+    return keys_of(BrokerConfig)

@@ -1,0 +1,63 @@
+"""What a value may be, as data: each check carries its sentence for errors and documentation.
+
+Checks see parsed values (an int, a tuple of strings), never text, and never None: a key whose
+default is None is "not set", which needs no check. Kafka's ConfigDef validators are the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A predicate with the words for what it accepts."""
+
+    allowed: str
+    accepts: Callable[[Any], bool]
+
+
+def at_least(minimum: float) -> Check:
+    """Accept numbers from `minimum` up."""
+    return Check(f"{minimum} or more", lambda value: value >= minimum)
+
+
+def between(minimum: float, maximum: float) -> Check:
+    """Accept numbers from `minimum` to `maximum`, both included."""
+    return Check(f"{minimum} to {maximum}", lambda value: minimum <= value <= maximum)
+
+
+def between_or(minimum: int, maximum: int, special: int) -> Check:
+    """Accept numbers from `minimum` to `maximum`, and one number outside of them."""
+    return Check(
+        f"{minimum} to {maximum}, or {special}",
+        lambda value: minimum <= value <= maximum or value == special,
+    )
+
+
+def one_of(*names: str) -> Check:
+    """Accept one of `names`, in exactly this spelling."""
+    return Check(", ".join(names), lambda value: value in names)
+
+
+def some_of(*names: str) -> Check:
+    """Accept a list of any of `names`, each at most once."""
+    return Check(
+        f"a list of {', '.join(names)}, each at most once",
+        lambda value: len(set(value)) == len(value) and set(value) <= set(names),
+    )
+
+
+def not_empty() -> Check:
+    """Accept strings and lists that hold something, and lists without a repeated entry."""
+    return Check(
+        "not empty, nothing twice",
+        lambda value: bool(value) and (isinstance(value, str) or len(set(value)) == len(value)),
+    )
+
+
+def accepts_all() -> Check:
+    """Accept every value of the key's kind."""
+    return Check("", lambda _value: True)

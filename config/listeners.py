@@ -1,0 +1,140 @@
+"""Where the broker listens, and what it tells clients to connect to.
+
+A listener is `NAME://HOST:PORT`. Its name chooses its protocol by `listener.security.protocol.map`
+(a name that is a protocol stands for itself). An empty host means every local address; port 0
+means any free port. Of Kafka's protocols PLAINTEXT is served; the others are refused with what to
+do. Listeners named in `controller.listener.names` are accepted and not opened: there is one node,
+and its controller needs no socket.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from config.errors import ConfigError
+
+ENDPOINT = re.compile(
+    r"(?P<name>[A-Za-z0-9_.-]+)://(?:\[(?P<v6>[0-9A-Fa-f:.%a-z]*)\]|(?P<host>[^\s:/\[\]]*))"
+    r":(?P<port>[0-9]{1,5})\Z"
+)
+SERVED = ("PLAINTEXT",)
+KAFKA_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+WILDCARDS = ("", "0.0.0.0", "::")  # noqa: S104 -- names them, binds nothing
+FORM = "a list of NAME://HOST:PORT, such as PLAINTEXT://127.0.0.1:9092 or PLAINTEXT://[::1]:9092"
+
+
+class Listener(NamedTuple):
+    """One address; `host` is "" for every local address, an IPv6 one stands without brackets."""
+
+    name: str
+    protocol: str
+    host: str
+    port: int
+
+    @property
+    def is_wildcard(self) -> bool:
+        """Whether the host means every local address."""
+        return self.host in WILDCARDS
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can connect."""
+        return self.host == "localhost" or self.host == "::1" or self.host.startswith("127.")
+
+    def __str__(self) -> str:
+        """Return the listener as it is written in a configuration."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.name}://{host}:{self.port}"
+
+
+def parse_protocol_map(entries: Sequence[str], source: str = "") -> dict[str, str]:
+    """Return listener name -> protocol from entries `NAME:PROTOCOL`; names in upper case."""
+    key = "listener.security.protocol.map"
+    protocols: dict[str, str] = {}
+    for entry in entries:
+        name, colon, protocol = entry.partition(":")
+        if not colon or not name or not protocol:
+            raise ConfigError(
+                "an entry without a colon or a name",
+                key=key,
+                value=entry,
+                source=source,
+                allowed="a list of NAME:PROTOCOL",
+            )
+        if name.upper() in protocols:
+            raise ConfigError(
+                f"{name} stands twice", key=key, value=",".join(entries), source=source
+            )
+        protocols[name.upper()] = protocol.strip().upper()
+    return protocols
+
+
+def parse_listeners(
+    key: str,
+    entries: Sequence[str],
+    protocols: Mapping[str, str],
+    *,
+    not_opened: Sequence[str] = (),
+    source: str = "",
+) -> tuple[Listener, ...]:
+    """Return the listeners of `entries`, without those whose name is in `not_opened`.
+
+    Raises ConfigError for a malformed entry, an unknown name, a protocol that is not served, and
+    for a name or an address that stands twice.
+    """
+    skipped = {name.upper() for name in not_opened}
+    found: list[Listener] = []
+    for entry in entries:
+        listener = _parse_endpoint(key, entry, protocols, skipped, source)
+        if listener.name not in skipped:
+            found.append(listener)
+    _refuse_doubles(key, found, ",".join(entries), source)
+    return tuple(found)
+
+
+def _parse_endpoint(
+    key: str, entry: str, protocols: Mapping[str, str], skipped: set[str], source: str
+) -> Listener:
+    match = ENDPOINT.match(entry)
+    if match is None or int(match["port"]) > 65535:
+        raise ConfigError("not a listener", key=key, value=entry, source=source, allowed=FORM)
+    name = match["name"].upper()
+    host = match["host"] if match["v6"] is None else match["v6"]
+    if name in skipped:
+        return Listener(name, "", host, int(match["port"]))
+    protocol = protocols.get(name, "")
+    if not protocol:
+        raise ConfigError(
+            f"no protocol is known for the listener name {name}",
+            key=key,
+            value=entry,
+            source=source,
+            allowed=f"names in listener.security.protocol.map: {', '.join(sorted(protocols))}",
+        )
+    if protocol not in SERVED:
+        known = "not served by this version" if protocol in KAFKA_PROTOCOLS else "unknown"
+        raise ConfigError(
+            f"the protocol {protocol} is {known}; use PLAINTEXT on a trusted network, "
+            "or put a TLS proxy in front",
+            key=key,
+            value=entry,
+            source=source,
+            allowed=", ".join(SERVED),
+        )
+    return Listener(name, protocol, host, int(match["port"]))
+
+
+def _refuse_doubles(key: str, listeners: Sequence[Listener], value: str, source: str) -> None:
+    names = [listener.name for listener in listeners]
+    if len(set(names)) != len(names):
+        raise ConfigError(
+            "each listener needs a name of its own", key=key, value=value, source=source
+        )
+    if key == "listeners":
+        addresses = [(listener.host, listener.port) for listener in listeners if listener.port]
+        if len(set(addresses)) != len(addresses):
+            raise ConfigError(
+                "each listener needs an address of its own", key=key, value=value, source=source
+            )

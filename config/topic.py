@@ -1,0 +1,489 @@
+"""A topic's configuration: Kafka 4.3's topic keys, and `write.caching`.
+
+Names, kinds, defaults and bounds are those of Kafka's LogConfig and TopicConfig. The synonyms are
+the broker's keys that give a topic its default, best first (Kafka's ServerTopicConfigSynonyms).
+Every key may be changed while the broker runs. Cross-key rules stand in `__post_init__`, so a
+TopicConfig that exists is valid.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from config.checks import at_least, between, between_or, one_of, some_of
+from config.errors import ConfigError
+from config.keys import (
+    DAY_MS,
+    HOUR_MS,
+    LONG_MAX,
+    MINUTE_MS,
+    GiB,
+    Importance,
+    Key,
+    KiB,
+    MiB,
+    Synonym,
+    Update,
+    key,
+    keys_of,
+    read_value,
+)
+from config.values import Kind, text_of
+
+HIGH = Importance.HIGH
+READ_ONLY = Update.READ_ONLY
+NO_COMPACTION = "topics are not compacted by this version"
+NO_RECOMPRESSION = "batches are kept as the producer compressed them"
+NO_FOLLOWERS = "there are no follower replicas"
+NO_TIERS = "there is no remote storage"
+BATCH_OVERHEAD = 12  # base offset and length stand before what max.message.bytes once counted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfig:
+    """The configuration of one topic; the attribute of a key is its name with underscores."""
+
+    cleanup_policy: tuple[str, ...] = key(
+        "cleanup.policy",
+        ("delete",),
+        Kind.LIST,
+        check=some_of("compact", "delete"),
+        update=Update.TOPIC,
+        synonyms=(Synonym("log.cleanup.policy"),),
+        doc="What happens to old segments: delete them when too old or too many, compact them to"
+        " the newest record of each key, or both. Compaction is not done by this version: such"
+        " a topic keeps every record.",
+    )
+    compression_type: str = key(
+        "compression.type",
+        "producer",
+        Kind.STRING,
+        check=one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+        update=Update.TOPIC,
+        synonyms=(Synonym("compression.type", importance=HIGH),),
+        no_effect=NO_RECOMPRESSION,
+        doc="The codec batches are stored with; producer keeps each as it came.",
+    )
+    compression_gzip_level: int = key(
+        "compression.gzip.level",
+        -1,
+        Kind.INT,
+        check=between_or(1, 9, -1),
+        update=Update.TOPIC,
+        synonyms=(Synonym("compression.gzip.level"),),
+        no_effect=NO_RECOMPRESSION,
+        doc="How hard gzip works when the broker compresses; -1 is gzip's own default.",
+    )
+    compression_lz4_level: int = key(
+        "compression.lz4.level",
+        9,
+        Kind.INT,
+        check=between(1, 17),
+        update=Update.TOPIC,
+        synonyms=(Synonym("compression.lz4.level"),),
+        no_effect=NO_RECOMPRESSION,
+        doc="How hard lz4 works when the broker compresses.",
+    )
+    compression_zstd_level: int = key(
+        "compression.zstd.level",
+        3,
+        Kind.INT,
+        check=between(-131072, 22),
+        update=Update.TOPIC,
+        synonyms=(Synonym("compression.zstd.level"),),
+        no_effect=NO_RECOMPRESSION,
+        doc="How hard zstd works when the broker compresses.",
+    )
+    delete_retention_ms: int = key(
+        "delete.retention.ms",
+        DAY_MS,
+        Kind.LONG,
+        unit="ms",
+        check=at_least(0),
+        update=Update.TOPIC,
+        synonyms=(Synonym("log.cleaner.delete.retention.ms"),),
+        no_effect=NO_COMPACTION,
+        doc="How long compaction keeps the marker of a deleted key.",
+    )
+    file_delete_delay_ms: int = key(
+        "file.delete.delay.ms",
+        MINUTE_MS,
+        Kind.LONG,
+        unit="ms",
+        check=at_least(0),
+        update=Update.TOPIC,
+        synonyms=(Synonym("log.segment.delete.delay.ms", importance=HIGH),),
+        doc="How long a deleted segment's files stay, renamed, before they leave the disk.",
+    )
+    flush_messages: int = key(
+        "flush.messages",
+        LONG_MAX,
+        Kind.LONG,
+        check=at_least(1),
+        update=Update.TOPIC,
+        synonyms=(Synonym("log.flush.interval.messages", importance=HIGH),),
+        doc="With write.caching: fsync after so many records. Without it every acknowledged"
+        " record is already fsynced.",
+    )
+    flush_ms: int = key(
+        "flush.ms",
+        LONG_MAX,
+        Kind.LONG,
+        unit="ms",
+        check=at_least(0),
+        update=Update.TOPIC,
+        synonyms=(
+            Synonym("log.flush.interval.ms", importance=HIGH),
+            Synonym(
+                "log.flush.scheduler.interval.ms",
+                importance=HIGH,
+                update=READ_ONLY,
+                kafka_default=LONG_MAX,
+            ),
+        ),
+        doc="With write.caching: fsync records that were not for so long. Without it every"
+        " acknowledged record is already fsynced.",
+    )
+    follower_replication_throttled_replicas: tuple[str, ...] = key(
+        "follower.replication.throttled.replicas",
+        (),
+        Kind.LIST,
+        update=Update.TOPIC,
+        no_effect=NO_FOLLOWERS,
+        doc="Which follower replicas are throttled.",
+    )
+    index_interval_bytes: int = key(
+        "index.interval.bytes",
+        4 * KiB,
+        Kind.INT,
+        unit="bytes",
+        check=at_least(0),
+        update=Update.TOPIC,
+        synonyms=(Synonym("log.index.interval.bytes"),),
+        doc="How many bytes of log lie between two index entries, at least. Smaller means faster"
+        " lookups and larger indexes.",
+    )
+    internal_segment_bytes: int | None = key(
+        "internal.segment.bytes",
+        None,
+        Kind.INT,
+        unit="bytes",
+        check=at_least(1),
+        update=Update.TOPIC,
+        internal=True,
+        synonyms=(Synonym("internal.segment.bytes", own=True, update=READ_ONLY),),
+        doc="For tests: the segment size, without the floor of segment.bytes.",
+    )
+    leader_replication_throttled_replicas: tuple[str, ...] = key(
+        "leader.replication.throttled.replicas",
+        (),
+        Kind.LIST,
+        update=Update.TOPIC,
+        no_effect=NO_FOLLOWERS,
+        doc="Which leader replicas are throttled.",
+    )
+    local_retention_bytes: int = key(
+        "local.retention.bytes",
+        -2,
+        Kind.LONG,
+        unit="bytes",
+        check=at_least(-2),
+        update=Update.TOPIC,
+        synonyms=(Synonym("log.local.retention.bytes"),),
+        no_effect=NO_TIERS,
+        doc="How much of a tiered partition stays on this disk; -2 means retention.bytes.",
+    )
+    local_retention_ms: int = key(
+        "local.retention.ms",
+        -2,
+        Kind.LONG,
+        unit="ms",
+        check=at_least(-2),
+        update=Update.TOPIC,
+        synonyms=(Synonym("log.local.retention.ms"),),
+        no_effect=NO_TIERS,
+        doc="How long a tiered partition's segment stays on this disk; -2 means retention.ms.",
+    )
+    max_compaction_lag_ms: int = key(
+        "max.compaction.lag.ms",
+        LONG_MAX,
+        Kind.LONG,
+        unit="ms",
+        check=at_least(1),
+        update=Update.TOPIC,
+        synonyms=(Synonym("log.cleaner.max.compaction.lag.ms"),),
+        no_effect=NO_COMPACTION,
+        doc="The longest a record may stay out of compaction's reach.",
+    )
+    max_message_bytes: int = key(
+        "max.message.bytes",
+        MiB + BATCH_OVERHEAD,
+        Kind.INT,
+        unit="bytes",
+        check=at_least(0),
+        update=Update.TOPIC,
+        synonyms=(Synonym("message.max.bytes", importance=HIGH),),
+        doc="The largest record batch that is accepted, as it travels (compressed).",
+    )
+    message_timestamp_after_max_ms: int = key(
+        "message.timestamp.after.max.ms",
+        HOUR_MS,
+        Kind.LONG,
+        unit="ms",
+        check=at_least(0),
+        update=Update.TOPIC,
+        synonyms=(Synonym("log.message.timestamp.after.max.ms"),),
+        doc="How far a producer's timestamp may lie in the broker's future; a batch beyond it is"
+        " refused. Ignored with LogAppendTime.",
+    )
+    message_timestamp_before_max_ms: int = key(
+        "message.timestamp.before.max.ms",
+        LONG_MAX,
+        Kind.LONG,
+        unit="ms",
+        check=at_least(0),
+        update=Update.TOPIC,
+        synonyms=(Synonym("log.message.timestamp.before.max.ms"),),
+        doc="How far a producer's timestamp may lie in the broker's past; a batch beyond it is"
+        " refused. Ignored with LogAppendTime.",
+    )
+    message_timestamp_type: str = key(
+        "message.timestamp.type",
+        "CreateTime",
+        Kind.STRING,
+        check=one_of("CreateTime", "LogAppendTime"),
+        update=Update.TOPIC,
+        synonyms=(Synonym("log.message.timestamp.type"),),
+        doc="Whether records carry the producer's time or the broker's.",
+    )
+    min_cleanable_dirty_ratio: float = key(
+        "min.cleanable.dirty.ratio",
+        0.5,
+        Kind.DOUBLE,
+        check=between(0, 1),
+        update=Update.TOPIC,
+        synonyms=(Synonym("log.cleaner.min.cleanable.ratio"),),
+        no_effect=NO_COMPACTION,
+        doc="How much of a log must be uncompacted before compaction is worth a run.",
+    )
+    min_compaction_lag_ms: int = key(
+        "min.compaction.lag.ms",
+        0,
+        Kind.LONG,
+        unit="ms",
+        check=at_least(0),
+        update=Update.TOPIC,
+        synonyms=(Synonym("log.cleaner.min.compaction.lag.ms"),),
+        no_effect=NO_COMPACTION,
+        doc="The shortest a record stays uncompacted.",
+    )
+    min_insync_replicas: int = key(
+        "min.insync.replicas",
+        1,
+        Kind.INT,
+        check=at_least(1),
+        update=Update.TOPIC,
+        synonyms=(Synonym("min.insync.replicas", importance=HIGH),),
+        no_effect="the one replica is always in sync, and Kafka too bounds this by their number",
+        doc="How many replicas must have a record before acks=all is answered.",
+    )
+    preallocate: bool = key(
+        "preallocate",
+        False,
+        Kind.BOOLEAN,
+        update=Update.TOPIC,
+        synonyms=(Synonym("log.preallocate"),),
+        no_effect="segments grow as they are written",
+        doc="Whether a new segment's file takes its whole size on disk at once.",
+    )
+    remote_log_copy_disable: bool = key(
+        "remote.log.copy.disable",
+        False,
+        Kind.BOOLEAN,
+        update=Update.TOPIC,
+        no_effect=NO_TIERS,
+        doc="Whether segments are no longer copied to remote storage.",
+    )
+    remote_log_delete_on_disable: bool = key(
+        "remote.log.delete.on.disable",
+        False,
+        Kind.BOOLEAN,
+        update=Update.TOPIC,
+        no_effect=NO_TIERS,
+        doc="Whether remote segments are deleted when a topic leaves remote storage.",
+    )
+    remote_storage_enable: bool = key(
+        "remote.storage.enable",
+        False,
+        Kind.BOOLEAN,
+        update=Update.TOPIC,
+        no_effect=NO_TIERS,
+        doc="Whether old segments move to remote storage.",
+    )
+    retention_bytes: int = key(
+        "retention.bytes",
+        -1,
+        Kind.LONG,
+        unit="bytes",
+        update=Update.TOPIC,
+        synonyms=(Synonym("log.retention.bytes", importance=HIGH),),
+        doc="Delete a partition's oldest segments while it is larger than this. -1 sets no limit.",
+    )
+    retention_ms: int = key(
+        "retention.ms",
+        7 * DAY_MS,
+        Kind.LONG,
+        unit="ms",
+        check=at_least(-1),
+        update=Update.TOPIC,
+        synonyms=(
+            Synonym("log.retention.ms", importance=HIGH, lowest=1),
+            Synonym(
+                "log.retention.minutes",
+                MINUTE_MS,
+                Kind.INT,
+                update=READ_ONLY,
+                importance=HIGH,
+                lowest=1,
+            ),
+            Synonym(
+                "log.retention.hours",
+                HOUR_MS,
+                Kind.INT,
+                update=READ_ONLY,
+                importance=HIGH,
+                kafka_default=168,
+                lowest=1,
+            ),
+        ),
+        doc="Delete segments whose newest record is older than this. -1 keeps them forever.",
+    )
+    segment_bytes: int = key(
+        "segment.bytes",
+        GiB,
+        Kind.INT,
+        unit="bytes",
+        check=at_least(MiB),
+        update=Update.TOPIC,
+        synonyms=(Synonym("log.segment.bytes", importance=HIGH),),
+        doc="How large a segment may grow before the next one begins.",
+    )
+    segment_index_bytes: int = key(
+        "segment.index.bytes",
+        10 * MiB,
+        Kind.INT,
+        unit="bytes",
+        check=at_least(4),
+        update=Update.TOPIC,
+        synonyms=(Synonym("log.index.size.max.bytes"),),
+        doc="How large a segment's index may grow; when it is full the next segment begins.",
+    )
+    segment_jitter_ms: int = key(
+        "segment.jitter.ms",
+        0,
+        Kind.LONG,
+        unit="ms",
+        check=at_least(0),
+        update=Update.TOPIC,
+        synonyms=(
+            Synonym("log.roll.jitter.ms", importance=HIGH),
+            Synonym(
+                "log.roll.jitter.hours",
+                HOUR_MS,
+                Kind.INT,
+                update=READ_ONLY,
+                importance=HIGH,
+                kafka_default=0,
+            ),
+        ),
+        doc="Begin segments up to this much earlier, at random, so that not all begin at once.",
+    )
+    segment_ms: int = key(
+        "segment.ms",
+        7 * DAY_MS,
+        Kind.LONG,
+        unit="ms",
+        check=at_least(1),
+        update=Update.TOPIC,
+        synonyms=(
+            Synonym("log.roll.ms", importance=HIGH),
+            Synonym(
+                "log.roll.hours",
+                HOUR_MS,
+                Kind.INT,
+                update=READ_ONLY,
+                importance=HIGH,
+                kafka_default=168,
+            ),
+        ),
+        doc="Begin a new segment when the current one is older than this, so that retention can"
+        " reach it.",
+    )
+    unclean_leader_election_enable: bool = key(
+        "unclean.leader.election.enable",
+        False,
+        Kind.BOOLEAN,
+        update=Update.TOPIC,
+        synonyms=(Synonym("unclean.leader.election.enable", importance=HIGH),),
+        no_effect="there is no other replica to elect",
+        doc="Whether a replica that lags may become leader.",
+    )
+    write_caching: bool = key(
+        "write.caching",
+        False,
+        Kind.BOOLEAN,
+        importance=HIGH,
+        update=Update.TOPIC,
+        synonyms=(Synonym("write.caching", importance=HIGH, own=True),),
+        doc="false: acks=all is answered, and records are shown, once they are fsynced."
+        " true: from the page cache, as Apache Kafka does by default; a power loss may then"
+        " take acknowledged records.",
+    )
+
+    def __post_init__(self) -> None:
+        """Check what concerns two keys at once."""
+        if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
+            raise ConfigError(
+                f"greater than max.compaction.lag.ms={self.max_compaction_lag_ms}",
+                key="min.compaction.lag.ms",
+                value=str(self.min_compaction_lag_ms),
+            )
+        if self.remote_storage_enable:
+            raise ConfigError(NO_TIERS, key="remote.storage.enable", value="true", allowed="false")
+
+    @property
+    def segment_size_max(self) -> int:
+        """The bytes a segment may hold: internal.segment.bytes if set, else segment.bytes."""
+        if self.internal_segment_bytes is not None:
+            return self.internal_segment_bytes
+        return self.segment_bytes
+
+    def with_overrides(self, overrides: Mapping[str, str]) -> TopicConfig:
+        """Return this configuration with a topic's own values, given by key as text.
+
+        Raises ConfigError for an unknown key (Kafka refuses these too) and for a bad value.
+        """
+        if not overrides:
+            return self
+        known = topic_keys()
+        changes: dict[str, Any] = {}
+        for name, text in overrides.items():
+            if name not in known:
+                raise ConfigError("unknown topic config name", key=name, value=text)
+            changes[known[name].attribute] = read_value(known[name], text, "")
+        return dataclasses.replace(self, **changes)
+
+    def texts(self) -> dict[str, str | None]:
+        """Return every key's value as text, None where it is not set."""
+        return {
+            name: text_of(getattr(self, described.attribute))
+            for name, described in topic_keys().items()
+        }
+
+
+def topic_keys() -> dict[str, Key]:
+    """Return the topic's keys by name."""
+    return keys_of(TopicConfig)
