@@ -27,11 +27,16 @@ answer to; `verify_produced` asks in addition whether a producer may send it.
 
 import struct
 from collections.abc import Iterator
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, NoReturn, TypeAlias
 
 from crc32c import crc32c
 
-from protocol.record_errors import CorruptBatch, InvalidRecord, RecordBatchTooLarge
+from protocol.record_errors import (
+    CorruptBatch,
+    InvalidRecord,
+    RecordBatchTooLarge,
+    UnsupportedCompression,
+)
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -47,6 +52,7 @@ _CRC_START = _CRC_POSITION + 4
 _ATTRIBUTES_POSITION = _CRC_START
 _MAX_TIMESTAMP_POSITION = _ATTRIBUTES_POSITION + 2 + 4 + 8
 BATCH_LENGTH_MIN: Final = HEADER_SIZE - LOG_OVERHEAD
+_LENGTH_MIN_ANY_MAGIC = 14  # what a message of magic 0 takes: Kafka, LegacyRecord
 assert HEADER_SIZE == 61
 assert _MAX_TIMESTAMP_POSITION == 35
 
@@ -154,7 +160,17 @@ def check_structure(header: BatchHeader, remaining: int, position: int = 0) -> N
     Raises CorruptBatch; InvalidRecord for the older formats, magic 0 and 1, which are whole
     messages of another layout and not damage.
     """
-    if header.batch_length < BATCH_LENGTH_MIN:
+    _check_format(header, position)
+    if header.size > remaining:
+        raise CorruptBatch(position, f"size {header.size}, but only {remaining} bytes are left")
+    if header.last_offset_delta < 0:
+        raise CorruptBatch(position, f"last offset delta {header.last_offset_delta}")
+    if header.record_count < 0:
+        raise CorruptBatch(position, f"record count {header.record_count}")
+
+
+def _check_format(header: BatchHeader, position: int) -> None:
+    if header.batch_length < _LENGTH_MIN_ANY_MAGIC:
         raise CorruptBatch(
             position, f"batch length {header.batch_length}, wanted at least {BATCH_LENGTH_MIN}"
         )
@@ -162,12 +178,10 @@ def check_structure(header: BatchHeader, remaining: int, position: int = 0) -> N
         if header.magic in (0, 1):
             raise InvalidRecord(f"Record batch of magic {header.magic}, wanted {MAGIC}")
         raise CorruptBatch(position, f"magic {header.magic}, wanted {MAGIC}")
-    if header.size > remaining:
-        raise CorruptBatch(position, f"size {header.size}, but only {remaining} bytes are left")
-    if header.last_offset_delta < 0:
-        raise CorruptBatch(position, f"last offset delta {header.last_offset_delta}")
-    if header.record_count < 0:
-        raise CorruptBatch(position, f"record count {header.record_count}")
+    if header.batch_length < BATCH_LENGTH_MIN:
+        raise CorruptBatch(
+            position, f"batch length {header.batch_length}, wanted at least {BATCH_LENGTH_MIN}"
+        )
 
 
 def verify(buffer: Buffer, position: int = 0) -> BatchHeader:
@@ -177,24 +191,39 @@ def verify(buffer: Buffer, position: int = 0) -> BatchHeader:
     """
     header = read_header(buffer, position)
     check_structure(header, len(buffer) - position, position)
-    found = crc32c(memoryview(buffer)[position + _CRC_START : position + header.size], 0, _HOLD_GIL)
+    _check_crc(buffer, header, position)
+    return header
+
+
+def _check_crc(buffer: Buffer, header: BatchHeader, position: int) -> None:
+    checked = memoryview(buffer)[position + _CRC_START : position + header.size]
+    found = crc32c(checked, 0, _HOLD_GIL)
     if found != header.crc:
         raise CorruptBatch(position, f"CRC-32C {found:#010x}, its header says {header.crc:#010x}")
-    return header
 
 
 def check_produced(header: BatchHeader, size_max: int) -> None:
     """Check what only a producer's batch must meet; `size_max` is max.message.bytes.
 
-    The rules and their order are Kafka's (UnifiedLog.analyzeAndValidateRecords and
-    LogValidator.validateBatch). Raises InvalidRecord and RecordBatchTooLarge.
+    The rules are Kafka's (UnifiedLog.analyzeAndValidateRecords, LogValidator.validateBatch).
+    Raises InvalidRecord, RecordBatchTooLarge and UnsupportedCompression.
     """
+    _check_place_and_size(header, size_max)
+    _check_contents(header)
+
+
+def _check_place_and_size(header: BatchHeader, size_max: int) -> None:
     if header.base_offset != 0:
         raise InvalidRecord(f"The base offset of a produced batch is 0, not {header.base_offset}")
     if header.size > size_max:
         raise RecordBatchTooLarge(header.size, size_max)
+
+
+def _check_contents(header: BatchHeader) -> None:
+    if header.codec > CODEC_MAX:
+        raise UnsupportedCompression(header.codec)
     if header.record_count <= 0:
-        raise InvalidRecord(f"Invalid record count {header.record_count} in the batch's header")
+        raise InvalidRecord(f"Invalid reported count for record batch: {header.record_count}")
     if header.record_count != header.last_offset_delta + 1:
         raise InvalidRecord(
             f"Inconsistent batch: {header.record_count} records, "
@@ -211,18 +240,20 @@ def check_produced(header: BatchHeader, size_max: int) -> None:
 def verify_produced(buffer: Buffer, size_max: int) -> BatchHeader:
     """Return the header of the one batch that `buffer` must be, as a producer may send it.
 
-    The data path's check: one pass over the header and one CRC when all is well, and only
-    otherwise the slower functions that say what is wrong. Raises any RecordError but
-    DecompressedTooLarge; the records themselves are not opened.
+    The data path's check: one look at the header and one CRC when all is well, and only
+    otherwise the slower functions that say what is wrong, in Kafka's order. Raises any
+    RecordError but DecompressedTooLarge; the records themselves are not opened.
+
+    Kafka 4.3 cuts off and ignores a tail that is too short for a batch; here nothing may
+    follow the batch, so that all of `buffer` is what the log gets.
     """
     try:
         header = tuple.__new__(BatchHeader, _unpack(buffer))
     except struct.error:
-        raise InvalidRecord(
-            f"Wanted exactly one record batch a partition, found {len(buffer)} bytes"
-        ) from None
+        _refuse_short(buffer)
     size = header.batch_length + LOG_OVERHEAD
     count = header.record_count
+    attributes = header.attributes
     if (
         size == len(buffer)
         and header.magic == MAGIC
@@ -230,24 +261,38 @@ def verify_produced(buffer: Buffer, size_max: int) -> BatchHeader:
         and count == header.last_offset_delta + 1
         and size <= size_max
         and not header.base_offset
-        and not header.attributes & CONTROL
+        and not attributes & CONTROL
+        and attributes & CODEC_MASK <= CODEC_MAX
         and (header.producer_id < 0 or header.base_sequence >= 0)
         and crc32c(memoryview(buffer)[_CRC_START:], 0, _HOLD_GIL) == header.crc
     ):
         return header
-    _refuse_produced(buffer, header, size_max)
-    raise AssertionError(f"no reason found against {header}")
+    return _refuse_produced(buffer, header, size_max)
 
 
-def _refuse_produced(buffer: Buffer, header: BatchHeader, size_max: int) -> None:
-    check_structure(header, len(buffer))
-    if header.size < len(buffer):
-        raise InvalidRecord(
-            f"Wanted exactly one record batch a partition, found {len(buffer) - header.size} "
-            "bytes after the first"
+def _refuse_short(buffer: Buffer) -> NoReturn:
+    """Refuse what has no whole header: no batch, or one whose first fields are damage."""
+    header = read_header(bytes(buffer).ljust(HEADER_SIZE, b"\0"))
+    if len(buffer) >= LOG_OVERHEAD and header.batch_length < _LENGTH_MIN_ANY_MAGIC:
+        raise CorruptBatch(
+            0, f"batch length {header.batch_length}, wanted at least {BATCH_LENGTH_MIN}"
         )
-    check_produced(header, size_max)
-    verify(buffer)
+    raise InvalidRecord(
+        f"Wanted exactly one record batch a partition, found {len(buffer)} bytes and no batch"
+    )
+
+
+def _refuse_produced(buffer: Buffer, header: BatchHeader, size_max: int) -> NoReturn:
+    _check_format(header, 0)
+    if header.size != len(buffer):
+        raise InvalidRecord(
+            "Wanted exactly one record batch a partition, found a batch of "
+            f"{header.size} bytes in {len(buffer)} bytes"
+        )
+    _check_place_and_size(header, size_max)
+    _check_crc(buffer, header, 0)
+    _check_contents(header)
+    raise AssertionError(f"no reason found against {header}")
 
 
 def batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:

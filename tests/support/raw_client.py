@@ -1,0 +1,276 @@
+"""A Kafka client of a few lines: bytes on a socket, nothing hidden, nothing retried.
+
+It can send what no client library would. Nothing of the product is imported. Requests are
+written in one version each, mostly the last before the flexible ones, as Kafka's message
+definitions (…Request.json) have them; `call` frames them with header version 1.
+"""
+
+import socket
+import struct
+from dataclasses import dataclass
+from typing import Self
+
+PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
+API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS, INIT_PRODUCER_ID = 18, 19, 20, 22
+OFFSET_FOR_LEADER_EPOCH = 23
+
+PRODUCE_VERSION = 8
+FETCH_VERSION = 4
+TIMEOUT_S = 10.0
+
+
+class Closed(Exception):
+    """The broker ended the connection."""
+
+
+def int8(number: int) -> bytes:
+    """Return a signed byte."""
+    return struct.pack(">b", number)
+
+
+def int16(number: int) -> bytes:
+    """Return two bytes, big-endian."""
+    return struct.pack(">h", number)
+
+
+def int32(number: int) -> bytes:
+    """Return four bytes, big-endian."""
+    return struct.pack(">i", number)
+
+
+def int64(number: int) -> bytes:
+    """Return eight bytes, big-endian."""
+    return struct.pack(">q", number)
+
+
+def string(text: str | bytes | None) -> bytes:
+    """Return a string with its two bytes of size; None is the null string."""
+    if text is None:
+        return int16(-1)
+    raw = text.encode() if isinstance(text, str) else text
+    return int16(len(raw)) + raw
+
+
+def sized(data: bytes | None) -> bytes:
+    """Return bytes with their four bytes of size; None is null."""
+    return int32(-1) if data is None else int32(len(data)) + data
+
+
+def array(*items: bytes) -> bytes:
+    """Return an array of items that are written out already."""
+    return int32(len(items)) + b"".join(items)
+
+
+def header(api_key: int, version: int, correlation_id: int = 1, client_id: str = "raw") -> bytes:
+    """Return a request header of version 1."""
+    return struct.pack(">hhi", api_key, version, correlation_id) + string(client_id)
+
+
+def frame(payload: bytes) -> bytes:
+    """Return `payload` with its size before it."""
+    return int32(len(payload)) + payload
+
+
+class Reader:
+    """Takes fields off the front of an answer."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.position = 0
+
+    def take(self, size: int) -> bytes:
+        """Return the next `size` bytes."""
+        end = self.position + size
+        assert 0 <= size <= len(self.data) - self.position, f"answer too short: {self.data!r}"
+        taken = self.data[self.position : end]
+        self.position = end
+        return taken
+
+    def number(self, size: int) -> int:
+        """Return the next `size` bytes as a signed number."""
+        return int.from_bytes(self.take(size), "big", signed=True)
+
+    def string(self) -> str | None:
+        """Return a string or null."""
+        size = self.number(2)
+        return None if size < 0 else self.take(size).decode()
+
+    def sized(self) -> bytes:
+        """Return bytes; null as empty."""
+        return self.take(max(self.number(4), 0))
+
+
+@dataclass
+class Produced:
+    """What the broker said of one partition."""
+
+    error: int
+    base_offset: int
+    message: str | None
+
+
+@dataclass
+class Fetched:
+    """What the broker gave of one partition."""
+
+    error: int
+    high_watermark: int
+    records: bytes
+
+
+class RawClient:
+    """One connection."""
+
+    def __init__(self, host: str, port: int, timeout_s: float = TIMEOUT_S) -> None:
+        self.socket = socket.create_connection((host, port), timeout=timeout_s)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._received = bytearray()
+        self._correlation_id = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the socket."""
+        self.socket.close()
+
+    # -- bytes --
+
+    def send(self, data: bytes) -> None:
+        """Send bytes as they are; Closed when the broker has gone."""
+        try:
+            self.socket.sendall(data)
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise Closed(str(error)) from None
+
+    def receive_frame(self) -> bytes:
+        """Return the next answer without its size; Closed at the end, TimeoutError for silence."""
+        size = int.from_bytes(self._receive(4), "big", signed=True)
+        assert size >= 0, f"answer of size {size}"
+        return self._receive(size)
+
+    def _receive(self, size: int) -> bytes:
+        while len(self._received) < size:
+            try:
+                piece = self.socket.recv(65536)
+            except ConnectionResetError as error:
+                raise Closed(str(error)) from None
+            if not piece:
+                raise Closed(f"end of stream after {len(self._received)} of {size} bytes")
+            self._received += piece
+        taken = bytes(self._received[:size])
+        del self._received[:size]
+        return taken
+
+    def is_closed(self, timeout_s: float = TIMEOUT_S) -> bool:
+        """Whether the broker ends the connection within `timeout_s`, answers being skipped."""
+        self.socket.settimeout(timeout_s)
+        try:
+            while self.socket.recv(65536):
+                pass
+        except TimeoutError:
+            return False
+        except ConnectionResetError:
+            return True
+        return True
+
+    # -- requests --
+
+    def call(self, api_key: int, version: int, body: bytes) -> Reader:
+        """Send a request and return its answer after the correlation id, which is checked."""
+        self._correlation_id += 1
+        self.send(frame(header(api_key, version, self._correlation_id) + body))
+        answer = Reader(self.receive_frame())
+        found = answer.number(4)
+        assert found == self._correlation_id, f"answer to {found}, wanted {self._correlation_id}"
+        return answer
+
+    def api_versions(self) -> dict[int, tuple[int, int]]:
+        """Return the versions served, by API key."""
+        answer = self.call(API_VERSIONS, 0, b"")
+        assert answer.number(2) == 0
+        count = answer.number(4)
+        rows = [(answer.number(2), answer.number(2), answer.number(2)) for _ in range(count)]
+        return {key: (low, high) for key, low, high in rows}
+
+    def create_topic(self, name: str | bytes, partitions: int = 1, replicas: int = 1) -> int:
+        """Create one topic and return its error code."""
+        return self.create_topics(topic_to_create(name, partitions, replicas))[0]
+
+    def create_topics(self, *topics: bytes) -> list[int]:
+        """Create topics written out by `topic_to_create` and return their error codes."""
+        answer = self.call(CREATE_TOPICS, 4, array(*topics) + int32(10_000) + int8(0))
+        answer.number(4)
+        codes = []
+        for _ in range(answer.number(4)):
+            answer.string()
+            codes.append(answer.number(2))
+            answer.string()
+        return codes
+
+    def produce(
+        self, topic: str, batch: bytes | None, partition: int = 0, acks: int = -1
+    ) -> Produced:
+        """Produce one record set and return what is said of it."""
+        answer = self.call(PRODUCE, PRODUCE_VERSION, produce_body(topic, batch, partition, acks))
+        assert answer.number(4) == 1
+        answer.string()
+        assert answer.number(4) == 1
+        assert answer.number(4) == partition
+        error, base_offset = answer.number(2), answer.number(8)
+        answer.take(16)
+        for _ in range(answer.number(4)):
+            answer.number(4)
+            answer.string()
+        return Produced(error, base_offset, answer.string())
+
+    def fetch(
+        self, topic: str, offset: int, partition: int = 0, size_max: int = 1 << 20
+    ) -> Fetched:
+        """Fetch from one partition, at once."""
+        answer = self.call(FETCH, FETCH_VERSION, fetch_body(topic, offset, partition, size_max))
+        answer.number(4)
+        assert answer.number(4) == 1
+        answer.string()
+        assert answer.number(4) == 1
+        assert answer.number(4) == partition
+        error, high_watermark = answer.number(2), answer.number(8)
+        answer.number(8)
+        for _ in range(max(answer.number(4), 0)):
+            answer.take(16)
+        return Fetched(error, high_watermark, answer.sized())
+
+    def end_offset(self, topic: str, partition: int = 0) -> int:
+        """Return the offset after the last record."""
+        asked = array(string(topic) + array(int32(partition) + int64(-1)))
+        answer = self.call(LIST_OFFSETS, 1, int32(-1) + asked)
+        assert answer.number(4) == 1
+        answer.string()
+        assert (answer.number(4), answer.number(4), answer.number(2)) == (1, partition, 0)
+        answer.number(8)
+        return answer.number(8)
+
+
+def topic_to_create(name: str | bytes, partitions: int = 1, replicas: int = 1) -> bytes:
+    """Return one topic of a CreateTopics request, versions 2 to 4."""
+    return string(name) + int32(partitions) + int16(replicas) + array() + array()
+
+
+def produce_body(
+    topic: str | bytes, batch: bytes | None, partition: int = 0, acks: int = -1
+) -> bytes:
+    """Return a Produce request, versions 3 to 8."""
+    partitions = array(int32(partition) + sized(batch))
+    return string(None) + int16(acks) + int32(10_000) + array(string(topic) + partitions)
+
+
+def fetch_body(
+    topic: str, offset: int, partition: int = 0, size_max: int = 1 << 20, wait_ms: int = 0
+) -> bytes:
+    """Return a Fetch request, version 4."""
+    partitions = array(int32(partition) + int64(offset) + int32(size_max))
+    head = int32(-1) + int32(wait_ms) + int32(1) + int32(size_max) + int8(0)
+    return head + array(string(topic) + partitions)
