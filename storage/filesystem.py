@@ -42,6 +42,7 @@ class File(Protocol):
 
     path: str
     recent: bool  # set by users of a cache of open files, cleared by its eviction
+    mapped: memoryview | None  # the map in use, kept here so that it goes when the file goes
 
     @property
     def dirty(self) -> bool:
@@ -138,12 +139,13 @@ _NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL)
 class OsFile:
     """A file of the operating system, by descriptor."""
 
-    __slots__ = ("_fd", "nowait", "path", "recent", "synced_writes", "writes")
+    __slots__ = ("_fd", "mapped", "nowait", "path", "recent", "synced_writes", "writes")
 
     def __init__(self, path: str, fd: int) -> None:
         self._fd = fd
         self.path = path
         self.recent = False
+        self.mapped: memoryview | None = None
         self.writes = 0
         self.synced_writes = 0
         self.nowait = hasattr(os, "RWF_NOWAIT")  # until the file system says otherwise
@@ -236,6 +238,7 @@ class OsFile:
         return memoryview(mmap.mmap(self._fd, size, **_MMAP_OPTIONS))
 
     def close(self) -> None:
+        self.mapped = None
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)

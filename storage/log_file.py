@@ -1,0 +1,279 @@
+"""One `.log` file: record batches end to end, and nothing else.
+
+    | batch | batch | … | batch |          position 0 … size
+
+Appends are one positioned write at `size`; the file is never opened for appending, so a write
+that failed half way is overwritten or cut off, never followed. `size` is what was written whole:
+bytes behind it do not exist for readers.
+
+Readers get a `LogSlice`, which says where bytes lie and fetches them in the way that suits: a
+small slice by pread, a large one as a view of the mapped file for `send`. Nothing in this
+process touches mapped bytes (docs/decisions/0030-reading-and-sending.md).
+
+Batches are walked by their headers. What the CRC of a batch does not cover (base offset, length,
+leader epoch, magic) is held against its neighbours, and what does not fit is a `DamagedLog` with
+the position: the walk never takes a length that does not fit for the end of the file. Checksums
+are not looked at here; recovery and `verify` do that. No index is known here either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from protocol.record_batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, read_header
+from storage.errors import AppendFailed, DamagedLog, LogFailed
+from storage.filesystem import Buffer, File
+from storage.open_files import OpenFiles
+
+MAP_BYTES_MIN = 64 * 1024  # from here on a view of the map is cheaper than pread: decision 0030
+PULL_BYTES = 256 * 1024  # cold bytes are pulled into memory in pieces of this size
+SCAN_CHUNK_BYTES = 64 * 1024  # read at a time when walking a whole file
+BATCH_LENGTH_MIN = HEADER_SIZE - LOG_OVERHEAD
+
+
+class LogFile:
+    """One log file by path; `size` is the number of bytes that hold whole batches."""
+
+    __slots__ = ("_files", "path", "size")
+
+    def __init__(self, files: OpenFiles, path: str, size: int) -> None:
+        self._files = files
+        self.path = path
+        self.size = size
+
+    def append(self, buffer: Buffer) -> int:
+        """Write `buffer` (whole batches) at the end and return its position.
+
+        Raises AppendFailed with the file as before (`rolled_back`), or, when cutting the
+        partial write off failed too, without: then the log must not be appended to any more.
+        """
+        position = self.size
+        try:
+            file = self._files.get(self.path)
+        except OSError as error:
+            raise AppendFailed(self.path, position, error, rolled_back=True) from error
+        try:
+            file.pwrite(buffer, position)
+        except OSError as error:
+            raise AppendFailed(
+                self.path, position, error, rolled_back=self._roll_back(file)
+            ) from error
+        self.size = position + len(buffer)
+        return position
+
+    def _roll_back(self, file: File) -> bool:
+        try:
+            file.truncate(self.size)
+        except OSError:
+            return False
+        return True
+
+    def create(self) -> None:
+        """Make the file if it is missing. The caller syncs the directory."""
+        self._files.get(self.path, create=True)
+
+    def file(self) -> File:
+        """Return the open file; LogFailed if it cannot be opened."""
+        try:
+            return self._files.get(self.path)
+        except OSError as error:
+            raise LogFailed(self.path, f"cannot be opened: {error}") from error
+
+    def read(self, position: int, size: int) -> bytes:
+        """Return exactly `size` bytes from `position`. May block. LogFailed if it cannot."""
+        return _read(self.file(), position, size)
+
+    def view(self, file: File, position: int, size: int) -> memoryview:
+        """Return a view of the mapped file, for sending only; `file` is this log's, open."""
+        mapped = file.mapped
+        if mapped is None or len(mapped) < position + size:
+            try:
+                mapped = file.mapped = file.map(self.size)
+            except (OSError, ValueError) as error:  # ValueError: shorter than we know it to be
+                raise LogFailed(self.path, f"cannot map {self.size} bytes: {error}") from error
+        return mapped[position : position + size]
+
+    def read_header_at(self, position: int) -> BatchHeader | None:
+        """Return the header of the batch at `position`; None at the end of the file.
+
+        Nothing is checked: it is what stands there. May block.
+        """
+        if position + HEADER_SIZE > self.size:
+            return None
+        return read_header(self.read(position, HEADER_SIZE))
+
+    def scan(
+        self,
+        start_position: int = 0,
+        end_position: int | None = None,
+        *,
+        offset_min: int = 0,
+        offset_end: int | None = None,
+        chunk_bytes: int = SCAN_CHUNK_BYTES,
+    ) -> Iterator[tuple[int, BatchHeader]]:
+        """Yield (position, header) of every batch from `start_position` (a batch's start) on.
+
+        Offsets must lie in [offset_min, offset_end) and rise; every batch must be whole before
+        `end_position` (default: the end of the file). Raises DamagedLog where that is not so.
+        Only headers are looked at; a chunk is read at a time, or just the header when batches
+        are larger than that. May block.
+        """
+        end = self.size if end_position is None else end_position
+        file = self.file()
+        position = start_position
+        chunk, chunk_start, batch_bytes = b"", position, 0
+        while position < end:
+            at = position - chunk_start
+            if at + HEADER_SIZE > len(chunk):
+                size = HEADER_SIZE if batch_bytes > chunk_bytes else chunk_bytes
+                chunk = _read(file, position, min(size, end - position))
+                chunk_start, at = position, 0
+                if len(chunk) < HEADER_SIZE:
+                    raise DamagedLog(
+                        self.path,
+                        position,
+                        offset_min,
+                        found=f"{len(chunk)} bytes",
+                        wanted=f"a batch of at least {HEADER_SIZE} bytes",
+                    )
+            header = read_header(chunk, at)
+            batch_bytes = header.batch_length + LOG_OVERHEAD
+            last_offset = header.base_offset + header.last_offset_delta
+            if (
+                header.magic != MAGIC
+                or header.batch_length < BATCH_LENGTH_MIN
+                or position + batch_bytes > end
+                or header.base_offset < offset_min
+                or header.last_offset_delta < 0
+                or (offset_end is not None and last_offset >= offset_end)
+            ):
+                raise self._damaged(position, header, end, offset_min, offset_end)
+            yield position, header
+            offset_min = last_offset + 1
+            position += batch_bytes
+
+    def _damaged(
+        self, position: int, header: BatchHeader, end: int, offset_min: int, offset_end: int | None
+    ) -> DamagedLog:
+        """Say which field does not fit."""
+        if header.magic != MAGIC:
+            found, wanted = f"magic {header.magic}", str(MAGIC)
+        elif header.batch_length < BATCH_LENGTH_MIN:
+            found, wanted = f"batch length {header.batch_length}", f"at least {BATCH_LENGTH_MIN}"
+        elif position + header.size > end:
+            found, wanted = f"a batch of {header.size} bytes", f"at most {end - position}"
+        elif header.base_offset < offset_min:
+            found, wanted = f"base offset {header.base_offset}", f"at least {offset_min}"
+        elif header.last_offset_delta < 0:
+            found, wanted = f"last offset delta {header.last_offset_delta}", "at least 0"
+        else:
+            found, wanted = f"last offset {header.last_offset}", f"less than {offset_end}"
+        return DamagedLog(self.path, position, offset_min, found=found, wanted=wanted)
+
+    def slice(self, position: int, size: int) -> LogSlice:
+        """Return the bytes from `position` on as a slice, unread."""
+        return LogSlice(self, position, size)
+
+    def fdatasync(self) -> None:
+        """Make everything appended before the call durable. Blocks. Raises OSError."""
+        self._files.get(self.path).fdatasync()
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to `size` bytes, a batch's end. Raises OSError with nothing changed."""
+        file = self._files.get(self.path)
+        file.truncate(size)
+        file.mapped = None  # views that were handed out keep the old map
+        self.size = size
+
+    def rename(self, new_path: str) -> None:
+        """Rename on disk; open readers go on."""
+        self._files.rename(self.path, new_path)
+        self.path = new_path
+
+    def forget(self) -> None:
+        """Let go of the descriptor and the map."""
+        self._files.forget(self.path)
+
+
+class LogSlice:
+    """Whole batches in a log file, as a place: the bytes are fetched when they are sent.
+
+    The file is held open from here on, so a segment deleted meanwhile is still served.
+    """
+
+    __slots__ = ("_open", "log_file", "position", "size")
+
+    def __init__(self, log_file: LogFile, position: int, size: int) -> None:
+        self.log_file = log_file
+        self.position = position
+        self.size = size
+        self._open = log_file.file()
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __repr__(self) -> str:
+        return f"LogSlice({self.log_file.path}, position={self.position}, size={self.size})"
+
+    def load_hot(self) -> Buffer | None:
+        """Return the bytes, for sending, if that needs no wait for the disk; else None.
+
+        A large slice is a view of the mapped file: hand it to `send`, do not look into it.
+        Raises LogFailed when the disk cannot deliver.
+        """
+        size, position = self.size, self.position
+        try:
+            if size < MAP_BYTES_MIN:
+                data = self._open.pread_nowait(size, position)
+                if data is not None and len(data) != size:
+                    raise _short(self._open, position, size, len(data))
+                return data
+            if not self._open.is_cached(position, size):
+                return None
+        except OSError as error:
+            raise _unreadable(self._open, position, error) from error
+        return self.log_file.view(self._open, position, size)
+
+    def load(self) -> Buffer:
+        """As load_hot, but wait for the disk. For a thread of the pool.
+
+        A large slice is pulled into memory piece by piece, so that sending its view does not
+        wait for the disk.
+        """
+        size, position = self.size, self.position
+        if size < MAP_BYTES_MIN:
+            return self.read()
+        end = position + size
+        for at in range(position, end, PULL_BYTES):
+            piece = min(PULL_BYTES, end - at)
+            try:
+                cached = self._open.is_cached(at, piece)
+            except OSError as error:
+                raise _unreadable(self._open, at, error) from error
+            if not cached:
+                _read(self._open, at, piece)
+        return self.log_file.view(self._open, position, size)
+
+    def read(self) -> bytes:
+        """Return the bytes by pread, to look into. May block. LogFailed if it cannot."""
+        return _read(self._open, self.position, self.size)
+
+
+def _read(file: File, position: int, size: int) -> bytes:
+    try:
+        data = file.pread(size, position)
+    except OSError as error:
+        raise _unreadable(file, position, error) from error
+    if len(data) != size:
+        raise _short(file, position, size, len(data))
+    return data
+
+
+def _unreadable(file: File, position: int, error: OSError) -> LogFailed:
+    return LogFailed(file.path, f"read at position {position} failed: {error}")
+
+
+def _short(file: File, position: int, wanted: int, found: int) -> LogFailed:
+    return LogFailed(
+        file.path, f"read at position {position} gave {found} bytes, wanted {wanted}: file is cut"
+    )

@@ -1,0 +1,95 @@
+"""Open files under a bound: files are opened on demand and the longest unused ones are let go.
+
+A broker of 5,000 partitions has more files than a process has descriptors. Callers therefore
+keep a path and ask for the `File` at each use: a dictionary look-up when it is open.
+
+- Eviction goes round like a clock's hand: a file used since the hand last passed stays.
+- A file with writes that no fdatasync has covered is never let go: an error of those writes
+  would be reported to a descriptor that nobody holds any more. So the count may stand above the
+  capacity while much is unflushed; `over_capacity_count` says how often.
+- Letting go is not closing: a thread that still reads the file keeps it open (see `OsFile`).
+
+Reads of the table need no lock and come from any thread; changes take one. Below Python 3.13 a
+mapped file holds two descriptors, so `descriptor_count` counts maps as well.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from storage.filesystem import File, FileSystem
+
+
+class OpenFiles:
+    """The open files of one data directory, at most `capacity` of them but for dirty ones."""
+
+    def __init__(self, filesystem: FileSystem, capacity: int) -> None:
+        self.filesystem = filesystem
+        self.capacity = capacity
+        self.opened_count = 0  # since start
+        self.evicted_count = 0
+        self.over_capacity_count = 0
+        self._files: dict[str, File] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    @property
+    def descriptor_count(self) -> int:
+        """Descriptors that the open files and their maps hold."""
+        files = list(self._files.values())
+        return len(files) + sum(file.mapped is not None for file in files)
+
+    def get(self, path: str, create: bool = False) -> File:  # noqa: FBT001, FBT002
+        """Return the open file of that path, opening it (with `create`: making it) if need be.
+
+        Raises OSError as the file system gives it.
+        """
+        file = self._files.get(path)
+        if file is not None:
+            file.recent = True
+            return file
+        with self._lock:
+            file = self._files.get(path)
+            if file is None:
+                if len(self._files) >= self.capacity:
+                    self._evict()
+                file = self.filesystem.open(path, create=create)
+                self.opened_count += 1
+                self._files[path] = file
+        return file
+
+    def forget(self, path: str) -> None:
+        """Let go of a file, dirty or not: its owner has synced it, or removes it."""
+        with self._lock:
+            self._files.pop(path, None)
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename a file on disk, keeping it open under its new name."""
+        with self._lock:
+            self.filesystem.rename(old, new)
+            self._files.pop(new, None)
+            file = self._files.pop(old, None)
+            if file is not None:
+                file.path = new
+                self._files[new] = file
+
+    def close(self) -> None:
+        """Let go of every file."""
+        with self._lock:
+            self._files.clear()
+
+    def _evict(self) -> None:
+        """Move the hand until a file is gone, at most twice round."""
+        files = self._files
+        for _ in range(2 * len(files)):
+            path, file = next(iter(files.items()))
+            del files[path]
+            if file.dirty or file.recent:
+                file.recent = False
+                files[path] = file  # behind the hand
+                continue
+            self.evicted_count += 1
+            return
+        self.over_capacity_count += 1
