@@ -1,0 +1,158 @@
+"""The brokers under comparison as processes: start, time to the first answer, CPU and memory.
+
+Each is an argv and a port; CPU is utime + stime of the process and its descendants from /proc, all
+threads included; memory is VmRSS, with the part that is no mapped file beside it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from benchmarks import frames, load
+from benchmarks.frames import LoadError
+from tests.interop.oracle.kafka import KafkaNode, free_ports
+
+START_SECONDS_MAX = 60.0
+POLL_SECONDS = 0.001
+CHECKOUT = Path(__file__).resolve().parents[1]
+TICKS = os.sysconf("SC_CLK_TCK")
+DELETE_DELAY_MS = "1000"  # deleted topics give their pages back between runs; Kafka's default: 60 s
+
+
+class Server:
+    """One broker process on one directory."""
+
+    def __init__(self, name: str, command: list[str], port: int, data: Path) -> None:
+        self.name = name
+        self.port = port
+        self._command = command
+        self._data = data
+        self._output = data.parent / "output"
+        self._process: subprocess.Popen[bytes] | None = None
+        self.first_answer_seconds = 0.0
+        self.first_ack_seconds = 0.0
+
+    def start(self) -> None:
+        """Start; measure until ApiVersions is answered, and on until one record is acknowledged."""
+        begun = time.perf_counter()
+        with self._output.open("ab") as output:
+            self._process = subprocess.Popen(
+                self._command,
+                cwd=CHECKOUT,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+        while True:
+            with contextlib.suppress(OSError, LoadError), load.connect(self.port) as sock:
+                load.exchange(sock, frames.api_versions())
+                break
+            if self._process.poll() is not None or time.perf_counter() - begun > START_SECONDS_MAX:
+                raise RuntimeError(f"{self.name} did not start: {self._output.read_text()[-2000:]}")
+            time.sleep(POLL_SECONDS)
+        self.first_answer_seconds = time.perf_counter() - begun
+        self.create_topic("first", 1)
+        batch = frames.record_batch([b"first"], time.time_ns() // 1_000_000)
+        load.fill(self.port, "first", batch, 1, count=1)
+        self.first_ack_seconds = time.perf_counter() - begun
+
+    def stop(self) -> None:
+        """Ask it to end; kill it when it does not within a minute."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(60)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(10)
+        self._process = None
+
+    def create_topic(
+        self, topic: str, partitions: int, configs: Mapping[str, str] | None = None
+    ) -> None:
+        """Create a topic and return when every partition can be read."""
+        deadline = time.perf_counter() + 30
+        request = frames.create_topic(topic, partitions, configs or {})
+        with load.connect(self.port) as sock:
+            while True:
+                code = frames.topic_error(load.exchange(sock, request), topic)
+                if code in (0, 36):  # TOPIC_ALREADY_EXISTS: an earlier try was late
+                    break
+                if time.perf_counter() > deadline:
+                    raise LoadError(f"{self.name} answers {code} to CreateTopics of {topic}")
+                time.sleep(0.05)
+            for partition in range(partitions):
+                ask, _ = frames.fetch(topic, partition, 0, 1024, 0)
+                while True:
+                    try:
+                        frames.fetched(memoryview(load.exchange(sock, ask)), topic)
+                        break
+                    except LoadError:
+                        if time.perf_counter() > deadline:
+                            raise
+                        time.sleep(0.001)
+
+    def delete_topic(self, topic: str) -> None:
+        """Delete a topic and return when its files are gone and its pages free for the next run."""
+        with load.connect(self.port) as sock:
+            code = frames.topic_error(load.exchange(sock, frames.delete_topic(topic)), topic)
+        if code != 0:
+            raise LoadError(f"{self.name} answers {code} to DeleteTopics of {topic}")
+        deadline = time.perf_counter() + 15
+        while any(name.startswith(f"{topic}-") for name in os.listdir(self._data)):
+            if time.perf_counter() > deadline:
+                raise LoadError(f"{self.name} still has files of {topic} in {self._data}")
+            time.sleep(0.05)
+
+    def cpu_seconds(self) -> float:
+        """Processor seconds used so far, user and system, with descendants."""
+        assert self._process is not None
+        total, todo = 0, [self._process.pid]
+        while todo:
+            pid = todo.pop()
+            with contextlib.suppress(OSError):
+                stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                total += int(stat[11]) + int(stat[12])
+                for task in os.listdir(f"/proc/{pid}/task"):
+                    children = Path(f"/proc/{pid}/task/{task}/children").read_text()
+                    todo += [int(child) for child in children.split()]
+        return total / TICKS
+
+    def memory_bytes(self) -> tuple[int, int]:
+        """(VmRSS, RssAnon): all resident memory, and the part that maps no file."""
+        assert self._process is not None
+        status = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
+        found = {line.split(":")[0]: line.split() for line in status}
+        return int(found["VmRSS"][1]) * 1024, int(found["RssAnon"][1]) * 1024
+
+
+def kafka(directory: Path) -> Server:
+    """Apache Kafka 4.3 with its own default flags, formatted and not yet started."""
+    settings = {"log.segment.delete.delay.ms": DELETE_DELAY_MS}
+    node = KafkaNode(directory, settings=settings)
+    return Server("Apache Kafka 4.3", node.prepare(), node.port, node.data)
+
+
+def barnabas(directory: Path, *, write_caching: bool) -> Server:
+    """Barnabas as `barnabas serve` starts it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    port = free_ports(1)[0]
+    settings = {
+        "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "log.segment.delete.delay.ms": DELETE_DELAY_MS,
+    }
+    if write_caching:
+        settings["write.caching"] = "true"
+    command = [sys.executable, "-m", "client.cli", "serve", "--data", str(directory / "data")]
+    for key, value in settings.items():
+        command += ["--set", f"{key}={value}"]
+    name = "Barnabas, page cache" if write_caching else "Barnabas, durable"
+    return Server(name, command, port, directory / "data")
