@@ -112,6 +112,11 @@ class MessageSpec:
     version_max: int
     flexible_since: int | None
 
+    @property
+    def versions(self) -> tuple[int, int]:
+        """The first and the last version, both inclusive."""
+        return (self.version_min, self.version_max)
+
     def is_flexible(self, version: int) -> bool:
         """Say whether `version` uses compact forms and tagged fields (KIP-482)."""
         return self.flexible_since is not None and version >= self.flexible_since

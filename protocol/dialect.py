@@ -1,0 +1,64 @@
+"""What every dialect does: a frame to a request, a response to buffers.
+
+A dialect is chosen per listener, never by sniffing bytes. All of them decode to, and encode from,
+the message classes of `protocol.messages`, so a handler never knows which one it serves. A dialect
+keeps no state of a connection and does no I/O: a frame is whole when it comes, and the buffers are
+a whole frame when they go.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from protocol.wire import Buffer
+
+
+@dataclass(slots=True)
+class RequestHeader:
+    """Who asks what, and by which number it waits for the answer.
+
+    `api_version` is the version the client asked for, also where another one must answer it
+    (ApiVersions). `client_id` is None if the client gave none.
+    """
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+
+@dataclass(slots=True)
+class DecodedRequest:
+    """A request: its header, and its body as the message class of that API."""
+
+    header: RequestHeader
+    body: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ServedApi:
+    """One API that is served: its key, its versions (inclusive) and its message classes."""
+
+    api_key: int
+    min_version: int
+    max_version: int
+    request: type[Any]
+    response: type[Any]
+
+
+class Dialect(Protocol):
+    """A way to write the same messages as bytes."""
+
+    def decode_request(self, frame: memoryview) -> DecodedRequest:
+        """Decode one frame (without its size); raises ProtocolError, and nothing else.
+
+        Records in the body are views of `frame`, writable if it is.
+        """
+        ...
+
+    def encode_response(self, header: RequestHeader, response: Any) -> list[Buffer]:
+        """Return the frame that answers `header`, its size included, as buffers to be sent.
+
+        Large records are handed on as they are, not copied. Raises EncodeError if `response`
+        is not what its class declares.
+        """
+        ...
