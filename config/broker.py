@@ -50,33 +50,26 @@ class BrokerConfig(BrokerKeys):
     @property
     def data_directory(self) -> str:
         """The one directory that holds everything."""
-        return self.log_dirs[0] if self.log_dirs else self.log_dir
+        return self.log_dirs[0]
 
     def _check_directory(self) -> None:
-        if self.log_dirs is not None and (len(self.log_dirs) != 1 or not self.log_dirs[0]):
+        if len(self.log_dirs) != 1 or not self.log_dirs[0]:
             raise ConfigError(
                 "Barnabas keeps everything in one directory",
                 key="log.dirs",
                 value=",".join(self.log_dirs),
                 allowed="exactly one directory; for several disks join them below the filesystem",
             )
-        if "," in self.data_directory:
-            raise ConfigError(
-                "Barnabas keeps everything in one directory",
-                key="log.dir",
-                value=self.data_directory,
-                allowed="exactly one directory, without a comma in its name",
-            )
 
     def _check_limits(self) -> None:
         limit = self.queued_max_request_bytes
-        if limit == 0 or 0 < limit < self.socket_request_max_bytes:
+        if 0 < limit < self.socket_request_max_bytes:
             raise ConfigError(
                 f"one request of socket.request.max.bytes={self.socket_request_max_bytes} would"
                 " not fit",
                 key="queued.max.request.bytes",
                 value=str(limit),
-                allowed=f"-1, or {self.socket_request_max_bytes} or more",
+                allowed=f"-1, 0, or {self.socket_request_max_bytes} or more",
             )
         if self.max_connections_per_ip == 0 and not self.max_connections_per_ip_overrides:
             raise ConfigError(

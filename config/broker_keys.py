@@ -59,21 +59,22 @@ class BrokerKeys:
     broker_rack: str | None = key(
         "broker.rack", None, Kind.STRING, doc="The rack that clients are told in Metadata."
     )
-    log_dirs: tuple[str, ...] | None = key(
+    log_dirs: tuple[str, ...] = key(
         "log.dirs",
-        None,
+        ("data",),
         Kind.LIST,
-        importance=HIGH,
-        doc="The data directory: exactly one. Beats log.dir.",
-    )
-    log_dir: str = key(
-        "log.dir",
-        "data",
-        Kind.STRING,
         check=not_empty(),
         importance=HIGH,
-        kafka_default="/tmp/kafka-logs",  # noqa: S108 -- Kafka's, for the documentation
-        doc="The data directory, where log.dirs is not set.",
+        kafka_default="/tmp/kafka-logs, by log.dir",  # noqa: S108 -- Kafka's, for the documentation
+        synonyms=(
+            Synonym(
+                "log.dir",
+                update=Update.READ_ONLY,
+                importance=HIGH,
+                kafka_default=("/tmp/kafka-logs",),  # noqa: S108
+            ),
+        ),
+        doc="The data directory: exactly one. A relative one starts where the broker is started.",
     )
 
     # -- listening -------------------------------------------------------------------------------
@@ -169,7 +170,7 @@ class BrokerKeys:
         check=at_least(-1),
         kafka_default="-1",
         doc="How many bytes of requests may be in memory, of all connections together; beyond it"
-        " no connection begins another request. -1 sets no limit.",
+        " no connection begins another request. 0 or -1 sets no limit.",
     )
     socket_request_max_bytes: int = key(
         "socket.request.max.bytes",

@@ -43,11 +43,8 @@ def one_of(*names: str) -> Check:
 
 
 def some_of(*names: str) -> Check:
-    """Accept a list of any of `names`, each at most once."""
-    return Check(
-        f"a list of {', '.join(names)}, each at most once",
-        lambda value: len(set(value)) == len(value) and set(value) <= set(names),
-    )
+    """Accept a list of any of `names`; repeats say nothing more, as for Kafka (KIP-1161)."""
+    return Check(f"a list of {', '.join(names)}", lambda value: set(value) <= set(names))
 
 
 def not_empty() -> Check:

@@ -52,8 +52,8 @@ class Update(enum.StrEnum):
 class Synonym:
     """Another name of a key, in a unit `times` the key's own.
 
-    `kind` is the kind of that name where it is not the key's; `lowest` is where its own lower
-    bound lies above the key's (-1 always passes where the key allows it: "without limit").
+    `kind` is the kind of that name where it is not the key's; `lowest` is its own lower bound where
+    that lies above the key's: any negative value then means -1, "no limit", as for Kafka.
     """
 
     name: str
@@ -173,11 +173,15 @@ def read_value(described: Key, text: str, source: str, synonym: Synonym | None =
 
 def _converted(described: Key, synonym: Synonym, value: int, source: str) -> int:
     """Apply the synonym's own bound and factor; a negative "no limit" is not multiplied."""
-    unlimited = value < 0 and described.check.accepts(-1)
-    if synonym.lowest is not None and value < synonym.lowest and not unlimited:
-        allowed = f"{synonym.lowest} or more"
-        reason = "this value is not allowed"
-        raise ConfigError(
-            reason, key=synonym.name, value=str(value), source=source, allowed=allowed
-        )
-    return -1 if unlimited and synonym.times != 1 else value * synonym.times
+    if synonym.lowest is not None:
+        if value < 0 and described.check.accepts(-1):
+            return -1
+        if value < synonym.lowest:
+            raise ConfigError(
+                "this value is not allowed",
+                key=synonym.name,
+                value=str(value),
+                source=source,
+                allowed=f"{synonym.lowest} or more, or -1 for no limit",
+            )
+    return value * synonym.times

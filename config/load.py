@@ -1,0 +1,238 @@
+"""From sources to one valid BrokerConfig: read, choose, parse, check, and say what was odd.
+
+A bad value refuses: ConfigError names key, value, origin and what is allowed. An unknown key does
+not: it brings a warning with the closest known key, as a Kafka's server.properties may carry keys
+of plugins. Keys without effect are reported by name, and those that promise safety (TLS, an
+authorizer) as warnings, because ignoring them in silence would be a lie.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from config.broker import BrokerConfig, broker_keys
+from config.errors import ConfigError
+from config.keys import Key, Synonym, Update, read_value
+from config.sources import (
+    Origin,
+    Setting,
+    Source,
+    closest,
+    from_command_line,
+    from_environment,
+    from_file,
+    pick,
+    strongest,
+)
+from config.topic import TopicConfig, topic_keys
+from config.without_effect import REASONS, group_of
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A configuration and how it came about.
+
+    `static` and `dynamic` hold what was given, by the name it was given under, as its strongest
+    source had it. `warnings` are sentences for the operator. `without_effect` are the names that
+    were given and change nothing.
+    """
+
+    config: BrokerConfig
+    static: Mapping[str, Setting]
+    dynamic: Mapping[str, Setting] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    without_effect: tuple[str, ...] = ()
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        """What was given and holds, by the name it was given under."""
+        return {**self.static, **self.dynamic}
+
+    def origin(self, name: str) -> Origin:
+        """Return where the value of a broker key, by any of its names, comes from."""
+        settings = self.settings
+        for described, names in _declared():
+            if name == described.name or name in names:
+                setting = pick(settings, names)
+                if setting is not None:
+                    return setting.origin
+        return Origin(Source.DEFAULT, "default")
+
+    def with_dynamic(self, values: Mapping[str, str]) -> Loaded:
+        """Return the configuration with values that were set while the broker ran (KIP-226).
+
+        `values` is all of them, by the broker's key names: they replace earlier dynamic ones.
+        Raises ConfigError for an unknown key, a read-only key and a bad value.
+        """
+        dynamic = {}
+        for name, text in values.items():
+            update = _update_modes().get(name)
+            if update is None:
+                raise ConfigError("unknown broker config name", key=name, value=text)
+            if update is Update.READ_ONLY:
+                reason = "this key cannot be changed while the broker runs"
+                raise ConfigError(reason, key=name, value=text)
+            dynamic[name] = Setting(name, text, Origin(Source.DYNAMIC, "dynamic"))
+        config = _build({**self.static, **dynamic})
+        return dataclasses.replace(self, config=config, dynamic=dynamic)
+
+
+def load(
+    *,
+    file: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    set_values: Sequence[str] = (),
+    data_dir: str | None = None,
+) -> Loaded:
+    """Return the configuration from a properties file, the environment and the command line.
+
+    `set_values` are KEY=VALUE texts, `data_dir` stands for `log.dirs` on the command line.
+    Raises ConfigError.
+    """
+    settings: list[Setting] = []
+    warnings: list[str] = []
+    if file is not None:
+        found, odd = from_file(file)
+        settings += found
+        warnings += odd
+    if environment:
+        found, odd = from_environment(environment, is_known, known_names())
+        settings += found
+        warnings += odd
+    settings += from_command_line(set_values, data_dir)
+    held = strongest(settings)
+    warnings += [_unknown(setting) for setting in held.values() if not is_known(setting.name)]
+    warnings += [_unsafe(setting) for setting in held.values() if _promises_safety(setting)]
+    return Loaded(
+        config=_build(held),
+        static=held,
+        warnings=tuple(warnings),
+        without_effect=_without_effect(held),
+    )
+
+
+@functools.cache
+def known_names() -> frozenset[str]:
+    """Return every name that a broker's configuration may hold."""
+    return frozenset(name for _, names in _declared() for name in names) | frozenset(REASONS)
+
+
+def is_known(name: str) -> bool:
+    """Whether a broker's configuration may hold `name`."""
+    return name in known_names() or group_of(name) is not None
+
+
+@functools.cache
+def _declared() -> tuple[tuple[Key, tuple[str, ...]], ...]:
+    """Every declared key with the names the broker's configuration may give it, best first."""
+    broker = [
+        (described, (name, *(synonym.name for synonym in described.synonyms)))
+        for name, described in broker_keys().items()
+    ]
+    topic = [
+        (described, tuple(synonym.name for synonym in described.synonyms))
+        for described in topic_keys().values()
+    ]
+    return (*broker, *topic)
+
+
+@functools.cache
+def _update_modes() -> dict[str, Update]:
+    modes = {}
+    for described in (*topic_keys().values(), *broker_keys().values()):
+        modes.update({synonym.name: synonym.update for synonym in described.synonyms})
+    modes.update({name: described.update for name, described in broker_keys().items()})
+    return modes
+
+
+def _build(held: Mapping[str, Setting]) -> BrokerConfig:
+    _refuse_two_ids(held)
+    try:
+        topic_defaults = TopicConfig(**_values(held, topic_keys(), own_names=False))
+        values = _values(held, broker_keys(), own_names=True)
+        return BrokerConfig(**values, topic_defaults=topic_defaults)
+    except ConfigError as error:
+        raise _with_source(error, held) from None
+
+
+def _values(
+    held: Mapping[str, Setting], keys: Mapping[str, Key], *, own_names: bool
+) -> dict[str, Any]:
+    """Parse what was given for `keys`, by attribute; a topic's own names are not the broker's."""
+    values: dict[str, Any] = {}
+    for name, described in keys.items():
+        by_name: dict[str, Synonym | None] = {name: None} if own_names else {}
+        by_name.update({synonym.name: synonym for synonym in described.synonyms})
+        setting = pick(held, tuple(by_name))
+        if setting is not None:
+            synonym = by_name[setting.name]
+            values[described.attribute] = read_value(
+                described, setting.text, str(setting.origin), synonym
+            )
+    return values
+
+
+def _refuse_two_ids(held: Mapping[str, Setting]) -> None:
+    node, broker = held.get("node.id"), held.get("broker.id")
+    if node and broker and node.text.strip() != broker.text.strip():
+        raise ConfigError(
+            f"differs from node.id={node.text.strip()}",
+            key="broker.id",
+            value=broker.text.strip(),
+            source=str(broker.origin),
+            allowed="the same number as node.id, or only one of them",
+        )
+
+
+def _with_source(error: ConfigError, held: Mapping[str, Setting]) -> ConfigError:
+    """Add to a cross-key refusal the name and the origin that its key was given with."""
+    if error.source or not error.key:
+        return error
+    for described, names in _declared():
+        setting = pick(held, names) if described.name == error.key else None
+        if setting is not None:
+            return ConfigError(
+                error.reason,
+                key=setting.name,
+                value=error.value,
+                source=str(setting.origin),
+                allowed=error.allowed,
+            )
+    return error
+
+
+def _unknown(setting: Setting) -> str:
+    topic_key = topic_keys().get(setting.name)
+    if topic_key is not None and topic_key.synonyms:
+        meant = f": it is a topic's key; the broker's is {topic_key.synonyms[0].name}"
+    elif topic_key is not None:
+        meant = ": it is a topic's key, and no key of the broker gives its default"
+    else:
+        near = closest(setting.name, known_names())
+        meant = f"; did you mean {near}?" if near else ""
+    return f"{setting.origin}: {setting.name} is unknown and ignored{meant}"
+
+
+def _promises_safety(setting: Setting) -> bool:
+    group = group_of(setting.name)
+    return group is not None and group.promises_safety and bool(setting.text.strip())
+
+
+def _unsafe(setting: Setting) -> str:
+    group = group_of(setting.name)
+    reason = group.reason if group else ""
+    return f"{setting.origin}: {setting.name} has no effect: {reason}"
+
+
+def _without_effect(held: Mapping[str, Setting]) -> tuple[str, ...]:
+    idle = {
+        synonym.name
+        for described in topic_keys().values()
+        if described.no_effect
+        for synonym in described.synonyms
+    }
+    return tuple(sorted(name for name in held if name in idle or group_of(name)))

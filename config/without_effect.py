@@ -1,0 +1,250 @@
+"""Kafka's broker keys that are accepted and change nothing, each group with its reason.
+
+A Kafka's server.properties works: these keys are known, so they bring no warning of an unknown
+key, and the start says once which of them were given. A key leaves this table when it gets a
+meaning. tests/golden/kafka_keys.tsv holds the list of all of Kafka 4.3's keys, and a test that each
+of them stands here or is declared. Keys of one listener (`listener.name.internal.ssl.…`) are
+accepted in the same way.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Group(NamedTuple):
+    """Keys with one reason; `promises_safety` if ignoring one silently would be dangerous."""
+
+    reason: str
+    names: tuple[str, ...]
+    promises_safety: bool = False
+
+
+def _group(reason: str, names: str, *, promises_safety: bool = False) -> Group:
+    return Group(reason, tuple(names.split()), promises_safety)
+
+
+QUORUM = _group(
+    "the node is its own controller, alone",
+    """
+    broker.heartbeat.interval.ms broker.session.timeout.ms
+    controller.performance.always.log.threshold.ms controller.performance.sample.period.ms
+    controller.quorum.append.linger.ms controller.quorum.auto.join.enable
+    controller.quorum.bootstrap.servers controller.quorum.election.backoff.max.ms
+    controller.quorum.election.timeout.ms controller.quorum.fetch.max.bytes
+    controller.quorum.fetch.snapshot.max.bytes controller.quorum.fetch.timeout.ms
+    controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms
+    controller.quorum.voters controller.socket.timeout.ms early.start.listeners
+    initial.broker.registration.timeout.ms internal.metadata.delete.delay.millis
+    internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes
+    metadata.log.dir metadata.log.max.record.bytes.between.snapshots
+    metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes metadata.log.segment.ms
+    metadata.max.idle.interval.ms metadata.max.retention.bytes metadata.max.retention.ms
+    server.max.startup.time.ms unclean.leader.election.interval.ms
+    unstable.api.versions.enable unstable.feature.versions.enable
+    """,
+)
+
+REPLICATION = _group(
+    "there are no other replicas",
+    """
+    alter.log.dirs.replication.quota.window.num
+    alter.log.dirs.replication.quota.window.size.seconds auto.leader.rebalance.enable
+    controlled.shutdown.enable cordoned.log.dirs follower.fetch.last.tiered.offset.enable
+    follower.replication.throttled.rate inter.broker.listener.name
+    leader.imbalance.check.interval.seconds leader.replication.throttled.rate
+    log.dir.failure.timeout.ms num.replica.alter.log.dirs.threads num.replica.fetchers
+    replica.alter.log.dirs.io.max.bytes.per.second replica.fetch.backoff.ms
+    replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes
+    replica.fetch.wait.max.ms replica.high.watermark.checkpoint.interval.ms
+    replica.lag.time.max.ms replica.selector.class replica.socket.receive.buffer.bytes
+    replica.socket.timeout.ms replication.quota.window.num
+    replication.quota.window.size.seconds request.timeout.ms
+    sasl.mechanism.inter.broker.protocol security.inter.broker.protocol
+    socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
+    """,
+)
+
+GROUPS = _group(
+    "consumer groups are not coordinated by this version",
+    """
+    group.consumer.assignment.interval.ms group.consumer.assignors
+    group.consumer.heartbeat.interval.ms group.consumer.max.assignment.interval.ms
+    group.consumer.max.heartbeat.interval.ms group.consumer.max.session.timeout.ms
+    group.consumer.max.size group.consumer.migration.policy
+    group.consumer.min.assignment.interval.ms group.consumer.min.heartbeat.interval.ms
+    group.consumer.min.session.timeout.ms group.consumer.regex.refresh.interval.ms
+    group.consumer.session.timeout.ms group.coordinator.append.linger.ms
+    group.coordinator.background.threads group.coordinator.cached.buffer.max.bytes
+    group.coordinator.rebalance.protocols group.coordinator.threads
+    group.initial.rebalance.delay.ms group.max.session.timeout.ms group.max.size
+    group.min.session.timeout.ms group.share.assignment.interval.ms group.share.assignors
+    group.share.delivery.count.limit group.share.heartbeat.interval.ms
+    group.share.initialize.retry.interval.ms group.share.max.assignment.interval.ms
+    group.share.max.delivery.count.limit group.share.max.heartbeat.interval.ms
+    group.share.max.partition.max.record.locks group.share.max.record.lock.duration.ms
+    group.share.max.session.timeout.ms group.share.max.share.sessions group.share.max.size
+    group.share.min.assignment.interval.ms group.share.min.delivery.count.limit
+    group.share.min.heartbeat.interval.ms group.share.min.partition.max.record.locks
+    group.share.min.record.lock.duration.ms group.share.min.session.timeout.ms
+    group.share.partition.max.record.locks group.share.persister.class.name
+    group.share.record.lock.duration.ms group.share.session.timeout.ms
+    group.streams.assignment.interval.ms group.streams.heartbeat.interval.ms
+    group.streams.initial.rebalance.delay.ms group.streams.max.assignment.interval.ms
+    group.streams.max.heartbeat.interval.ms group.streams.max.session.timeout.ms
+    group.streams.max.size group.streams.max.standby.replicas
+    group.streams.min.assignment.interval.ms group.streams.min.heartbeat.interval.ms
+    group.streams.min.session.timeout.ms group.streams.num.standby.replicas
+    group.streams.session.timeout.ms offset.metadata.max.bytes offsets.commit.timeout.ms
+    offsets.load.buffer.size offsets.retention.check.interval.ms offsets.retention.minutes
+    offsets.topic.compression.codec offsets.topic.num.partitions
+    offsets.topic.replication.factor offsets.topic.segment.bytes
+    share.coordinator.append.linger.ms share.coordinator.cached.buffer.max.bytes
+    share.coordinator.cold.partition.snapshot.interval.ms share.coordinator.load.buffer.size
+    share.coordinator.snapshot.update.records.per.snapshot
+    share.coordinator.state.topic.compression.codec share.coordinator.state.topic.min.isr
+    share.coordinator.state.topic.num.partitions
+    share.coordinator.state.topic.prune.interval.ms
+    share.coordinator.state.topic.replication.factor
+    share.coordinator.state.topic.segment.bytes share.coordinator.threads
+    share.coordinator.write.timeout.ms share.fetch.purgatory.purge.interval.requests
+    """,
+)
+
+TRANSACTIONS = _group(
+    "transactions are not coordinated by this version",
+    """
+    add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
+    transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
+    transaction.partition.verification.enable
+    transaction.remove.expired.transaction.cleanup.interval.ms
+    transaction.state.log.load.buffer.size transaction.state.log.min.isr
+    transaction.state.log.num.partitions transaction.state.log.replication.factor
+    transaction.state.log.segment.bytes transaction.two.phase.commit.enable
+    transactional.id.expiration.ms
+    """,
+)
+
+COMPACTION = _group(
+    "topics are not compacted by this version",
+    """
+    log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.enable
+    log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
+    log.cleaner.io.max.bytes.per.second log.cleaner.threads
+    """,
+)
+
+TIERS = _group(
+    "there is no remote storage",
+    """
+    remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
+    remote.log.index.file.cache.total.size.bytes remote.log.index.file.cache.ttl.ms
+    remote.log.manager.copier.thread.pool.size remote.log.manager.copy.max.bytes.per.second
+    remote.log.manager.copy.quota.window.num
+    remote.log.manager.copy.quota.window.size.seconds
+    remote.log.manager.expiration.thread.pool.size
+    remote.log.manager.fetch.max.bytes.per.second remote.log.manager.fetch.quota.window.num
+    remote.log.manager.fetch.quota.window.size.seconds
+    remote.log.manager.follower.thread.pool.size remote.log.manager.task.interval.ms
+    remote.log.manager.task.retry.backoff.max.ms remote.log.manager.task.retry.backoff.ms
+    remote.log.manager.task.retry.jitter remote.log.manager.thread.pool.size
+    remote.log.metadata.custom.metadata.max.bytes remote.log.metadata.manager.class.name
+    remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix
+    remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks
+    remote.log.reader.threads remote.log.storage.manager.class.name
+    remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix
+    remote.log.storage.system.enable
+    """,
+)
+
+SECURITY = _group(
+    "TLS, authentication and authorization are not served by this version",
+    """
+    authorizer.class.name connection.failed.authentication.delay.ms
+    connections.max.reauth.ms delegation.token.expiry.check.interval.ms
+    delegation.token.expiry.time.ms delegation.token.max.lifetime.ms
+    delegation.token.secret.key principal.builder.class sasl.client.callback.handler.class
+    sasl.enabled.mechanisms sasl.jaas.config sasl.kerberos.kinit.cmd
+    sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules
+    sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter
+    sasl.kerberos.ticket.renew.window.factor sasl.login.callback.handler.class
+    sasl.login.class sasl.login.connect.timeout.ms sasl.login.read.timeout.ms
+    sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds
+    sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
+    sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms
+    sasl.mechanism.controller.protocol sasl.oauthbearer.assertion.algorithm
+    sasl.oauthbearer.assertion.claim.aud sasl.oauthbearer.assertion.claim.exp.seconds
+    sasl.oauthbearer.assertion.claim.iss sasl.oauthbearer.assertion.claim.jti.include
+    sasl.oauthbearer.assertion.claim.nbf.seconds sasl.oauthbearer.assertion.claim.sub
+    sasl.oauthbearer.assertion.file sasl.oauthbearer.assertion.private.key.file
+    sasl.oauthbearer.assertion.private.key.passphrase
+    sasl.oauthbearer.assertion.template.file sasl.oauthbearer.client.credentials.client.id
+    sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.clock.skew.seconds
+    sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer
+    sasl.oauthbearer.jwks.endpoint.refresh.ms
+    sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
+    sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
+    sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class
+    sasl.oauthbearer.scope sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
+    sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class
+    sasl.server.max.receive.size security.providers ssl.allow.dn.changes
+    ssl.allow.san.changes ssl.cipher.suites ssl.client.auth ssl.enabled.protocols
+    ssl.endpoint.identification.algorithm ssl.engine.factory.class ssl.key.password
+    ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key
+    ssl.keystore.location ssl.keystore.password ssl.keystore.type
+    ssl.principal.mapping.rules ssl.protocol ssl.provider ssl.secure.random.implementation
+    ssl.trustmanager.algorithm ssl.truststore.certificates ssl.truststore.location
+    ssl.truststore.password ssl.truststore.type
+    """,
+    promises_safety=True,
+)
+
+QUOTAS = _group(
+    "quotas are not served by this version",
+    """
+    client.quota.callback.class controller.quota.window.num
+    controller.quota.window.size.seconds max.connection.creation.rate quota.window.num
+    quota.window.size.seconds
+    """,
+)
+
+JAVA = _group(
+    "it names Java classes or their metrics",
+    """
+    alter.config.policy.class.name config.providers create.topic.policy.class.name
+    kafka.metrics.polling.interval.secs kafka.metrics.reporters metric.reporters
+    metrics.num.samples metrics.recording.level metrics.sample.window.ms telemetry.max.bytes
+    """,
+)
+
+ELSEWHERE = _group(
+    "deadlines are exact here, fetch sessions are declined, and tasks need no number",
+    """
+    background.threads delete.records.purgatory.purge.interval.requests
+    fetch.purgatory.purge.interval.requests max.incremental.fetch.session.cache.slots
+    max.request.partition.size.limit producer.purgatory.purge.interval.requests
+    """,
+)
+
+GROUPS_OF_KEYS = (
+    QUORUM,
+    REPLICATION,
+    GROUPS,
+    TRANSACTIONS,
+    COMPACTION,
+    TIERS,
+    SECURITY,
+    QUOTAS,
+    JAVA,
+    ELSEWHERE,
+)
+
+REASONS = {name: group for group in GROUPS_OF_KEYS for name in group.names}
+LISTENER_PREFIX = "listener.name."
+
+
+def group_of(name: str) -> Group | None:
+    """Return the group a key stands in, None if it is in none."""
+    if name.startswith(LISTENER_PREFIX):
+        return SECURITY
+    return REASONS.get(name)
