@@ -1,11 +1,15 @@
 """The keys against the tables of two other implementations."""
 
 import re
+import warnings
 
-from kafka.protocol.api_key import ApiKey as KafkaPythonApiKey
 from kio.schema.index import api_key_map
 
 from protocol.api_keys import ApiKey
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # it reads its schemas the old way
+    from kafka.protocol.api_key import ApiKey as KafkaPythonApiKey
 
 # kafka-python carries keys that Kafka 4.3 has, and no other; kio lacks the four that went with
 # ZooKeeper (KIP-500).

@@ -1,6 +1,7 @@
 """The table of error codes against those of two other implementations, and the exceptions' text."""
 
-import kafka.errors
+import warnings
+
 import pytest
 from kio.schema.errors import ErrorCode as KioErrorCode
 
@@ -13,6 +14,10 @@ from protocol.errors import (
     UnknownApiKey,
     UnsupportedVersion,
 )
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # it reads its schemas the old way
+    import kafka.errors
 
 # kafka-python keeps older names for these, and calls a damaged batch not retriable, where Kafka's
 # CorruptRecordException is a RetriableException.
