@@ -1,0 +1,40 @@
+"""InitProducerId, API key 22, versions 0 to 5: an identity for an idempotent producer.
+
+Version notes
+- 0 and 1 differ only in that a throttled answer is sent before the pause from 1 on. 2: flexible.
+- 3: the producer may name the id and epoch it had, to go on after an error (KIP-360).
+- 4: PRODUCER_FENCED may be answered (KIP-588). 5: TRANSACTION_ABORTABLE may be (KIP-890).
+- 6, for two-phase commit (KIP-939), is not stable in Apache Kafka 4.3 and is not declared here.
+
+Source: InitProducerIdRequest.json and InitProducerIdResponse.json, Apache Kafka 4.3.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from protocol.wire import Int16, Int32, Int64, Nullable, Since, String, message
+
+
+@message(api_key=22, kind="request", versions=(0, 5), flexible_since=2)
+@dataclass(slots=True, kw_only=True)
+class InitProducerIdRequest:
+    """The wish for an id; a null `transactional_id` means idempotent only, and the usual case.
+
+    The schema's default for `transactional_id` is the empty string, which brokers refuse.
+    """
+
+    transactional_id: Annotated[String | None, Nullable()] = ""
+    transaction_timeout_ms: Int32
+    producer_id: Annotated[Int64, Since(3)] = -1
+    producer_epoch: Annotated[Int16, Since(3)] = -1
+
+
+@message(api_key=22, kind="response", versions=(0, 5), flexible_since=2)
+@dataclass(slots=True, kw_only=True)
+class InitProducerIdResponse:
+    """The id and epoch to write with; -1 with an error."""
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    producer_id: Int64 = -1
+    producer_epoch: Int16 = 0
