@@ -106,7 +106,8 @@ class Server:
             code = frames.topic_error(load.exchange(sock, frames.delete_topic(topic)), topic)
         if code != 0:
             raise LoadError(f"{self.name} answers {code} to DeleteTopics of {topic}")
-        deadline = time.perf_counter() + 15
+        # Kafka begins to delete files 30 s after its start (log.initial.task.delay.ms).
+        deadline = time.perf_counter() + 60
         while any(name.startswith(f"{topic}-") for name in os.listdir(self._data)):
             if time.perf_counter() > deadline:
                 raise LoadError(f"{self.name} still has files of {topic} in {self._data}")
