@@ -1,1 +1,83 @@
-"""One module per API: validate, act per partition, build the response."""
+"""The APIs this broker serves, in the order of their keys: one row each, one module a row.
+
+What is listed here is served and advertised, and nothing else is (broker/handlers/api_versions.py
+has the one exception). A module has `handle(request, services)` and `error_response(request,
+code)`; what `handle` may return is described in `broker.dispatch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from broker.handlers import (
+    api_versions,
+    create_topics,
+    delete_topics,
+    fetch,
+    init_producer_id,
+    list_offsets,
+    metadata,
+    offset_for_leader_epoch,
+    produce,
+)
+from broker.request import Request
+from broker.services import Services
+from protocol.api_keys import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from protocol.messages.fetch import FetchRequest, FetchResponse
+from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from protocol.messages.metadata import MetadataRequest, MetadataResponse
+from protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
+from protocol.messages.produce import ProduceRequest, ProduceResponse
+
+
+class Handler(NamedTuple):
+    """One API: its key, the versions served, its messages and its functions."""
+
+    api_key: ApiKey
+    min_version: int
+    max_version: int
+    request: type
+    response: type
+    handle: Callable[[Request, Services], Any]
+    error_response: Callable[[Request, ErrorCode], Any]
+
+
+def _row(
+    api_key: ApiKey, versions: tuple[int, int], module: ModuleType, request: type, response: type
+) -> Handler:
+    return Handler(api_key, *versions, request, response, module.handle, module.error_response)
+
+
+HANDLERS: tuple[Handler, ...] = (
+    _row(ApiKey.PRODUCE, (3, 13), produce, ProduceRequest, ProduceResponse),
+    _row(ApiKey.FETCH, (4, 18), fetch, FetchRequest, FetchResponse),
+    _row(ApiKey.LIST_OFFSETS, (1, 11), list_offsets, ListOffsetsRequest, ListOffsetsResponse),
+    _row(ApiKey.METADATA, (0, 13), metadata, MetadataRequest, MetadataResponse),
+    _row(ApiKey.API_VERSIONS, (0, 4), api_versions, ApiVersionsRequest, ApiVersionsResponse),
+    _row(ApiKey.CREATE_TOPICS, (2, 7), create_topics, CreateTopicsRequest, CreateTopicsResponse),
+    _row(ApiKey.DELETE_TOPICS, (1, 6), delete_topics, DeleteTopicsRequest, DeleteTopicsResponse),
+    _row(
+        ApiKey.INIT_PRODUCER_ID,
+        (0, 5),
+        init_producer_id,
+        InitProducerIdRequest,
+        InitProducerIdResponse,
+    ),
+    _row(
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        (2, 4),
+        offset_for_leader_epoch,
+        OffsetForLeaderEpochRequest,
+        OffsetForLeaderEpochResponse,
+    ),
+)

@@ -1,0 +1,120 @@
+"""Acceptors: one a listener, handing its sockets to the processors in turn.
+
+Resource handling. When the machine is out of descriptors or memory for sockets
+(`CAPACITY_ERRNOS`), accepting rests for `REST_SECONDS` and goes on; connections that exist are
+not touched. A connection beyond `max.connections` or `max.connections.per.ip` is closed as soon
+as it is accepted, and counted.
+
+Error handling. A peer that has gone before it was accepted is nobody's fault; any other error of
+accept ends the broker, since it would no longer listen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+from collections.abc import Sequence
+
+from broker.clock import Clock
+from broker.connection_limits import ConnectionLimits
+from broker.log_lines import RateLimiter
+from broker.metrics import Metrics
+from broker.processor import Processor
+from broker.request import ConnectionInfo
+from config.listeners import Listener
+from protocol.dialect import Dialect
+
+logger = logging.getLogger("barnabas.network")
+
+CAPACITY_ERRNOS = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS}
+REST_SECONDS = 0.1
+
+
+class Acceptor:
+    """Accepts on one listener's socket."""
+
+    def __init__(
+        self,
+        listener: Listener,
+        sock: socket.socket,
+        dialect: Dialect,
+        processors: Sequence[Processor],
+        limits: ConnectionLimits,
+        metrics: Metrics,
+        clock: Clock,
+    ) -> None:
+        self.name = f"acceptor-{listener.name}"
+        self.listener = listener
+        self._sock = sock
+        self._dialect = dialect
+        self._processors = processors
+        self._limits = limits
+        self._metrics = metrics
+        self._next = 0
+        self._refusals = RateLimiter(clock, per_second_max=5)
+
+    async def run(self) -> None:
+        """Accept until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                sock, address = await loop.sock_accept(self._sock)
+            except ConnectionAbortedError:
+                continue
+            except OSError as error:
+                if error.errno not in CAPACITY_ERRNOS:
+                    raise
+                self._metrics.accept_failures += 1
+                if self._refusals.allow() is not None:
+                    logger.error("cannot accept on %s, resting: %s", self.listener, error)
+                await asyncio.sleep(REST_SECONDS)
+                continue
+            await self._place(sock, address)
+
+    async def _place(self, sock: socket.socket, address: tuple[str, int]) -> None:
+        refusal = self._limits.admit(address[0])
+        if refusal is not None:
+            self._metrics.connections_refused += 1
+            if self._refusals.allow() is not None:
+                logger.warning("Rejected connection from %s, %s.", address[0], refusal)
+            sock.close()
+            return
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            local = sock.getsockname()
+        except OSError:  # reset before we came to it
+            self._limits.leave(address[0])
+            sock.close()
+            return
+        info = ConnectionInfo(self.listener, self._dialect, local[:2], address[:2])
+        self._metrics.connections_accepted += 1
+        processor = self._processors[self._next]
+        self._next = (self._next + 1) % len(self._processors)
+        await processor.adopt(sock, info)
+
+
+def bind(listener: Listener, receive_bytes: int, send_bytes: int, backlog: int) -> socket.socket:
+    """Return a listening socket for `listener`; OSError says what is in the way.
+
+    `receive_bytes` and `send_bytes` are `socket.{receive,send}.buffer.bytes`; -1 leaves them to
+    the kernel, which adapts them. `backlog` is `socket.listen.backlog.size`.
+    """
+    family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6 and listener.host == "::":
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        if receive_bytes > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        if send_bytes > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_bytes)
+        sock.bind((listener.host, listener.port))
+        sock.listen(backlog)
+        sock.setblocking(False)
+    except OSError:
+        sock.close()
+        raise
+    return sock

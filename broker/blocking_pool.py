@@ -1,0 +1,40 @@
+"""The few threads for calls that block: fsync, cold reads, checkpoints.
+
+A standard thread pool whose results come back to the loop as plain callbacks. Measured beside
+`loop.run_in_executor`, which wraps each call into two futures, a call through here costs about a
+third (docs/decisions/0040-append-inline-fsync-away.md has the figures).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class BlockingPool:
+    """`threads` workers; `submit` and `run` are called on the loop's thread."""
+
+    def __init__(self, threads: int, loop: asyncio.AbstractEventLoop) -> None:
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="blocking")
+        self._loop = loop
+
+    def submit(self, call: Callable[[], Any], done: Callable[[BaseException | None], None]) -> None:
+        """Run `call` in a thread, then `done(error or None)` on the loop."""
+        future = self._executor.submit(call)
+        future.add_done_callback(partial(self._hand_back, done))
+
+    def _hand_back(self, done: Callable[[BaseException | None], None], future: Future[Any]) -> None:
+        self._loop.call_soon_threadsafe(done, future.exception())
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """Run `call` in a thread and return what it returns, or raise what it raises."""
+        return await self._loop.run_in_executor(self._executor, call)
+
+    def close(self) -> None:
+        """Wait for what runs, take nothing new."""
+        self._executor.shutdown(wait=True)

@@ -1,0 +1,63 @@
+"""The broker's two clocks, and the only place in the project that reads them.
+
+The wall clock (`now_ms`) stamps records and decides retention; it may jump. The monotonic clock
+(`monotonic_ns`) drives deadlines, idle times and durations; it never goes back. Everything below
+the broker takes time as an argument, so tests give it by hand.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+MS_NS = 1_000_000
+SECOND_NS = 1_000 * MS_NS
+
+
+class Clock(Protocol):
+    """What the broker asks of time."""
+
+    def now_ms(self) -> int:
+        """Return wall-clock milliseconds since 1970."""
+        ...
+
+    def monotonic_ns(self) -> int:
+        """Return nanoseconds of a clock that never goes back; only differences mean anything."""
+        ...
+
+
+class SystemClock:
+    """The clocks of this machine."""
+
+    __slots__ = ()
+
+    def now_ms(self) -> int:
+        """Return wall-clock milliseconds since 1970."""
+        return time.time_ns() // MS_NS
+
+    def monotonic_ns(self) -> int:
+        """Return the machine's monotonic nanoseconds."""
+        return time.monotonic_ns()
+
+
+class ManualClock:
+    """A clock that stands still until a test moves it."""
+
+    __slots__ = ("_monotonic_ns", "_now_ms")
+
+    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
+        self._now_ms = now_ms
+        self._monotonic_ns = 0
+
+    def advance(self, ms: int) -> None:
+        """Move both clocks forward by `ms` milliseconds."""
+        self._now_ms += ms
+        self._monotonic_ns += ms * MS_NS
+
+    def now_ms(self) -> int:
+        """Return the wall clock as last set."""
+        return self._now_ms
+
+    def monotonic_ns(self) -> int:
+        """Return the monotonic clock as last set."""
+        return self._monotonic_ns

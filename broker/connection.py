@@ -1,0 +1,214 @@
+"""One client connection: bytes in, requests in order, answers out in the same order.
+
+Reading. All connections of a processor receive into one buffer that the processor owns, so an
+idle connection holds no memory; the frame reader takes from it what arrived. Whole frames wait
+here until their processor submits them.
+
+Order (docs/design.md, I7). Requests are started in the order they arrived and several may be in
+flight; each keeps its place in `slots`, and an answer leaves when everything before it has left.
+
+Flow. Reading stops while any of the `Hold` reasons stands, and that is the client's backpressure:
+nobody else's connection is touched. A connection ends by the peer's close, by an error in what it
+sent, by `connections.max.idle.ms`, or by a frame that was begun and not ended in time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+from enum import IntFlag
+from typing import TYPE_CHECKING, cast
+
+from broker.request import Buffer, ConnectionInfo, Request
+from protocol.errors import FrameTooLarge
+from protocol.framing import FrameReader
+
+if TYPE_CHECKING:
+    from broker.processor import Processor
+
+logger = logging.getLogger("barnabas.network")
+
+# Above this many unsent bytes the client is not reading fast enough, and its next requests wait.
+# One fetch answer of usual size (1 MiB) may be on its way without that.
+WRITE_HIGH_WATER_BYTES = 1024 * 1024
+
+
+class Hold(IntFlag):
+    """Why a connection is not being read."""
+
+    NONE = 0
+    QUEUE_FULL = 1  # queued.max.requests
+    IN_FLIGHT = 2  # barnabas.requests.per.connection.max
+    BUDGET = 4  # queued.max.request.bytes
+    UNSENT = 8  # the client does not read its answers
+    CLOSING = 16
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The socket of one client, and the requests it has in flight."""
+
+    __slots__ = (
+        "_hold",
+        "_partial_bytes",
+        "_processor",
+        "_reader",
+        "_transport",
+        "frame_begun_ns",
+        "frames",
+        "in_ready_list",
+        "info",
+        "last_active_ns",
+        "slots",
+    )
+
+    def __init__(self, processor: Processor, info: ConnectionInfo, frame_bytes_max: int) -> None:
+        self.info = info
+        self.frames: deque[bytearray] = deque()
+        self.slots: deque[Request] = deque()
+        self.in_ready_list = False
+        self.frame_begun_ns = 0  # 0: no frame is begun
+        self.last_active_ns = 0
+        self._processor = processor
+        self._reader = FrameReader(frame_bytes_max)
+        self._partial_bytes = 0  # of the frame begun, as the byte budget knows it
+        self._transport: asyncio.Transport | None = None
+        self._hold = Hold.NONE
+
+    # -- the event loop calls these ------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin; the transport is the loop's."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
+        self.last_active_ns = self._processor.clock.monotonic_ns()
+        if self._processor.budget.full:
+            self.hold(Hold.BUDGET)
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
+        """Return the processor's receive buffer: what is read is taken out before the next read."""
+        return self._processor.receive_buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take `nbytes` that have just arrived in the receive buffer."""
+        processor = self._processor
+        try:
+            frames = self._reader.receive(processor.receive_buffer[:nbytes])
+        except FrameTooLarge as error:
+            self.refuse(error)
+            return
+        if self._reader.refused is not None:
+            self.refuse(self._reader.refused)
+            return
+        self.last_active_ns = now_ns = processor.clock.monotonic_ns()
+        partial_bytes = self._partial_bytes + nbytes
+        if frames:
+            for frame in frames:
+                partial_bytes -= len(frame) + 4
+            self.frames.extend(frames)
+            self.frame_begun_ns = 0
+            processor.ready(self)
+        self._partial_bytes = partial_bytes
+        if partial_bytes and not self.frame_begun_ns:
+            self.frame_begun_ns = now_ns
+        processor.budget.take(nbytes)
+        if processor.budget.full and not partial_bytes:
+            self.hold(Hold.BUDGET)
+
+    def eof_received(self) -> bool:
+        """End the connection when the peer has sent its last byte, as Kafka does."""
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        """Let go of everything that is not being worked on."""
+        self._hold |= Hold.CLOSING
+        self._transport = None
+        held_bytes = self._partial_bytes + sum(len(frame) + 4 for frame in self.frames)
+        self._partial_bytes = 0
+        self.frames.clear()
+        self._processor.budget.give_back(held_bytes)
+        for request in tuple(self.slots):
+            request.abandon()
+        self._processor.forget(self)
+
+    def pause_writing(self) -> None:
+        """Stop reading a client that does not read its answers."""
+        self.hold(Hold.UNSENT)
+
+    def resume_writing(self) -> None:
+        """Go on: the client has read."""
+        self.last_active_ns = self._processor.clock.monotonic_ns()
+        self.release(Hold.UNSENT)
+
+    # -- the broker calls these ----------------------------------------------------------------
+
+    @property
+    def within_frame(self) -> bool:
+        """Whether a frame has begun and not ended."""
+        return self._partial_bytes > 0
+
+    @property
+    def closing(self) -> bool:
+        """Whether nothing more will be read or answered."""
+        return bool(self._hold & Hold.CLOSING)
+
+    @property
+    def held(self) -> bool:
+        """Whether the connection's frames must wait."""
+        return bool(self._hold & ~Hold.BUDGET)
+
+    def hold(self, reason: Hold) -> None:
+        """Stop reading for one more reason."""
+        if not self._hold and self._transport is not None:
+            self._transport.pause_reading()
+        self._hold |= reason
+
+    def release(self, reason: Hold) -> None:
+        """Forget one reason; read on when it was the last, and submit what waited."""
+        if not self._hold & reason:
+            return
+        self._hold &= ~reason
+        if not self._hold and self._transport is not None:
+            self._transport.resume_reading()
+        if self.frames and not self.held:
+            self._processor.ready(self)
+
+    def respond(self, request: Request, buffers: Sequence[Buffer]) -> None:
+        """Send the answer to `request` in its turn (I7), with all that waited behind it."""
+        request.buffers = buffers
+        slots = self.slots
+        if slots[0] is not request:
+            return
+        out: list[Buffer] = []
+        freed_bytes = 0
+        while slots and (ready := slots[0].buffers) is not None:
+            out += ready
+            freed_bytes += slots.popleft().frame_bytes
+        self._processor.budget.give_back(freed_bytes)
+        if self._transport is not None and out:
+            if len(out) == 1:
+                self._transport.write(out[0])
+            else:
+                self._transport.writelines(out)
+        if self._hold & Hold.IN_FLIGHT:
+            self.release(Hold.IN_FLIGHT)
+
+    def refuse(self, error: Exception) -> None:
+        """Close for something the client sent; said once in a while, counted always."""
+        self._processor.count_refusal(self, error)
+        self.abort(str(error))
+
+    def abort(self, reason: str) -> None:
+        """Close at once, dropping what was not sent."""
+        if self._transport is None:
+            return
+        logger.debug("closing %s:%d: %s", self.info.peer_host, self.info.peer_port, reason)
+        self._hold |= Hold.CLOSING
+        self._transport.abort()
+
+    def close(self) -> None:
+        """Close after what has been answered is sent."""
+        self._hold |= Hold.CLOSING
+        if self._transport is not None:
+            self._transport.close()

@@ -1,0 +1,42 @@
+"""How many connections there may be: `max.connections`, and per client address.
+
+A connection beyond the bounds is closed as soon as it is accepted (KIP-402 names the keys).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+
+class ConnectionLimits:
+    """Counts connections against `max.connections` and `max.connections.per.ip`."""
+
+    __slots__ = ("_by_address", "_max", "_overrides", "_per_address_max", "count")
+
+    def __init__(
+        self, connections_max: int, per_address_max: int, overrides: Mapping[str, int]
+    ) -> None:
+        self._max = connections_max
+        self._per_address_max = per_address_max
+        self._overrides = overrides  # max.connections.per.ip.overrides, by address
+        self._by_address: Counter[str] = Counter()
+        self.count = 0
+
+    def admit(self, address: str) -> str | None:
+        """Count a connection from `address` in, or say why it may not come in."""
+        if self.count >= self._max:
+            return f"the broker already has the configured maximum of {self._max} connections"
+        allowed = self._overrides.get(address, self._per_address_max)
+        if self._by_address[address] >= allowed:
+            return f"address already has the configured maximum of {allowed} connections"
+        self.count += 1
+        self._by_address[address] += 1
+        return None
+
+    def leave(self, address: str) -> None:
+        """Count a connection from `address` out."""
+        self.count -= 1
+        self._by_address[address] -= 1
+        if not self._by_address[address]:
+            del self._by_address[address]

@@ -1,0 +1,63 @@
+"""Which error code a client sees for what storage and records raise: one table, at the edge.
+
+A type stands for its subclasses, the nearest one wins. `tests/unit/broker/test_error_mapping.py`
+checks that every type of both families is covered by more than the base.
+"""
+
+from __future__ import annotations
+
+from broker.metadata.topic_rules import TopicError
+from protocol.errors import ErrorCode
+from protocol.record_errors import (
+    CorruptBatch,
+    DecompressedTooLarge,
+    InvalidRecord,
+    RecordBatchTooLarge,
+    RecordError,
+    UnsupportedCompression,
+)
+from storage.errors import (
+    BatchTooLarge,
+    CheckpointError,
+    CorruptMetadata,
+    DirectoryLocked,
+    InvalidProducerEpoch,
+    InvalidTimestamp,
+    LogFailed,
+    OffsetOutOfRange,
+    OutOfOrderSequence,
+    StorageError,
+    UnknownPartition,
+)
+
+ERROR_CODES: dict[type[Exception], ErrorCode] = {
+    CorruptBatch: ErrorCode.CORRUPT_MESSAGE,
+    InvalidRecord: ErrorCode.INVALID_RECORD,
+    UnsupportedCompression: ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    DecompressedTooLarge: ErrorCode.MESSAGE_TOO_LARGE,
+    RecordBatchTooLarge: ErrorCode.MESSAGE_TOO_LARGE,
+    RecordError: ErrorCode.CORRUPT_MESSAGE,
+    OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
+    UnknownPartition: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    BatchTooLarge: ErrorCode.RECORD_LIST_TOO_LARGE,
+    InvalidTimestamp: ErrorCode.INVALID_TIMESTAMP,
+    OutOfOrderSequence: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    InvalidProducerEpoch: ErrorCode.INVALID_PRODUCER_EPOCH,
+    LogFailed: ErrorCode.KAFKA_STORAGE_ERROR,
+    DirectoryLocked: ErrorCode.KAFKA_STORAGE_ERROR,
+    CorruptMetadata: ErrorCode.KAFKA_STORAGE_ERROR,
+    CheckpointError: ErrorCode.KAFKA_STORAGE_ERROR,
+    StorageError: ErrorCode.KAFKA_STORAGE_ERROR,
+    OSError: ErrorCode.KAFKA_STORAGE_ERROR,
+}
+
+
+def error_code_of(error: Exception) -> ErrorCode:
+    """Return the code for `error`; UNKNOWN_SERVER_ERROR for what nobody foresaw."""
+    if isinstance(error, TopicError):
+        return error.code
+    for kind in type(error).__mro__:
+        code = ERROR_CODES.get(kind)
+        if code is not None:
+            return code
+    return ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,0 +1,123 @@
+"""CreateTopics, API key 19, versions 2-7.
+
+Behaviour
+- Each topic is checked and created on its own; the answer comes when all are durable.
+- `num_partitions` and `replication_factor` -1 take the broker's defaults (version 4 on, KIP-464);
+  an assignment must name this broker once for each partition.
+- A replication factor other than 1 is refused, since there is one broker, unless
+  `barnabas.replication.factor.clamp` is on.
+- `validate_only` checks and creates nothing.
+
+Version notes: 4 defaults, 5 configs in the answer (KIP-525) and flexible, 6 THROTTLING_QUOTA_EXCEEDED
+(not answered, no quotas), 7 topic ids.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from broker.metadata.image import TopicInfo
+from broker.metadata.topic_rules import NewTopic, TopicError
+from broker.request import Request
+from broker.services import Services
+from config.topic import topic_keys
+from protocol.errors import ErrorCode
+from protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+CONFIGS_VERSION = 5
+SOURCE_TOPIC = 1  # DescribeConfigsResponse.ConfigSource in Kafka: on the wire, never renumber
+SOURCE_STATIC_BROKER = 4
+SOURCE_DEFAULT = 5
+
+
+async def handle(request: Request, services: Services) -> CreateTopicsResponse:
+    """Create each topic, with an outcome of its own."""
+    body: CreateTopicsRequest = request.body
+    counts = Counter(topic.name for topic in body.topics)
+    results: dict[str, CreatableTopicResult] = {}
+    wanted: list[NewTopic] = []
+    for topic in body.topics:
+        if topic.name in results:
+            continue
+        results[topic.name] = CreatableTopicResult(name=topic.name)
+        if counts[topic.name] > 1:
+            duplicate = TopicError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            _refuse(results[topic.name], duplicate)
+            continue
+        try:
+            wanted.append(_new_topic(topic))
+        except TopicError as error:
+            _refuse(results[topic.name], error)
+    if body.validate_only:
+        outcomes = services.controller.create_topics(wanted, validate_only=True)
+    else:
+        outcomes = await services.topics.create(wanted)
+    with_configs = request.header.api_version >= CONFIGS_VERSION
+    for new_topic, outcome in zip(wanted, outcomes, strict=True):
+        result = results[new_topic.name]
+        if isinstance(outcome, TopicError):
+            _refuse(result, outcome)
+        else:
+            _describe(services, result, outcome, with_configs=with_configs)
+    return CreateTopicsResponse(topics=list(results.values()))
+
+
+def _new_topic(topic: CreatableTopic) -> NewTopic:
+    return NewTopic(
+        name=topic.name,
+        partition_count=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignments=[(given.partition_index, given.broker_ids) for given in topic.assignments],
+        configs={config.name: config.value for config in topic.configs},
+    )
+
+
+def _refuse(result: CreatableTopicResult, error: TopicError) -> None:
+    result.error_code = error.code
+    result.error_message = str(error)
+
+
+def _describe(
+    services: Services, result: CreatableTopicResult, topic: TopicInfo, *, with_configs: bool
+) -> None:
+    result.topic_id = topic.topic_id
+    result.num_partitions = len(topic.partitions)
+    result.replication_factor = 1
+    if not with_configs:
+        return
+    config = services.topics.config_of(topic)
+    values = config.texts()
+    result.configs = [
+        CreatableTopicConfigs(
+            name=key.name,
+            value=None if key.sensitive else values[key.name],
+            config_source=_source(services, topic, key.name),
+            is_sensitive=key.sensitive,
+        )
+        for key in topic_keys().values()
+        if not key.internal
+    ]
+
+
+def _source(services: Services, topic: TopicInfo, name: str) -> int:
+    if name in topic.configs:
+        return SOURCE_TOPIC
+    if name in services.configured_topic_keys:
+        return SOURCE_STATIC_BROKER
+    return SOURCE_DEFAULT
+
+
+def error_response(request: Request, code: ErrorCode) -> CreateTopicsResponse:
+    """Return the answer that says `code` of every topic asked for."""
+    return CreateTopicsResponse(
+        topics=[
+            CreatableTopicResult(name=topic.name, error_code=code, error_message=code.message)
+            for topic in request.body.topics
+        ]
+    )

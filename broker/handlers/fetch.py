@@ -1,0 +1,282 @@
+"""Fetch, API key 1, versions 4-18.
+
+Behaviour
+- Whole batches from the partition's files, unopened; the first may begin before the offset asked
+  for, and readers skip. The first partition that has anything yields at least one batch even if it
+  is larger than the limits (KIP-74).
+- Nothing above the high watermark is served, so what a consumer has seen survives a power cut.
+- Fewer than `min_bytes` there: the request is parked until there are, at most `max_wait_ms`.
+- Large slices leave as mapped pages; what is not in the page cache is read by the pool first.
+- Fetch sessions (KIP-227) are declined: every answer carries session id 0, which tells clients to
+  send full requests; a request within a session gets FETCH_SESSION_ID_NOT_FOUND.
+- A `current_leader_epoch` (KIP-320) other than the log's is fenced or unknown, a
+  `last_fetched_epoch` that diverged is answered with where (KIP-595).
+
+Version notes: 7 sessions, 9 leader epoch, 11 rack, 12 flexible and diverging epochs, 13 topic ids
+(KIP-516), 15 replica state instead of replica id, 16 node endpoints (KIP-951), 17 directory ids.
+
+Not done: no followers, so a fetch as a replica gets NOT_LEADER_OR_FOLLOWER; no racks.
+"""
+
+from __future__ import annotations
+
+from broker.error_mapping import error_code_of
+from broker.partition import Partition
+from broker.pending import Pending
+from broker.purgatory import ParkedFetch
+from broker.request import Request
+from broker.services import Services
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from storage.errors import OffsetOutOfRange, StorageError
+from storage.log import Log
+from storage.log_file import LogSlice
+
+TOPIC_ID_VERSION = 13
+NO_EPOCH = -1
+READ_COMMITTED = 1
+CONSUMER_REPLICA = -1
+DEBUG_REPLICA = -2
+SESSION_NONE = 0
+EPOCH_FULL = 0
+EPOCH_FINAL = -1
+
+
+class _Reading:
+    """One fetch: what it asks for, resolved once, and read as often as it is woken."""
+
+    __slots__ = ("body", "cold", "pending", "request", "services", "targets")
+
+    def __init__(self, request: Request, services: Services) -> None:
+        self.request = request
+        self.body: FetchRequest = request.body
+        self.services = services
+        self.pending: Pending | None = None
+        self.cold: list[tuple[PartitionData, LogSlice]] = []
+        self.targets: list[tuple[FetchTopic, list[tuple[FetchPartition, _Target]]]] = []
+
+    def resolve(self) -> None:
+        """Look every partition up."""
+        by_id = self.request.header.api_version >= TOPIC_ID_VERSION
+        for topic in self.body.topics:
+            name: str | None = topic.topic
+            if by_id:
+                known = self.services.topics.by_id(topic.topic_id)
+                name = None if known is None else known.name
+            self.targets.append(
+                (topic, [(asked, self._target(name, asked)) for asked in topic.partitions])
+            )
+
+    def _target(self, name: str | None, asked: FetchPartition) -> _Target:
+        if name is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        try:
+            partition = self.services.partitions.get(name, asked.partition)
+        except StorageError as error:
+            return error_code_of(error)
+        return _fence(partition.log, asked.current_leader_epoch) or partition
+
+    def partitions(self) -> list[Partition]:
+        """Return the partitions that can be read."""
+        return [
+            target
+            for _, asked_targets in self.targets
+            for _, target in asked_targets
+            if isinstance(target, Partition)
+        ]
+
+    def enough(self) -> bool:
+        """Whether an answer now would have `min_bytes`, or something that cannot wait."""
+        wanted = self.body.min_bytes
+        for _, asked_targets in self.targets:
+            for asked, target in asked_targets:
+                if not isinstance(target, Partition):
+                    return True
+                log = target.log
+                offset = asked.fetch_offset
+                if not log.start_offset <= offset <= log.high_watermark:
+                    return True
+                if log.failed is not None and offset >= log.high_watermark:
+                    return True
+                if offset < log.high_watermark:
+                    # available_bytes may say 0 of what is there: damage, which a read reports.
+                    available = log.available_bytes(offset)
+                    if available <= 0:
+                        return True
+                    wanted -= min(available, asked.partition_max_bytes)
+                    if wanted <= 0:
+                        return True
+        return wanted <= 0
+
+    def read(self) -> FetchResponse:
+        """Read what is there now. Slices that are not in the page cache are left in `cold`."""
+        left = min(self.body.max_bytes, self.services.config.fetch_max_bytes)
+        by_id = self.request.header.api_version >= TOPIC_ID_VERSION
+        response = FetchResponse(session_id=SESSION_NONE)
+        nothing_yet = True
+        for topic, asked_targets in self.targets:
+            answers = []
+            for asked, target in asked_targets:
+                if not isinstance(target, Partition):
+                    answers.append(_refused(asked, target))
+                    continue
+                answer, size = self._read_partition(target.log, asked, left, first=nothing_yet)
+                answers.append(answer)
+                left -= size
+                nothing_yet = nothing_yet and not size
+            response.responses.append(
+                FetchableTopicResponse(
+                    topic="" if by_id else topic.topic,
+                    topic_id=topic.topic_id,
+                    partitions=answers,
+                )
+            )
+        return response
+
+    def _read_partition(
+        self, log: Log, asked: FetchPartition, left: int, *, first: bool
+    ) -> tuple[PartitionData, int]:
+        answer = PartitionData(
+            partition_index=asked.partition,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.high_watermark,
+            log_start_offset=log.start_offset,
+            records=b"",
+        )
+        if self.body.isolation_level == READ_COMMITTED:
+            aborted: list[AbortedTransaction] = []
+            answer.aborted_transactions = aborted
+        if asked.last_fetched_epoch != NO_EPOCH:
+            epoch, end_offset = log.end_offset_for_epoch(asked.last_fetched_epoch)
+            if epoch < asked.last_fetched_epoch or end_offset < asked.fetch_offset:
+                answer.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+                return answer, 0
+        size_max = min(left, asked.partition_max_bytes)
+        try:
+            if size_max <= 0 and not first:
+                # Out of range must be said even when there is no room for bytes.
+                if not log.start_offset <= asked.fetch_offset <= log.high_watermark:
+                    raise OffsetOutOfRange(asked.fetch_offset, log.start_offset, log.high_watermark)
+                return answer, 0
+            piece = log.read(asked.fetch_offset, max(size_max, 0), at_least_one_batch=first)
+            if piece is None:
+                return answer, 0
+            records = piece.load_hot()
+        except (StorageError, OSError) as error:
+            _say_error(answer, error_code_of(error))
+            return answer, 0
+        if records is None:
+            self.cold.append((answer, piece))
+        else:
+            answer.records = records
+        return answer, len(piece)
+
+    def answer(self) -> None:
+        """Read and answer: what a parked fetch is released to."""
+        assert self.pending is not None
+        response = self.read()
+        if self.cold:
+            self.services.pool.submit(self.warm, lambda _: self._answer_warm(response))
+        else:
+            self.pending.complete(response)
+
+    def _answer_warm(self, response: FetchResponse) -> None:
+        assert self.pending is not None
+        self.services.metrics.reads_cold += len(self.cold)
+        self.pending.complete(response)
+
+    def warm(self) -> None:
+        """Load the cold slices: in the pool, since it waits for the disk."""
+        for answer, piece in self.cold:
+            try:
+                answer.records = piece.load()
+            except (StorageError, OSError) as error:
+                _say_error(answer, error_code_of(error))
+
+
+_Target = Partition | ErrorCode
+
+
+def handle(request: Request, services: Services) -> FetchResponse | Pending:
+    """Read now, or park until there is enough to read."""
+    body: FetchRequest = request.body
+    session_error = _session_error(body)
+    if session_error:
+        return FetchResponse(error_code=session_error, session_id=SESSION_NONE)
+    reading = _Reading(request, services)
+    if _replica_id(request, body) not in (CONSUMER_REPLICA, DEBUG_REPLICA):
+        return error_response(request, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    reading.resolve()
+    if body.max_wait_ms <= 0 or not reading.targets or reading.enough():
+        response = reading.read()
+        if not reading.cold:
+            return response
+        pending = reading.pending = Pending()
+        services.pool.submit(reading.warm, lambda _: reading._answer_warm(response))  # noqa: SLF001
+        return pending
+    pending = reading.pending = Pending()
+    partitions = reading.partitions()
+    services.purgatory.park(
+        ParkedFetch(request, partitions, reading.enough, reading.answer), body.max_wait_ms
+    )
+    for partition in partitions:
+        # A reader is here now: what was appended without anyone waiting is flushed at once.
+        if partition.log.high_watermark < partition.log.end_offset:
+            services.commit.flush_now(partition)
+    return pending
+
+
+def _fence(log: Log, epoch: int) -> ErrorCode | None:
+    if epoch in (NO_EPOCH, log.leader_epoch):
+        return None
+    if epoch < log.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    return ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def _session_error(body: FetchRequest) -> ErrorCode | None:
+    if body.session_epoch in (EPOCH_FULL, EPOCH_FINAL):
+        return None  # a full fetch, whatever session it begins or ends
+    return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def _replica_id(request: Request, body: FetchRequest) -> int:
+    if request.header.api_version >= 15:
+        return body.replica_state.replica_id
+    return body.replica_id
+
+
+def _refused(asked: FetchPartition, code: ErrorCode) -> PartitionData:
+    answer = PartitionData(partition_index=asked.partition, high_watermark=-1, records=b"")
+    _say_error(answer, code)
+    return answer
+
+
+def _say_error(answer: PartitionData, code: ErrorCode) -> None:
+    answer.error_code = code
+    answer.records = b""
+    answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
+
+
+def error_response(request: Request, code: ErrorCode) -> FetchResponse:
+    """Return the answer that says `code` of every partition asked for."""
+    return FetchResponse(
+        error_code=code if request.header.api_version >= 7 else ErrorCode.NONE,
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[_refused(asked, code) for asked in topic.partitions],
+            )
+            for topic in request.body.topics
+        ],
+    )

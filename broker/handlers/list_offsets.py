@@ -1,0 +1,175 @@
+"""ListOffsets, API key 2, versions 1-11.
+
+Behaviour
+- Timestamps: -1 latest (the high watermark), -2 earliest, -3 the record with the largest
+  timestamp (KIP-734), -4 earliest local (KIP-405; the same as earliest here), -5 latest tiered and
+  -6 earliest pending upload (KIP-1005, KIP-1023; nothing is tiered: offset -1); from 0 on, the
+  first record at or after that time.
+- Latest, largest timestamp and lookup by time wait for the flush that covers the log's end at
+  arrival, so that "produce with acks=1, then ask the end" answers as Kafka does.
+- A `current_leader_epoch` other than the log's is fenced or unknown (KIP-320).
+
+Version notes: 2 isolation level, 4 leader epoch, 6 flexible, 7 -3, 8 -4, 9 -5, 10 timeout_ms
+(KIP-1075), 11 -6.
+"""
+
+from __future__ import annotations
+
+from broker.error_mapping import error_code_of
+from broker.partition import Partition
+from broker.pending import Pending
+from broker.request import Request
+from broker.services import Services
+from protocol.errors import ErrorCode
+from protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from protocol.record_errors import RecordError
+from storage.errors import StorageError
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+# The version from which each special timestamp may be asked for.
+SPECIAL_SINCE = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+NOTHING_WAITED_FOR = (EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
+NO_EPOCH = -1
+DEFAULT_TIMEOUT_MS = 30_000  # Kafka's default request.timeout.ms, for versions that carry none
+
+
+class _Progress:
+    """One request under way: its answer, and how many partitions wait for a flush."""
+
+    __slots__ = ("outstanding", "pending", "response")
+
+    def __init__(self) -> None:
+        self.response = ListOffsetsResponse()
+        self.outstanding = 0
+        self.pending: Pending | None = None
+
+    def settle(self) -> None:
+        """Count one outstanding partition off; the last one sends the answer."""
+        self.outstanding -= 1
+        if self.outstanding == 0 and self.pending is not None:
+            self.pending.complete(self.response)
+
+
+def handle(request: Request, services: Services) -> ListOffsetsResponse | Pending:
+    """Answer each partition, now or when its log's end is durable."""
+    body: ListOffsetsRequest = request.body
+    version = request.header.api_version
+    timeout_ms = body.timeout_ms if version >= 10 else DEFAULT_TIMEOUT_MS
+    progress = _Progress()
+    for topic in body.topics:
+        answers = []
+        for asked in topic.partitions:
+            answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
+            answers.append(answer)
+            _resolve(services, progress, topic.name, asked, answer, version, timeout_ms)
+        progress.response.topics.append(
+            ListOffsetsTopicResponse(name=topic.name, partitions=answers)
+        )
+    if progress.outstanding == 0:
+        return progress.response
+    progress.pending = Pending()
+    return progress.pending
+
+
+def _resolve(
+    services: Services,
+    progress: _Progress,
+    topic: str,
+    asked: ListOffsetsPartition,
+    answer: ListOffsetsPartitionResponse,
+    version: int,
+    timeout_ms: int,
+) -> None:
+    timestamp = asked.timestamp
+    if timestamp < 0 and version < SPECIAL_SINCE.get(timestamp, version + 1):
+        answer.error_code = ErrorCode.UNSUPPORTED_VERSION
+        return
+    try:
+        partition = services.partitions.get(topic, asked.partition_index)
+    except StorageError as error:
+        answer.error_code = error_code_of(error)
+        return
+    log = partition.log
+    epoch = asked.current_leader_epoch
+    if epoch not in (NO_EPOCH, log.leader_epoch):
+        fenced = epoch < log.leader_epoch
+        answer.error_code = (
+            ErrorCode.FENCED_LEADER_EPOCH if fenced else ErrorCode.UNKNOWN_LEADER_EPOCH
+        )
+        return
+    if timestamp in NOTHING_WAITED_FOR or log.high_watermark >= log.end_offset:
+        _look_up(partition, timestamp, answer)
+        return
+
+    def durable(code: ErrorCode) -> None:
+        # A failed log answers from what it has: its reads go on up to the durable end.
+        if code == ErrorCode.REQUEST_TIMED_OUT:
+            answer.error_code = code
+        else:
+            _look_up(partition, timestamp, answer)
+        progress.settle()
+
+    progress.outstanding += 1
+    services.commit.wait(partition, log.end_offset, timeout_ms, durable)
+
+
+def _look_up(partition: Partition, timestamp: int, answer: ListOffsetsPartitionResponse) -> None:
+    log = partition.log
+    answer.leader_epoch = log.leader_epoch
+    try:
+        if timestamp == LATEST:
+            answer.offset = log.high_watermark
+        elif timestamp in (EARLIEST, EARLIEST_LOCAL):
+            answer.offset = log.start_offset
+            answer.leader_epoch = log.epochs.epoch_of(log.start_offset)
+        elif timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+            answer.leader_epoch = NO_EPOCH
+        else:
+            found = (
+                log.max_timestamp_offset()
+                if timestamp == MAX_TIMESTAMP
+                else log.offset_for_timestamp(timestamp)
+            )
+            if found is None:
+                answer.leader_epoch = NO_EPOCH
+            else:
+                answer.timestamp, answer.offset, answer.leader_epoch = found
+    except (StorageError, RecordError, OSError) as error:
+        answer.error_code = error_code_of(error)
+        answer.leader_epoch = NO_EPOCH
+
+
+def error_response(request: Request, code: ErrorCode) -> ListOffsetsResponse:
+    """Return the answer that says `code` of every partition asked for."""
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[
+                    ListOffsetsPartitionResponse(
+                        partition_index=asked.partition_index, error_code=code
+                    )
+                    for asked in topic.partitions
+                ],
+            )
+            for topic in request.body.topics
+        ]
+    )

@@ -1,0 +1,145 @@
+"""Metadata, API key 3, versions 0-13.
+
+Behaviour
+- Topics null (from version 1) or an empty list (version 0): all of them. Otherwise those named,
+  or from version 10 on also those given by id.
+- A named topic that does not exist is created with `num.partitions` when the client allows it
+  (version 4 on; older ones always do) and `auto.create.topics.enable` is on; the answer comes
+  when it is there. Kafka answers LEADER_NOT_AVAILABLE first and lets the client ask again; that
+  costs every client a retry and tells it nothing.
+- One broker: this one, under the address of the listener that was asked (broker/advertised.py).
+
+Version notes: 1 controller and internal flag, 2 cluster id, 5 offline replicas, 7 leader epoch,
+8 authorized operations, 9 flexible, 10 topic ids, 12 nullable names (KIP-516), 13 top-level error
+(KIP-1102).
+
+Not done: authorized operations are never included, there are no ACLs.
+"""
+
+from __future__ import annotations
+
+from broker.metadata.image import TopicInfo
+from broker.metadata.topic_rules import NewTopic, TopicError, check_name
+from broker.request import Request
+from broker.services import Services
+from protocol.errors import ErrorCode
+from protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from protocol.wire import ZERO_UUID
+from storage.errors import UnknownPartition
+
+ALL_TOPICS_IS_EMPTY_VERSION = 0
+AUTO_CREATION_FLAG_VERSION = 4
+INTERNAL_TOPICS = {"__consumer_offsets", "__transaction_state", "__share_group_state"}
+
+
+async def handle(request: Request, services: Services) -> MetadataResponse:
+    """Describe the broker and the topics asked for, creating those that may be."""
+    body: MetadataRequest = request.body
+    version = request.header.api_version
+    host, port = services.advertised.endpoint(request.info)
+    response = MetadataResponse(
+        brokers=[MetadataResponseBroker(node_id=services.node_id, host=host, port=port)],
+        cluster_id=services.cluster_id,
+        controller_id=services.node_id,
+    )
+    wanted = body.topics
+    if wanted is None or (version == ALL_TOPICS_IS_EMPTY_VERSION and not wanted):
+        response.topics = [_describe(services, topic) for topic in services.topics.all()]
+        return response
+    may_create = services.config.auto_create_topics_enable and (
+        version < AUTO_CREATION_FLAG_VERSION or body.allow_auto_topic_creation
+    )
+    failures = await _create_missing(services, wanted) if may_create else {}
+    response.topics = [_answer(services, topic, failures) for topic in wanted]
+    return response
+
+
+async def _create_missing(
+    services: Services, wanted: list[MetadataRequestTopic]
+) -> dict[str, ErrorCode]:
+    """Create the named topics that do not exist; return the codes of those that cannot be."""
+    missing = dict.fromkeys(
+        topic.name
+        for topic in wanted
+        if topic.name is not None
+        and topic.topic_id == ZERO_UUID
+        and services.topics.by_name(topic.name) is None
+    )
+    if not missing:
+        return {}
+    outcomes = await services.topics.create([NewTopic(name=name) for name in missing])
+    failures: dict[str, ErrorCode] = {}
+    for name, outcome in zip(missing, outcomes, strict=True):
+        # Another client may have created it first: then it is there, and that is all we want.
+        if isinstance(outcome, TopicError) and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            failures[name] = outcome.code
+    return failures
+
+
+def _answer(
+    services: Services, wanted: MetadataRequestTopic, failures: dict[str, ErrorCode]
+) -> MetadataResponseTopic:
+    if wanted.topic_id != ZERO_UUID:
+        topic = services.topics.by_id(wanted.topic_id)
+        if topic is None:
+            return MetadataResponseTopic(
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id
+            )
+        return _describe(services, topic)
+    name = wanted.name or ""
+    topic = services.topics.by_name(name)
+    if topic is not None:
+        return _describe(services, topic)
+    code = failures.get(name)
+    if code is None:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        try:
+            check_name(name)
+        except TopicError as error:
+            code = error.code
+    return MetadataResponseTopic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS)
+
+
+def _describe(services: Services, topic: TopicInfo) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=[
+            MetadataResponsePartition(
+                error_code=_partition_error(services, topic.name, info.partition),
+                partition_index=info.partition,
+                leader_id=services.node_id,
+                leader_epoch=info.leader_epoch,
+                replica_nodes=[services.node_id],
+                isr_nodes=[services.node_id],
+            )
+            for info in topic.partitions
+        ],
+    )
+
+
+def _partition_error(services: Services, topic: str, partition: int) -> ErrorCode:
+    try:
+        services.partitions.get(topic, partition)
+    except UnknownPartition:  # being created or deleted in this moment
+        return ErrorCode.LEADER_NOT_AVAILABLE
+    return ErrorCode.NONE
+
+
+def error_response(request: Request, code: ErrorCode) -> MetadataResponse:
+    """Return the answer that says `code` of every topic asked for."""
+    return MetadataResponse(
+        error_code=code,
+        topics=[
+            MetadataResponseTopic(error_code=code, name=topic.name, topic_id=topic.topic_id)
+            for topic in request.body.topics or []
+        ],
+    )

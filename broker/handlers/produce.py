@@ -1,0 +1,225 @@
+"""Produce, API key 0, versions 3-13.
+
+Behaviour
+- Each partition's batch is checked by its header, lengths and CRC, never opened, and appended
+  before this handler returns, in the order of the requests (or takes its place in the
+  partition's queue: broker/append_queue.py).
+- acks=0 is never answered; an error of it closes the connection, as in Kafka. acks=1 is answered
+  when the batch is in the log. acks=-1 when it is durable, or after `timeout_ms` with
+  REQUEST_TIMED_OUT; then the records may or may not be there later.
+- A duplicate of an idempotent producer is answered like its original, and with acks=-1 when the
+  original is durable.
+- `min.insync.replicas` has no effect with one replica.
+
+Version notes: 8 adds error messages and record errors (KIP-467), 10 the current leader
+(KIP-951), 13 topic ids instead of names (KIP-516). Versions 0 to 2 are advertised and not
+served, as Kafka does for librdkafka's sake (KAFKA-18659).
+
+Not done: record_errors are always empty, batches are accepted or refused whole; transactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from broker.append_queue import Outcome
+from broker.error_mapping import error_code_of
+from broker.partition import Partition
+from broker.pending import Pending
+from broker.request import Request
+from broker.services import Services
+from protocol.errors import ErrorCode
+from protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from protocol.record_errors import CorruptBatch, RecordError
+from storage.errors import StorageError
+from storage.log import Appended
+
+ACKS_ALL = -1
+ACKS_VALID = (ACKS_ALL, 0, 1)
+TOPIC_ID_VERSION = 13
+
+
+class _Progress:
+    """One request under way: its answer, and how many of its partitions still wait."""
+
+    __slots__ = ("acks", "failures", "outstanding", "pending", "response", "services", "timeout_ms")
+
+    def __init__(self, body: ProduceRequest, services: Services) -> None:
+        self.acks = body.acks
+        self.timeout_ms = body.timeout_ms
+        self.services = services
+        self.response = ProduceResponse()
+        self.outstanding = 0
+        self.failures: set[ErrorCode] = set()
+        self.pending: Pending | None = None
+
+    def appended(
+        self, partition: Partition, answer: PartitionProduceResponse, appended: Appended
+    ) -> None:
+        """Fill the answer in; with acks=-1 the partition waits on for durability."""
+        answer.base_offset = appended.base_offset
+        answer.log_append_time_ms = appended.append_time_ms
+        answer.log_start_offset = appended.start_offset
+        if self.acks == ACKS_ALL and partition.log.high_watermark <= appended.last_offset:
+            self.outstanding += 1
+            self.services.commit.wait(
+                partition,
+                appended.last_offset + 1,
+                self.timeout_ms,
+                partial(self.committed, answer),
+            )
+
+    def refused(self, answer: PartitionProduceResponse, error: Exception) -> None:
+        """Fill the answer in with why the batch was not appended."""
+        code = error_code_of(error)
+        answer.error_code = code
+        answer.error_message = str(error)
+        self.failures.add(code)
+
+    def committed(self, answer: PartitionProduceResponse, code: ErrorCode) -> None:
+        """One partition is durable, or will not be."""
+        if code:
+            answer.error_code = code
+            answer.error_message = code.message
+            answer.base_offset = answer.log_start_offset = -1
+            self.failures.add(code)
+        self.settle()
+
+    def left_queue(
+        self, partition: Partition, answer: PartitionProduceResponse, outcome: Outcome
+    ) -> None:
+        """A queued append has been done or refused."""
+        if isinstance(outcome, Appended):
+            self.appended(partition, answer, outcome)
+        else:
+            self.refused(answer, outcome)
+        self.settle()
+
+    def settle(self) -> None:
+        """Count one outstanding partition off; the last one sends the answer."""
+        self.outstanding -= 1
+        if self.outstanding == 0 and self.pending is not None:
+            self.pending.complete(self.response)
+
+
+def handle(request: Request, services: Services) -> ProduceResponse | Pending | None:
+    """Append every batch, then answer as `acks` asks."""
+    body: ProduceRequest = request.body
+    if body.acks not in ACKS_VALID:
+        return _refuse_all(body, ErrorCode.INVALID_REQUIRED_ACKS)
+    progress = _Progress(body, services)
+    now_ms = services.clock.now_ms()
+    by_id = request.header.api_version >= TOPIC_ID_VERSION
+    for topic in body.topic_data:
+        answers = [
+            _append(progress, services, topic, data, now_ms, by_id=by_id)
+            for data in topic.partition_data
+        ]
+        progress.response.responses.append(
+            TopicProduceResponse(
+                name=topic.name, topic_id=topic.topic_id, partition_responses=answers
+            )
+        )
+    if body.acks == 0:
+        return _without_answer(request, progress)
+    if progress.outstanding == 0:
+        return progress.response
+    progress.pending = Pending()
+    return progress.pending
+
+
+def _append(
+    progress: _Progress,
+    services: Services,
+    topic: TopicProduceData,
+    data: PartitionProduceData,
+    now_ms: int,
+    *,
+    by_id: bool,
+) -> PartitionProduceResponse:
+    answer = PartitionProduceResponse(index=data.index, base_offset=-1)
+    name = topic.name
+    if by_id:
+        known = services.topics.by_id(topic.topic_id)
+        if known is None:
+            answer.error_code = ErrorCode.UNKNOWN_TOPIC_ID
+            progress.failures.add(ErrorCode.UNKNOWN_TOPIC_ID)
+            return answer
+        name = known.name
+    try:
+        if data.records is None:
+            raise CorruptBatch(0, "no records were sent")
+        partition = services.partitions.get(name, data.index)
+        left_queue: Callable[[Outcome], None] = partial(progress.left_queue, partition, answer)
+        appended = services.appends.append(partition, data.records, now_ms, left_queue)
+    except (StorageError, RecordError) as error:
+        progress.refused(answer, error)
+        return answer
+    if appended is None:
+        progress.outstanding += 1
+    else:
+        progress.appended(partition, answer, appended)
+    return answer
+
+
+def _without_answer(request: Request, progress: _Progress) -> Pending | None:
+    """Finish acks=0: nothing is sent, but an error closes the connection."""
+    if progress.outstanding:
+        # The place in the order is released when the queued appends are done, so that a
+        # producer which asks for no answers is held back like any other.
+        silent = Pending()
+
+        def finish(_: ProduceResponse) -> None:
+            _close_on_error(request, progress)
+            silent.complete(None)
+
+        progress.pending = Pending()
+        progress.pending.then(finish)
+        return silent
+    _close_on_error(request, progress)
+    return None
+
+
+def _close_on_error(request: Request, progress: _Progress) -> None:
+    if progress.failures:
+        request.connection.abort(
+            "Closing connection due to error during produce request with acks=0: "
+            + ", ".join(sorted(code.name for code in progress.failures))
+        )
+
+
+def _refuse_all(body: ProduceRequest, code: ErrorCode) -> ProduceResponse:
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    PartitionProduceResponse(
+                        index=data.index,
+                        error_code=code,
+                        base_offset=-1,
+                        error_message=code.message,
+                    )
+                    for data in topic.partition_data
+                ],
+            )
+            for topic in body.topic_data
+        ]
+    )
+
+
+def error_response(request: Request, code: ErrorCode) -> ProduceResponse | None:
+    """Return the answer that says `code` of every partition asked for."""
+    if request.body.acks == 0:
+        request.connection.abort(f"{code.name} during produce request with acks=0")
+        return None
+    return _refuse_all(request.body, code)

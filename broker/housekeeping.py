@@ -1,0 +1,117 @@
+"""What the broker does on its own, by the clock: one ticker task a duty.
+
+| duty | every | what |
+|---|---|---|
+| deadlines | 100 ms | answers commits whose deadline has passed, lets queued appends look again |
+| connections | 1 s | ends idle connections and frames that were begun and not ended |
+| checkpoints | `barnabas.recovery.point.interval.ms` | advances recovery points to what is durable (and indexed), and writes them |
+| flushes | 1 s | flushes `write.caching` logs whose `flush.ms` is over |
+| retention | `log.retention.check.interval.ms` | removes segments past age or size |
+| deletions | 1 s | unlinks files whose `file.delete.delay.ms` is over |
+| producers | 10 min | forgets idempotent producers past `producer.id.expiration.ms` |
+
+A duty that fails is logged and tried again at its next turn; a log that fails stops its own
+partition only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from broker.processor import Processor
+from broker.services import Services
+
+logger = logging.getLogger("barnabas.housekeeping")
+
+DEADLINE_TICK_SECONDS = 0.1
+TICK_SECONDS = 1.0
+PRODUCER_TICK_SECONDS = 600.0
+
+
+class Housekeeping:
+    """The tickers of one broker."""
+
+    def __init__(
+        self,
+        services: Services,
+        processors: list[Processor],
+        retention_seconds: float,
+        checkpoint_seconds: float,
+    ) -> None:
+        self._services = services
+        self._processors = processors
+        self._retention_seconds = retention_seconds
+        self._checkpoint_seconds = checkpoint_seconds
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin all tickers."""
+        for seconds, duty in (
+            (DEADLINE_TICK_SECONDS, self._deadlines),
+            (TICK_SECONDS, self._connections),
+            (self._checkpoint_seconds, self._checkpoints),
+            (TICK_SECONDS, self._flushes),
+            (TICK_SECONDS, self._deletions),
+            (self._retention_seconds, self._retention),
+            (PRODUCER_TICK_SECONDS, self._producers),
+        ):
+            self._tasks.append(asyncio.create_task(self._every(seconds, duty)))
+
+    async def stop(self) -> None:
+        """End all tickers; one that is within its duty ends it first."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _every(self, seconds: float, duty: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await asyncio.shield(asyncio.ensure_future(duty()))
+            except Exception:
+                logger.exception("housekeeping failed and will be tried again")
+
+    async def _deadlines(self) -> None:
+        self._services.commit.sweep()
+        self._services.appends.drain()
+
+    async def _connections(self) -> None:
+        for processor in self._processors:
+            processor.sweep()
+
+    async def _flushes(self) -> None:
+        now_ms = self._services.clock.now_ms()
+        for partition in self._services.partitions.all():
+            if partition.log.write_caching and partition.log.flush_due(now_ms):
+                self._services.commit.flush_now(partition)
+
+    async def _checkpoints(self) -> None:
+        for log in self._services.logs.all():
+            checkpoint = log.begin_checkpoint()
+            if checkpoint is not None:
+                error = None
+                try:
+                    await self._services.pool.run(checkpoint.run)
+                except OSError as caught:
+                    error = caught
+                    logger.error("checkpoint of %s failed: %s", log.directory, caught)
+                log.finish_checkpoint(checkpoint, error)
+        write = self._services.logs.begin_write_checkpoints()
+        if write is not None:
+            await self._services.pool.run(write)
+
+    async def _retention(self) -> None:
+        now_ms = self._services.clock.now_ms()
+        for partition in self._services.partitions.all():
+            partition.log.apply_retention(now_ms)
+            await asyncio.sleep(0)
+
+    async def _deletions(self) -> None:
+        self._services.logs.purge_deleted(self._services.clock.now_ms())
+
+    async def _producers(self) -> None:
+        now_ms = self._services.clock.now_ms()
+        for partition in self._services.partitions.all():
+            partition.log.expire_producers(now_ms)

@@ -1,0 +1,42 @@
+"""IO workers: tasks that take requests from the queue and have them handled.
+
+A worker never waits for an answer (docs/design.md, "The way of a request"): a handler answers at
+once, or hands back something that completes later. One bad request never ends a worker.
+"""
+
+from __future__ import annotations
+
+from broker.clock import MS_NS, Clock
+from broker.dispatch import Dispatcher
+from broker.request_queue import RequestQueue
+
+# How long a worker may keep the loop from its sockets. Two milliseconds are some hundred
+# small requests: long enough to pay for a switch, short against any client's deadline.
+SLICE_NS = 2 * MS_NS
+
+
+class IoWorker:
+    """One of `num.io.threads` workers."""
+
+    __slots__ = ("_clock", "_dispatcher", "_queue", "name")
+
+    def __init__(
+        self, index: int, queue: RequestQueue, dispatcher: Dispatcher, clock: Clock
+    ) -> None:
+        self.name = f"io-worker-{index}"
+        self._queue = queue
+        self._dispatcher = dispatcher
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Handle requests until cancelled."""
+        take = self._queue.take
+        dispatch = self._dispatcher.dispatch
+        monotonic_ns = self._clock.monotonic_ns
+        while True:
+            slice_end_ns = monotonic_ns() + SLICE_NS
+            while (request := take()) is not None:
+                dispatch(request)
+                if monotonic_ns() > slice_end_ns:
+                    break
+            await self._queue.rest()

@@ -1,0 +1,187 @@
+"""Processors: each owns a share of the connections and submits their requests.
+
+The loop receives for a connection, which puts itself into its processor's ready list; the
+processor's task then takes all ready connections at once, decodes their whole frames and puts the
+requests on the queue: one wake-up for many frames (Kafka's Processor does the same with its
+selector's ready keys). It also ends connections that idle too long, or that began a frame and did
+not end it in time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from dataclasses import dataclass
+
+from broker.byte_budget import ByteBudget
+from broker.clock import MS_NS, Clock
+from broker.connection import Connection, Hold
+from broker.connection_limits import ConnectionLimits
+from broker.log_lines import RateLimiter
+from broker.metrics import Metrics
+from broker.request import ConnectionInfo, Request
+from broker.request_queue import RequestQueue
+from protocol.errors import ProtocolError
+
+logger = logging.getLogger("barnabas.network")
+
+# What one read may take from a socket: a few large batches, and small against any core's cache.
+RECEIVE_BUFFER_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSettings:
+    """The keys that bound one connection."""
+
+    frame_bytes_max: int  # socket.request.max.bytes
+    in_flight_max: int  # barnabas.requests.per.connection.max
+    idle_ms_max: int  # connections.max.idle.ms
+    frame_ms_max: int  # barnabas.frame.deadline.ms
+
+
+class Processor:
+    """One of `num.network.threads` processors."""
+
+    def __init__(
+        self,
+        index: int,
+        queue: RequestQueue,
+        budget: ByteBudget,
+        settings: ConnectionSettings,
+        limits: ConnectionLimits,
+        metrics: Metrics,
+        clock: Clock,
+    ) -> None:
+        self.name = f"processor-{index}"
+        self.budget = budget
+        self.clock = clock
+        self.receive_buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
+        self.connections: set[Connection] = set()
+        self._queue = queue
+        self._settings = settings
+        self._limits = limits
+        self._metrics = metrics
+        self._ready: list[Connection] = []
+        self._wake: asyncio.Future[None] | None = None
+        self._refusals = RateLimiter(clock, per_second_max=5)
+        budget.listen(self._budget_changed)
+
+    async def adopt(self, sock: socket.socket, info: ConnectionInfo) -> None:
+        """Make `sock` a connection of this processor."""
+        connection = Connection(self, info, self._settings.frame_bytes_max)
+        self.connections.add(connection)
+        self._metrics.connections_now += 1
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, sock)
+        except OSError as error:
+            logger.debug("connection of %s was gone: %s", info.peer_host, error)
+            self.forget(connection)
+            sock.close()
+
+    def forget(self, connection: Connection) -> None:
+        """Drop a connection that has ended."""
+        if connection in self.connections:
+            self.connections.remove(connection)
+            self._metrics.connections_now -= 1
+            self._limits.leave(connection.info.peer_host)
+
+    def ready(self, connection: Connection) -> None:
+        """Note that `connection` has whole frames."""
+        if connection.in_ready_list:
+            return
+        connection.in_ready_list = True
+        self._ready.append(connection)
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    async def run(self) -> None:
+        """Submit the frames of ready connections until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            if not self._ready:
+                self._wake = loop.create_future()
+                await self._wake
+            ready, self._ready = self._ready, []
+            for connection in ready:
+                connection.in_ready_list = False
+                self._submit(connection)
+
+    def _submit(self, connection: Connection) -> None:
+        frames = connection.frames
+        slots = connection.slots
+        queue = self._queue
+        in_flight_max = self._settings.in_flight_max
+        while frames and not connection.held:
+            if queue.full:
+                connection.hold(Hold.QUEUE_FULL)
+                queue.when_room(lambda: connection.release(Hold.QUEUE_FULL))
+                return
+            if len(slots) >= in_flight_max:
+                self._metrics.connection_full_waits += 1
+                connection.hold(Hold.IN_FLIGHT)
+                return
+            frame = frames.popleft()
+            frame_bytes = len(frame) + 4
+            try:
+                decoded = connection.info.dialect.decode_request(memoryview(frame))
+            except ProtocolError as error:
+                self.budget.give_back(frame_bytes)
+                connection.refuse(error)
+                return
+            request = Request(connection, decoded.header, decoded.body, frame_bytes)
+            slots.append(request)
+            self._metrics.requests_received += 1
+            queue.put(request)
+
+    def sweep(self) -> None:
+        """End connections past a deadline; called about once a second."""
+        now_ns = self.clock.monotonic_ns()
+        settings = self._settings
+        frame_begun_before_ns = now_ns - settings.frame_ms_max * MS_NS
+        active_before_ns = now_ns - settings.idle_ms_max * MS_NS
+        for connection in tuple(self.connections):
+            if 0 < connection.frame_begun_ns < frame_begun_before_ns:
+                self._metrics.frames_timed_out += 1
+                connection.refuse(
+                    TimeoutError(f"a frame was begun and not ended in {settings.frame_ms_max} ms")
+                )
+            elif connection.last_active_ns < active_before_ns and settings.idle_ms_max > 0:
+                self._metrics.connections_closed_idle += 1
+                connection.abort(f"idle for {settings.idle_ms_max} ms")
+
+    def count_refusal(self, connection: Connection, error: Exception) -> None:
+        """Count a connection closed for what it sent, and say so a few times a second at most."""
+        self._metrics.protocol_errors += 1
+        dropped = self._refusals.allow()
+        if dropped is not None:
+            info = connection.info
+            logger.warning(
+                "closing connection of %s:%d on listener %s: %s%s",
+                info.peer_host,
+                info.peer_port,
+                info.listener.name,
+                error,
+                f" ({dropped} such lines not written)" if dropped else "",
+            )
+
+    def pause_all(self) -> None:
+        """Stop reading everywhere: the broker is stopping."""
+        for connection in tuple(self.connections):
+            connection.hold(Hold.CLOSING)
+
+    def close_all(self, *, abort: bool) -> None:
+        """End all connections, at once or after what was answered is sent."""
+        for connection in tuple(self.connections):
+            if abort:
+                connection.abort("the broker stops")
+            else:
+                connection.close()
+
+    def _budget_changed(self, full: bool) -> None:  # noqa: FBT001 - the budget's callback
+        for connection in tuple(self.connections):
+            if full:
+                if not connection.within_frame:
+                    connection.hold(Hold.BUDGET)
+            else:
+                connection.release(Hold.BUDGET)

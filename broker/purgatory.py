@@ -1,0 +1,85 @@
+"""Parked fetches: requests that wait for bytes (`min.bytes`) until a deadline (`max.wait`).
+
+A parked fetch watches every partition it asked for. When one of them has more to read, the fetch
+counts again what is there, and when that is enough, or its deadline is reached, it is answered by
+the read that it asked for in the first place (Kafka's DelayedFetch). It leaves every watch list
+when it is answered or its connection ends, so the lists are as long as the fetches in flight.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from broker.metrics import Metrics
+from broker.partition import Partition
+from broker.request import Request
+
+
+class ParkedFetch:
+    """One fetch that waits; identity is what the watch lists know it by."""
+
+    __slots__ = ("_satisfied", "complete", "partitions", "request", "timer")
+
+    def __init__(
+        self,
+        request: Request,
+        partitions: Sequence[Partition],
+        satisfied: Callable[[], bool],
+        complete: Callable[[], None],
+    ) -> None:
+        self.request = request
+        self.partitions = partitions
+        self.complete = complete  # reads and answers
+        self._satisfied = satisfied
+        self.timer: asyncio.TimerHandle | None = None
+
+    def is_satisfied(self) -> bool:
+        """Count again what could be read, without reading it."""
+        return self._satisfied()
+
+
+class Purgatory:
+    """Keeps parked fetches and lets them go."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def park(self, fetch: ParkedFetch, wait_ms: int) -> None:
+        """Keep `fetch` until it is satisfied, or for `wait_ms`."""
+        for partition in fetch.partitions:
+            partition.watchers[fetch] = None
+        fetch.timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._release, fetch)
+        fetch.request.on_abandon = partial(self._abandon, fetch)
+        self._metrics.fetches_parked += 1
+        self._metrics.fetches_parked_now += 1
+
+    def notify(self, partition: Partition) -> None:
+        """Look again at the fetches that watch `partition`."""
+        for fetch in tuple(partition.watchers):
+            if fetch.timer is not None and fetch.is_satisfied():
+                self._release(fetch)
+
+    def release_all(self, partition: Partition) -> None:
+        """Answer everything that watches a partition that goes away."""
+        for fetch in tuple(partition.watchers):
+            self._release(fetch)
+
+    def _abandon(self, fetch: ParkedFetch) -> None:
+        self._forget(fetch)
+
+    def _release(self, fetch: ParkedFetch) -> None:
+        if self._forget(fetch):
+            fetch.complete()
+
+    def _forget(self, fetch: ParkedFetch) -> bool:
+        if fetch.timer is None:
+            return False
+        fetch.timer.cancel()
+        fetch.timer = None
+        fetch.request.on_abandon = None
+        for partition in fetch.partitions:
+            partition.watchers.pop(fetch, None)
+        self._metrics.fetches_parked_now -= 1
+        return True

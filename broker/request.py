@@ -1,0 +1,66 @@
+"""One request on its way through the broker, and what its connection is known by.
+
+A request is made by a processor, waits in the request queue, is handled by an IO worker, and is
+at the same time the slot that keeps its place in its connection's order: answers leave in the
+order of the requests (docs/design.md, I7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from config.listeners import Listener
+from protocol.dialect import Dialect, RequestHeader
+
+Buffer = bytes | bytearray | memoryview
+
+
+class ConnectionInfo:
+    """What a handler may know of the connection: who asks, and at which of our doors."""
+
+    __slots__ = ("dialect", "listener", "local_host", "local_port", "peer_host", "peer_port")
+
+    def __init__(
+        self, listener: Listener, dialect: Dialect, local: tuple[str, int], peer: tuple[str, int]
+    ) -> None:
+        self.listener = listener
+        self.dialect = dialect
+        self.local_host, self.local_port = local
+        self.peer_host, self.peer_port = peer
+
+
+class Responder(Protocol):
+    """The connection as a request sees it."""
+
+    info: ConnectionInfo
+
+    def respond(self, request: Request, buffers: Sequence[Buffer]) -> None:
+        """Send the answer in its turn; no buffers: nothing to send, the place is released."""
+        ...
+
+    def abort(self, reason: str) -> None:
+        """Close the connection at once, for `reason`."""
+        ...
+
+
+class Request:
+    """A decoded request and its place in its connection's order."""
+
+    __slots__ = ("body", "buffers", "connection", "frame_bytes", "header", "info", "on_abandon")
+
+    def __init__(
+        self, connection: Responder, header: RequestHeader, body: Any, frame_bytes: int
+    ) -> None:
+        self.connection = connection
+        self.info = connection.info
+        self.header = header
+        self.body = body
+        self.frame_bytes = frame_bytes  # what the byte budget holds for it
+        self.buffers: Sequence[Buffer] | None = None  # None until answered
+        self.on_abandon: Callable[[], None] | None = None  # set by whoever parks it
+
+    def abandon(self) -> None:
+        """Tell whoever holds the request that its connection is gone."""
+        if self.on_abandon is not None:
+            self.on_abandon()

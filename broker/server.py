@@ -1,0 +1,291 @@
+"""One broker, from start to stop.
+
+    startup   lock and open the directory, replay the metadata, recover and open every log,
+              then bind: nothing listens before recovery has ended
+    serve     acceptors, processors, IO workers and tickers run until a signal, or until one of
+              them ends, which none may
+    shutdown  stop accepting, stop reading, let what was begun be answered (with a deadline),
+              flush, write checkpoints, write the clean-shutdown marker last
+
+A first SIGTERM or SIGINT stops in that order; a second one skips what waits and leaves as a crash
+would, without the marker. Exit codes: 0 a clean stop, 1 the broker could not start or go on (one
+line says why), 130 a forced stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import resource
+import signal
+import socket
+
+import uvloop
+
+from broker import log_lines
+from broker.acceptor import Acceptor, bind
+from broker.assembly import Assembly, assemble, open_directory
+from broker.clock import SystemClock
+from broker.connection_limits import ConnectionLimits
+from broker.dispatch import Dispatcher
+from broker.handlers import HANDLERS
+from broker.housekeeping import Housekeeping
+from broker.io_worker import IoWorker
+from broker.processor import ConnectionSettings, Processor
+from config.listeners import Listener
+from config.load import Loaded
+from protocol.dialect import Dialect, ServedApi
+from protocol.kafka.dialect import KafkaDialect
+from storage.errors import StorageError
+
+logger = logging.getLogger("barnabas.server")
+
+EXIT_CLEAN = 0
+EXIT_FAILED = 1
+EXIT_FORCED = 130
+DRAIN_TICK_SECONDS = 0.01
+
+
+def run(loaded: Loaded) -> int:
+    """Run a broker until it is told to stop; return the exit code."""
+    config = loaded.config
+    log_lines.configure(config.barnabas_log_format, config.barnabas_log_level)
+    for warning in loaded.warnings:
+        logger.warning("%s", warning)
+    _raise_descriptor_limit()
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(Broker(loaded).run())
+    except (StorageError, OSError) as error:
+        logger.error("cannot go on: %s", error)  # noqa: TRY400 - one line, not a trace
+        return EXIT_FAILED
+    except KeyboardInterrupt:
+        return EXIT_FORCED
+
+
+class Broker:
+    """The parts of a running broker, in the order in which they start and stop."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self._loaded = loaded
+        self._config = loaded.config
+        self._clock = SystemClock()
+        self._stop = asyncio.Event()
+        self._force = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._sockets: list[socket.socket] = []
+        self._assembly: Assembly
+        self._processors: list[Processor] = []
+        self._dispatcher: Dispatcher
+        self._housekeeping: Housekeeping
+
+    async def run(self) -> int:
+        """Start, serve and stop."""
+        await self.startup()
+        try:
+            failed = await self.serve()
+        finally:
+            forced = await self.shutdown()
+        if failed:
+            return EXIT_FAILED
+        return EXIT_FORCED if forced else EXIT_CLEAN
+
+    # -- startup -------------------------------------------------------------------------------
+
+    async def startup(self) -> None:
+        """Recover, then listen."""
+        started_ns = self._clock.monotonic_ns()
+        # Signals first: one that comes during recovery stops the broker where a crash would
+        # have, at the next step that waits.
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._signalled, number)
+        opened = open_directory(self._config, self._clock)
+        bound = self._bind()
+        self._assembly = assemble(self._loaded, opened, bound, self._clock, loop)
+        self._start_tasks(bound)
+        # What startup has made lives as long as the broker: keep the collector off it.
+        gc.collect()
+        gc.freeze()
+        node_id = self._assembly.services.node_id
+        for listener, port in bound:
+            logger.info("listening on %s", listener._replace(port=port))
+            if not listener.is_loopback:
+                logger.warning(
+                    "listener %s is open to the network without encryption or authentication",
+                    listener.name,
+                )
+        # The words that test containers wait for: Kafka's own lines at the same moment.
+        logger.info(
+            "[BrokerLifecycleManager id=%d] Transitioning from RECOVERY to RUNNING", node_id
+        )
+        logger.info(
+            "[KafkaServer id=%d] started: Kafka Server started, %d partitions, %d ms after start",
+            node_id,
+            len(self._assembly.services.partitions),
+            (self._clock.monotonic_ns() - started_ns) // 1_000_000,
+        )
+
+    def _bind(self) -> list[tuple[Listener, int]]:
+        config = self._config
+        bound = []
+        for listener in config.served_listeners:
+            try:
+                sock = bind(
+                    listener,
+                    config.socket_receive_buffer_bytes,
+                    config.socket_send_buffer_bytes,
+                    config.socket_listen_backlog_size,
+                )
+            except OSError as error:
+                raise OSError(
+                    error.errno,
+                    f"cannot listen on {listener}: {error.strerror}; "
+                    "is another broker running, or is the port taken?",
+                ) from None
+            self._sockets.append(sock)
+            bound.append((listener, sock.getsockname()[1]))
+        return bound
+
+    def _start_tasks(self, bound: list[tuple[Listener, int]]) -> None:
+        config = self._config
+        assembly = self._assembly
+        services = assembly.services
+        limits = ConnectionLimits(
+            config.max_connections, config.max_connections_per_ip, config.connection_limits
+        )
+        settings = ConnectionSettings(
+            frame_bytes_max=config.socket_request_max_bytes,
+            in_flight_max=config.barnabas_requests_per_connection_max,
+            idle_ms_max=config.connections_max_idle_ms,
+            frame_ms_max=config.barnabas_frame_deadline_ms,
+        )
+        self._processors = [
+            Processor(
+                index,
+                assembly.queue,
+                assembly.budget,
+                settings,
+                limits,
+                services.metrics,
+                self._clock,
+            )
+            for index in range(config.num_network_threads)
+        ]
+        self._dispatcher = Dispatcher(services)
+        workers = [
+            IoWorker(index, assembly.queue, self._dispatcher, self._clock)
+            for index in range(config.num_io_threads)
+        ]
+        dialect = _dialect()
+        acceptors = [
+            Acceptor(
+                listener, sock, dialect, self._processors, limits, services.metrics, self._clock
+            )
+            for (listener, _), sock in zip(bound, self._sockets, strict=True)
+        ]
+        self._housekeeping = Housekeeping(
+            services,
+            self._processors,
+            config.log_retention_check_interval_ms / 1000,
+            config.barnabas_recovery_point_interval_ms / 1000,
+        )
+        self._housekeeping.start()
+        runnables: list[Processor | IoWorker | Acceptor] = [
+            *self._processors,
+            *workers,
+            *acceptors,
+        ]
+        for runnable in runnables:
+            self._tasks.append(asyncio.create_task(runnable.run(), name=runnable.name))
+
+    def _signalled(self, number: int) -> None:
+        if self._stop.is_set():
+            logger.warning("second signal: leaving at once")
+            self._force.set()
+        else:
+            logger.info("%s: stopping", signal.Signals(number).name)
+            self._stop.set()
+
+    # -- serve ---------------------------------------------------------------------------------
+
+    async def serve(self) -> bool:
+        """Wait for a signal; return whether a task that never ends has ended instead."""
+        stop = asyncio.create_task(self._stop.wait())
+        done, _ = await asyncio.wait([stop, *self._tasks], return_when=asyncio.FIRST_COMPLETED)
+        if stop in done:
+            return False
+        stop.cancel()
+        for task in done:
+            logger.error("%s has ended", task.get_name(), exc_info=task.exception())
+        return True
+
+    # -- shutdown ------------------------------------------------------------------------------
+
+    async def shutdown(self) -> bool:
+        """Stop in order; return whether a second signal cut it short."""
+        deadline_seconds = self._config.barnabas_shutdown_deadline_ms / 1000
+        drain = asyncio.create_task(self._drain())
+        force = asyncio.create_task(self._force.wait())
+        await asyncio.wait(
+            [drain, force], timeout=deadline_seconds, return_when=asyncio.FIRST_COMPLETED
+        )
+        for task in (*self._tasks, drain, force):
+            task.cancel()
+        await asyncio.gather(*self._tasks, drain, force, return_exceptions=True)
+        for processor in self._processors:
+            processor.close_all(abort=self._force.is_set())
+        logs = self._assembly.services.logs
+        if self._force.is_set():
+            logs.abandon()
+            return True
+        await asyncio.sleep(0)  # let what was answered last leave
+        clean = logs.close(clean=True)
+        self._assembly.services.pool.close()
+        if clean:
+            logger.info("stopped; everything is on disk")
+        else:
+            logger.error("stopped, but not everything could be written: the next start recovers")
+        return False
+
+    async def _drain(self) -> None:
+        services = self._assembly.services
+        for sock in self._sockets:
+            sock.close()
+        for task in self._tasks:
+            if task.get_name().startswith("acceptor"):
+                task.cancel()
+        for processor in self._processors:
+            processor.pause_all()
+        for partition in services.partitions.all():
+            services.purgatory.release_all(partition)
+        while self._requests_in_flight():
+            await asyncio.sleep(DRAIN_TICK_SECONDS)
+        await self._dispatcher.finish()
+        await self._housekeeping.stop()
+        await services.commit.drained()
+
+    def _requests_in_flight(self) -> int:
+        return sum(
+            len(connection.slots)
+            for processor in self._processors
+            for connection in processor.connections
+        )
+
+
+def _dialect() -> Dialect:
+    served = {
+        row.api_key: ServedApi(
+            row.api_key, row.min_version, row.max_version, row.request, row.response
+        )
+        for row in HANDLERS
+    }
+    return KafkaDialect(served)
+
+
+def _raise_descriptor_limit() -> None:
+    """Allow this process as many files as the system lets it have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
