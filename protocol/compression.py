@@ -18,6 +18,7 @@ thread. It is imported on first use: a broker that never opens a batch does not 
 """
 
 import struct
+from collections.abc import Iterator
 from typing import Any, Final
 
 from protocol.record_batch import CODEC_MAX, Buffer
@@ -119,7 +120,7 @@ def _is_output_full(error: Exception) -> bool:
 def _compress_snappy(cramjam: Any, data: Buffer) -> bytes:
     parts = [_XERIAL_HEADER]
     view = memoryview(data)
-    for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
+    for start in range(0, len(view) or 1, _XERIAL_BLOCK_BYTES):  # nothing is one empty block
         block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK_BYTES]))
         parts += (_int32.pack(len(block)), block)
     return b"".join(parts)
@@ -127,13 +128,25 @@ def _compress_snappy(cramjam: Any, data: Buffer) -> bytes:
 
 def _decompress_snappy(cramjam: Any, data: Buffer, size_max: int) -> bytes:
     view = memoryview(data)
+    blocks = []
+    size_left = size_max
+    for position, packed in _snappy_blocks(view):
+        block = _decompress_snappy_block(cramjam, packed, position, size_left)
+        if block is None:
+            raise DecompressedTooLarge(SNAPPY, len(view), size_max)
+        size_left -= len(block)
+        blocks.append(block)
+    return blocks[0] if len(blocks) == 1 else b"".join(blocks)
+
+
+def _snappy_blocks(view: memoryview) -> Iterator[tuple[int, memoryview]]:
+    """Yield (position, block) of xerial's framing; what has no framing is one block."""
     if view[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
-        return _decompress_snappy_block(cramjam, view, 0, size_max, len(view))
+        yield 0, view
+        return
     if len(view) < len(_XERIAL_HEADER):
         raise CorruptBatch(0, "snappy: the stream ends inside its header")
     position = len(_XERIAL_HEADER)
-    blocks = []
-    size_left = size_max
     while position < len(view):
         if len(view) - position < _int32.size:
             raise CorruptBatch(position, "snappy: the stream ends inside a block's size")
@@ -144,25 +157,22 @@ def _decompress_snappy(cramjam: Any, data: Buffer, size_max: int) -> bytes:
                 position,
                 f"snappy: a block of {block_bytes} bytes, but {len(view) - position} are left",
             )
-        block = view[position : position + block_bytes]
-        blocks.append(_decompress_snappy_block(cramjam, block, position, size_left, len(view)))
-        size_left -= len(blocks[-1])
+        yield position, view[position : position + block_bytes]
         position += block_bytes
-    return b"".join(blocks)
 
 
 def _decompress_snappy_block(
-    cramjam: Any, block: memoryview, position: int, size_max: int, stream_bytes: int
-) -> bytes:
-    """Unpack one raw block; its size stands at its head and is checked before it is believed."""
+    cramjam: Any, block: memoryview, position: int, size_max: int
+) -> bytes | None:
+    """Unpack one raw block; None if the size at its head, looked at first, is beyond the bound."""
     try:
         size = cramjam.snappy.decompress_raw_len(block)
         if size > size_max:
-            raise DecompressedTooLarge(SNAPPY, stream_bytes, size_max)
+            return None
         output = bytearray(size)
         cramjam.snappy.decompress_raw_into(block, output)
     except cramjam.DecompressionError as error:
-        raise CorruptBatch(position, f"{error}") from None
+        raise CorruptBatch(position, str(error)) from None
     return bytes(output)
 
 

@@ -60,14 +60,11 @@ class FrameReader:
         it are returned and `refused` says why; with none before it, and at every later call,
         that FrameTooLarge is raised.
         """
-        if self.refused is not None:
-            raise self.refused
+        self._raise_if_refused()
         frames: list[bytearray] = []
-        position = 0
-        if self._frame is not None or self._head:
-            position = self._resume(data, frames)
+        position = self._resume(data, frames) if self.begun else 0
         end = len(data)
-        while self._frame is None and end - position >= SIZE_BYTES and self.refused is None:
+        while end - position >= SIZE_BYTES:
             (size,) = _unpack_size(data, position)
             start = position + SIZE_BYTES
             position = start + size
@@ -76,36 +73,41 @@ class FrameReader:
             else:
                 self._begin(size, data[start:])
                 position = end
-        if position < end and self.refused is None:
-            self._head += bytes(data[position:])
-        if self.refused is not None and not frames:
-            raise self.refused
+        if position < end:
+            self._head = bytes(data[position:])
+        if not frames:
+            self._raise_if_refused()
         return frames
 
     def _resume(self, data: memoryview, frames: list[bytearray]) -> int:
         """Go on with what has begun; return the position in `data` after it."""
         position = 0
-        if self._frame is None:
+        if self._head:
             position = SIZE_BYTES - len(self._head)
-            head = self._head + bytes(data[:position])
-            if len(head) < SIZE_BYTES:
-                self._head = head
+            self._head += bytes(data[:position])
+            if len(self._head) < SIZE_BYTES:
                 return len(data)
+            (size,) = _unpack_size(self._head)
             self._head = b""
-            self._begin(_unpack_size(head)[0], data[:0])
-            if self._frame is None:
-                return len(data)
-        stop = position + self._wanted - len(self._frame)
-        self._frame += data[position:stop]
-        if len(self._frame) == self._wanted:
-            frames.append(self._frame)
-            self._frame = None
-            return stop
-        return len(data)
+            self._begin(size, data[:0])
+        frame = self._frame
+        if frame is None:
+            return len(data)
+        stop = position + self._wanted - len(frame)
+        frame += data[position:stop]
+        if len(frame) < self._wanted:
+            return len(data)
+        frames.append(frame)
+        self._frame = None
+        return stop
 
     def _begin(self, size: int, piece: memoryview) -> None:
-        if not 0 <= size <= self._size_max:
+        if 0 <= size <= self._size_max:
+            self._wanted = size
+            self._frame = bytearray(piece)
+        else:
             self.refused = FrameTooLarge(size, self._size_max)
-            return
-        self._wanted = size
-        self._frame = bytearray(piece)
+
+    def _raise_if_refused(self) -> None:
+        if self.refused is not None:
+            raise self.refused

@@ -1,0 +1,62 @@
+"""Any chunking of a stream gives the same frames, up to the first size that is refused."""
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.errors import FrameTooLarge
+from protocol.framing import FrameReader
+
+SIZE_MAX = 64
+
+
+def read_all(pieces: list[bytes]) -> tuple[list[bytes], bool]:
+    reader = FrameReader(SIZE_MAX)
+    frames: list[bytes] = []
+    for piece in pieces:
+        try:
+            frames += map(bytes, reader.receive(memoryview(piece)))
+        except FrameTooLarge:
+            break
+    return frames, reader.refused is not None
+
+
+def cut(stream: bytes, places: list[int]) -> list[bytes]:
+    marks = [0, *sorted(place % (len(stream) + 1) for place in places), len(stream)]
+    return [stream[start:end] for start, end in pairwise(marks)]
+
+
+@given(st.lists(st.binary(max_size=SIZE_MAX), max_size=8), st.lists(st.integers(0, 700)))
+def test_frames_come_out_as_they_went_in(payloads, places):
+    stream = b"".join(len(payload).to_bytes(4, "big") + payload for payload in payloads)
+    assert read_all(cut(stream, places)) == (payloads, False)
+    assert read_all([bytes([byte]) for byte in stream]) == (payloads, False)
+
+
+sizes = st.one_of(st.integers(-3, SIZE_MAX + 3), st.integers(-(2**31), 2**31 - 1))
+parts = st.one_of(
+    st.binary(max_size=20), sizes.map(lambda size: size.to_bytes(4, "big", signed=True))
+)
+
+
+@given(st.lists(parts).map(b"".join), st.lists(st.integers(0, 700)))
+def test_any_bytes_in_any_pieces_end_alike(stream, places):
+    assert read_all(cut(stream, places)) == read_all([stream])
+
+
+@given(st.lists(st.binary(max_size=30)))
+def test_no_more_is_kept_than_was_received(pieces):
+    reader = FrameReader(SIZE_MAX)
+    received = 0
+    for piece in pieces:
+        received += len(piece)
+        try:
+            for frame in reader.receive(memoryview(piece)):
+                received -= 4 + len(frame)
+        except FrameTooLarge:
+            return
+        if reader.refused is not None:
+            return
+        assert reader.buffered_bytes <= received
+        assert reader.begun == (received > 0)

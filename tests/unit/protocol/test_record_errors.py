@@ -1,0 +1,26 @@
+"""The family of record errors: one root, and messages that say what was found and wanted."""
+
+import pytest
+
+from protocol import record_errors as errors
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (errors.CorruptBatch(7, "bad CRC"), "Corrupt record batch at position 7: bad CRC"),
+        (errors.InvalidRecord("no key"), "no key"),
+        (errors.UnsupportedCompression(5), "Unknown codec id 5, wanted 0 none, 1 gzip, 2 snappy"),
+        (errors.DecompressedTooLarge(4, 10, 99), "10 bytes of codec 4 decompress to more than 99"),
+        (errors.RecordBatchTooLarge(11, 10), "has 11 bytes, more than the limit of 10"),
+    ],
+)
+def test_text_and_family(error, text):
+    assert text in str(error)
+    assert isinstance(error, errors.RecordError)
+
+
+def test_every_class_of_the_module_belongs_to_the_family():
+    classes = [thing for thing in vars(errors).values() if isinstance(thing, type)]
+    assert len(classes) == 6
+    assert all(issubclass(thing, errors.RecordError) for thing in classes)
