@@ -113,7 +113,7 @@ def bind(listener: Listener, receive_bytes: int, send_bytes: int, backlog: int) 
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_bytes)
         sock.bind((listener.host, listener.port))
         sock.listen(backlog)
-        sock.setblocking(False)
+        sock.setblocking(False)  # noqa: FBT003 - the socket's own signature
     except OSError:
         sock.close()
         raise

@@ -11,9 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from broker.request import ConnectionInfo
-from config.listeners import Listener
-
-WILDCARD_HOSTS = {"", "0.0.0.0", "::"}
+from config.listeners import WILDCARDS, Listener
 
 
 class Advertised:
@@ -24,16 +22,16 @@ class Advertised:
     def __init__(
         self,
         bound: Iterable[tuple[Listener, int]],
-        advertised: Mapping[str, tuple[str, int]],
+        advertised: Mapping[str, Listener],
     ) -> None:
         self._by_name: dict[str, tuple[str, int]] = {}
         for listener, port in bound:
-            host, advertised_port = advertised.get(listener.name, (listener.host, port))
-            self._by_name[listener.name] = (host, advertised_port or port)
+            told = advertised.get(listener.name, listener)
+            self._by_name[listener.name] = (told.host, told.port or port)
 
     def endpoint(self, info: ConnectionInfo) -> tuple[str, int]:
         """Return the host and port to advertise on the listener of `info`."""
         host, port = self._by_name[info.listener.name]
-        if host in WILDCARD_HOSTS:
+        if host in WILDCARDS:
             host = info.local_host
         return host, port

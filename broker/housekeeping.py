@@ -4,7 +4,7 @@
 |---|---|---|
 | deadlines | 100 ms | answers commits whose deadline has passed, lets queued appends look again |
 | connections | 1 s | ends idle connections and frames that were begun and not ended |
-| checkpoints | `barnabas.recovery.point.interval.ms` | advances recovery points to what is durable (and indexed), and writes them |
+| checkpoints | `barnabas.recovery.point.interval.ms` | advances and writes recovery points |
 | flushes | 1 s | flushes `write.caching` logs whose `flush.ms` is over |
 | retention | `log.retention.check.interval.ms` | removes segments past age or size |
 | deletions | 1 s | unlinks files whose `file.delete.delay.ms` is over |

@@ -58,7 +58,7 @@ def run(loaded: Loaded) -> int:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(Broker(loaded).run())
     except (StorageError, OSError) as error:
-        logger.error("cannot go on: %s", error)  # noqa: TRY400 - one line, not a trace
+        logger.error("cannot go on: %s", error)
         return EXIT_FAILED
     except KeyboardInterrupt:
         return EXIT_FORCED
@@ -260,7 +260,7 @@ class Broker:
             processor.pause_all()
         for partition in services.partitions.all():
             services.purgatory.release_all(partition)
-        while self._requests_in_flight():
+        while self._requests_in_flight():  # noqa: ASYNC110 - the last seconds of a broker
             await asyncio.sleep(DRAIN_TICK_SECONDS)
         await self._dispatcher.finish()
         await self._housekeeping.stop()

@@ -8,8 +8,8 @@ Behaviour
   `barnabas.replication.factor.clamp` is on.
 - `validate_only` checks and creates nothing.
 
-Version notes: 4 defaults, 5 configs in the answer (KIP-525) and flexible, 6 THROTTLING_QUOTA_EXCEEDED
-(not answered, no quotas), 7 topic ids.
+Version notes: 4 defaults, 5 configs in the answer (KIP-525) and flexible, 6
+THROTTLING_QUOTA_EXCEEDED (never answered, there are no quotas), 7 topic ids.
 """
 
 from __future__ import annotations

@@ -42,9 +42,8 @@ async def handle(request: Request, services: Services) -> DeleteTopicsResponse:
     results = []
     for topic in wanted:
         try:
-            if counts[topic.name, topic.topic_id] > 1:
-                raise TopicError(ErrorCode.INVALID_REQUEST, "Duplicate topic in the request.")
-            results.append(await _delete(services, topic))
+            twice = counts[topic.name, topic.topic_id] > 1
+            results.append(await _delete(services, topic, given_twice=twice))
         except TopicError as error:
             results.append(
                 DeletableTopicResult(
@@ -57,7 +56,11 @@ async def handle(request: Request, services: Services) -> DeleteTopicsResponse:
     return DeleteTopicsResponse(responses=results)
 
 
-async def _delete(services: Services, wanted: DeleteTopicState) -> DeletableTopicResult:
+async def _delete(
+    services: Services, wanted: DeleteTopicState, *, given_twice: bool
+) -> DeletableTopicResult:
+    if given_twice:
+        raise TopicError(ErrorCode.INVALID_REQUEST, "Duplicate topic in the request.")
     if wanted.name is not None and wanted.topic_id != ZERO_UUID:
         raise TopicError(
             ErrorCode.INVALID_REQUEST, "A topic must be given by its name or its id, not both."
