@@ -106,7 +106,7 @@ class KafkaNode:
     ) -> None:
         self.directory = directory
         self.data = directory / "data"
-        self.output = directory / "kafka.out"
+        self.output_path = directory / "kafka.out"
         self.process: subprocess.Popen[bytes] | None = None
         self._settings = dict(settings or {})
         self._node_id = node_id
@@ -114,8 +114,8 @@ class KafkaNode:
         self.port, self._controller_port = free_ports(2)
 
     @property
-    def bootstrap(self) -> str:
-        """The address for clients."""
+    def address(self) -> str:
+        """host:port, as clients want it."""
         return f"127.0.0.1:{self.port}"
 
     @property
@@ -124,8 +124,8 @@ class KafkaNode:
         assert self.process is not None, "not started"
         return self.process.pid
 
-    def launch(self) -> None:
-        """Start the process and return at once; a fresh data directory is formatted before."""
+    def prepare(self) -> list[str]:
+        """Format the data directory if it is new; return the command line of the broker."""
         properties = self._write_properties()
         if not (self.data / "meta.properties").exists():
             done = tool(
@@ -133,9 +133,14 @@ class KafkaNode:
             )
             if done.returncode != 0:
                 raise RuntimeError(f"Kafka did not format {self.data}: {done.stderr.decode()}")
-        with self.output.open("ab") as output:
+        return java("kafka.Kafka", str(properties), flags=JVM_FLAGS)
+
+    def launch(self) -> None:
+        """Start the process and return at once."""
+        command = self.prepare()
+        with self.output_path.open("ab") as output:
             self.process = subprocess.Popen(
-                java("kafka.Kafka", str(properties), flags=JVM_FLAGS),
+                command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -156,7 +161,7 @@ class KafkaNode:
             else:
                 return
         self.kill()
-        raise RuntimeError(f"Kafka did not start: {self.output.read_text()[-2000:]}")
+        raise RuntimeError(f"Kafka did not start: {self.output()[-2000:]}")
 
     def stop(self) -> int:
         """Stop cleanly (SIGTERM) and return the exit code."""
@@ -165,6 +170,10 @@ class KafkaNode:
     def kill(self) -> int:
         """Stop as a crash does (SIGKILL)."""
         return self._end(signal.SIGKILL)
+
+    def output(self) -> str:
+        """All that this broker has written to stdout and stderr, over all its starts."""
+        return self.output_path.read_text(errors="replace") if self.output_path.exists() else ""
 
     def _end(self, signal_number: int) -> int:
         if self.process is None:
@@ -182,7 +191,7 @@ class KafkaNode:
             "process.roles": "broker,controller",
             "node.id": str(self._node_id),
             "controller.quorum.voters": f"{self._node_id}@127.0.0.1:{self._controller_port}",
-            "listeners": f"PLAINTEXT://{self.bootstrap},"
+            "listeners": f"PLAINTEXT://{self.address},"
             f"CONTROLLER://127.0.0.1:{self._controller_port}",
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "PLAINTEXT",

@@ -1,0 +1,169 @@
+"""What one client wrote, every other reads: each byte, each order, with each codec.
+
+The short form (a few thousand lines of a log, clients from PyPI) runs always; with kcat and Kafka's
+own console tools it wants the interop marker; a million lines of a real nginx's access log over
+sixteen partitions want slow as well. The broker keeps its defaults throughout.
+"""
+
+import functools
+import itertools
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.interop import clients, real_input
+from tests.interop.oracle import kafka
+from tests.support.under_test import broker_on
+
+PYPI = ("confluent-kafka", "kafka-python", "aiokafka")
+SHORT_LINES = 2_000
+SHORT_PARTITIONS = 2
+REAL_PARTITIONS = 16
+# Kafka's console tools take a JVM each; one topic a codec and a reader is what a minute allows.
+SHORT_SECONDS, REAL_SECONDS = 120, 3600
+
+
+class Exchange:
+    """A broker, an input, and what each client wrote and read; each done once, when asked for."""
+
+    def __init__(self, address: str, path: Path, partitions: int, seconds: float) -> None:
+        self.address = address
+        self.path = path
+        self.partitions = partitions
+        self._seconds = seconds
+        self._written: dict[str, dict[str, str]] = {}
+        self._read: dict[tuple[str, str], dict[str, list[str]]] = {}
+        self._expected = functools.cache(functools.partial(clients.expected, path))
+
+    def topics(self, producer: str) -> dict[str, str]:
+        """codec -> topic, all of them written by `producer`."""
+        if producer not in self._written:
+            name = f"nginx_services_{producer}"
+            topics = {codec: f"{name}_{codec}" for codec in clients.CODECS}
+            count = str(self.partitions_of(producer))
+            run = functools.partial(clients.run, timeout_seconds=self._seconds)
+            run("create", self.address, count, *topics.values())
+            pairs = [f"{topic}={codec}" for codec, topic in topics.items()]
+            run("produce", producer, self.address, count, str(self.path), *pairs)
+            self._written[producer] = topics
+        return self._written[producer]
+
+    def partitions_of(self, producer: str) -> int:
+        """ConsoleProducer cannot choose a partition, so it gets a topic with one."""
+        return 1 if producer == "ConsoleProducer" else self.partitions
+
+    def expected(self, producer: str) -> list[str]:
+        """The digest of every partition."""
+        return self._expected(self.partitions_of(producer))[1]
+
+    def read(self, producer: str, consumer: str, codec: str) -> list[str]:
+        """The digests of what `consumer` read of what `producer` wrote."""
+        topics = self.topics(producer)
+        key = (producer, consumer)
+        if key not in self._read:
+            counts = json.dumps(self._expected(self.partitions_of(producer))[0])
+            arguments = ("consume", consumer, self.address, counts, *topics.values())
+            self._read[key] = json.loads(clients.run(*arguments, timeout_seconds=self._seconds))
+        return self._read[key][topics[codec]]
+
+
+def check(exchange: Exchange, producer: str, consumer: str, codec: str) -> None:
+    """Every byte and order equal, by digest."""
+    assert exchange.read(producer, consumer, codec) == exchange.expected(producer)
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exchange]:
+    """A broker with a short input."""
+    place = tmp_path_factory.mktemp("short")
+    real_input.generated(place / "access.log", SHORT_LINES)
+    broker = broker_on(place / "broker")
+    broker.start()
+    try:
+        yield Exchange(broker.address, place / "access.log", SHORT_PARTITIONS, SHORT_SECONDS)
+    finally:
+        broker.kill()
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exchange]:
+    """A broker with a million lines that a real nginx wrote."""
+    place = tmp_path_factory.mktemp("real")
+    if real_input.make(place / "access.log") != "nginx":
+        pytest.skip("no nginx on this machine: `apt-get install nginx-light`")
+    broker = broker_on(place / "broker")
+    broker.start()
+    try:
+        yield Exchange(broker.address, place / "access.log", REAL_PARTITIONS, REAL_SECONDS)
+    finally:
+        broker.kill()
+        shutil.rmtree(place)
+
+
+@pytest.fixture(scope="module")
+def programs() -> None:
+    """Skip where kcat or Kafka's jars are missing, and say which."""
+    if shutil.which("kcat") is None:
+        pytest.skip("no kcat on this machine: `apt-get install kcat`")
+    try:
+        kafka.libs()
+    except kafka.OracleMissingError as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.mark.parametrize("codec", clients.CODECS)
+@pytest.mark.parametrize(
+    ("producer", "consumer"), [pair for pair in itertools.product(PYPI, PYPI) if len(set(pair)) > 1]
+)
+def test_pypi_clients_read_each_other(
+    short: Exchange, producer: str, consumer: str, codec: str
+) -> None:
+    check(short, producer, consumer, codec)
+
+
+@pytest.mark.interop
+@pytest.mark.usefixtures("programs")
+@pytest.mark.parametrize("codec", clients.CODECS)
+@pytest.mark.parametrize(
+    ("producer", "consumer"),
+    [
+        *itertools.product(("kcat",), PYPI),
+        *itertools.product(PYPI, ("kcat",)),
+        *itertools.product(("ConsoleProducer",), (*PYPI, "kcat", "ConsoleConsumer")),
+    ],
+)
+def test_kcat_and_kafkas_own_tools(
+    short: Exchange, producer: str, consumer: str, codec: str
+) -> None:
+    check(short, producer, consumer, codec)
+
+
+@pytest.mark.interop
+@pytest.mark.slow
+@pytest.mark.usefixtures("programs")
+@pytest.mark.parametrize("producer", ["kcat", *PYPI])
+def test_console_consumer_reads_every_client(short: Exchange, producer: str) -> None:
+    for codec in clients.CODECS:
+        check(short, producer, "ConsoleConsumer", codec)
+
+
+@pytest.mark.interop
+@pytest.mark.slow
+@pytest.mark.usefixtures("programs")
+@pytest.mark.parametrize("codec", clients.CODECS)
+@pytest.mark.parametrize(
+    ("producer", "consumer"),
+    [
+        *(
+            pair
+            for pair in itertools.product(("kcat", *PYPI), ("kcat", *PYPI))
+            if len(set(pair)) > 1
+        ),
+        *itertools.product(("ConsoleProducer",), ("kcat", *PYPI)),
+    ],
+)
+def test_a_million_real_lines(real: Exchange, producer: str, consumer: str, codec: str) -> None:
+    check(real, producer, consumer, codec)
