@@ -68,6 +68,7 @@ __all__ = [
 
 NO_TIMESTAMP: Final = -1
 
+_INT64_END = 1 << 63
 _VARINT_BYTES_MAX = 5
 _VARLONG_BYTES_MAX = 10
 _RECORD_BYTES_MIN = 7  # the size, attributes, two deltas, two lengths, and a count of no headers
@@ -134,7 +135,14 @@ def _read_record(header: BatchHeader, body: bytes, position: int) -> tuple[Recor
         timestamp = header.max_timestamp
     else:
         timestamp = header.base_timestamp + timestamp_delta
+        if not -_INT64_END <= timestamp < _INT64_END:
+            timestamp = _as_int64(timestamp)
     return Record(header.base_offset + offset_delta, timestamp, key, value, headers), position
+
+
+def _as_int64(number: int) -> int:
+    """Wrap around as Java's long does, in which these sums and differences are defined."""
+    return (number + _INT64_END) % (2 * _INT64_END) - _INT64_END
 
 
 def _read_headers(
@@ -220,7 +228,7 @@ def build(
     base_timestamp = taken[0].timestamp
     body = bytearray()
     for delta, record in enumerate(taken):
-        _write_record(body, record, record.timestamp - base_timestamp, delta)
+        _write_record(body, record, _as_int64(record.timestamp - base_timestamp), delta)
     packed = compress(codec, body) if codec else body
     attributes = codec
     attributes |= TRANSACTIONAL if transactional else 0
