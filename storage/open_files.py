@@ -60,6 +60,10 @@ class OpenFiles:
                 self._files[path] = file
         return file
 
+    def peek(self, path: str) -> File | None:
+        """Return the file if it is open. One that is not has nothing left to sync."""
+        return self._files.get(path)
+
     def forget(self, path: str) -> None:
         """Let go of a file, dirty or not: its owner has synced it, or removes it."""
         with self._lock:
