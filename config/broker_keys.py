@@ -96,10 +96,10 @@ class BrokerKeys:
         doc="What clients are told to connect to, one for each listener name. Not set: the"
         " listener itself; where that is every local address, the one the client reached.",
     )
-    listener_security_protocol_map: tuple[str, ...] = key(
+    listener_security_protocol_map: str = key(
         "listener.security.protocol.map",
-        ("PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT", "SASL_SSL:SASL_SSL"),
-        Kind.LIST,
+        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        Kind.STRING,
         importance=LOW,
         doc="The protocol of each listener name. PLAINTEXT is served.",
     )

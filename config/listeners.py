@@ -49,11 +49,11 @@ class Listener(NamedTuple):
         return f"{self.name}://{host}:{self.port}"
 
 
-def parse_protocol_map(entries: Sequence[str], source: str = "") -> dict[str, str]:
-    """Return listener name -> protocol from entries `NAME:PROTOCOL`; names in upper case."""
+def parse_protocol_map(text: str, source: str = "") -> dict[str, str]:
+    """Return listener name -> protocol from `NAME:PROTOCOL,…`; names in upper case."""
     key = "listener.security.protocol.map"
     protocols: dict[str, str] = {}
-    for entry in entries:
+    for entry in filter(None, (part.strip() for part in text.split(","))):
         name, colon, protocol = entry.partition(":")
         if not colon or not name or not protocol:
             raise ConfigError(
@@ -64,9 +64,7 @@ def parse_protocol_map(entries: Sequence[str], source: str = "") -> dict[str, st
                 allowed="a list of NAME:PROTOCOL",
             )
         if name.upper() in protocols:
-            raise ConfigError(
-                f"{name} stands twice", key=key, value=",".join(entries), source=source
-            )
+            raise ConfigError(f"{name} stands twice", key=key, value=text, source=source)
         protocols[name.upper()] = protocol.strip().upper()
     return protocols
 

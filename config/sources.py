@@ -16,7 +16,7 @@ an argument; this module reads one file and owns nothing else of the world.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from config.errors import ConfigError
@@ -84,8 +84,14 @@ def key_of_variable(name: str) -> str:
     return spelt.replace("_", ".").replace("...", "-").replace("..", "_")
 
 
+def variable_of_key(name: str, prefix: str) -> str:
+    """Return the environment variable that means the key `name`."""
+    spelt = name.replace("_", "__").replace("-", "___").replace(".", "_")
+    return prefix + spelt.upper()
+
+
 def from_environment(
-    environment: Mapping[str, str], is_known: Callable[[str], bool], known: Iterable[str]
+    environment: Mapping[str, str], is_known: Callable[[str], bool], known: Collection[str]
 ) -> tuple[list[Setting], list[str]]:
     """Return the settings in `environment`, and warnings for variables that are nearly one."""
     settings = []
@@ -101,9 +107,12 @@ def from_environment(
                 origin = Origin(Source.ENVIRONMENT, variable)
                 settings.append(Setting(name, environment[variable], origin))
                 continue
-            near = closest(name, known, LIKE_A_KEY if prefix == "KAFKA_" else 0.6)
+            if prefix == "KAFKA_":
+                near = closest(name, known, LIKE_A_KEY)
+            else:
+                near = closest(name, [key.removeprefix(OWN_PREFIX) for key in known])
             if near or prefix == "BARNABAS_":
-                meant = f"; did you mean {near}?" if near else ""
+                meant = f"; did you mean {variable_of_key(near, prefix)}?" if near else ""
                 warnings.append(f"{variable} is no key of the broker ({name}){meant}")
     return settings, warnings
 

@@ -1,0 +1,30 @@
+"""Each check: what passes, what does not, and that it says so in words."""
+
+import pytest
+
+from config.checks import (
+    accepts_all,
+    at_least,
+    between,
+    between_or,
+    not_empty,
+    one_of,
+    some_of,
+)
+
+CASES = [
+    (at_least(1), [1, 2], [0, -1], "1 or more"),
+    (between(0, 1), [0, 0.5, 1], [-0.1, 1.1, float("nan")], "0 to 1"),
+    (between_or(1, 9, -1), [1, 9, -1], [0, 10, -2], "1 to 9, or -1"),
+    (one_of("a", "b"), ["a", "b"], ["A", "", "c"], "a, b"),
+    (some_of("a", "b"), [(), ("a",), ("b", "a"), ("a", "a")], [("c",), ("a", "c")], "a list of"),
+    (not_empty(), ["x", ("x",), ("x", "y")], ["", (), ("x", "x")], "not empty"),
+    (accepts_all(), [0, "", ()], [], ""),
+]
+
+
+@pytest.mark.parametrize(("check", "good", "bad", "words"), CASES)
+def test_a_check_accepts_and_refuses(check, good, bad, words):
+    assert [value for value in good if not check.accepts(value)] == []
+    assert [value for value in bad if check.accepts(value)] == []
+    assert words in check.allowed

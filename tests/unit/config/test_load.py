@@ -1,0 +1,204 @@
+"""Whole configurations: which source holds, what is refused, what is warned of."""
+
+import pytest
+
+from config.errors import ConfigError
+from config.keys import HOUR_MS, MINUTE_MS
+from config.load import load
+from config.sources import Source
+
+# The keys of the server.properties that Kafka 4.3 ships, with two directories made one.
+KAFKAS_OWN = """
+process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=localhost:9093
+listeners=PLAINTEXT://:9092,CONTROLLER://:9093
+inter.broker.listener.name=PLAINTEXT
+advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL
+num.network.threads=3
+num.io.threads=8
+socket.send.buffer.bytes=102400
+socket.receive.buffer.bytes=102400
+socket.request.max.bytes=104857600
+log.dirs=/tmp/kraft-combined-logs
+num.partitions=1
+num.recovery.threads.per.data.dir=1
+offsets.topic.replication.factor=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+log.retention.hours=168
+log.segment.bytes=1073741824
+log.retention.check.interval.ms=300000
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def written(text):
+        path = tmp_path / "server.properties"
+        path.write_text(text)
+        return str(path)
+
+    return written
+
+
+def test_nothing_given_is_the_defaults():
+    loaded = load()
+    assert loaded.config.data_directory == "data"
+    assert loaded.config.topic_defaults.retention_ms == 7 * 24 * HOUR_MS
+    assert (loaded.warnings, loaded.without_effect) == ((), ())
+    assert loaded.origin("log.retention.hours").source is Source.DEFAULT
+
+
+def test_a_kafkas_file_works_without_a_warning(write):
+    loaded = load(file=write(KAFKAS_OWN))
+    assert loaded.warnings == ()
+    assert [str(listener) for listener in loaded.config.served_listeners] == ["PLAINTEXT://:9092"]
+    assert loaded.config.num_recovery_threads_per_data_dir == 1
+    assert "controller.quorum.bootstrap.servers" in loaded.without_effect
+    assert "num.partitions" not in loaded.without_effect
+
+
+SOURCES = [
+    ("num.partitions=2", {}, [], 2, Source.FILE),
+    ("num.partitions=2", {"KAFKA_NUM_PARTITIONS": "3"}, [], 3, Source.ENVIRONMENT),
+    (
+        "num.partitions=2",
+        {"KAFKA_NUM_PARTITIONS": "3"},
+        ["num.partitions=4"],
+        4,
+        Source.COMMAND_LINE,
+    ),
+    ("", {}, ["num.partitions=4", "num.partitions=5"], 5, Source.COMMAND_LINE),
+]
+
+
+@pytest.mark.parametrize(("file", "environment", "sets", "value", "source"), SOURCES)
+def test_the_stronger_source_holds_and_is_remembered(write, file, environment, sets, value, source):
+    loaded = load(file=write(file), environment=environment, set_values=sets)
+    assert loaded.config.num_partitions == value
+    assert loaded.origin("num.partitions").source is source
+
+
+RETENTION = [
+    ("log.retention.hours=1", {}, [], HOUR_MS),
+    ("log.retention.hours=1\nlog.retention.minutes=2", {}, [], 2 * MINUTE_MS),
+    ("log.retention.ms=3\nlog.retention.hours=1\nlog.retention.minutes=2", {}, [], 3),
+    ("log.retention.ms=3", {"KAFKA_LOG_RETENTION_HOURS": "1"}, [], HOUR_MS),
+    ("log.retention.ms=3", {"KAFKA_LOG_RETENTION_HOURS": "1"}, ["log.retention.minutes=-1"], -1),
+]
+
+
+@pytest.mark.parametrize(("file", "environment", "sets", "retention_ms"), RETENTION)
+def test_synonyms_by_source_and_then_by_rank(write, file, environment, sets, retention_ms):
+    loaded = load(file=write(file), environment=environment, set_values=sets)
+    assert loaded.config.topic_defaults.retention_ms == retention_ms
+
+
+@pytest.mark.parametrize(
+    ("file", "data_dir", "directory"),
+    [
+        ("", None, "data"),
+        ("log.dir=/a", None, "/a"),
+        ("log.dir=/a\nlog.dirs=/b", None, "/b"),
+        ("log.dir=/a\nlog.dirs=/b", "/c", "/c"),
+    ],
+)
+def test_the_data_directory(write, file, data_dir, directory):
+    assert load(file=write(file), data_dir=data_dir).config.data_directory == directory
+
+
+def test_topics_get_their_defaults_from_the_brokers_keys():
+    names = [
+        "write.caching=true",
+        "internal.segment.bytes=77",
+        "message.max.bytes=5",
+        "log.preallocate=true",
+        "log.cleanup.policy=compact",
+        "log.flush.scheduler.interval.ms=9",
+    ]
+    loaded = load(set_values=names)
+    topic = loaded.config.topic_defaults
+    assert topic.write_caching is True
+    assert topic.segment_size_max == 77
+    assert topic.max_message_bytes == 5
+    assert topic.preallocate is True
+    assert topic.cleanup_policy == ("compact",)
+    assert topic.flush_ms == loaded.config.log_flush_scheduler_interval_ms == 9
+    assert loaded.without_effect == ("log.preallocate",)
+
+
+REFUSED = [
+    ("log.segment.bytes=1000", "log.segment.bytes", "1000", "1048576 or more"),
+    ("num.partitions=many", "num.partitions", "many", "1 or more"),
+    ("log.retention.hours=0", "log.retention.hours", "0", "1 or more, or -1 for no limit"),
+    ("log.dirs=/a,/b", "log.dirs", "/a,/b", "exactly one directory"),
+    ("log.dir=/a,/b", "log.dir", "/a,/b", "exactly one directory"),
+    ("listeners=SSL://:1", "listeners", "SSL://:1", "PLAINTEXT"),
+    ("queued.max.request.bytes=5", "queued.max.request.bytes", "5", "-1, 0, or"),
+    ("node.id=1\nbroker.id=2", "broker.id", "2", "the same number"),
+    (
+        "log.cleaner.max.compaction.lag.ms=1\nlog.cleaner.min.compaction.lag.ms=2",
+        "log.cleaner.min.compaction.lag.ms",
+        "2",
+        "",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "key", "value", "allowed"), REFUSED)
+def test_a_bad_value_is_refused_with_key_value_place_and_what_is_allowed(
+    write, text, key, value, allowed
+):
+    path = write(text)
+    with pytest.raises(ConfigError) as caught:
+        load(file=path)
+    error = caught.value
+    line = text.count("\n") + 1
+    assert (error.key, error.value, error.source) == (key, value, f"{path}:{line}")
+    assert allowed in error.allowed
+
+
+WARNED = [
+    ("log.retenton.ms=5", "did you mean log.retention.ms?"),
+    ("retention.ms=5", "it is a topic's key; the broker's is log.retention.ms"),
+    ("remote.storage.enable=false", "no key of the broker gives its default"),
+    ("zzzz=5", "zzzz is unknown and ignored"),
+    ("authorizer.class.name=a.b.C", "has no effect: TLS, authentication and authorization"),
+]
+
+
+@pytest.mark.parametrize(("text", "warning"), WARNED)
+def test_what_is_odd_is_warned_of_and_starts(write, text, warning):
+    loaded = load(file=write(text))
+    assert len(loaded.warnings) == 1
+    assert warning in loaded.warnings[0]
+
+
+def test_a_dynamic_value_holds_and_leaves_the_static_one_beneath():
+    loaded = load(set_values=["log.retention.hours=1", "message.max.bytes=5"])
+    changed = loaded.with_dynamic({"log.retention.ms": "9", "message.max.bytes": "6"})
+    restored = changed.with_dynamic({})
+    assert changed.config.topic_defaults.retention_ms == 9
+    assert changed.config.topic_defaults.max_message_bytes == 6
+    assert changed.origin("log.retention.hours").source is Source.DYNAMIC
+    assert restored.config == loaded.config
+    assert restored.origin("message.max.bytes").source is Source.COMMAND_LINE
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"log.retention.hours": "1"}, "cannot be changed"),
+        ({"node.id": "2"}, "cannot be changed"),
+        ({"retention.ms": "1"}, "unknown broker config name"),
+        ({"log.segment.bytes": "5"}, "not allowed"),
+    ],
+)
+def test_a_bad_dynamic_value_is_refused(values, reason):
+    with pytest.raises(ConfigError, match=reason):
+        load().with_dynamic(values)
