@@ -8,6 +8,7 @@ has the same key, unbounded by default and counted in announced sizes; here it c
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 from broker.metrics import Metrics
@@ -19,7 +20,7 @@ class ByteBudget:
     __slots__ = ("_listeners", "_metrics", "full", "limit_bytes", "used_bytes")
 
     def __init__(self, limit_bytes: int, metrics: Metrics) -> None:
-        self.limit_bytes = limit_bytes
+        self.limit_bytes = limit_bytes if limit_bytes >= 0 else sys.maxsize  # -1: no bound
         self.used_bytes = 0
         self.full = False
         self._metrics = metrics

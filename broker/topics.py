@@ -1,11 +1,8 @@
-"""Topics as they come and go while the broker runs: the controller's word made directories.
+"""Topics as they come and go while the broker runs: the controller's word, waited for and done.
 
-Creating: the controller checks the request and appends the records to the metadata log, the
-partitions' directories are made, and the answer waits until the metadata is durable. A crash in
-between loses nothing: at start every partition of the metadata gets its directory if it has none.
-
-Deleting: the records are appended and durable first, then everyone who waits on the partitions is
-answered, and the directories are renamed and later removed (`LogManager.delete_log`).
+The controller appends records and says which end offset of the metadata log to wait for
+(`broker.metadata.controller` draws the order of the steps); the waiting, the partitions that
+handlers see, and everyone who waits on a partition that goes away, are here.
 """
 
 from __future__ import annotations
@@ -15,16 +12,16 @@ import logging
 from collections.abc import Sequence
 
 from broker.append_queue import AppendQueue
+from broker.clock import Clock
 from broker.group_commit import GroupCommit
 from broker.metadata.controller import Controller
-from broker.metadata.image import PartitionInfo, TopicInfo
+from broker.metadata.image import TopicInfo
 from broker.metadata.topic_rules import NewTopic, TopicError
 from broker.partition import Partition, Partitions
 from broker.purgatory import Purgatory
 from config.topic import TopicConfig
 from protocol.errors import ErrorCode
 from storage.errors import UnknownPartition
-from storage.log_manager import LogManager
 
 logger = logging.getLogger("barnabas.topics")
 
@@ -40,22 +37,20 @@ class Topics:
     def __init__(
         self,
         controller: Controller,
-        logs: LogManager,
         partitions: Partitions,
         metadata_partition: Partition,
         commit: GroupCommit,
         appends: AppendQueue,
         purgatory: Purgatory,
-        topic_defaults: TopicConfig,
+        clock: Clock,
     ) -> None:
         self._controller = controller
-        self._logs = logs
         self._partitions = partitions
         self._metadata_partition = metadata_partition
         self._commit = commit
         self._appends = appends
         self._purgatory = purgatory
-        self._defaults = topic_defaults
+        self._clock = clock
 
     def by_name(self, name: str) -> TopicInfo | None:
         """Return the topic of that name, or None."""
@@ -69,68 +64,61 @@ class Topics:
         """Return every topic."""
         return list(self._controller.image.topics.values())
 
-    def open_all(self) -> None:
-        """Open the log of every partition of the metadata: at start, before anyone is served."""
-        for topic in self.all():
-            config = self.config_of(topic)
-            for partition in topic.partitions:
-                self._open(topic, partition, config)
+    def config_of(self, topic: TopicInfo) -> TopicConfig:
+        """Return the broker's defaults with the topic's own values over them."""
+        return self._controller.config_of(topic)
 
-    async def create(self, new_topics: Sequence[NewTopic]) -> list[TopicInfo | TopicError]:
-        """Create topics; each has its own outcome. Returns when they are durable."""
-        outcomes = self._controller.create_topics(new_topics)
+    def open_all(self) -> None:
+        """Open the log of every partition that we lead: at start, before anyone is served."""
+        for topic in self.all():
+            for log in self._controller.open_logs(topic):
+                self._partitions.add(log)
+
+    def validate(self, new_topics: Sequence[NewTopic]) -> dict[str, TopicInfo | TopicError]:
+        """Return what `create` would say, and create nothing."""
+        now_ms = self._clock.now_ms()
+        return self._controller.create_topics(new_topics, now_ms, validate_only=True).results
+
+    async def create(self, new_topics: Sequence[NewTopic]) -> dict[str, TopicInfo | TopicError]:
+        """Create topics, each with an outcome of its own, in the order in which Kafka answers.
+
+        Returns when those created are durable and can be produced to. Raises LogFailed, or
+        TopicError if the metadata log cannot be made durable.
+        """
+        created = self._controller.create_topics(new_topics, self._clock.now_ms())
+        topics = [outcome for outcome in created.results.values() if isinstance(outcome, TopicInfo)]
+        if topics:
+            await self._durable(created.end_offset)
         opened = 0
-        for outcome in outcomes:
-            if isinstance(outcome, TopicError):
-                continue
-            config = self.config_of(outcome)
-            for partition in outcome.partitions:
-                self._open(outcome, partition, config)
+        for topic in topics:
+            for log in self._controller.open_logs(topic):
+                self._partitions.add(log)
                 opened += 1
                 if opened % DIRECTORIES_PER_TURN == 0:
                     await asyncio.sleep(0)
-            logger.info(
-                "created topic %s with %d partitions", outcome.name, len(outcome.partitions)
-            )
-        await self.metadata_durable()
-        return outcomes
+            logger.info("created topic %s with %d partitions", topic.name, len(topic.partitions))
+        return created.results
 
     async def delete(self, name: str) -> None:
-        """Delete a topic. Raises TopicError if there is none of that name."""
-        topic = self.by_name(name)
-        self._controller.delete_topic(name)
-        assert topic is not None, "the controller has deleted it"
-        await self.metadata_durable()
+        """Delete a topic. Raises TopicError if there is none of that name, LogFailed."""
+        topic, end_offset = self._controller.delete_topic(name, self._clock.now_ms())
+        await self._durable(end_offset)
         for info in topic.partitions:
             partition = self._partitions.remove(name, info.partition)
-            if partition is None:
-                continue
-            self._appends.drop(partition, UnknownPartition(name, info.partition))
-            self._commit.drop(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            self._purgatory.release_all(partition)
-            self._logs.delete_log(name, info.partition)
+            if partition is not None:
+                self._appends.drop(partition, UnknownPartition(name, info.partition))
+                self._commit.drop(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                self._purgatory.release_all(partition)
+        self._controller.drop_logs(topic)
         logger.info("deleted topic %s with %d partitions", name, len(topic.partitions))
-
-    async def metadata_durable(self) -> None:
-        """Wait until what the metadata log holds is durable. Raises TopicError if it cannot be."""
-        code = await self._commit.durable(
-            self._metadata_partition, self._metadata_partition.log.end_offset, METADATA_TIMEOUT_MS
-        )
-        if code:
-            raise TopicError(code, "the metadata log could not be made durable")
 
     async def next_producer_ids(self) -> range:
         """Return a block of producer ids that is recorded and durable."""
-        block = self._controller.next_producer_id_block()
-        await self.metadata_durable()
-        return block
+        block = self._controller.next_producer_id_block(self._clock.now_ms())
+        await self._durable(block.end_offset)
+        return range(block.start, block.start + block.count)
 
-    def config_of(self, topic: TopicInfo) -> TopicConfig:
-        """Return the broker's defaults with the topic's overrides."""
-        return self._defaults.with_overrides(topic.configs) if topic.configs else self._defaults
-
-    def _open(self, topic: TopicInfo, info: PartitionInfo, config: TopicConfig) -> None:
-        log = self._logs.open_log(
-            topic.name, info.partition, topic.topic_id, config, info.leader_epoch, create=True
-        )
-        self._partitions.add(log)
+    async def _durable(self, end_offset: int) -> None:
+        code = await self._commit.durable(self._metadata_partition, end_offset, METADATA_TIMEOUT_MS)
+        if code:
+            raise TopicError(code, "the metadata log could not be made durable")

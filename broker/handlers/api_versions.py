@@ -52,7 +52,7 @@ def handle(request: Request, services: Services) -> ApiVersionsResponse:
             SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
             for name, lowest, highest in supported_features(services.served_keys, version)
         ],
-        finalized_features_epoch=services.controller.metadata_epoch,
+        finalized_features_epoch=services.controller.metadata_log.end_offset - 1,
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=highest, min_version_level=lowest)
             for name, highest, lowest in finalized_features(levels, services.served_keys)

@@ -14,8 +14,6 @@ THROTTLING_QUOTA_EXCEEDED (never answered, there are no quotas), 7 topic ids.
 
 from __future__ import annotations
 
-from collections import Counter
-
 from broker.metadata.image import TopicInfo
 from broker.metadata.topic_rules import NewTopic, TopicError
 from broker.request import Request
@@ -39,33 +37,22 @@ SOURCE_DEFAULT = 5
 async def handle(request: Request, services: Services) -> CreateTopicsResponse:
     """Create each topic, with an outcome of its own."""
     body: CreateTopicsRequest = request.body
-    counts = Counter(topic.name for topic in body.topics)
-    results: dict[str, CreatableTopicResult] = {}
-    wanted: list[NewTopic] = []
-    for topic in body.topics:
-        if topic.name in results:
-            continue
-        results[topic.name] = CreatableTopicResult(name=topic.name)
-        if counts[topic.name] > 1:
-            duplicate = TopicError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            _refuse(results[topic.name], duplicate)
-            continue
-        try:
-            wanted.append(_new_topic(topic))
-        except TopicError as error:
-            _refuse(results[topic.name], error)
+    wanted = [_new_topic(topic) for topic in body.topics]
     if body.validate_only:
-        outcomes = services.controller.create_topics(wanted, validate_only=True)
+        outcomes = services.topics.validate(wanted)
     else:
         outcomes = await services.topics.create(wanted)
     with_configs = request.header.api_version >= CONFIGS_VERSION
-    for new_topic, outcome in zip(wanted, outcomes, strict=True):
-        result = results[new_topic.name]
+    results = []
+    for name, outcome in outcomes.items():
+        result = CreatableTopicResult(name=name)
         if isinstance(outcome, TopicError):
-            _refuse(result, outcome)
+            result.error_code = outcome.code
+            result.error_message = outcome.message
         else:
             _describe(services, result, outcome, with_configs=with_configs)
-    return CreateTopicsResponse(topics=list(results.values()))
+        results.append(result)
+    return CreateTopicsResponse(topics=results)
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:
@@ -76,11 +63,6 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
         assignments=[(given.partition_index, given.broker_ids) for given in topic.assignments],
         configs={config.name: config.value for config in topic.configs},
     )
-
-
-def _refuse(result: CreatableTopicResult, error: TopicError) -> None:
-    result.error_code = error.code
-    result.error_message = str(error)
 
 
 def _describe(

@@ -76,7 +76,7 @@ async def _create_missing(
         return {}
     outcomes = await services.topics.create([NewTopic(name=name) for name in missing])
     failures: dict[str, ErrorCode] = {}
-    for name, outcome in zip(missing, outcomes, strict=True):
+    for name, outcome in outcomes.items():
         # Another client may have created it first: then it is there, and that is all we want.
         if isinstance(outcome, TopicError) and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             failures[name] = outcome.code

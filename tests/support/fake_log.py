@@ -1,0 +1,72 @@
+"""A log that holds no bytes: offsets only, and a flush that waits for the test's word.
+
+For the tests of those who wait on logs. That a real log behaves so is tested with real logs
+(tests/unit/storage/test_log.py, and every integration test).
+"""
+
+import threading
+from dataclasses import dataclass, field
+
+from storage.errors import LogFailed
+from storage.log import Appended
+
+
+@dataclass
+class FakeFlush:
+    """Runs when `release` is set; fails if told so."""
+
+    end_offset: int
+    release: threading.Event = field(default_factory=threading.Event)
+    error: OSError | None = None
+
+    def run(self) -> None:
+        assert self.release.wait(10), "the test never released its flush"
+        if self.error is not None:
+            raise self.error
+
+
+class FakeLog:
+    """Appends count offsets up; what `begin_flush` captured becomes durable."""
+
+    def __init__(self, *, write_caching: bool = False) -> None:
+        self.topic = "t"
+        self.partition = 0
+        self.write_caching = write_caching
+        self.start_offset = 0
+        self.end_offset = 0
+        self.durable_offset = 0
+        self.high_watermark = 0
+        self.leader_epoch = 0
+        self.failed: LogFailed | None = None
+        self.flushes: list[FakeFlush] = []
+        self.open_flush: FakeFlush | None = None
+        self.appended: list[bytes] = []
+
+    def append(self, batch: memoryview, now_ms: int) -> Appended:
+        if self.failed is not None:
+            raise self.failed
+        self.appended.append(bytes(batch))
+        self.end_offset += 1
+        if self.write_caching:
+            self.high_watermark = self.end_offset
+        return Appended(self.end_offset - 1, self.end_offset - 1, -1, 0, False)
+
+    def flush_due(self, now_ms: int) -> bool:
+        return False
+
+    def begin_flush(self) -> FakeFlush | None:
+        if self.open_flush is not None or self.durable_offset == self.end_offset:
+            return None
+        self.open_flush = FakeFlush(self.end_offset)
+        self.flushes.append(self.open_flush)
+        return self.open_flush
+
+    def finish_flush(self, flush: FakeFlush, error: OSError | None) -> None:
+        assert flush is self.open_flush
+        self.open_flush = None
+        if error is not None:
+            self.failed = LogFailed("t-0", f"fsync failed: {error}")
+            return
+        self.durable_offset = flush.end_offset
+        if not self.write_caching:
+            self.high_watermark = flush.end_offset

@@ -1,0 +1,36 @@
+"""Blocking calls leave the loop alone, and their outcome comes back on it."""
+
+import asyncio
+import threading
+
+import pytest
+
+from broker.blocking_pool import BlockingPool
+
+
+async def test_outcomes_come_back_on_the_loop() -> None:
+    pool = BlockingPool(2, asyncio.get_running_loop())
+    loop_thread = threading.get_ident()
+    seen: list[tuple[int, BaseException | None]] = []
+    call_threads: list[int] = []
+
+    def fail() -> None:
+        call_threads.append(threading.get_ident())
+        raise OSError(5, "Input/output error")
+
+    pool.submit(
+        lambda: call_threads.append(threading.get_ident()),
+        lambda error: seen.append((threading.get_ident(), error)),
+    )
+    pool.submit(fail, lambda error: seen.append((threading.get_ident(), error)))
+    async with asyncio.timeout(10):
+        while len(seen) < 2:
+            await asyncio.sleep(0.001)
+    assert {thread for thread, _ in seen} == {loop_thread}
+    assert loop_thread not in call_threads
+    errors = [error for _, error in seen if error is not None]
+    assert [type(error) for error in errors] == [OSError]
+    assert await pool.run(lambda: 7) == 7
+    with pytest.raises(OSError, match="Input/output error"):
+        await pool.run(fail)
+    pool.close()

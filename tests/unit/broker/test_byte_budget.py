@@ -1,0 +1,31 @@
+"""The budget tells of its two crossings, once each, with room between them."""
+
+from broker.byte_budget import ByteBudget
+from broker.metrics import Metrics
+
+
+def test_crossings_are_told_once_and_counted() -> None:
+    metrics = Metrics()
+    budget = ByteBudget(1_000, metrics)
+    heard: list[bool] = []
+    budget.listen(heard.append)
+    steps = [
+        ("take", 1_000, []),  # at the limit is not over it
+        ("take", 1, [True]),
+        ("take", 500, [True]),
+        ("give", 700, [True]),  # 801 of 1,000: not yet enough room
+        ("give", 51, [True, False]),
+        ("take", 400, [True, False, True]),
+    ]
+    for what, count, expected in steps:
+        (budget.take if what == "take" else budget.give_back)(count)
+        assert heard == expected
+    assert metrics.budget_full_waits == 2
+    assert budget.used_bytes == 1_150
+
+
+def test_without_a_limit_it_only_counts() -> None:
+    budget = ByteBudget(-1, Metrics())
+    budget.take(10**12)
+    assert not budget.full
+    assert budget.used_bytes == 10**12

@@ -1,0 +1,17 @@
+"""The clocks agree with what they promise."""
+
+from broker.clock import ManualClock, SystemClock
+
+
+def test_system_clock_is_in_milliseconds_and_never_goes_back() -> None:
+    clock = SystemClock()
+    readings = [clock.monotonic_ns() for _ in range(100)]
+    assert readings == sorted(readings)
+    assert 1_600_000_000_000 < clock.now_ms() < 10_000_000_000_000
+
+
+def test_manual_clock_moves_both_ways_of_time_together() -> None:
+    clock = ManualClock(now_ms=1_000)
+    clock.advance(250)
+    assert clock.now_ms() == 1_250
+    assert clock.monotonic_ns() == 250_000_000

@@ -1,0 +1,144 @@
+"""Group commit: who is answered when, and by what, while flushes run, fail and hang."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from broker.blocking_pool import BlockingPool
+from broker.clock import ManualClock
+from broker.group_commit import GroupCommit
+from broker.metrics import Metrics
+from broker.partition import Partition
+from protocol.errors import ErrorCode
+from tests.support.fake_log import FakeLog
+
+
+class Rig:
+    """A group commit over one fake log."""
+
+    def __init__(self, *, write_caching: bool = False) -> None:
+        self.clock = ManualClock()
+        self.metrics = Metrics()
+        self.pool = BlockingPool(2, asyncio.get_running_loop())
+        self.advanced: list[Partition] = []
+        self.commit = GroupCommit(self.pool, self.advanced.append, self.metrics, self.clock)
+        self.log = FakeLog(write_caching=write_caching)
+        self.partition = Partition(self.log)  # type: ignore[arg-type]
+        self.answers: list[tuple[str, ErrorCode]] = []
+
+    def append(self, count: int = 1) -> int:
+        for _ in range(count):
+            self.log.append(memoryview(b"x"), 0)
+        self.commit.appended(self.partition)
+        return self.log.end_offset
+
+    def wait(self, name: str, end_offset: int, timeout_ms: int = 1_000) -> None:
+        self.commit.wait(
+            self.partition,
+            end_offset,
+            timeout_ms,
+            lambda code: self.answers.append((name, code)),
+        )
+
+    async def until(self, condition: Any) -> None:
+        async with asyncio.timeout(10):
+            while not condition():
+                await asyncio.sleep(0.001)
+
+
+@pytest.fixture
+async def rig() -> AsyncIterator[Rig]:
+    made = Rig()
+    yield made
+    for flush in made.log.flushes:
+        flush.release.set()
+    made.pool.close()
+
+
+async def test_one_flush_answers_everyone_who_waited_when_it_began(rig: Rig) -> None:
+    rig.wait("a", rig.append())
+    rig.wait("b", rig.append())
+    await rig.until(lambda: rig.log.flushes)
+    rig.wait("late", rig.append())
+    assert rig.answers == []
+    rig.log.flushes[0].release.set()
+    await rig.until(lambda: len(rig.log.flushes) == 2)
+    assert rig.answers == [("a", ErrorCode.NONE), ("b", ErrorCode.NONE)]
+    rig.log.flushes[1].release.set()
+    await rig.until(lambda: len(rig.answers) == 3)
+    assert rig.answers[2] == ("late", ErrorCode.NONE)
+    assert rig.metrics.flushes == 2
+
+
+async def test_what_is_durable_already_is_answered_at_once(rig: Rig) -> None:
+    rig.log.end_offset = rig.log.durable_offset = rig.log.high_watermark = 5
+    rig.wait("duplicate", 3)
+    assert rig.answers == [("duplicate", ErrorCode.NONE)]
+
+
+async def test_a_failed_flush_fails_all_waiters_and_is_not_tried_again(rig: Rig) -> None:
+    rig.wait("a", rig.append())
+    await rig.until(lambda: rig.log.flushes)
+    rig.wait("later", rig.append())
+    rig.log.flushes[0].error = OSError(5, "Input/output error")
+    rig.log.flushes[0].release.set()
+    await rig.until(lambda: len(rig.answers) == 2)
+    assert {code for _, code in rig.answers} == {ErrorCode.KAFKA_STORAGE_ERROR}
+    rig.wait("after", 99)
+    assert rig.answers[-1] == ("after", ErrorCode.KAFKA_STORAGE_ERROR)
+    await asyncio.sleep(0.01)
+    assert len(rig.log.flushes) == 1
+    assert rig.metrics.flush_failures == 1
+
+
+async def test_a_stuck_flush_lets_deadlines_pass_and_still_ends_well(rig: Rig) -> None:
+    rig.wait("short", rig.append(), timeout_ms=100)
+    rig.wait("long", rig.append(), timeout_ms=10_000)
+    await rig.until(lambda: rig.log.flushes)
+    rig.commit.sweep()
+    assert rig.answers == []
+    rig.clock.advance(101)
+    rig.commit.sweep()
+    assert rig.answers == [("short", ErrorCode.REQUEST_TIMED_OUT)]
+    rig.log.flushes[0].release.set()
+    await rig.until(lambda: len(rig.answers) == 2)
+    assert rig.answers[1] == ("long", ErrorCode.NONE)
+    assert rig.metrics.commits_timed_out == 1
+
+
+async def test_without_waiters_the_flush_comes_by_itself(rig: Rig) -> None:
+    rig.append()
+    assert rig.log.flushes == []
+    await rig.until(lambda: rig.log.flushes)
+    rig.log.flushes[0].release.set()
+    await rig.until(lambda: rig.advanced)
+    assert rig.log.durable_offset == 1
+
+
+async def test_a_partition_that_goes_away_answers_its_waiters(rig: Rig) -> None:
+    rig.wait("a", rig.append())
+    rig.commit.drop(rig.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert rig.answers == [("a", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+
+
+async def test_drained_waits_for_the_flush_that_runs(rig: Rig) -> None:
+    rig.wait("a", rig.append())
+    await rig.until(lambda: rig.log.flushes)
+    drained = asyncio.create_task(rig.commit.drained())
+    await asyncio.sleep(0.005)
+    assert not drained.done()
+    rig.log.flushes[0].release.set()
+    await asyncio.wait_for(drained, 10)
+
+
+async def test_write_caching_tells_readers_at_once_and_flushes_nothing() -> None:
+    rig = Rig(write_caching=True)
+    end_offset = rig.append()
+    assert rig.advanced == [rig.partition]
+    rig.wait("a", end_offset)
+    assert rig.answers == [("a", ErrorCode.NONE)]
+    await asyncio.sleep(0.01)
+    assert rig.log.flushes == []
+    rig.pool.close()

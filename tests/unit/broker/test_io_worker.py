@@ -1,0 +1,45 @@
+"""A worker handles what there is, gives the loop a turn, and rests."""
+
+import asyncio
+
+from broker.clock import ManualClock
+from broker.io_worker import IoWorker
+from broker.metrics import Metrics
+from broker.request import Request
+from broker.request_queue import RequestQueue
+from tests.support.fake_connection import FakeConnection
+
+
+class SlowDispatcher:
+    """Takes a millisecond of the clock a request."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.clock = clock
+        self.handled: list[int] = []
+
+    def dispatch(self, request: Request) -> None:
+        self.clock.advance(1)
+        self.handled.append(request.header.correlation_id)
+
+
+async def test_a_slice_ends_and_the_next_worker_goes_on() -> None:
+    clock = ManualClock()
+    queue = RequestQueue(100, Metrics())
+    dispatcher = SlowDispatcher(clock)
+    workers = [
+        asyncio.create_task(IoWorker(index, queue, dispatcher, clock).run())  # type: ignore[arg-type]
+        for index in range(2)
+    ]
+    await asyncio.sleep(0)
+    connection = FakeConnection()
+    for number in range(10):
+        queue.put(connection.request(None, number=number))
+    await asyncio.sleep(0)
+    first_turn = len(dispatcher.handled)
+    assert 0 < first_turn < 10, "one slice must not take everything"
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert dispatcher.handled == list(range(10))
+    for task in workers:
+        task.cancel()
+    await asyncio.gather(*workers, return_exceptions=True)

@@ -1,0 +1,11 @@
+"""Counters are plain numbers with names."""
+
+from broker.metrics import Metrics
+
+
+def test_snapshot_has_every_counter_by_name() -> None:
+    metrics = Metrics()
+    metrics.flushes += 2
+    snapshot = metrics.snapshot()
+    assert snapshot["flushes"] == 2
+    assert set(snapshot) == set(Metrics.__slots__)

@@ -1,0 +1,85 @@
+"""Parked fetches leave once: satisfied, at their deadline, or with their connection."""
+
+import asyncio
+
+from broker.metrics import Metrics
+from broker.partition import Partition
+from broker.purgatory import ParkedFetch, Purgatory
+from tests.support.fake_connection import FakeConnection
+from tests.support.fake_log import FakeLog
+
+
+class Rig:
+    """A purgatory, two partitions, and fetches that are satisfied when the test says so."""
+
+    def __init__(self) -> None:
+        self.metrics = Metrics()
+        self.purgatory = Purgatory(self.metrics)
+        self.one, self.two = (Partition(FakeLog()) for _ in range(2))  # type: ignore[arg-type]
+        self.answered: list[str] = []
+        self.enough: set[str] = set()
+        self.connection = FakeConnection()
+
+    def park(self, name: str, partitions: list[Partition], wait_ms: int = 60_000) -> ParkedFetch:
+        fetch = ParkedFetch(
+            self.connection.request(None),
+            partitions,
+            lambda: name in self.enough,
+            lambda: self.answered.append(name),
+        )
+        self.purgatory.park(fetch, wait_ms)
+        return fetch
+
+    @property
+    def watchers(self) -> int:
+        return len(self.one.watchers) + len(self.two.watchers)
+
+
+async def test_notified_fetches_go_only_when_satisfied() -> None:
+    rig = Rig()
+    rig.park("a", [rig.one, rig.two])
+    rig.park("b", [rig.one])
+    rig.purgatory.notify(rig.one)
+    assert rig.answered == []
+    rig.enough.add("a")
+    rig.purgatory.notify(rig.two)
+    assert rig.answered == ["a"]
+    rig.purgatory.notify(rig.one)
+    assert rig.answered == ["a"]
+    assert rig.watchers == 1
+    rig.purgatory.release_all(rig.one)
+    assert rig.answered == ["a", "b"]
+    assert rig.watchers == 0
+    assert rig.metrics.fetches_parked_now == 0
+
+
+async def test_deadline_answers_with_what_there_is() -> None:
+    rig = Rig()
+    rig.park("a", [rig.one], wait_ms=1)
+    async with asyncio.timeout(10):
+        while not rig.answered:
+            await asyncio.sleep(0.001)
+    assert rig.answered == ["a"]
+    assert rig.watchers == 0
+
+
+async def test_a_closed_connection_takes_its_fetch_along() -> None:
+    rig = Rig()
+    fetch = rig.park("a", [rig.one, rig.two], wait_ms=1)
+    fetch.request.abandon()
+    fetch.request.abandon()
+    assert rig.watchers == 0
+    await asyncio.sleep(0.01)
+    rig.purgatory.release_all(rig.one)
+    assert rig.answered == []
+    assert rig.metrics.fetches_parked_now == 0
+
+
+async def test_a_fetch_released_within_a_notification_is_answered_once() -> None:
+    rig = Rig()
+    first = rig.park("a", [rig.one])
+    rig.park("b", [rig.one])
+    rig.enough |= {"a", "b"}
+    first.complete = lambda: (rig.answered.append("a"), rig.purgatory.notify(rig.one))  # type: ignore[assignment,func-returns-value]
+    rig.purgatory.notify(rig.one)
+    assert sorted(rig.answered) == ["a", "b"]

@@ -1,0 +1,80 @@
+"""The request queue: order, one worker awake at a time, and telling who waits for room."""
+
+import asyncio
+
+from broker.metrics import Metrics
+from broker.request_queue import RequestQueue
+from tests.support.fake_connection import FakeConnection
+
+
+def numbered(count: int) -> list:
+    connection = FakeConnection()
+    return [connection.request(None, number=number) for number in range(count)]
+
+
+async def test_requests_come_out_in_order_whichever_worker_takes_them() -> None:
+    queue = RequestQueue(100, Metrics())
+    taken: list[int] = []
+    woken: list[int] = []
+
+    async def worker(index: int) -> None:
+        while True:
+            await queue.rest()
+            woken.append(index)
+            for _ in range(2):  # a slice of two requests
+                request = queue.take()
+                if request is not None:
+                    taken.append(request.header.correlation_id)
+
+    workers = [asyncio.create_task(worker(index)) for index in range(3)]
+    await asyncio.sleep(0)
+    for request in numbered(6):
+        queue.put(request)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    for task in workers:
+        task.cancel()
+    await asyncio.gather(*workers, return_exceptions=True)
+    assert taken == [0, 1, 2, 3, 4, 5]
+    assert woken[:3] == [0, 1, 2]
+
+
+async def test_room_is_told_in_the_order_of_waiting() -> None:
+    metrics = Metrics()
+    queue = RequestQueue(2, metrics)
+    first, second, third = numbered(3)
+    queue.put(first)
+    queue.put(second)
+    assert queue.full
+    told: list[str] = []
+    queue.when_room(lambda: told.append("a"))
+    queue.when_room(lambda: told.append("b"))
+    assert queue.take() is first
+    assert told == ["a"]
+    queue.put(third)
+    assert queue.take() is second
+    assert told == ["a", "b"]
+    assert metrics.queue_full_waits == 2
+    assert queue.take() is third
+    assert queue.take() is None
+
+
+async def test_a_cancelled_worker_is_not_woken_in_vain() -> None:
+    queue = RequestQueue(10, Metrics())
+    taken: list[int] = []
+
+    async def worker() -> None:
+        await queue.rest()
+        request = queue.take()
+        assert request is not None
+        taken.append(request.header.correlation_id)
+
+    gone = asyncio.create_task(worker())
+    stays = asyncio.create_task(worker())
+    await asyncio.sleep(0)
+    gone.cancel()
+    await asyncio.sleep(0)
+    (request,) = numbered(1)
+    queue.put(request)
+    await stays
+    assert taken == [0]
