@@ -1,0 +1,186 @@
+"""The table as pages: docs/configuration.md and a sample server.properties.
+
+Both are written by `make docs` from the declarations and are never edited; tests/test_tidy.py
+compares. Run as `python -m config.render page|sample FILE`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+
+from config.broker import broker_keys
+from config.keys import Importance, Key
+from config.topic import topic_keys
+from config.values import Kind, text_of
+from config.without_effect import GROUPS_OF_KEYS
+
+HEAD = """# Configuration
+
+*Written by `make docs` from the declarations in `config/`. Do not edit.*
+
+Names, kinds, defaults and bounds are those of Apache Kafka 4.3, so its documentation holds here
+too; where a default differs, the row says what Kafka's is.
+
+A value may come from several places. The stronger one holds:
+
+| strength | place | form |
+|---|---|---|
+| 1 | the default | |
+| 2 | `--config FILE` | Java properties; a Kafka's `server.properties` works |
+| 3 | the environment | `KAFKA_LOG_RETENTION_HOURS` or `BARNABAS_LOG_RETENTION_HOURS` |
+| 4 | the command line | `--set log.retention.hours=24`, `--data DIR` for `log.dirs` |
+
+In the environment a dot is `_`, an underscore `__` and a dash `___`, as in the apache/kafka image;
+`BARNABAS_…` beats `KAFKA_…`, and `BARNABAS_LOG_FORMAT` is `barnabas.log.format`.
+
+Where one thing has several names (`log.retention.ms`, `log.retention.minutes`,
+`log.retention.hours`), the stronger place holds, and within one place the name that stands first.
+Sizes are plain numbers of bytes. A bad value refuses to start; an unknown key brings a warning with
+the closest known one. **!** marks what Kafka rates of high importance.
+"""
+
+BROKER = """
+## The broker
+
+| key | kind | default | allowed | what it does |
+|---|---|---|---|---|
+"""
+
+TOPICS = """
+## Topics
+
+Each key may be set on a topic. The names of the second column set its default in the broker's
+configuration.
+
+| key | the broker's names | kind | default | allowed | what it does |
+|---|---|---|---|---|---|
+"""
+
+IDLE = """
+## Accepted without effect
+
+These keys are Kafka's. They may stand in a configuration and change nothing; the start names those
+that were given, and warns of those that promise safety.
+
+"""
+
+
+def page() -> str:
+    """Return docs/configuration.md."""
+    broker = [described for described in broker_keys().values() if not described.own]
+    own = [described for described in broker_keys().values() if described.own]
+    parts = [HEAD, BROKER, *map(_broker_row, broker)]
+    parts += [BROKER.replace("The broker", "Barnabas's own keys"), *map(_broker_row, own)]
+    topic = topic_keys().values()
+    parts += [TOPICS, *(_topic_row(key) for key in topic if not key.no_effect)]
+    parts += [IDLE, *_idle(topic)]
+    return "".join(parts)
+
+
+def sample() -> str:
+    """Return a server.properties that sets nothing: every key with its default, commented out."""
+    entries = dict(broker_keys())
+    for described in topic_keys().values():
+        if described.synonyms and not described.no_effect:
+            entries.setdefault(described.synonyms[0].name, described)
+    head = "# Barnabas: every key with its default. Written by `make docs`.\n"
+    parts = [head, *_sample_entries(entries)]
+    return "\n".join(parts)
+
+
+def _sample_entries(entries: Mapping[str, Key]) -> list[str]:
+    return [_sample_entry(name, key) for name, key in entries.items() if not key.internal]
+
+
+def _sample_entry(name: str, described: Key) -> str:
+    default = text_of(described.default)
+    value = "" if default is None else default
+    lines = [*_wrapped(described.doc), f"#{name}={value}"]
+    return "\n".join(lines) + "\n"
+
+
+def _wrapped(sentence: str, width: int = 98) -> list[str]:
+    lines = ["#"]
+    for word in sentence.split():
+        if len(lines[-1]) + 1 + len(word) > width:
+            lines.append("#")
+        lines[-1] += f" {word}"
+    return lines
+
+
+def _broker_row(described: Key) -> str:
+    names = [described.name, *(synonym.name for synonym in described.synonyms)]
+    cells = [
+        " or ".join(f"`{name}`" for name in names) + _weight(described),
+        _kind(described),
+        _default(described),
+        described.check.allowed,
+        _doc(described),
+    ]
+    return _row(cells)
+
+
+def _topic_row(described: Key) -> str:
+    cells = [
+        f"`{described.name}`" + _weight(described),
+        ", ".join(f"`{synonym.name}`" for synonym in described.synonyms),
+        _kind(described),
+        _default(described),
+        described.check.allowed,
+        _doc(described),
+    ]
+    return _row(cells)
+
+
+def _idle(topic: Iterable[Key]) -> list[str]:
+    parts = []
+    for described in topic:
+        if described.no_effect:
+            names = [described.name, *(synonym.name for synonym in described.synonyms)]
+            listed = ", ".join(f"`{name}`" for name in dict.fromkeys(names))
+            parts.append(f"- {listed}: {described.no_effect}.\n")
+    for group in GROUPS_OF_KEYS:
+        listed = ", ".join(f"`{name}`" for name in group.names)
+        parts.append(f"- {group.reason[0].upper()}{group.reason[1:]}: {listed}.\n")
+    return parts
+
+
+def _weight(described: Key) -> str:
+    return " **!**" if described.importance is Importance.HIGH else ""
+
+
+def _kind(described: Key) -> str:
+    name = described.kind.name.lower()
+    return f"{name}, {described.unit}" if described.unit else name
+
+
+def _default(described: Key) -> str:
+    default = text_of(described.default)
+    shown = "not set" if default is None else f"`{default}`" if default else "empty"
+    if described.kind is Kind.LONG and described.default == (1 << 63) - 1:
+        shown = "without limit"
+    if described.kafka_default:
+        shown += f" (Kafka: {described.kafka_default})"
+    return shown
+
+
+def _doc(described: Key) -> str:
+    internal = " *Internal.*" if described.internal else ""
+    return described.doc + internal
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Write the page or the sample to a file."""
+    wanted, path = arguments
+    text = {"page": page, "sample": sample}[wanted]()
+    with open(path, "w", encoding="utf-8") as stream:
+        stream.write(text)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

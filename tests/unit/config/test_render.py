@@ -1,0 +1,56 @@
+"""The generated pages hold every key, and the sample says what it claims: nothing."""
+
+import pytest
+
+from config.broker import BrokerConfig
+from config.load import known_names, load
+from config.properties import parse_properties
+from config.render import main, page, sample
+from config.topic import topic_keys
+from tests.support.kafka_keys import rows
+
+
+def test_the_page_names_every_key_that_is_known():
+    text = page()
+    names = known_names() | set(topic_keys()) | {row.name for row in rows("broker")}
+    assert [name for name in sorted(names) if f"`{name}`" not in text] == []
+
+
+def test_the_page_says_where_a_default_is_not_kafkas():
+    assert "| `PLAINTEXT://127.0.0.1:9092` (Kafka: PLAINTEXT://:9092) |" in page()
+
+
+def test_every_row_of_a_table_has_the_cells_of_its_head():
+    lines = page().splitlines()
+    tables = [line for line in lines if line.startswith("|")]
+    cells = 0
+    for before, line in zip(["", *lines], lines, strict=False):
+        if line.startswith("|"):
+            count = line.replace("\\|", "").count("|")
+            assert not before.startswith("|") or count == cells, line
+            cells = count
+    assert len(tables) > 60
+
+
+def test_the_sample_as_it_is_sets_nothing(tmp_path):
+    path = tmp_path / "server.properties"
+    main(["sample", str(path)])
+    loaded = load(file=str(path))
+    assert loaded.config == BrokerConfig()
+    assert loaded.settings == {}
+
+
+def test_the_sample_uncommented_is_the_defaults(tmp_path):
+    lines = [line.removeprefix("#") for line in sample().splitlines() if "=" in line]
+    given = [line for line in lines if not line.startswith(" ") and not line.endswith("=")]
+    path = tmp_path / "server.properties"
+    path.write_text("\n".join(given))
+    loaded = load(file=str(path))
+    assert len(parse_properties(path.read_text())) == len(given) > 50
+    assert loaded.config == BrokerConfig()
+    assert loaded.warnings == ()
+
+
+def test_an_unknown_page_is_refused(tmp_path):
+    with pytest.raises(KeyError):
+        main(["nothing", str(tmp_path / "x")])
