@@ -1,0 +1,237 @@
+"""The cluster as its metadata records say it is: topics, partitions, overrides, levels.
+
+`ClusterImage` is what remains of the metadata log when it has been read from its beginning:
+`apply` takes one record at a time, in the order of the log, and does what Kafka's controller
+does with it (TopicsDelta, PartitionRegistration.merge, ConfigurationsDelta). It holds no files,
+asks no clock and sends nothing. A record that contradicts the image (a partition of an unknown
+topic, a second topic of one name) raises `ImageError`: the log is damaged or was made by
+something else, and a broker that went on would serve the wrong topics.
+
+Epochs move as in Kafka: every PARTITION_CHANGE adds one to the partition epoch, and one that
+names a leader (also the same one) adds one to the leader epoch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from broker.metadata.records_io import UnknownRecord
+from protocol.metadata_records import (
+    NO_LEADER_CHANGE,
+    ConfigRecord,
+    FeatureLevelRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+
+# ConfigResource.Type in Kafka; on disk: never renumber.
+CONFIG_TOPIC: Final = 2
+CONFIG_BROKER: Final = 4
+
+RECOVERY_STATE_UNCHANGED: Final = -1
+RECOVERED: Final = 0
+MIGRATING_DIRECTORY: Final = bytes(16)  # DirectoryId.MIGRATING: "not known yet"
+
+
+class ImageError(Exception):
+    """A record that cannot follow the records before it."""
+
+
+@dataclass(slots=True)
+class PartitionInfo:
+    """One partition. Lists of broker ids are replaced, never changed in place."""
+
+    partition: int
+    replicas: list[int]
+    isr: list[int]
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    directories: list[bytes]  # one directory id a replica, in their order
+    leader_recovery_state: int = RECOVERED
+    adding_replicas: list[int] = field(default_factory=list)
+    removing_replicas: list[int] = field(default_factory=list)
+    eligible_leader_replicas: list[int] = field(default_factory=list)
+    last_known_elr: list[int] = field(default_factory=list)
+
+    def directory_of(self, node_id: int) -> bytes:
+        """Return the directory id of that node's replica; zero when none is recorded."""
+        if node_id in self.replicas:
+            index = self.replicas.index(node_id)
+            if index < len(self.directories):
+                return self.directories[index]
+        return MIGRATING_DIRECTORY
+
+
+@dataclass(slots=True)
+class TopicInfo:
+    """One topic: its partitions by number, and the configs that were set on it."""
+
+    name: str
+    topic_id: bytes
+    partitions: list[PartitionInfo] = field(default_factory=list)
+    configs: dict[str, str] = field(default_factory=dict)
+
+
+class ClusterImage:
+    """Everything the metadata log says, by name and by id."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, TopicInfo] = {}
+        self.topics_by_id: dict[bytes, TopicInfo] = {}
+        self.broker_configs: dict[str, dict[str, str]] = {}  # "" holds the cluster-wide defaults
+        self.other_configs: dict[tuple[int, str], dict[str, str]] = {}  # (type, name): kept, unused
+        self.feature_levels: dict[str, int] = {}
+        self.next_producer_id = 0
+        self.broker_epochs: dict[int, int] = {}
+        self.skipped: dict[int, int] = {}  # record type -> how many had no meaning here
+        self._collisions: dict[str, set[str]] = {}
+
+    @property
+    def partition_count(self) -> int:
+        """Partitions of all topics."""
+        return sum(len(topic.partitions) for topic in self.topics.values())
+
+    def topic_colliding_with(self, name: str) -> str | None:
+        """Return a topic whose name differs from `name` in `.` and `_` only, or None.
+
+        As in Kafka, names without either character never collide, and neither with themselves.
+        """
+        others = self._collisions.get(name.replace(".", "_"), set()) - {name}
+        return min(others) if others else None
+
+    def note_name(self, name: str) -> None:
+        """Remember a topic's name for `topic_colliding_with`."""
+        if "." in name or "_" in name:
+            self._collisions.setdefault(name.replace(".", "_"), set()).add(name)
+
+    def apply(self, record: Any) -> None:
+        """Change the image as `record` says. Raises ImageError; the image is then unusable."""
+        if isinstance(record, UnknownRecord):
+            self.skipped[record.record_type] = self.skipped.get(record.record_type, 0) + 1
+            return
+        _APPLY[type(record)](self, record)
+
+    def _topic(self, record: Any) -> TopicInfo:
+        topic = self.topics_by_id.get(record.topic_id)
+        if topic is None:
+            raise ImageError(f"{type(record).__name__} of unknown topic id {record.topic_id.hex()}")
+        return topic
+
+    def _apply_topic(self, record: TopicRecord) -> None:
+        if record.name in self.topics:
+            raise ImageError(f"topic {record.name} is created twice without being removed")
+        if record.topic_id in self.topics_by_id:
+            raise ImageError(f"topic id {record.topic_id.hex()} is given twice")
+        topic = TopicInfo(record.name, bytes(record.topic_id))
+        topic.configs = self.other_configs.pop((CONFIG_TOPIC, record.name), {})
+        self.topics[topic.name] = self.topics_by_id[topic.topic_id] = topic
+        self.note_name(topic.name)
+
+    def _apply_remove_topic(self, record: RemoveTopicRecord) -> None:
+        topic = self._topic(record)
+        del self.topics_by_id[topic.topic_id], self.topics[topic.name]
+        unified = topic.name.replace(".", "_")
+        if unified in self._collisions:
+            self._collisions[unified].discard(topic.name)
+            if not self._collisions[unified]:
+                del self._collisions[unified]
+
+    def _apply_partition(self, record: PartitionRecord) -> None:
+        topic = self._topic(record)
+        partition = PartitionInfo(
+            partition=record.partition_id,
+            replicas=list(record.replicas),
+            isr=list(record.isr),
+            leader=record.leader,
+            leader_epoch=record.leader_epoch,
+            partition_epoch=record.partition_epoch,
+            directories=[bytes(directory) for directory in record.directories],
+            leader_recovery_state=record.leader_recovery_state,
+            adding_replicas=list(record.adding_replicas),
+            removing_replicas=list(record.removing_replicas),
+            eligible_leader_replicas=list(record.eligible_leader_replicas or ()),
+            last_known_elr=list(record.last_known_elr or ()),
+        )
+        if record.partition_id < len(topic.partitions):
+            topic.partitions[record.partition_id] = partition
+        elif record.partition_id == len(topic.partitions):
+            topic.partitions.append(partition)
+        else:
+            raise ImageError(
+                f"{topic.name}: partition {record.partition_id} follows "
+                f"{len(topic.partitions)} partitions"
+            )
+
+    def _apply_partition_change(self, record: PartitionChangeRecord) -> None:
+        topic = self._topic(record)
+        if not 0 <= record.partition_id < len(topic.partitions):
+            raise ImageError(f"{topic.name} has no partition {record.partition_id} to change")
+        partition = topic.partitions[record.partition_id]
+        if record.leader != NO_LEADER_CHANGE:
+            partition.leader = record.leader
+            partition.leader_epoch += 1
+        if record.leader_recovery_state != RECOVERY_STATE_UNCHANGED:
+            partition.leader_recovery_state = record.leader_recovery_state
+        for name in _CHANGEABLE_LISTS:
+            value = getattr(record, name)
+            if value is not None:
+                setattr(partition, name, list(value))
+        partition.partition_epoch += 1
+
+    def _apply_config(self, record: ConfigRecord) -> None:
+        if record.resource_type == CONFIG_TOPIC and record.resource_name in self.topics:
+            configs = self.topics[record.resource_name].configs
+        elif record.resource_type == CONFIG_BROKER:
+            configs = self.broker_configs.setdefault(record.resource_name, {})
+        else:
+            key = (record.resource_type, record.resource_name)
+            configs = self.other_configs.setdefault(key, {})
+        if record.value is None:
+            configs.pop(record.name, None)
+        else:
+            configs[record.name] = record.value
+
+    def _apply_feature_level(self, record: FeatureLevelRecord) -> None:
+        if record.feature_level:
+            self.feature_levels[record.name] = record.feature_level
+        else:
+            self.feature_levels.pop(record.name, None)
+
+    def _apply_producer_ids(self, record: ProducerIdsRecord) -> None:
+        if record.next_producer_id < self.next_producer_id:
+            raise ImageError(
+                f"next producer id goes back from {self.next_producer_id} "
+                f"to {record.next_producer_id}"
+            )
+        self.next_producer_id = record.next_producer_id
+
+    def _apply_register_broker(self, record: RegisterBrokerRecord) -> None:
+        self.broker_epochs[record.broker_id] = record.broker_epoch
+
+
+_CHANGEABLE_LISTS: Final = (
+    "isr",
+    "replicas",
+    "removing_replicas",
+    "adding_replicas",
+    "directories",
+    "eligible_leader_replicas",
+    "last_known_elr",
+)
+
+_APPLY: Final[dict[type[Any], Any]] = {
+    TopicRecord: ClusterImage._apply_topic,  # noqa: SLF001
+    RemoveTopicRecord: ClusterImage._apply_remove_topic,  # noqa: SLF001
+    PartitionRecord: ClusterImage._apply_partition,  # noqa: SLF001
+    PartitionChangeRecord: ClusterImage._apply_partition_change,  # noqa: SLF001
+    ConfigRecord: ClusterImage._apply_config,  # noqa: SLF001
+    FeatureLevelRecord: ClusterImage._apply_feature_level,  # noqa: SLF001
+    ProducerIdsRecord: ClusterImage._apply_producer_ids,  # noqa: SLF001
+    RegisterBrokerRecord: ClusterImage._apply_register_broker,  # noqa: SLF001
+}
