@@ -101,6 +101,8 @@ def free_ports(count: int) -> list[int]:
 class KafkaNode:
     """One broker-and-controller on a directory: format if new, start, stop, kill, start again."""
 
+    host = "127.0.0.1"
+
     def __init__(
         self, directory: Path, *, settings: Mapping[str, str] | None = None, node_id: int = 1
     ) -> None:
@@ -117,6 +119,11 @@ class KafkaNode:
     def address(self) -> str:
         """host:port, as clients want it."""
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def running(self) -> bool:
+        """Whether the process has been started and has not ended."""
+        return self.process is not None and self.process.poll() is None
 
     @property
     def pid(self) -> int:
@@ -163,25 +170,25 @@ class KafkaNode:
         self.kill()
         raise RuntimeError(f"Kafka did not start: {self.output()[-2000:]}")
 
-    def stop(self) -> int:
+    def stop(self, timeout_seconds: float = 60) -> int:
         """Stop cleanly (SIGTERM) and return the exit code."""
-        return self._end(signal.SIGTERM)
+        return self._end(signal.SIGTERM, timeout_seconds)
 
     def kill(self) -> int:
         """Stop as a crash does (SIGKILL)."""
-        return self._end(signal.SIGKILL)
+        return self._end(signal.SIGKILL, 10)
 
     def output(self) -> str:
         """All that this broker has written to stdout and stderr, over all its starts."""
         return self.output_path.read_text(errors="replace") if self.output_path.exists() else ""
 
-    def _end(self, signal_number: int) -> int:
+    def _end(self, signal_number: int, timeout_seconds: float) -> int:
         if self.process is None:
             return 0
         process, self.process = self.process, None
         process.send_signal(signal_number)
         try:
-            return process.wait(60)
+            return process.wait(timeout_seconds)
         except subprocess.TimeoutExpired:
             process.kill()
             return process.wait(10)

@@ -1,0 +1,224 @@
+"""kill -9 under load: with acks=all and an idempotent producer nothing is lost and nothing doubled.
+
+One librdkafka producer lives through all the kills and retries as long as it must; the broker is
+killed, and started again on its directory, N times at moments that progress and chance choose.
+After each start the bytes that stood in the log before the kill must stand there still (H1 byte
+identity, H4 no end offset goes back); at the end everything is consumed and judged
+(tests/support/history.py, H2 dense offsets). A cycle in which nothing was acknowledged would prove
+nothing, so each waits for progress (H9).
+"""
+
+import hashlib
+import random
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+from tests.support.broker_process import BrokerProcess
+from tests.support.history import anomalies
+from tests.support.raw_client import RawClient
+from tests.support.under_test import broker_on
+
+TOPIC = "orders"
+PARTITIONS = 4
+ACKS_PER_CYCLE = 500
+PATIENCE_SECONDS = 60.0
+GOOD = [(0, 0), (1, 1), (2, 2), (3, 3)]
+
+
+@pytest.mark.parametrize(
+    ("name", "acknowledged", "read", "expected"),
+    [
+        ("good", {0: 0, 3: 3}, GOOD, []),
+        ("read but never acknowledged is allowed", {}, GOOD, []),
+        ("the end is lost", {3: 3, 4: 4}, GOOD, ["lost"]),
+        ("one in the middle is lost", {1: 1}, [(0, 0), (1, 2)], ["lost"]),
+        ("twice", {1: 1}, [(0, 0), (1, 1), (2, 1), (3, 2)], ["duplicate"]),
+        ("elsewhere", {1: 2}, GOOD, ["inconsistent offset"]),
+        ("swapped", {}, [(0, 0), (1, 2), (2, 1), (3, 3)], ["reordered"]),
+        ("a hole", {}, [(0, 0), (2, 1)], ["hole"]),
+    ],
+)
+def test_the_judge(
+    name: str, acknowledged: dict[int, int], read: list[tuple[int, int]], expected: list[str]
+) -> None:
+    found = [line.partition(":")[0] for line in anomalies(acknowledged, read)]
+    assert found == expected, name
+
+
+class Load:
+    """A producer in a thread: number after number to each partition, and what it was told."""
+
+    def __init__(self, address: str) -> None:
+        self.acknowledged: list[dict[int, int]] = [{} for _ in range(PARTITIONS)]
+        self.sent = 0
+        self.failures: list[str] = []
+        self._stop = threading.Event()
+        self._producer = Producer(
+            {
+                "bootstrap.servers": address,
+                "enable.idempotence": True,
+                "acks": "all",
+                "max.in.flight.requests.per.connection": 5,
+                "linger.ms": 1,
+                "batch.num.messages": 20,
+                "message.timeout.ms": 300_000,
+                "request.timeout.ms": 10_000,
+                "reconnect.backoff.ms": 10,
+                "reconnect.backoff.max.ms": 100,
+                "retry.backoff.ms": 20,
+                "retry.backoff.max.ms": 100,
+                "log_level": 2,
+            },
+        )
+        self._thread = threading.Thread(target=self._run, name="load")
+
+    @property
+    def count(self) -> int:
+        """Records acknowledged so far."""
+        return sum(len(one) for one in self.acknowledged)
+
+    def start(self) -> None:
+        """Begin to send."""
+        self._thread.start()
+
+    def finish(self) -> None:
+        """Send no more, and wait until all that was sent is answered for."""
+        self._stop.set()
+        self._thread.join()
+        assert self._producer.flush(PATIENCE_SECONDS) == 0, "records were never answered for"
+
+    def _told(self, error: KafkaError | None, message: Message) -> None:
+        partition, value = message.partition(), message.value()
+        if error is not None or partition is None or value is None:
+            self.failures.append(f"{value!r}: {error}")
+            return
+        offset = message.offset()
+        assert offset is not None
+        self.acknowledged[partition][int(value)] = offset
+
+    def _run(self) -> None:
+        while not self._stop.is_set() and not self.failures:
+            try:
+                for partition in range(PARTITIONS):
+                    value = b"%d" % self.sent
+                    self._producer.produce(
+                        TOPIC, value, partition=partition, on_delivery=self._told
+                    )
+                    self.sent += 1
+            except BufferError:
+                pass
+            # what waits is bounded, so that each kill meets records in every state
+            self._producer.poll(0.001 if len(self._producer) > 2000 else 0)
+
+
+def wait_for(what: str, condition: Callable[[], bool]) -> None:
+    """Return when `condition` holds; it must within a minute."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"no {what} within {PATIENCE_SECONDS} s"
+        time.sleep(0.002)
+
+
+def bytes_of(broker: BrokerProcess, partition: int, end_offset: int) -> str:
+    """Digest of the batches of a partition below `end_offset`, as the broker serves them (H1).
+
+    Base offset and leader epoch are part of it: neither changes once a batch is stored.
+    """
+    digest = hashlib.sha256()
+    offset = 0
+    with RawClient(broker.host, broker.port) as client:
+        while offset < end_offset:
+            answer = client.fetch(TOPIC, offset, partition, size_max=4 << 20)
+            assert answer.error == 0
+            assert answer.records, f"nothing at {offset} of {TOPIC}-{partition}, end {end_offset}"
+            position = 0
+            while position + 61 <= len(answer.records) and offset < end_offset:
+                head = answer.records[position : position + 61]
+                size = 12 + int.from_bytes(head[8:12], "big")
+                if position + size > len(answer.records):
+                    break
+                digest.update(answer.records[position : position + size])
+                offset = int.from_bytes(head[:8], "big") + int.from_bytes(head[23:27], "big") + 1
+                position += size
+    return digest.hexdigest()
+
+
+def consumed(address: str, counts: list[int]) -> list[list[tuple[int, int]]]:
+    """(offset, number) of every record of every partition, as a consumer reads them."""
+    out: list[list[tuple[int, int]]] = [[] for _ in counts]
+    consumer = Consumer(
+        {"bootstrap.servers": address, "group.id": "judge", "enable.auto.commit": False}
+    )
+    consumer.assign([TopicPartition(TOPIC, number, 0) for number in range(len(counts))])
+    wanted = sum(counts)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while wanted > 0:
+        assert time.monotonic() < deadline, f"{wanted} of {sum(counts)} records never came"
+        for message in consumer.consume(2000, 0.2):
+            assert message.error() is None, message.error()
+            partition, value, offset = message.partition(), message.value(), message.offset()
+            assert partition is not None
+            assert value is not None
+            assert offset is not None
+            out[partition].append((offset, int(value)))
+            wanted -= 1
+    consumer.close()
+    return out
+
+
+def ends(broker: BrokerProcess) -> list[int]:
+    """The end offsets of all partitions."""
+    with RawClient(broker.host, broker.port) as client:
+        return [client.end_offset(TOPIC, number) for number in range(PARTITIONS)]
+
+
+def live_through_kills(directory: Path, cycles: int) -> None:
+    """The whole test: `cycles` kills under load, then judgement."""
+    chance = random.Random(20261120)
+    broker = broker_on(directory)
+    broker.start()
+    load = Load(broker.address)
+    try:
+        with RawClient(broker.host, broker.port) as client:
+            assert client.create_topic(TOPIC, PARTITIONS) == 0
+        load.start()
+        for cycle in range(cycles):
+            goal = load.count + ACKS_PER_CYCLE
+            wait_for(
+                f"progress in cycle {cycle}",
+                lambda goal=goal: load.count >= goal or bool(load.failures),
+            )
+            assert not load.failures, load.failures[:3]
+            told = [max(one.values(), default=-1) + 1 for one in load.acknowledged]
+            before = [bytes_of(broker, number, end) for number, end in enumerate(told)]
+            time.sleep(chance.random() * 0.1)
+            broker.kill()
+            broker.start()
+            after = ends(broker)
+            assert all(now >= then for now, then in zip(after, told, strict=True)), "H4"
+            assert before == [bytes_of(broker, n, end) for n, end in enumerate(told)], "H1"
+        load.finish()
+        assert not load.failures, load.failures[:3]
+        assert load.count == load.sent, "some records were never acknowledged"
+        read = consumed(broker.address, ends(broker))
+    finally:
+        load._stop.set()
+        if broker.running:
+            broker.kill()
+    for partition, acknowledged in enumerate(load.acknowledged):
+        found = anomalies(acknowledged, read[partition])
+        assert not found, f"{TOPIC}-{partition}: {len(found)} anomalies, first {found[:5]}"
+
+
+def test_nothing_is_lost_or_doubled_by_five_kills(tmp_path: Path) -> None:
+    live_through_kills(tmp_path, 5)
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_or_doubled_by_fifty_kills(tmp_path: Path) -> None:
+    live_through_kills(tmp_path, 50)
