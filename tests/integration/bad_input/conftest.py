@@ -1,0 +1,97 @@
+"""One broker for all the bad input, and a watch over what the others notice of it.
+
+Every test of this folder is followed by the same questions (`unharmed`): does the process run,
+does a connection opened long before still produce and fetch, does a new one, and has memory
+stayed where it was. So a test needs to say only what is sent and how it is answered.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker_process import BrokerProcess
+from tests.support.raw_batches import batch, values_of
+from tests.support.raw_client import RawClient
+
+FRAME_DEADLINE_MS = 1500
+MEMORY_GROWTH_BYTES_MAX = 48 << 20
+CONTROL = "control"
+HOSTILE = "hostile"
+
+
+@pytest.fixture(scope="package")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker with the limits of its defaults and a short deadline for half a frame."""
+    data: Path = tmp_path_factory.mktemp("bad_input") / "data"
+    settings = {"barnabas.frame.deadline.ms": str(FRAME_DEADLINE_MS)}
+    with BrokerProcess(data, settings) as running:
+        with RawClient(running.host, running.port) as client:
+            assert client.create_topic(CONTROL) == 0
+            assert client.create_topic(HOSTILE) == 0
+        yield running
+        assert running.stop() == 0
+
+
+@pytest.fixture(scope="package")
+def control(broker: BrokerProcess) -> Iterator["Control"]:
+    """Another client, connected all the while."""
+    with RawClient(broker.host, broker.port) as client:
+        yield Control(client, broker)
+
+
+@pytest.fixture(autouse=True)
+def unharmed(control: "Control") -> Iterator[None]:
+    """Ask, after each test, whether anybody else noticed."""
+    yield
+    control.check()
+
+
+@pytest.fixture
+def connect(broker: BrokerProcess) -> Iterator[Callable[[], RawClient]]:
+    """Return a function that opens connections, which are closed at the end."""
+    opened: list[RawClient] = []
+
+    def connect_one() -> RawClient:
+        opened.append(RawClient(broker.host, broker.port))
+        return opened[-1]
+
+    yield connect_one
+    for client in opened:
+        client.close()
+
+
+class Control:
+    """The client that wants nothing but to be served."""
+
+    def __init__(self, client: RawClient, broker: BrokerProcess) -> None:
+        self.client = client
+        self.broker = broker
+        self.count = 0
+        self.check_served(client)
+        self.memory_bytes_before = broker.resident_bytes()
+
+    def check(self) -> None:
+        """Fail unless the broker runs, serves old and new connections, and has not grown."""
+        assert self.broker.running, self.broker.output()
+        self.check_served(self.client)
+        with RawClient(self.broker.host, self.broker.port) as newcomer:
+            self.check_served(newcomer)
+        assert self.memory_growth_bytes() < MEMORY_GROWTH_BYTES_MAX
+
+    def check_served(self, client: RawClient) -> float:
+        """Produce one record, fetch it back, and return the seconds that took."""
+        value = b"control %d" % self.count
+        started = time.perf_counter()
+        produced = client.produce(CONTROL, batch([value]))
+        assert produced.error == 0
+        fetched = client.fetch(CONTROL, produced.base_offset)
+        assert fetched.error == 0
+        assert values_of(fetched.records) == [value]
+        self.count += 1
+        return time.perf_counter() - started
+
+    def memory_growth_bytes(self) -> int:
+        """How much more memory the broker has now than before the first bad byte."""
+        return self.broker.resident_bytes() - self.memory_bytes_before
