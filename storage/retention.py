@@ -8,8 +8,9 @@ before left over. All of them take segments from the oldest on and stop at the f
     time    its largest timestamp is older than retention.ms
 
 So one record with a timestamp in the future holds its segment, and every later one, until that
-time has passed; time comes from the records, not from the files, so copying a
-directory deletes nothing. Size and time apply only with cleanup.policy=delete. A segment that
+time has passed. Time comes from the records and not from the files, so copying a directory deletes
+nothing; where no record has a timestamp the age counts from when the segment was made or opened
+(Kafka asks the file). Size and time apply only with cleanup.policy=delete. A segment that
 reaches above the high watermark stays. The active segment is last in line: when even it must
 go, the caller rolls first; if it is empty it stays.
 """
@@ -32,8 +33,12 @@ class SegmentFacts(Protocol):
         """Bytes in its log file."""
 
     @property
-    def largest_timestamp(self) -> int:
-        """Its largest record timestamp; where no record has one, when the file was written."""
+    def max_timestamp(self) -> int:
+        """Its largest record timestamp, ms; -1 where no record has one."""
+
+    @property
+    def created_ms(self) -> int:
+        """When it was made, or opened: its age where records have no timestamps."""
 
 
 class RetentionRules(NamedTuple):
@@ -93,8 +98,13 @@ def breaches(
 
     first = gone
     if rules.retention_ms >= 0:
-        while gone < eligible and now_ms - segments[gone].largest_timestamp > rules.retention_ms:
+        while gone < eligible and now_ms - _newest_ms(segments[gone]) > rules.retention_ms:
             gone += 1
     if gone > first:
         found.append(Breach(gone - first, f"log retention time {rules.retention_ms}ms breach"))
     return found
+
+
+def _newest_ms(segment: SegmentFacts) -> int:
+    timestamp = segment.max_timestamp
+    return timestamp if timestamp >= 0 else segment.created_ms

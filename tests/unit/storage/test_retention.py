@@ -10,7 +10,8 @@ from storage.retention import RetentionRules, breaches
 class Facts(NamedTuple):
     base_offset: int
     size: int
-    largest_timestamp: int
+    max_timestamp: int
+    created_ms: int = 0
 
 
 # Three full segments and the active one; 100 records a segment.
@@ -46,7 +47,7 @@ def test_time(name, now_ms, gone):
 
 
 def test_a_record_from_the_future_holds_its_segment_and_all_later():
-    segments = [FOUR[0], FOUR[1]._replace(largest_timestamp=10**15), *FOUR[2:]]
+    segments = [FOUR[0], FOUR[1]._replace(max_timestamp=10**15), *FOUR[2:]]
     assert run(segments, KEEP._replace(retention_ms=50), now_ms=10_000)[0][0] == 1
 
 
@@ -107,3 +108,10 @@ def test_an_empty_active_segment_stays():
     rules = KEEP._replace(retention_ms=0)
     assert run(segments, rules, now_ms=10**9, high_watermark=100, end=100)[0][0] == 1
     assert run([Facts(0, 0, -1)], rules, now_ms=10**9, high_watermark=0, end=0) == []
+
+
+def test_without_timestamps_the_age_of_the_segment_counts():
+    rules = KEEP._replace(retention_ms=50)
+    segments = [Facts(0, 1000, -1, created_ms=1000), Facts(100, 1000, -1, created_ms=1000)]
+    assert run(segments, rules, now_ms=1050, high_watermark=200, end=200) == []
+    assert run(segments, rules, now_ms=1051, high_watermark=200, end=200)[0][0] == 2

@@ -1,0 +1,569 @@
+"""One partition: a row of segments that is appended to at one end and cut at the other.
+
+    start_offset            durable_offset          end_offset
+         |  readable: below the high watermark  |  in the page cache  |
+    [segment][segment][segment]…[active segment                      ]
+
+- `end_offset` is the offset that the next record gets. A batch is in the log when it is wholly in
+  the file (design.md, I5), so an append is one write into the page cache.
+- `durable_offset` follows it by way of `begin_flush`, `Flush.run` and `finish_flush`; the records
+  below it survive a power cut.
+- `high_watermark`: readers see what is below it. It is the durable offset, or the end offset
+  where `write.caching` is on.
+- `recovery_point` follows the durable offset by way of `begin_checkpoint` and
+  `finish_checkpoint`: below it, indexes and producer state are durable too, and a restart does
+  not look.
+
+Everything but `run` is called on one thread, and nothing waits for the disk except cold reads.
+
+Failure. A write that failed with the disk full is taken back and the log goes on; any other
+failed write, and every failed fsync, makes the log `failed` until it is opened anew: appends
+raise LogFailed, reads end at the last durable offset. The log does not retry (docs/decisions).
+
+Reads, by offset and by timestamp, are in `storage.log_reads`; opening in `storage.log_loading`.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import posixpath
+from collections.abc import Sequence
+from typing import NamedTuple
+from zlib import crc32
+
+from config.topic import TopicConfig
+from protocol.record_batch import (
+    BatchHeader,
+    read_header,
+    stamp,
+    stamp_append_time,
+    verify_produced,
+)
+from storage import filenames
+from storage.checkpoints import encode_leader_epochs
+from storage.errors import (
+    AppendFailed,
+    BatchTooLarge,
+    InvalidTimestamp,
+    LogFailed,
+    OffsetOutOfRange,
+)
+from storage.filesystem import File
+from storage.flush import Checkpoint, Flush
+from storage.home import Home
+from storage.leader_epochs import LeaderEpochs
+from storage.log_file import LogSlice
+from storage.producer_state import ProducerState
+from storage.retention import RetentionRules, breaches
+from storage.segment import Segment, TimestampOffset
+from storage.segments import HoleInLogError, Segments, create_segment
+from storage.snapshot_files import SnapshotFiles, names
+
+NO_TIMESTAMP = -1
+_log = logging.getLogger(__name__)
+_DISK_FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE))
+
+
+class Appended(NamedTuple):
+    """Where a batch stands in the log. For a duplicate: where the original stands."""
+
+    base_offset: int
+    last_offset: int
+    append_time_ms: int  # -1 with CreateTime, except for a duplicate, as in Kafka
+    start_offset: int
+    is_duplicate: bool
+
+
+class Log:
+    """One partition's log. See the module's theory for the offsets and for who may call what."""
+
+    __slots__ = (
+        "_after_max_ms", "_append_time_ms", "_batch_bytes_max", "_before_max_ms", "_checkpoint",
+        "_directory_changed", "_flush", "_home", "_roll_after_ms", "_segment_bytes_max",
+        "_stamps_append_time", "_unsynced", "config", "directory", "durable_offset", "end_offset",
+        "epochs", "failed", "high_watermark", "leader_epoch", "partition", "producers",
+        "recovery_point", "segments", "snapshots", "start_offset", "topic", "topic_id",
+        "unflushed_bytes", "unflushed_since_ms", "write_caching",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        home: Home,
+        topic: str,
+        partition: int,
+        topic_id: bytes,
+        directory: str,
+        config: TopicConfig,
+        segments: Segments,
+        *,
+        start_offset: int,
+        end_offset: int,
+        recovery_point: int,
+        leader_epoch: int,
+        producers: ProducerState,
+        epochs: LeaderEpochs,
+        snapshots: SnapshotFiles,
+    ) -> None:
+        """Take over loaded parts, of which everything below `end_offset` is durable."""
+        self._home = home
+        self.topic = topic
+        self.partition = partition
+        self.topic_id = topic_id
+        self.directory = directory
+        self.segments = segments
+        self.start_offset = start_offset
+        self.end_offset = end_offset
+        self.durable_offset = end_offset
+        self.high_watermark = end_offset
+        self.recovery_point = recovery_point
+        self.leader_epoch = leader_epoch
+        self.producers = producers
+        self.epochs = epochs
+        self.snapshots = snapshots
+        self.failed: LogFailed | None = None
+        self.unflushed_bytes = 0
+        self.unflushed_since_ms = 0
+        self._flush: Flush | None = None
+        self._unsynced: list[Segment] = []
+        self._directory_changed = False
+        self._checkpoint: Checkpoint | None = None
+        self._append_time_ms = NO_TIMESTAMP
+        self.update_config(config)
+
+    def __repr__(self) -> str:
+        return (
+            f"Log({self.topic}-{self.partition}, {self.start_offset} to {self.end_offset}, "
+            f"durable {self.durable_offset}, {len(self.segments)} segments)"
+        )
+
+    def update_config(self, config: TopicConfig) -> None:
+        """Use another configuration from the next call on."""
+        self.config = config
+        self.write_caching = config.write_caching
+        self._batch_bytes_max = config.max_message_bytes
+        self._segment_bytes_max = config.internal_segment_bytes or config.segment_bytes
+        self._stamps_append_time = config.message_timestamp_type == "LogAppendTime"
+        self._after_max_ms = config.message_timestamp_after_max_ms
+        self._before_max_ms = config.message_timestamp_before_max_ms
+        self._set_roll_age()
+        if self.failed is None:
+            self.high_watermark = self.end_offset if self.write_caching else self.durable_offset
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes in all log files."""
+        return self.segments.size_bytes
+
+    # -- Appending ----------------------------------------------------------------------------
+
+    def append(self, batch: memoryview, now_ms: int) -> Appended:
+        """Append one producer's batch, stamping offset and epoch into `batch` itself.
+
+        Raises RecordError for what `verify_produced` refuses; InvalidTimestamp, BatchTooLarge,
+        OutOfOrderSequence, InvalidProducerEpoch: the batch is not in the log. LogFailed: neither,
+        and `failed` says whether the log is lost or may be tried again.
+        """
+        failed = self.failed
+        if failed is not None:
+            raise LogFailed(failed.path, failed.reason)
+        header = verify_produced(batch, self._batch_bytes_max)
+        append_time_ms = NO_TIMESTAMP
+        if self._stamps_append_time:
+            append_time_ms = max(now_ms, self._append_time_ms)
+        elif (
+            header.max_timestamp > now_ms + self._after_max_ms
+            or header.base_timestamp < now_ms - self._before_max_ms
+        ):
+            self._check_timestamps(header, now_ms)
+        if header.producer_id >= 0:
+            original = self.producers.check(header)
+            if original is not None:
+                return Appended(
+                    original.first_offset,
+                    original.last_offset,
+                    original.timestamp,
+                    self.start_offset,
+                    True,  # noqa: FBT003
+                )
+        if append_time_ms != NO_TIMESTAMP:
+            stamp_append_time(batch, 0, append_time_ms)
+            self._append_time_ms = append_time_ms
+            header = header._replace(max_timestamp=append_time_ms)
+        base_offset = self._write(batch, header, now_ms)
+        if header.producer_id >= 0:
+            self.producers.take(header, base_offset, now_ms)
+        end_offset = self.end_offset
+        self.producers.end_offset = end_offset
+        return tuple.__new__(
+            Appended, (base_offset, end_offset - 1, append_time_ms, self.start_offset, False)
+        )
+
+    def append_own(self, batch: bytearray, now_ms: int) -> Appended:
+        """Append a batch that this process built: metadata, control records. No checks."""
+        failed = self.failed
+        if failed is not None:
+            raise LogFailed(failed.path, failed.reason)
+        base_offset = self._write(batch, read_header(batch), now_ms)
+        self.producers.end_offset = self.end_offset
+        return Appended(base_offset, self.end_offset - 1, NO_TIMESTAMP, self.start_offset, False)  # noqa: FBT003
+
+    def _write(self, batch: memoryview | bytearray, header: BatchHeader, now_ms: int) -> int:
+        """Give the batch its place: roll if due, stamp, write, advance. Returns its offset."""
+        size = len(batch)
+        base_offset = self.end_offset
+        last_offset = base_offset + header.last_offset_delta
+        active = self.segments.active
+        if active.size + size > self._segment_bytes_max or (
+            active.size and self._is_roll_due(active, last_offset, header.max_timestamp, now_ms)
+        ):
+            active = self._roll_for(size, now_ms)
+        leader_epoch = self.leader_epoch
+        stamp(batch, 0, base_offset, leader_epoch)
+        try:
+            active.append(batch, header, base_offset)
+        except AppendFailed as error:
+            self._failed_write(error)
+            raise
+        self.end_offset = last_offset + 1
+        if self.epochs.latest != leader_epoch:
+            self.epochs.assign(leader_epoch, base_offset)
+        self.snapshots.count_batch()
+        if not self.unflushed_bytes:
+            self.unflushed_since_ms = now_ms
+        self.unflushed_bytes += size
+        self._home.unflushed_bytes += size
+        if self.write_caching:
+            self.high_watermark = last_offset + 1
+        return base_offset
+
+    def _check_timestamps(self, header: BatchHeader, now_ms: int) -> None:
+        """Kafka's LogValidator, by the batch's first and largest timestamp."""
+        earliest, latest = now_ms - self._before_max_ms, now_ms + self._after_max_ms
+        for timestamp in (header.max_timestamp, header.base_timestamp):
+            if timestamp != NO_TIMESTAMP and not earliest <= timestamp <= latest:
+                raise InvalidTimestamp(timestamp, earliest, latest)
+
+    # -- Rolling ------------------------------------------------------------------------------
+
+    def _set_roll_age(self) -> None:
+        """The age at which the active segment is rolled: segment.ms less this segment's jitter.
+
+        The jitter is drawn from the segment's name, so it differs between partitions and a
+        restart does not draw again.
+        """
+        config = self.config
+        jitter_max_ms = min(config.segment_jitter_ms, config.segment_ms)
+        draw = crc32(f"{self.topic}-{self.partition}-{self.segments.active.base_offset}".encode())
+        jitter_ms = draw % jitter_max_ms if jitter_max_ms else 0
+        self._roll_after_ms = config.segment_ms - jitter_ms
+
+    def _is_roll_due(self, active: Segment, last_offset: int, timestamp: int, now_ms: int) -> bool:
+        """Kafka's LogSegment.shouldRoll, but for the size."""
+        first_timestamp = active.first_timestamp
+        if first_timestamp is not None and first_timestamp >= 0:
+            age_ms = timestamp - first_timestamp
+        else:
+            age_ms = now_ms - active.created_ms
+        return age_ms > self._roll_after_ms or not active.fits(last_offset) or active.is_index_full
+
+    def _roll_for(self, size: int, now_ms: int) -> Segment:
+        if size > self._segment_bytes_max:
+            raise BatchTooLarge(size, self._segment_bytes_max)
+        return self.roll(now_ms)
+
+    def roll(self, now_ms: int) -> Segment:
+        """Begin a new active segment at the end offset, unless the active one is empty.
+
+        Raises LogFailed, with the active segment as before, if the file cannot be made.
+        """
+        old = self.segments.active
+        base_offset = self.end_offset
+        if old.base_offset == base_offset:
+            return old
+        try:
+            new = create_segment(self._home.files, self.directory, base_offset, self.config, now_ms)
+        except AppendFailed as error:
+            self._failed_write(error)
+            raise
+        self._directory_changed = True
+        self._unsynced.append(old)
+        try:
+            old.on_roll()
+        except OSError as error:  # indexes are caches: what is not in the file stays in memory
+            _log.warning("Indexes of %s not written at its roll: %s", old, error)
+        self.producers.end_offset = base_offset
+        self.snapshots.take(self.producers)
+        self.segments.push(new)
+        self._set_roll_age()
+        return new
+
+    def _failed_write(self, error: AppendFailed) -> None:
+        """Decide whether a log whose write failed may go on: only if there was just no room."""
+        if not error.rolled_back or error.cause.errno not in _DISK_FULL:
+            self._fail(error)
+
+    # -- Flushing -----------------------------------------------------------------------------
+
+    def flush_due(self, now_ms: int | None = None) -> bool:
+        """Whether flush.messages, flush.ms (given the time) or a roll asks for a flush.
+
+        For logs with `write.caching`; the others are flushed for their waiters and readers.
+        """
+        unflushed_count = self.end_offset - self.durable_offset
+        return unflushed_count > 0 and (
+            unflushed_count >= self.config.flush_messages
+            or bool(self._unsynced)
+            or (now_ms is not None and now_ms - self.unflushed_since_ms >= self.config.flush_ms)
+        )
+
+    def begin_flush(self) -> Flush | None:
+        """Capture what must reach the disk; None if nothing does, or a flush is under way."""
+        if self._flush is not None or self.failed is not None:
+            return None
+        if self.durable_offset == self.end_offset:
+            return None
+        active = self.segments.active
+        self._flush = flush = Flush(
+            self._home.filesystem,
+            [segment.log_file.file() for segment in (*self._unsynced, active)],
+            self.directory if self._directory_changed else None,
+            end_offset=self.end_offset,
+            segment_base_offset=active.base_offset,
+            segment_position=active.size,
+            size_bytes=self.unflushed_bytes,
+        )
+        self._unsynced.clear()
+        self._directory_changed = False
+        return flush
+
+    def finish_flush(self, flush: Flush, error: OSError | None) -> None:
+        """Take note of how `flush.run()` went; an error is the end of this log."""
+        assert flush is self._flush, "finish_flush of a flush that is not under way"
+        self._flush = None
+        if error is not None:
+            self._fail(LogFailed(self.directory, f"fsync failed: {error}"))
+            return
+        self.durable_offset = flush.end_offset
+        self.segments.note_durable(
+            flush.end_offset, flush.segment_base_offset, flush.segment_position
+        )
+        if self.failed is None:
+            self.unflushed_bytes -= flush.size_bytes
+            self._home.unflushed_bytes -= flush.size_bytes
+        if not self.write_caching:
+            self.high_watermark = flush.end_offset
+
+    def _fail(self, failure: LogFailed) -> None:
+        """Stop taking appends until the log is opened anew; show only what is durable."""
+        if self.failed is None:
+            self.failed = failure
+            self._home.unflushed_bytes -= self.unflushed_bytes
+            self.unflushed_bytes = 0
+        self.high_watermark = min(self.durable_offset, self.high_watermark)
+
+    # -- Checkpoints --------------------------------------------------------------------------
+
+    def begin_checkpoint(self, *, with_snapshot: bool = False) -> Checkpoint | None:
+        """Capture the caches that a recovery point at the durable offset relies on.
+
+        Returns None if the recovery point is there already, or a checkpoint is under way. Index
+        entries are written here, into the page cache; the job waits for the disk. With
+        `with_snapshot` the producers are written as they are (for a clean stop).
+        Raises OSError: the recovery point stays.
+        """
+        if self._checkpoint is not None or self.failed is not None:
+            return None
+        target = self.durable_offset
+        snapshots = self.snapshots
+        if with_snapshot:
+            if snapshots.is_behind(self.producers):
+                snapshots.take(self.producers)
+        elif target == self.recovery_point:
+            return None
+        elif snapshots.is_due(self.producers):
+            snapshots.take(self.producers)
+        files: list[File] = []
+        for segment in reversed(self.segments.all):
+            files += segment.write_indexes()
+            if segment.base_offset <= self.recovery_point:
+                break
+        unwritten = snapshots.unwritten(target)
+        small_files = [file for pair in unwritten.values() for file in pair]
+        if self.epochs.is_dirty:
+            path = posixpath.join(self.directory, filenames.LEADER_EPOCH_CHECKPOINT)
+            small_files.append((path, encode_leader_epochs(self.epochs.entries())))
+            self.epochs.is_dirty = False
+        self._checkpoint = checkpoint = Checkpoint(
+            self._home.filesystem,
+            files,
+            small_files,
+            recovery_point=target,
+            snapshot_offsets=list(unwritten),
+        )
+        return checkpoint
+
+    def finish_checkpoint(self, checkpoint: Checkpoint, error: OSError | None) -> int:
+        """Take note of how `checkpoint.run()` went; returns the recovery point."""
+        assert checkpoint is self._checkpoint, "finish_checkpoint of one that is not under way"
+        self._checkpoint = None
+        if error is not None:
+            self.epochs.is_dirty = True
+            return self.recovery_point
+        self.recovery_point = checkpoint.recovery_point
+        self.snapshots.settle(checkpoint.snapshot_offsets)
+        home = self._home
+        bases = {segment.base_offset for segment in self.segments}
+        for offset in self.snapshots.superfluous(bases):
+            home.discard(self.directory, names(offset), due_ms=0)
+        return self.recovery_point
+
+    # -- Reading ------------------------------------------------------------------------------
+
+    def read(
+        self,
+        start_offset: int,
+        size_max: int,
+        *,
+        at_least_one_batch: bool = True,
+        end_offset: int | None = None,
+    ) -> LogSlice | None:
+        """Return whole batches from the one that holds `start_offset` on, `size_max` bytes at most.
+
+        The first batch may begin before `start_offset`: readers skip records, as Kafka's clients
+        do. With `at_least_one_batch` the first batch is returned even if larger (KIP-74).
+        Only batches below `end_offset` (default: the high watermark) are returned, and only
+        from one segment; None if there are none yet.
+
+        Raises OffsetOutOfRange if `start_offset` is outside [start, end] of the log, or in a hole
+        between two segments; DamagedLog, LogFailed if the bytes cannot be served.
+        """
+        limit = self.high_watermark if end_offset is None else end_offset
+        if start_offset >= limit:
+            if start_offset > self.end_offset:
+                raise OffsetOutOfRange(start_offset, self.start_offset, self.end_offset)
+            return None
+        if start_offset < self.start_offset:
+            raise OffsetOutOfRange(start_offset, self.start_offset, self.end_offset)
+        segments = self.segments
+        active = segments.active
+        if start_offset >= active.base_offset:
+            position_end = segments.position_of_end(active, limit, self.end_offset)
+            return active.read(
+                start_offset,
+                size_max,
+                position_end,
+                at_least_one_batch=at_least_one_batch,
+                offset_end=limit,
+            )
+        try:
+            return segments.read(
+                start_offset,
+                size_max,
+                limit=limit,
+                end_offset=self.end_offset,
+                at_least_one_batch=at_least_one_batch,
+                may_have_holes="compact" in self.config.cleanup_policy,
+            )
+        except HoleInLogError:
+            raise OffsetOutOfRange(start_offset, self.start_offset, self.end_offset) from None
+
+    def available_bytes(self, start_offset: int) -> int:
+        """How many bytes there are to read from `start_offset` on, over all segments."""
+        limit = self.high_watermark
+        if start_offset >= limit or start_offset < self.start_offset:
+            return 0
+        return self.segments.available_bytes(start_offset, limit, self.end_offset)
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
+        """Return the first record whose timestamp is at least `timestamp`, or None."""
+        return self.segments.offset_for_timestamp(timestamp, self.start_offset)
+
+    def max_timestamp_offset(self) -> TimestampOffset | None:
+        """Return the first record with the largest timestamp of the log, or None if empty."""
+        return self.segments.max_timestamp_offset(self.start_offset)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """Answer OffsetForLeaderEpoch: (epoch, end offset), (-1, -1) if undefined."""
+        return self.epochs.end_offset_for(epoch, self.end_offset)
+
+    # -- Cutting at the start -----------------------------------------------------------------
+
+    def delete_records_before(self, offset: int) -> int:
+        """Move the start offset up to `offset`; returns the start offset.
+
+        The segments wholly below it go with the next retention. Raises OffsetOutOfRange for an
+        offset above the high watermark.
+        """
+        if offset > self.high_watermark:
+            raise OffsetOutOfRange(offset, self.start_offset, self.high_watermark)
+        if offset > self.start_offset:
+            self.start_offset = offset
+            self.epochs.drop_before(offset)
+        return self.start_offset
+
+    def segments_to_delete(self, now_ms: int) -> list[tuple[Segment, str]]:
+        """Say which segments retention lets go of now, oldest first, and by which rule."""
+        rules = RetentionRules(
+            "delete" in self.config.cleanup_policy,
+            self.config.retention_ms,
+            self.config.retention_bytes,
+        )
+        found = breaches(
+            self.segments.all,
+            rules,
+            now_ms=now_ms,
+            start_offset=self.start_offset,
+            high_watermark=self.high_watermark,
+            end_offset=self.end_offset,
+        )
+        reasons = [breach.reason for breach in found for _ in range(breach.segment_count)]
+        return list(zip(self.segments, reasons, strict=False))
+
+    def apply_retention(self, now_ms: int) -> int:
+        """Delete what retention lets go of; returns the count of segments."""
+        found = self.segments_to_delete(now_ms)
+        for segment, reason in found:
+            _log.info("Deleting segment %s due to %s", segment, reason)
+        return self.delete_segments([segment for segment, _ in found], now_ms)
+
+    def expire_producers(self, now_ms: int) -> int:
+        """Forget the idempotent producers not heard of for long; returns how many."""
+        return self.producers.expire(now_ms, self._home.producer_expiration_ms)
+
+    def delete_segments(self, segments: Sequence[Segment], now_ms: int) -> int:
+        """Delete the given, oldest segments; returns how many.
+
+        Their files are renamed now and unlinked by the manager after file.delete.delay.ms. If
+        the active one is among them, a new one is begun first. Raises LogFailed.
+        """
+        assert list(segments) == self.segments.all[: len(segments)], "only the oldest may go"
+        if len(segments) == len(self.segments):
+            self.roll(now_ms)
+            segments = segments[: len(self.segments) - 1]
+        if not segments:
+            return 0
+        home = self._home
+        due_ms = now_ms + self.config.file_delete_delay_ms
+        start_offset = self.segments.all[len(segments)].base_offset
+        self.delete_records_before(min(start_offset, self.high_watermark))
+        for segment in self.segments.drop_first(len(segments)):
+            for path in segment.rename_deleted():
+                home.files.forget(path)
+                home.trash.append((due_ms, path))
+        for offset in self.snapshots.forget_before(start_offset):
+            home.discard(self.directory, names(offset), due_ms)
+        return len(segments)
+
+    # -- The end ------------------------------------------------------------------------------
+
+    def finish_indexes(self) -> None:
+        """Make the active segment's time index say its largest timestamp, as a roll does."""
+        self.segments.active.on_roll()
+
+    def close(self) -> None:
+        """Let go of the files. What is to be durable must have been flushed before."""
+        for segment in self.segments:
+            segment.forget_files()
+        self._home.unflushed_bytes -= self.unflushed_bytes
+        self.unflushed_bytes = 0

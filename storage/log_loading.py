@@ -1,0 +1,368 @@
+"""Opening the directory of one partition: which files there are, and what the log is from them.
+
+After a clean stop nothing is read but what is small or at an end: the directory's names, the
+size of each log file, the last batches of the last segment, the newest snapshot, the leader
+epochs. The recovery point must then be the end of the log; if not, this log was not stopped cleanly.
+After any other stop `storage.recovery` goes over everything above the recovery point first.
+
+What is found and does not belong is reported and left alone; only files that by their name are
+on their way out (`.deleted`, `.cleaned`) or of no use without their log file (an index) go into
+the trash. A `.swap`, which Kafka leaves when it is killed while it puts a compacted segment in
+place, becomes the segment if that has no log file any more.
+
+Missing indexes are not built here (`Log.begin_index_rebuild`): look-ups work without, slowly.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from config.topic import TopicConfig
+from protocol.record_batch import BatchHeader
+from protocol.records import read_records
+from storage import filenames
+from storage.checkpoints import read_leader_epochs
+from storage.errors import CheckpointError, DamagedLog, LogFailed
+from storage.filenames import Kind
+from storage.home import Home
+from storage.leader_epochs import LeaderEpochs
+from storage.log import Log
+from storage.producer_state import ProducerState
+from storage.recovery import RecoveryReport, recover
+from storage.segment import Segment
+from storage.segments import Segments, create_segment
+from storage.snapshot_files import SnapshotFiles, names
+
+MARKER_BYTES_MAX = 64 * 1024  # of a control batch, which holds one small record
+
+
+class Origin(NamedTuple):
+    """What the manager knows about a log before it is opened. None: no checkpoint says."""
+
+    topic: str
+    partition: int
+    topic_id: bytes
+    directory: str
+    leader_epoch: int
+    recovery_point: int | None
+    log_start: int | None
+    was_clean: bool
+
+
+@dataclass(slots=True)
+class _Listing:
+    """The files of a partition's directory, by what they are for."""
+
+    logs: list[int] = field(default_factory=list)
+    indexed: set[int] = field(default_factory=set)
+    indexes: list[tuple[int, str]] = field(default_factory=list)
+    snapshots: list[int] = field(default_factory=list)
+    has_epochs: bool = False
+
+
+def load_log(
+    home: Home, origin: Origin, config: TopicConfig, now_ms: int
+) -> tuple[Log, RecoveryReport]:
+    """Open the log in a directory that exists, repairing it if it was not stopped cleanly.
+
+    Raises OSError if the directory cannot be read; everything less is repaired or makes a
+    log that is `failed`, readable up to where it is sound.
+    """
+    report = RecoveryReport(origin.topic, origin.partition, origin.directory)
+    listing = _list(home, origin.directory, report, now_ms)
+    segments = _open_segments(home, origin, config, listing, report, now_ms)
+    snapshots = SnapshotFiles(origin.directory, listing.snapshots)
+    end_offset = _clean_end(segments[-1], origin, report)
+    start_offset = max(segments[0].base_offset, origin.log_start or 0)
+    epochs = _load_epochs(home, origin, listing, segments, report)
+    expiration_ms = home.producer_expiration_ms
+    failed: LogFailed | None = None
+    if end_offset is not None:
+        producers, _, warnings = snapshots.load(home.filesystem, end_offset, now_ms, expiration_ms)
+        report.warnings += warnings
+        if listing.snapshots:
+            replay(segments, producers, end_offset, now_ms, report)
+        recovery_point = end_offset
+    else:
+        recovery_point = max(segments[0].base_offset, origin.recovery_point or 0)
+        producers, _, warnings = snapshots.load(
+            home.filesystem, recovery_point, now_ms, expiration_ms
+        )
+        report.warnings += warnings
+        producers.end_offset = max(producers.end_offset, start_offset)
+        replay(segments, producers, recovery_point, now_ms, report)
+        end_offset, failed = recover(
+            home,
+            segments,
+            recovery_point,
+            config,
+            lambda header, batch: _take(header, batch, producers, epochs, now_ms),
+            report,
+            now_ms,
+        )
+        recovery_point = min(recovery_point, end_offset)
+        home.discard(
+            origin.directory,
+            (name for offset in snapshots.forget_from(end_offset + 1) for name in names(offset)),
+            now_ms,
+        )
+    producers.end_offset = end_offset
+    epochs.drop_from(end_offset)
+    if start_offset > end_offset:
+        report.warnings.append(
+            f"log start checkpoint {origin.log_start} is beyond the end {end_offset} of "
+            f"{origin.directory}: ignored, nothing is deleted on a checkpoint's word"
+        )
+        start_offset = segments[0].base_offset
+    epochs.drop_before(start_offset)
+    log = Log(
+        home,
+        origin.topic,
+        origin.partition,
+        origin.topic_id,
+        origin.directory,
+        config,
+        Segments(segments, end_offset),
+        start_offset=start_offset,
+        end_offset=end_offset,
+        recovery_point=recovery_point,
+        leader_epoch=origin.leader_epoch,
+        producers=producers,
+        epochs=epochs,
+        snapshots=snapshots,
+    )
+    log.failed = failed
+    return log, report
+
+
+def _list(home: Home, directory: str, report: RecoveryReport, now_ms: int) -> _Listing:
+    listing = _Listing()
+    swaps: list[filenames.Name] = []
+    for file_name in home.filesystem.list(directory):
+        name = filenames.parse(file_name)
+        if name is None:
+            report.warnings.append(f"{directory}: {file_name!r} is not ours, left alone")
+        elif name.kind is Kind.FILE:
+            listing.has_epochs |= name.file == filenames.LEADER_EPOCH_CHECKPOINT
+        elif name.kind is Kind.SEGMENT:
+            path = posixpath.join(directory, file_name)
+            if name.transit == filenames.SWAP:
+                swaps.append(name)
+            elif name.transit == filenames.DELETED:
+                home.trash.append((now_ms, path))
+            elif name.transit:
+                home.discard(directory, [file_name], now_ms)
+            else:
+                _sort_in(listing, name, file_name)
+        elif name.kind is Kind.QUARANTINE:
+            report.notes.append(f"{directory}: {file_name} holds bytes cut by an earlier recovery")
+    for name in swaps:
+        _finish_swap(home, directory, name, listing, report, now_ms)
+    listing.logs.sort()
+    orphans = [file_name for base, file_name in listing.indexes if base not in set(listing.logs)]
+    for file_name in orphans:
+        report.warnings.append(f"Found an orphaned index file {directory}/{file_name}")
+    home.discard(directory, orphans, now_ms)
+    return listing
+
+
+def _sort_in(listing: _Listing, name: filenames.Name, file_name: str) -> None:
+    if name.file == filenames.LOG:
+        listing.logs.append(name.base_offset)
+    elif name.file == filenames.SNAPSHOT:
+        listing.snapshots.append(name.base_offset)
+    elif name.file != filenames.PRODUCERS:
+        listing.indexes.append((name.base_offset, file_name))
+        if name.file == filenames.OFFSET_INDEX:
+            listing.indexed.add(name.base_offset)
+
+
+def _finish_swap(
+    home: Home,
+    directory: str,
+    name: filenames.Name,
+    listing: _Listing,
+    report: RecoveryReport,
+    now_ms: int,
+) -> None:
+    """Roll a compaction that Kafka was killed in forward, or, if its source is there, back."""
+    swap = filenames.segment_file(name.base_offset, name.file, filenames.SWAP)
+    if name.file != filenames.LOG or name.base_offset in listing.logs:
+        home.discard(directory, [swap], now_ms)
+        return
+    path = posixpath.join(directory, swap)
+    report.warnings.append(f"Recovering file {path} by renaming from .swap files.")
+    home.filesystem.rename(path, posixpath.join(directory, filenames.log_name(name.base_offset)))
+    home.filesystem.sync_directory(directory)
+    listing.logs.append(name.base_offset)
+
+
+def _open_segments(
+    home: Home,
+    origin: Origin,
+    config: TopicConfig,
+    listing: _Listing,
+    report: RecoveryReport,
+    now_ms: int,
+) -> list[Segment]:
+    directory = origin.directory
+    if not listing.logs:
+        # No offset that may have been given out is given out again.
+        base_offset = max(origin.log_start or 0, origin.recovery_point or 0)
+        if base_offset:
+            report.warnings.append(
+                f"{directory} has no log file, but its checkpoints say {base_offset}: "
+                "the log begins there, empty"
+            )
+        segment = create_segment(home.files, directory, base_offset, config, now_ms)
+        home.filesystem.sync_directory(directory)
+        return [segment]
+    segments = []
+    for base_offset in listing.logs:
+        path = posixpath.join(directory, filenames.log_name(base_offset))
+        segment = Segment.open(
+            home.files,
+            directory,
+            base_offset,
+            size=home.filesystem.size(path),
+            index_interval_bytes=config.index_interval_bytes,
+            index_size_max=config.segment_index_bytes,
+            created_ms=now_ms,
+        )
+        if base_offset not in listing.indexed and segment.size > config.index_interval_bytes:
+            segment.index_damage = "missing"
+            report.warnings.append(
+                f"Could not find offset index file corresponding to log file {path}, "
+                "it will be rebuilt"
+            )
+        segments.append(segment)
+    return segments
+
+
+def _clean_end(last: Segment, origin: Origin, report: RecoveryReport) -> int | None:
+    """The end offset if the log was stopped cleanly, else None, with the reason in the report."""
+    if not origin.was_clean:
+        report.reason = "no clean shutdown"
+        return None
+    try:
+        end_offset = last.read_next_offset()
+    except LogFailed as error:
+        report.reason = str(error)
+        return None
+    if end_offset != origin.recovery_point:
+        report.reason = f"the log ends at {end_offset}, its recovery point is "
+        report.reason += str(origin.recovery_point)
+        return None
+    return end_offset
+
+
+# -- Producers ------------------------------------------------------------------------------------
+
+
+def replay(
+    segments: Sequence[Segment],
+    producers: ProducerState,
+    end_offset: int,
+    now_ms: int,
+    report: RecoveryReport,
+) -> None:
+    """Bring the state from its own end offset to `end_offset` by the headers of the log."""
+    start_offset = producers.end_offset
+    if start_offset >= end_offset:
+        return
+    for segment, after in zip(segments, [*segments[1:], None], strict=True):
+        if after is not None and after.base_offset <= start_offset:
+            continue
+        try:
+            found = segment.position_of(start_offset)
+            if found is None:
+                continue
+            for position, header in segment.log_file.scan(
+                found[0], offset_min=found[1].base_offset
+            ):
+                if header.base_offset >= end_offset:
+                    break
+                if header.producer_id >= 0 and header.base_offset >= start_offset:
+                    batch = b""
+                    if header.is_control and header.size <= MARKER_BYTES_MAX:
+                        batch = segment.log_file.read(position, header.size)
+                    _take_producer(header, batch, producers, now_ms)
+        except DamagedLog as damage:
+            report.warnings.append(f"producers are known in part only: {damage}")
+    producers.end_offset = end_offset
+
+
+def _take(
+    header: BatchHeader,
+    batch: memoryview,
+    producers: ProducerState,
+    epochs: LeaderEpochs,
+    now_ms: int,
+) -> None:
+    """Take a batch that recovery found good into the state of the log."""
+    if header.producer_id >= 0:
+        _take_producer(header, batch, producers, now_ms)
+    if header.leader_epoch > epochs.latest:
+        epochs.assign(header.leader_epoch, header.base_offset)
+
+
+def _take_producer(
+    header: BatchHeader, batch: bytes | memoryview, producers: ProducerState, now_ms: int
+) -> None:
+    if not header.is_control:
+        producers.take(header, header.base_offset, now_ms)
+        return
+    coordinator_epoch = -1
+    for record in read_records(batch, 0, size_max=MARKER_BYTES_MAX) if batch else ():
+        if record.value is not None and len(record.value) >= 6:
+            # EndTransactionMarker: int16 version, int32 coordinator epoch
+            coordinator_epoch = int.from_bytes(bytes(record.value[2:6]), "big", signed=True)
+    producers.take_marker(header, coordinator_epoch, now_ms)
+
+
+# -- Leader epochs --------------------------------------------------------------------------------
+
+
+def _load_epochs(
+    home: Home,
+    origin: Origin,
+    listing: _Listing,
+    segments: Sequence[Segment],
+    report: RecoveryReport,
+) -> LeaderEpochs:
+    path = posixpath.join(origin.directory, filenames.LEADER_EPOCH_CHECKPOINT)
+    if listing.has_epochs:
+        try:
+            return LeaderEpochs(read_leader_epochs(home.filesystem, path))
+        except (CheckpointError, OSError) as error:
+            report.warnings.append(f"leader epochs are read from the batches: {error}")
+    epochs = LeaderEpochs()
+    for epoch, offset in _epochs_in(segments):
+        if epoch > epochs.latest:
+            epochs.assign(epoch, offset)
+    return epochs
+
+
+def _epochs_in(segments: Sequence[Segment]) -> Iterable[tuple[int, int]]:
+    """Yield (epoch, base offset) of batches, all of them in segments where the epoch changes.
+
+    Epochs never fall, so a segment that begins as the next one begins has one epoch only.
+    """
+    firsts = []
+    for segment in segments:
+        header = segment.log_file.read_header_at(0)
+        firsts.append(None if header is None else (header.leader_epoch, header.base_offset))
+    for segment, first, after in zip(segments, firsts, [*firsts[1:], None], strict=True):
+        if first is None:
+            continue
+        yield first
+        if after is not None and after[0] == first[0]:
+            continue
+        try:
+            for _, header in segment.log_file.scan(offset_min=segment.base_offset):
+                yield header.leader_epoch, header.base_offset
+        except DamagedLog:
+            continue  # reported by whoever reads there

@@ -1,0 +1,421 @@
+"""What a crash, a power cut or a tired disk can leave in a log, and what is done about each.
+
+    |<-- below the recovery point -->|<-- above -->|
+    known durable; not looked at      every batch is checked, written again and fsynced
+
+Why written again: after a failed fsync Linux forgets that the pages were dirty. A recovery that
+only read them would see good data that never reaches the disk. Written again in place, they are
+dirty again, and the fsync at the end tells the truth.
+
+Above the recovery point the first batch that is damaged (structure, CRC, or an offset that does
+not follow) ends the log. What stands from there on was never acknowledged as durable, or the
+checkpoint would have covered it; a torn write looks like this. It is cut, never thrown away:
+
+    only zeros                  (ext4 gives a file its size before its data)   cut
+    anything else               copied to `<base>.log.<position>.<ms>.quarantine`, fsynced, then cut
+    segments behind that        renamed to `<base>.log.0.<ms>.quarantine`
+    no room for the copy        left in place; the log is opened read-only up to there
+
+Below the recovery point nothing is ever cut: damage there is bit rot of acknowledged records. Reads
+of that place fail (`DamagedLog`), everything around it stays. If it hides where the recovery
+point is, the next good batch above it is searched for by its CRC. Where the log ends below its
+recovery point, acknowledged records are missing: it goes on in a new segment at the
+recovery point, so that no offset is given out twice, and readers of the hole are told so.
+
+Each step may be interrupted: the next recovery finds the same or less to do.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from config.topic import TopicConfig
+from protocol.record_batch import (
+    BATCH_LENGTH_MIN,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    BatchHeader,
+    read_header,
+    verify,
+)
+from protocol.record_errors import RecordError
+from storage import filenames
+from storage.errors import DamagedLog, LogFailed
+from storage.filesystem import File
+from storage.home import Home
+from storage.segment import Segment
+from storage.segments import create_segment
+
+CHUNK_BYTES = 1024 * 1024  # read, checked and written again at a time
+SEARCH_BYTES_MAX = 64 * 1024 * 1024  # how far a good batch is searched for behind damage
+
+Visit = Callable[[BatchHeader, memoryview], None]
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """What was found and done when a log was opened. Nothing is said of a log that was clean."""
+
+    topic: str
+    partition: int
+    directory: str
+    reason: str = ""  # why recovery ran; empty: it did not
+    recovery_point: int = -1
+    end_offset: int = -1
+    batches_checked: int = 0
+    bytes_rewritten: int = 0
+    bytes_quarantined: int = 0
+    zero_bytes_cut: int = 0
+    damage: str = ""  # what was wrong with the first batch that was cut
+    quarantine_files: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def lines(self) -> list[str]:
+        """Return the lines for the log of the broker, most of them only if something happened."""
+        lines = list(self.warnings)
+        if self.damage:
+            lines.append(
+                f"Found invalid messages in log segment of {self.topic}-{self.partition}: "
+                f"{self.damage}; truncating to offset {self.end_offset}: "
+                f"{self.zero_bytes_cut} zero bytes cut, {self.bytes_quarantined} bytes kept in "
+                f"{', '.join(self.quarantine_files) or 'place'}"
+            )
+        if self.reason:
+            lines.append(
+                f"Recovered {self.topic}-{self.partition} ({self.reason}): from recovery point "
+                f"{self.recovery_point} to end offset {self.end_offset}, "
+                f"{self.batches_checked} batches checked, {self.bytes_rewritten} bytes rewritten"
+            )
+        return lines
+
+
+class _BadBatchError(Exception):
+    """The first batch that cannot stay."""
+
+    def __init__(self, position: int, reason: str) -> None:
+        super().__init__(reason)
+        self.position = position
+        self.reason = reason
+
+
+class _Recovery:
+    """One run over one log. `segments` is changed in place."""
+
+    def __init__(
+        self,
+        home: Home,
+        segments: list[Segment],
+        recovery_point: int,
+        config: TopicConfig,
+        visit: Visit,
+        report: RecoveryReport,
+        now_ms: int,
+    ) -> None:
+        self.home = home
+        self.segments = segments
+        self.directory = segments[0].directory
+        self.recovery_point = recovery_point
+        self.config = config
+        self.visit = visit
+        self.report = report
+        self.now_ms = now_ms
+        self.next_offset = recovery_point
+        self.to_sync: list[File] = []
+        self.failed: LogFailed | None = None
+
+    # -- The walk -----------------------------------------------------------------------------
+
+    def run(self) -> None:
+        first = max(
+            (i for i, s in enumerate(self.segments) if s.base_offset <= self.recovery_point),
+            default=0,
+        )
+        index = first
+        while index < len(self.segments):
+            segment = self.segments[index]
+            start = self._start_position(segment) if index == first else 0
+            if start is None:
+                break
+            if index > first and segment.base_offset < self.next_offset:
+                self.report.warnings.append(
+                    f"{segment.log_file.path} begins before {self.next_offset}, where the segment "
+                    "before it ends: left alone, not read above its base offset"
+                )
+            try:
+                self._recover_segment(segment, start, is_first=index == first)
+            except _BadBatchError as bad:
+                self._cut(index, bad)
+                break
+            index += 1
+        self._begin_anew_if_short()
+        for file in self.to_sync:
+            file.fdatasync()
+        self.home.filesystem.sync_directory(self.directory)
+
+    def _start_position(self, segment: Segment) -> int | None:
+        """Where the batches above the recovery point begin; None if they cannot be found."""
+        if segment.base_offset >= self.recovery_point:
+            self.next_offset = segment.base_offset
+            return 0
+        try:
+            found = segment.position_of(self.recovery_point)
+        except DamagedLog as damage:
+            self.report.warnings.append(f"damage below the recovery point stays: {damage}")
+            position = find_batch(segment, damage.position + 1, self.recovery_point)
+            if position is None:
+                return None
+            self.next_offset = read_header(segment.log_file.read(position, HEADER_SIZE)).base_offset
+            return position
+        if found is None:
+            try:
+                self.next_offset = segment.read_next_offset()
+            except DamagedLog as damage:
+                self.report.warnings.append(f"damage below the recovery point stays: {damage}")
+            return segment.size
+        return found[0]
+
+    def _recover_segment(self, segment: Segment, start: int, *, is_first: bool) -> None:
+        """Check, write again and index the batches from `start`, a batch's position, on."""
+        segment.truncate_indexes(self.next_offset if start else segment.base_offset)
+        segment.next_offset = max(self.next_offset, segment.base_offset)
+        if not is_first:
+            self.next_offset = segment.next_offset
+        if start == segment.size:
+            return
+        file = segment.log_file.file()
+        self.to_sync.append(file)
+        position = start
+        while position < segment.size:
+            position += self._recover_chunk(segment, file, position)
+
+    def _recover_chunk(self, segment: Segment, file: File, position: int) -> int:
+        """Go over the whole batches of one chunk; returns their size. Raises _BadBatchError."""
+        chunk = file.pread(min(CHUNK_BYTES, segment.size - position), position)
+        batch_size = _announced_size(chunk)
+        if len(chunk) < batch_size <= segment.size - position:
+            chunk = file.pread(batch_size, position)
+        view, at, reason = memoryview(chunk), 0, ""
+        while at + HEADER_SIZE <= len(view) and not reason:
+            if at and at + _announced_size(view[at : at + HEADER_SIZE]) > len(view):
+                break  # its rest is in the next chunk, or nowhere
+            try:
+                header = verify(view, at)
+            except RecordError as error:
+                reason = str(error)
+                break
+            reason = self._accept(segment, position + at, header, view[at : at + header.size])
+            if not reason:
+                at += header.size
+        if at:
+            file.pwrite(view[:at], position)
+            self.report.bytes_rewritten += at
+        if reason or not at:
+            raise _BadBatchError(
+                position + at, reason or f"{len(view)} bytes, a header has {HEADER_SIZE}"
+            )
+        return at
+
+    def _accept(
+        self, segment: Segment, position: int, header: BatchHeader, batch: memoryview
+    ) -> str:
+        """Take an undamaged batch in, if it follows; otherwise say why not."""
+        gap = header.base_offset - self.next_offset
+        if not segment.fits(header.last_offset):
+            return f"last offset {header.last_offset} in a segment from {segment.base_offset}"
+        if gap < 0 or (
+            gap > 0
+            and "compact" not in self.config.cleanup_policy
+            and not self._is_followed(segment, position, header)
+        ):
+            return f"base offset {header.base_offset}, wanted {self.next_offset}"
+        segment.note_batch(position, header)
+        self.visit(header, batch)
+        self.next_offset = header.next_offset
+        self.report.batches_checked += 1
+        return ""
+
+    def _is_followed(self, segment: Segment, position: int, header: BatchHeader) -> bool:
+        """Whether the next batch continues this one, so that a gap before it was there before.
+
+        One flipped bit in a base offset, which no CRC covers, leaves a gap on both sides.
+        """
+        after = segment.log_file.read_header_at(position + header.size)
+        return after is not None and after.base_offset == header.next_offset
+
+    def _begin_anew_if_short(self) -> None:
+        """Where acknowledged records are missing at the end, go on behind them."""
+        if self.next_offset >= self.recovery_point or self.failed is not None:
+            if self.segments[-1].next_offset < 0:
+                self._begin_at(self.next_offset)
+            return
+        self.report.warnings.append(
+            f"{self.directory} ends at {self.next_offset}, below its recovery point "
+            f"{self.recovery_point}: acknowledged records are missing. It goes on at "
+            f"{self.recovery_point}."
+        )
+        self.next_offset = self.recovery_point
+        self._begin_at(self.recovery_point)
+
+    def _begin_at(self, offset: int) -> None:
+        if self.segments[-1].base_offset != offset:
+            self.segments.append(
+                create_segment(self.home.files, self.directory, offset, self.config, self.now_ms)
+            )
+
+    # -- The cut ------------------------------------------------------------------------------
+
+    def _cut(self, index: int, bad: _BadBatchError) -> None:
+        """Take what begins with the bad batch out of the log."""
+        segment = self.segments[index]
+        self.report.damage = f"{segment.log_file.path} at byte offset {bad.position}: {bad.reason}"
+        later = self.segments[index + 1 :]
+        del self.segments[index + 1 :]
+        try:
+            for other in later:
+                self._put_aside(other)
+            self._cut_tail(segment, bad.position)
+        except OSError as error:
+            self.failed = LogFailed(
+                segment.log_file.path,
+                f"read-only: damaged from position {bad.position} on, and the rest cannot be "
+                f"put into quarantine: {error}. Make room and restart.",
+            )
+            segment.log_file.size = bad.position
+            segment.next_offset = self.next_offset
+
+    def _put_aside(self, segment: Segment) -> None:
+        """Give a segment behind the cut a quarantine name; its indexes go."""
+        path, directory = segment.log_file.path, self.directory
+        indexes = [posixpath.basename(other) for other in segment.files() if other != path]
+        if segment.size == 0:
+            self.home.discard(directory, [posixpath.basename(path)], self.now_ms)
+        else:
+            name = filenames.quarantine_name(segment.base_offset, 0, self.now_ms)
+            self.home.files.rename(path, posixpath.join(directory, name))
+            self.home.files.forget(posixpath.join(directory, name))
+            self.report.bytes_quarantined += segment.size
+            self.report.quarantine_files.append(name)
+        self.home.discard(directory, indexes, self.now_ms)
+
+    def _cut_tail(self, segment: Segment, position: int) -> None:
+        file = segment.log_file.file()
+        end = _end_of_data(file, position, segment.size)
+        if end > position:
+            name = filenames.quarantine_name(segment.base_offset, position, self.now_ms)
+            self._copy(file, position, end, posixpath.join(self.directory, name))
+            self.report.bytes_quarantined += end - position
+            self.report.quarantine_files.append(name)
+        self.report.zero_bytes_cut += segment.size - end
+        segment.log_file.truncate(position)
+        segment.next_offset = self.next_offset
+        if file not in self.to_sync:
+            self.to_sync.append(file)
+
+    def _copy(self, source: File, start: int, end: int, path: str) -> None:
+        filesystem = self.home.filesystem
+        target = filesystem.open(path, create=True)
+        try:
+            for position in range(start, end, CHUNK_BYTES):
+                piece = source.pread(min(CHUNK_BYTES, end - position), position)
+                target.pwrite(piece, position - start)
+            target.fdatasync()
+        except OSError:
+            filesystem.unlink(path)
+            raise
+        finally:
+            target.close()
+        filesystem.sync_directory(self.directory)
+
+
+def recover(
+    home: Home,
+    segments: list[Segment],
+    recovery_point: int,
+    config: TopicConfig,
+    visit: Visit,
+    report: RecoveryReport,
+    now_ms: int,
+) -> tuple[int, LogFailed | None]:
+    """Make a log sound after an unclean stop; `segments` may become fewer, or one more.
+
+    `visit` is called with every batch above the recovery point that stays. Returns the end
+    offset, everything below which is durable, and why the log is read-only, if it is.
+    """
+    recovery = _Recovery(home, segments, recovery_point, config, visit, report, now_ms)
+    report.recovery_point = recovery_point
+    try:
+        recovery.run()
+    except (OSError, LogFailed) as error:
+        # The disk does not even take what it already holds. Below the recovery point the
+        # records are safe; above it nobody can say, so nothing from there is shown.
+        report.warnings.append(f"recovery of {segments[0].directory} failed: {error}")
+        recovery.failed = LogFailed(segments[0].directory, f"recovery failed: {error}")
+        _hide_from(segments, recovery_point)
+        report.end_offset = recovery_point
+        return recovery_point, recovery.failed
+    report.end_offset = recovery.next_offset
+    return recovery.next_offset, recovery.failed
+
+
+def _hide_from(segments: list[Segment], offset: int) -> None:
+    """Leave out, in memory only, what stands at `offset` and above."""
+    while len(segments) > 1 and segments[-1].base_offset >= offset:
+        segments.pop()
+    last = segments[-1]
+    try:
+        found = last.position_of(offset)
+    except LogFailed:
+        return
+    if found is not None:
+        last.log_file.size = found[0]
+
+
+def find_batch(segment: Segment, position: int, offset_min: int) -> int | None:
+    """Search behind damage for the next batch that its CRC proves, with an offset >= `offset_min`.
+
+    Returns its position, or None if there is none within 64 MiB.
+    """
+    end = min(segment.size, position + SEARCH_BYTES_MAX)
+    data = memoryview(segment.log_file.read(position, end - position))
+    text = bytes(data)
+    magic_at = LOG_OVERHEAD + 4
+    at = text.find(bytes([MAGIC]), magic_at) - magic_at
+    while 0 <= at <= len(data) - HEADER_SIZE:
+        header = read_header(data, at)
+        if (
+            header.base_offset >= offset_min
+            and header.batch_length >= BATCH_LENGTH_MIN
+            and segment.fits(header.last_offset)
+            and header.size <= len(data) - at
+            and _is_whole(data, at)
+        ):
+            return position + at
+        at = text.find(bytes([MAGIC]), at + magic_at + 1) - magic_at
+    return None
+
+
+def _is_whole(data: memoryview, at: int) -> bool:
+    try:
+        verify(data, at)
+    except RecordError:
+        return False
+    return True
+
+
+def _announced_size(data: bytes | memoryview) -> int:
+    return int.from_bytes(data[8:12], "big", signed=True) + LOG_OVERHEAD
+
+
+def _end_of_data(file: File, start: int, end: int) -> int:
+    """Where the zeros at the end begin: a position in [start, end]."""
+    while end > start:
+        chunk_start = max(start, end - CHUNK_BYTES)
+        rest = file.pread(end - chunk_start, chunk_start).rstrip(b"\0")
+        if rest:
+            return chunk_start + len(rest)
+        end = chunk_start
+    return start

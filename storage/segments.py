@@ -1,0 +1,173 @@
+"""The row of segments of one log, oldest first, and how an offset or a time is found in it.
+
+    base 0          base 368           base 730
+    [  segment  ]   [  segment  ]      [  active segment      ]
+                 ^ no hole, unless files are missing
+
+The row is never empty; appends go to the last segment, the active one. Readers are held below
+a limit, usually the log's high watermark, whose position in its segment is remembered
+(`note_durable`), so that reading at the end of the log needs no look-up.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from bisect import bisect_right
+from collections.abc import Iterator
+from operator import attrgetter
+
+from config.topic import TopicConfig
+from storage import filenames
+from storage.errors import AppendFailed
+from storage.log_file import LogSlice
+from storage.open_files import OpenFiles
+from storage.segment import Segment, TimestampOffset
+
+_base_offset = attrgetter("base_offset")
+
+
+class HoleInLogError(LookupError):
+    """An offset lies between two segments, where a file is missing."""
+
+
+class Segments:
+    """The segments of a log. `end_offset` is given where it matters; the log owns it."""
+
+    __slots__ = ("_durable_base", "_durable_offset", "_durable_position", "active", "all")
+
+    def __init__(self, segments: list[Segment], end_offset: int) -> None:
+        self.all = segments
+        self.active = segments[-1]
+        self.note_durable(end_offset, self.active.base_offset, self.active.size)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self.all)
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes in all log files."""
+        return sum(segment.size for segment in self.all)
+
+    def note_durable(self, offset: int, segment_base_offset: int, position: int) -> None:
+        """Remember that the batches below `offset` end at `position` of that segment."""
+        self._durable_offset = offset
+        self._durable_base = segment_base_offset
+        self._durable_position = position
+
+    def push(self, segment: Segment) -> None:
+        """Make `segment` the active one."""
+        self.all.append(segment)
+        self.active = segment
+
+    def drop_first(self, count: int) -> list[Segment]:
+        """Take the oldest segments out; the active one stays."""
+        assert count < len(self.all), "a log has an active segment"
+        gone = self.all[:count]
+        del self.all[:count]
+        return gone
+
+    def index_of(self, offset: int) -> int:
+        """Which segment holds `offset`; for one in a hole, the segment before the hole."""
+        return max(0, bisect_right(self.all, offset, key=_base_offset) - 1)
+
+    def position_of_end(self, segment: Segment, limit: int, end_offset: int) -> int:
+        """Where the batches below `limit` end in a segment that begins below it."""
+        if limit == end_offset:
+            return segment.size
+        if limit == self._durable_offset:
+            if segment.base_offset == self._durable_base:
+                return self._durable_position
+            if segment.base_offset < self._durable_base:
+                return segment.size
+        found = segment.position_of(limit)
+        return segment.size if found is None else found[0]
+
+    def read(
+        self,
+        start_offset: int,
+        size_max: int,
+        *,
+        limit: int,
+        end_offset: int,
+        at_least_one_batch: bool,
+        may_have_holes: bool,
+    ) -> LogSlice | None:
+        """Read below `limit` from the segment that holds `start_offset`, or from the next.
+
+        Going on to the next is right where compaction emptied the rest of a segment
+        (`may_have_holes`); otherwise a file is missing, and HoleInLogError says so.
+        """
+        for segment in self.all[self.index_of(start_offset) :]:
+            if segment.base_offset >= limit:
+                return None
+            if segment.base_offset > start_offset and not may_have_holes:
+                break
+            position_end = self.position_of_end(segment, limit, end_offset)
+            found = segment.read(
+                max(start_offset, segment.base_offset),
+                size_max,
+                position_end,
+                at_least_one_batch=at_least_one_batch,
+            )
+            if found is not None:
+                return found
+            if not at_least_one_batch and segment.position_of(start_offset, position_end):
+                return None  # there is one, but it is too large
+        raise HoleInLogError(start_offset)
+
+    def available_bytes(self, start_offset: int, limit: int, end_offset: int) -> int:
+        """How many bytes of batches lie from `start_offset` to `limit`."""
+        total = -1
+        for segment in self.all[self.index_of(start_offset) :]:
+            if segment.base_offset >= limit:
+                break
+            end = self.position_of_end(segment, limit, end_offset)
+            if total < 0:
+                found = segment.position_of(start_offset, end)
+                total = 0 if found is None else end - found[0]
+            else:
+                total += end
+        return max(0, total)
+
+    def offset_for_timestamp(self, timestamp: int, start_offset: int) -> TimestampOffset | None:
+        """Return the first record from `start_offset` on whose timestamp is >= `timestamp`."""
+        for segment in self.all:
+            if segment.max_timestamp >= timestamp:
+                found = segment.offset_for_timestamp(timestamp, start_offset)
+                if found is not None:
+                    return found
+        return None
+
+    def max_timestamp_offset(self, start_offset: int) -> TimestampOffset | None:
+        """Return the first record with the largest timestamp of all, or None if there is none."""
+        best = max(self.all, key=attrgetter("max_timestamp"))
+        if best.max_timestamp < 0:
+            return None
+        return best.offset_for_timestamp(best.max_timestamp, start_offset)
+
+
+def create_segment(
+    files: OpenFiles, directory: str, base_offset: int, config: TopicConfig, now_ms: int
+) -> Segment:
+    """Make an empty segment as the topic's configuration says. Raises AppendFailed.
+
+    Its index files are made with it, empty, as Kafka does: a segment without them looks damaged.
+    """
+    try:
+        segment = Segment.create(
+            files,
+            directory,
+            base_offset,
+            index_interval_bytes=config.index_interval_bytes,
+            index_size_max=config.segment_index_bytes,
+            created_ms=now_ms,
+        )
+        for path in segment.files():
+            files.get(path, create=True)
+        return segment
+    except OSError as error:
+        path = posixpath.join(directory, filenames.log_name(base_offset))
+        raise AppendFailed(path, 0, error, rolled_back=True) from error
