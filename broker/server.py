@@ -276,7 +276,7 @@ class Broker:
 
 def _dialect() -> Dialect:
     served = {
-        row.api_key: ServedApi(
+        int(row.api_key): ServedApi(
             row.api_key, row.min_version, row.max_version, row.request, row.response
         )
         for row in HANDLERS

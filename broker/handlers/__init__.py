@@ -58,6 +58,10 @@ def _row(
     return Handler(api_key, *versions, request, response, module.handle, module.error_response)
 
 
+# Produce is listed from version 0 and served from 3, as in Kafka: librdkafka takes a higher floor
+# for "this broker knows no compression" (KAFKA-18659).
+PRODUCE_ADVERTISED_MIN = 0
+
 HANDLERS: tuple[Handler, ...] = (
     _row(ApiKey.PRODUCE, (3, 13), produce, ProduceRequest, ProduceResponse),
     _row(ApiKey.FETCH, (4, 18), fetch, FetchRequest, FetchResponse),

@@ -4,8 +4,8 @@ Behaviour
 - Lists every API that is served, with its versions: the rows of the handler table. Produce is
   listed from version 0, though 0 to 2 are not served: librdkafka takes a higher floor for "no
   compression codecs" (KAFKA-18659, and Kafka does the same).
-- A version that is not served is answered in version 0 with UNSUPPORTED_VERSION and the list, so
-  that a newer client can choose again; the connection stays.
+- A version that is not served is answered in version 0 with UNSUPPORTED_VERSION and the versions
+  of this API alone, as Kafka does, so that a newer client can ask again; the connection stays.
 - From version 3 on a client's name and version must be of the pattern of KIP-511.
 
 Version notes: 1 throttle time, 3 flexible (its response header is not) and features (KIP-584),
@@ -19,6 +19,7 @@ import re
 from broker.metadata.features import finalized_features, supported_features
 from broker.request import Request
 from broker.services import Services
+from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import (
     ApiVersionsRequest,
@@ -38,7 +39,8 @@ def handle(request: Request, services: Services) -> ApiVersionsResponse:
     version = request.header.api_version
     if version > VERSION_MAX:
         return ApiVersionsResponse(
-            error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=services.api_versions
+            error_code=ErrorCode.UNSUPPORTED_VERSION,
+            api_keys=[row for row in services.api_versions if row.api_key == ApiKey.API_VERSIONS],
         )
     if version >= CLIENT_INFO_VERSION and not (
         CLIENT_INFO.fullmatch(body.client_software_name)

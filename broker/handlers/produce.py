@@ -155,11 +155,12 @@ def _append(
             return answer
         name = known.name
     try:
-        if data.records is None:
+        records = data.records
+        if not isinstance(records, memoryview):
             raise CorruptBatch(0, "no records were sent")
         partition = services.partitions.get(name, data.index)
         left_queue: Callable[[Outcome], None] = partial(progress.left_queue, partition, answer)
-        appended = services.appends.append(partition, data.records, now_ms, left_queue)
+        appended = services.appends.append(partition, records, now_ms, left_queue)
     except (StorageError, RecordError) as error:
         progress.refused(answer, error)
         return answer

@@ -51,7 +51,7 @@ class FakeLog:
             self.high_watermark = self.end_offset
         return Appended(self.end_offset - 1, self.end_offset - 1, -1, 0, False)
 
-    def flush_due(self, now_ms: int) -> bool:
+    def flush_due(self, now_ms: int | None = None) -> bool:
         return False
 
     def begin_flush(self) -> FakeFlush | None:

@@ -1,0 +1,222 @@
+"""Putting one broker together: from a configuration and a directory to the services.
+
+`open_directory` is everything that reads or repairs files: it runs before anything listens.
+`assemble` makes the parts and ties them to each other. The parts know nothing of how they came
+about, so tests put together what they need from here, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from broker.advertised import Advertised
+from broker.append_queue import AppendQueue
+from broker.blocking_pool import BlockingPool
+from broker.byte_budget import ByteBudget
+from broker.clock import Clock
+from broker.group_commit import GroupCommit
+from broker.handlers import HANDLERS, PRODUCE_ADVERTISED_MIN
+from broker.metadata.controller import Controller
+from broker.metadata.metadata_log import METADATA_TOPIC_ID, MetadataLog, open_metadata_log
+from broker.metadata.topic_rules import Placement
+from broker.metrics import Metrics
+from broker.partition import Partition, Partitions
+from broker.producer_ids import ProducerIds
+from broker.purgatory import Purgatory
+from broker.request_queue import RequestQueue
+from broker.services import Services
+from broker.topics import Topics
+from config.broker import BrokerConfig
+from config.listeners import Listener
+from config.load import Loaded
+from config.sources import Source
+from config.topic import TopicConfig, topic_keys
+from protocol.api_keys import ApiKey
+from protocol.messages.api_versions import ApiVersion
+from storage.filenames import METADATA_TOPIC
+from storage.filesystem import OsFileSystem
+from storage.log import Log
+from storage.log_manager import LogManager, ManagerSettings
+
+logger = logging.getLogger("barnabas.server")
+
+# Threads for calls that wait for the disk: flushes of several logs at a time, and a cold read
+# or a checkpoint beside them. More would only queue in the kernel.
+BLOCKING_THREADS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A data directory that is ours, its metadata, and its logs as far as they are open."""
+
+    logs: LogManager
+    metadata_log: MetadataLog
+    controller: Controller
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """The parts of a broker that are not tasks."""
+
+    services: Services
+    queue: RequestQueue
+    budget: ByteBudget
+
+
+def open_directory(config: BrokerConfig, clock: Clock) -> Opened:
+    """Lock the directory, replay its metadata and take the lead of its partitions.
+
+    Raises StorageError or OSError, after letting go of the directory.
+    """
+    directory = os.path.abspath(config.data_directory)
+    settings = ManagerSettings(
+        random_bytes=os.urandom,
+        open_files_max=config.barnabas_open_files_max,
+        producer_expiration_ms=config.producer_id_expiration_ms,
+        node_id=config.node_id,
+    )
+    logs = LogManager(OsFileSystem(), directory, settings, clock.now_ms)
+    logs.open()
+    try:
+        return _open_metadata(config, clock, logs)
+    except BaseException:
+        logs.abandon()
+        raise
+
+
+def _open_metadata(config: BrokerConfig, clock: Clock, logs: LogManager) -> Opened:
+    def open_log(topic_config: TopicConfig, leader_epoch: int) -> Log:
+        return logs.open_log(
+            METADATA_TOPIC,
+            0,
+            METADATA_TOPIC_ID,
+            topic_config,
+            leader_epoch,
+            create=True,
+        )
+
+    node_id = logs.meta.node_id
+    metadata_log = open_metadata_log(
+        logs.filesystem,
+        logs.data_directory,
+        open_log,
+        node_id,
+        clock.now_ms(),
+        recovery_point=logs.recovery_point(METADATA_TOPIC, 0) or 0,
+    )
+    assert logs.meta.directory_id is not None, "the manager gives every directory an id"
+    controller = Controller(
+        metadata_log,
+        logs,
+        placement=Placement(
+            node_id=node_id,
+            default_partition_count=config.num_partitions,
+            default_replication_factor=config.default_replication_factor,
+            clamp=config.barnabas_replication_factor_clamp,
+        ),
+        topic_defaults=config.topic_defaults,
+        directory_id=logs.meta.directory_id,
+        has_directory=logs.has_directory,
+        random_bytes=os.urandom,
+    )
+    leadership = controller.take_leadership(clock.now_ms(), unclean=not logs.was_clean)
+    metadata_log.flush()
+    for warning in metadata_log.warnings:
+        logger.warning("%s", warning)
+    for name in (*leadership.elsewhere, *leadership.not_ours):
+        logger.warning("%s is not here: another directory or node has it", name)
+    logger.info(
+        "cluster %s, node %d, directory %s: %s, %d topics with %d partitions",
+        logs.meta.cluster_id,
+        node_id,
+        logs.data_directory,
+        "new" if logs.is_new else "stopped cleanly" if logs.was_clean else "recovering",
+        len(controller.image.topics),
+        controller.image.partition_count,
+    )
+    return Opened(logs, metadata_log, controller)
+
+
+def assemble(
+    loaded: Loaded,
+    opened: Opened,
+    bound: Sequence[tuple[Listener, int]],
+    clock: Clock,
+    loop: asyncio.AbstractEventLoop,
+) -> Assembly:
+    """Make the services, and open every log: recovery happens here.
+
+    `bound` are the listeners with the ports they have.
+    """
+    config = loaded.config
+    metrics = Metrics()
+    partitions = Partitions()
+    purgatory = Purgatory(metrics)
+    pool = BlockingPool(BLOCKING_THREADS, loop)
+
+    def advanced(partition: Partition) -> None:
+        purgatory.notify(partition)
+        appends.drain()
+
+    commit = GroupCommit(pool, advanced, metrics, clock)
+    appends = AppendQueue(opened.logs, commit, config.barnabas_unflushed_bytes_max, metrics, clock)
+    topics = Topics(
+        opened.controller,
+        partitions,
+        Partition(opened.metadata_log.log),
+        commit,
+        appends,
+        purgatory,
+        clock,
+    )
+    topics.open_all()
+    for stray in opened.logs.strays():
+        logger.warning("%s in the data directory belongs to no topic, it is left alone", stray)
+    services = Services(
+        config=config,
+        clock=clock,
+        metrics=metrics,
+        pool=pool,
+        logs=opened.logs,
+        partitions=partitions,
+        commit=commit,
+        appends=appends,
+        purgatory=purgatory,
+        controller=opened.controller,
+        topics=topics,
+        producer_ids=ProducerIds(topics.next_producer_ids),
+        advertised=Advertised(bound, config.advertised),
+        api_versions=_api_versions(),
+        served_keys=frozenset(int(row.api_key) for row in HANDLERS),
+        configured_topic_keys=_configured_topic_keys(loaded),
+        cluster_id=opened.logs.meta.cluster_id,
+        node_id=opened.logs.meta.node_id,
+    )
+    queue = RequestQueue(config.queued_max_requests, metrics)
+    return Assembly(services, queue, ByteBudget(config.queued_max_request_bytes, metrics))
+
+
+def _api_versions() -> list[ApiVersion]:
+    return [
+        ApiVersion(
+            api_key=row.api_key,
+            min_version=(
+                PRODUCE_ADVERTISED_MIN if row.api_key == ApiKey.PRODUCE else row.min_version
+            ),
+            max_version=row.max_version,
+        )
+        for row in HANDLERS
+    ]
+
+
+def _configured_topic_keys(loaded: Loaded) -> frozenset[str]:
+    """Topic keys whose default the operator has set under one of the broker's names for it."""
+    return frozenset(
+        key.name
+        for key in topic_keys().values()
+        if any(loaded.origin(synonym.name).source is not Source.DEFAULT for synonym in key.synonyms)
+    )

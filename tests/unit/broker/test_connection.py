@@ -1,0 +1,251 @@
+"""A connection: frames in, answers out in order, and every reason to stop reading."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from broker.byte_budget import ByteBudget
+from broker.clock import ManualClock
+from broker.connection import Connection, Hold
+from broker.connection_limits import ConnectionLimits
+from broker.metrics import Metrics
+from broker.processor import ConnectionSettings, Processor
+from broker.request import ConnectionInfo, Request
+from broker.request_queue import RequestQueue
+from protocol.dialect import DecodedRequest, RequestHeader
+from protocol.errors import DecodeError
+from tests.support.fake_connection import LISTENER
+
+
+class NumberDialect:
+    """A frame is one byte, the correlation id; 255 cannot be decoded."""
+
+    def decode_request(self, frame: memoryview) -> DecodedRequest:
+        if frame[0] == 255:
+            raise DecodeError("frame 255")
+        return DecodedRequest(RequestHeader(0, 0, frame[0], "test"), None)
+
+    def encode_response(self, header: RequestHeader, response: Any) -> list[bytes]:
+        return [response]
+
+
+class FakeTransport(asyncio.Transport):
+    """Records what is written, and whether it is read from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.reading = True
+        self.ended = ""
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def pause_reading(self) -> None:
+        assert self.reading, "paused twice"
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        assert not self.reading, "resumed twice"
+        self.reading = True
+
+    def write(self, data: Any) -> None:
+        self.written += bytes(data)
+
+    def writelines(self, list_of_data: Any) -> None:
+        self.written += b"".join(bytes(data) for data in list_of_data)
+
+    def abort(self) -> None:
+        self.ended = "aborted"
+
+    def close(self) -> None:
+        self.ended = "closed"
+
+
+class Rig:
+    """One processor with one connection; `pump` does what the processor's task would."""
+
+    def __init__(self, *, in_flight_max: int = 100, queue_max: int = 100, bytes_max: int = 1_000):
+        self.clock = ManualClock()
+        self.clock.advance(1_000)
+        self.metrics = Metrics()
+        self.budget = ByteBudget(bytes_max, self.metrics)
+        self.queue = RequestQueue(queue_max, self.metrics)
+        self.limits = ConnectionLimits(10, 10, {})
+        self.limits.admit("127.0.0.1")
+        self.processor = Processor(
+            0,
+            self.queue,
+            self.budget,
+            ConnectionSettings(
+                frame_bytes_max=100,
+                in_flight_max=in_flight_max,
+                idle_ms_max=600_000,
+                frame_ms_max=30_000,
+            ),
+            self.limits,
+            self.metrics,
+            self.clock,
+        )
+        info = ConnectionInfo(LISTENER, NumberDialect(), ("127.0.0.1", 9092), ("127.0.0.1", 5))
+        self.connection = Connection(self.processor, info, 100)
+        self.processor.connections.add(self.connection)
+        self.metrics.connections_now += 1
+        self.transport = FakeTransport()
+        self.connection.connection_made(self.transport)
+
+    def receive(self, data: bytes) -> None:
+        buffer = self.connection.get_buffer(-1)
+        buffer[: len(data)] = data
+        self.connection.buffer_updated(len(data))
+
+    async def pump(self) -> None:
+        task = asyncio.create_task(self.processor.run())
+        for _ in range(3):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    def take(self) -> list[Request]:
+        taken = []
+        while (request := self.queue.take()) is not None:
+            taken.append(request)
+        return taken
+
+
+def frames(*numbers: int) -> bytes:
+    return b"".join(b"\0\0\0\1" + bytes([number]) for number in numbers)
+
+
+async def test_requests_start_in_order_and_answers_leave_in_order() -> None:
+    rig = Rig()
+    rig.receive(frames(1, 2, 3))
+    await rig.pump()
+    first, second, third = rig.take()
+    assert [request.header.correlation_id for request in (first, second, third)] == [1, 2, 3]
+    rig.connection.respond(third, [b"c"])
+    rig.connection.respond(second, ())  # acks=0: nothing to send, its place is released
+    assert rig.transport.written == b""
+    rig.connection.respond(first, [b"a", b"A"])
+    assert rig.transport.written == b"aAc"
+    assert rig.budget.used_bytes == 0
+
+
+async def test_any_split_of_the_stream_gives_the_same_requests() -> None:
+    data = frames(1, 2, 3)
+    for size in range(1, len(data) + 1):
+        rig = Rig()
+        for start in range(0, len(data), size):
+            rig.receive(data[start : start + size])
+        await rig.pump()
+        assert [request.header.correlation_id for request in rig.take()] == [1, 2, 3], size
+        assert rig.budget.used_bytes == len(data)
+
+
+async def test_in_flight_bound_stops_reading_and_an_answer_goes_on() -> None:
+    rig = Rig(in_flight_max=2)
+    rig.receive(frames(1, 2, 3, 4))
+    await rig.pump()
+    first, second = rig.take()
+    assert not rig.transport.reading
+    rig.connection.respond(first, [b"a"])
+    assert rig.transport.reading
+    await rig.pump()
+    assert [request.header.correlation_id for request in rig.take()] == [3]
+    rig.connection.respond(second, [b"b"])
+    await rig.pump()
+    assert [request.header.correlation_id for request in rig.take()] == [4]
+    assert rig.metrics.connection_full_waits == 2
+
+
+async def test_a_full_queue_holds_the_connection_until_there_is_room() -> None:
+    rig = Rig(queue_max=1)
+    rig.receive(frames(1, 2))
+    await rig.pump()
+    assert not rig.transport.reading
+    request = rig.queue.take()
+    assert request is not None
+    assert rig.transport.reading
+    await rig.pump()
+    assert [request.header.correlation_id for request in rig.take()] == [2]
+
+
+async def test_a_full_budget_stops_those_between_frames_only() -> None:
+    rig = Rig(bytes_max=9)
+    rig.receive(frames(1))
+    rig.receive(frames(2)[:4])
+    assert rig.transport.reading
+    rig.receive(b"\2" + frames(3)[:2])  # 12 bytes, and frame 3 is begun
+    assert rig.budget.full
+    assert rig.transport.reading, "a frame that is begun must be able to end"
+    rig.receive(frames(3)[2:])
+    assert not rig.transport.reading
+    await rig.pump()
+    for request in rig.take():
+        rig.connection.respond(request, [b"."])
+    assert rig.transport.reading
+    assert rig.budget.used_bytes == 0
+
+
+async def test_a_client_that_does_not_read_its_answers_is_not_read() -> None:
+    rig = Rig()
+    rig.connection.pause_writing()
+    assert not rig.transport.reading
+    rig.receive(frames(1))  # was on its way already
+    await rig.pump()
+    assert rig.take() == []
+    rig.connection.resume_writing()
+    await rig.pump()
+    assert len(rig.take()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("undecodable", frames(255)),
+        ("negative size", b"\xff\xff\xff\xff"),
+        ("too large", b"\x7f\xff\xff\xff"),
+        ("good, then too large", frames(1) + b"\x7f\xff\xff\xff"),
+    ],
+)
+async def test_what_cannot_be_a_request_closes_this_connection(name: str, data: bytes) -> None:
+    rig = Rig()
+    rig.receive(data)
+    await rig.pump()
+    assert rig.transport.ended == "aborted", name
+    rig.connection.connection_lost(None)
+    assert rig.metrics.protocol_errors == 1
+    assert rig.budget.used_bytes == 0
+    assert rig.metrics.connections_now == 0
+    assert rig.limits.count == 0
+
+
+async def test_a_lost_connection_gives_back_what_nobody_works_on() -> None:
+    rig = Rig(in_flight_max=1)
+    rig.receive(frames(1, 2, 3) + b"\0\0")
+    await rig.pump()
+    (request,) = rig.take()
+    abandoned: list[bool] = []
+    request.on_abandon = lambda: abandoned.append(True)
+    rig.connection.connection_lost(None)
+    assert abandoned == [True]
+    assert rig.budget.used_bytes == 5, "the request in flight still holds its bytes"
+    rig.connection.respond(request, [b"late"])
+    assert rig.budget.used_bytes == 0
+    assert rig.transport.written == b""
+
+
+async def test_stopping_lets_answers_out_and_takes_nothing_in() -> None:
+    rig = Rig()
+    rig.receive(frames(1))
+    await rig.pump()
+    (request,) = rig.take()
+    rig.connection.hold(Hold.CLOSING)
+    rig.receive(frames(2))
+    await rig.pump()
+    assert rig.take() == []
+    rig.connection.respond(request, [b"a"])
+    assert rig.transport.written == b"a"
+    rig.connection.close()
+    assert rig.transport.ended == "closed"

@@ -1,0 +1,119 @@
+"""Whatever a handler gives back becomes an answer, and whatever it raises becomes one too."""
+
+import asyncio
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from broker.dispatch import Dispatcher
+from broker.handlers import HANDLERS, Handler
+from broker.metrics import Metrics
+from broker.pending import Pending
+from protocol.errors import ErrorCode
+from storage.errors import LogFailed
+from tests.support.fake_connection import FakeConnection
+
+KEY = int(HANDLERS[0].api_key)
+
+
+def dispatcher(handle: Any, error_response: Any = None) -> Dispatcher:
+    services: Any = SimpleNamespace(metrics=Metrics())
+    made = Dispatcher(services)
+    made._handlers = {
+        KEY: Handler(
+            HANDLERS[0].api_key,
+            0,
+            1,
+            object,
+            object,
+            handle,
+            error_response or (lambda request, code: code),
+        )
+    }
+    return made
+
+
+def answered(connection: FakeConnection) -> list[Any]:
+    return [buffers[0][1] if buffers else None for buffers in connection.sent]
+
+
+async def test_each_kind_of_result_is_answered_once() -> None:
+    pending = Pending()
+
+    async def later() -> str:
+        await asyncio.sleep(0)
+        return "coroutine"
+
+    async def later_still() -> Pending:
+        made = Pending()
+        asyncio.get_running_loop().call_soon(made.complete, "coroutine's pending")
+        return made
+
+    connection = FakeConnection()
+    results = ["message", None, pending, later(), later_still()]
+    under_test = dispatcher(lambda request, services: results.pop(0))
+    for _ in range(5):
+        under_test.dispatch(connection.request(None, api_key=KEY))
+    assert answered(connection) == ["message", None]
+    pending.complete("pending")
+    await under_test.finish()
+    await asyncio.sleep(0)
+    assert sorted(answered(connection)[2:]) == ["coroutine", "coroutine's pending", "pending"]
+
+
+def fail(request: Any, services: Any) -> None:
+    raise LogFailed("t-0", "fsync failed")
+
+
+async def fail_later(request: Any, services: Any) -> None:
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    ("handle", "code"),
+    [(fail, ErrorCode.KAFKA_STORAGE_ERROR), (fail_later, ErrorCode.UNKNOWN_SERVER_ERROR)],
+)
+async def test_an_error_is_answered_and_logged_with_its_request(
+    handle: Any, code: ErrorCode, caplog: pytest.LogCaptureFixture
+) -> None:
+    connection = FakeConnection()
+    under_test = dispatcher(handle)
+    with caplog.at_level(logging.ERROR, "barnabas.requests"):
+        under_test.dispatch(connection.request(None, api_key=KEY, number=77))
+        await under_test.finish()
+    assert answered(connection) == [code]
+    assert "correlation id 77" in caplog.text
+    assert under_test._services.metrics.request_errors == 1
+
+
+async def test_an_error_without_an_answer_closes_the_connection() -> None:
+    connection = FakeConnection()
+
+    def no_answer(request: Any, code: ErrorCode) -> None:
+        raise ValueError
+
+    dispatcher(fail, no_answer).dispatch(connection.request(None, api_key=KEY))
+    assert connection.sent == []
+    assert connection.aborted == ["internal error"]
+
+
+async def test_a_pending_that_cannot_be_encoded_does_not_hurt_who_completed_it() -> None:
+    connection = FakeConnection()
+    pending = Pending()
+
+    def encode(header: Any, response: Any) -> list[Any]:
+        if response == "bad":
+            raise ValueError("cannot encode")
+        return [(header.correlation_id, response)]
+
+    connection.info.dialect.encode_response = encode  # type: ignore[method-assign]
+    try:
+        dispatcher(lambda request, services: pending).dispatch(
+            connection.request(None, api_key=KEY)
+        )
+        pending.complete("bad")
+        assert answered(connection) == [ErrorCode.UNKNOWN_SERVER_ERROR]
+    finally:
+        del connection.info.dialect.encode_response
