@@ -179,10 +179,14 @@ class RawClient:
 
     # -- requests --
 
-    def call(self, api_key: int, version: int, body: bytes) -> Reader:
-        """Send a request and return its answer after the correlation id, which is checked."""
+    def send_request(self, api_key: int, version: int, body: bytes) -> None:
+        """Send a request under the next correlation id."""
         self._correlation_id += 1
         self.send(frame(header(api_key, version, self._correlation_id) + body))
+
+    def call(self, api_key: int, version: int, body: bytes) -> Reader:
+        """Send a request and return its answer after the correlation id, which is checked."""
+        self.send_request(api_key, version, body)
         answer = Reader(self.receive_frame())
         found = answer.number(4)
         assert found == self._correlation_id, f"answer to {found}, wanted {self._correlation_id}"

@@ -1,0 +1,265 @@
+"""Record batches that must not get into a log, sent to a live broker.
+
+The codes are what Apache Kafka 4.3 answers to the same bytes; a comment says where ours is
+another, and why.
+"""
+
+import gzip
+import itertools
+import time
+
+import pytest
+
+from tests.integration.bad_input.conftest import HOSTILE
+from tests.support.raw_batches import HEADER_BYTES, batch, record, values_of, varint
+from tests.support.raw_client import (
+    CREATE_TOPICS,
+    LIST_OFFSETS,
+    PRODUCE,
+    RawClient,
+    array,
+    frame,
+    header,
+    int8,
+    int16,
+    int32,
+    int64,
+    produce_body,
+    string,
+)
+
+NONE, OUT_OF_RANGE, CORRUPT, UNKNOWN_TOPIC = 0, 1, 2, 3
+TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_ACKS = 10, 18, 21
+INVALID_TIMESTAMP, INVALID_RECORD, UNSUPPORTED_CODEC, INVALID_TXN = 32, 87, 76, 53
+
+MESSAGE_BYTES_MAX = 1_048_588  # max.message.bytes
+RECORD_OVERHEAD = len(record(b"x" * 1_000_000)) - 1_000_000
+HOUR_MS = 3_600_000
+GOOD = batch([b"one", b"two"])
+
+
+def batch_of_size(size: int) -> bytes:
+    made = batch([b"x" * (size - HEADER_BYTES - RECORD_OVERHEAD)])
+    assert len(made) == size
+    return made
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+BATCHES = {
+    "no bytes": (b"", INVALID_RECORD),
+    "ten bytes": (b"x" * 10, INVALID_RECORD),
+    "zeros": (bytes(100), CORRUPT),
+    "cut by one byte": (GOOD[:-1], INVALID_RECORD),
+    "cut within the header": (GOOD[:40], INVALID_RECORD),
+    "two batches": (GOOD + GOOD, INVALID_RECORD),
+    "a byte after the batch": (GOOD + b"x", INVALID_RECORD),  # Kafka cuts it off: 0
+    "wrong CRC": (batch(crc=1), CORRUPT),
+    "a bit flipped in a record": (GOOD[:-1] + bytes([GOOD[-1] ^ 4]), CORRUPT),
+    "length 2^31 - 1": (batch(batch_length=2**31 - 1), INVALID_RECORD),  # Kafka overflows: -1
+    "length -1": (batch(batch_length=-1), CORRUPT),
+    "length 13": (batch(batch_length=13), CORRUPT),
+    "length 48": (batch(batch_length=48), CORRUPT),
+    "magic 0": (batch(magic=0), INVALID_RECORD),
+    "magic 1": (batch(magic=1), INVALID_RECORD),
+    "magic 3": (batch(magic=3), CORRUPT),
+    "base offset 7": (batch(base_offset=7), INVALID_RECORD),
+    "no records": (batch([], last_offset_delta=-1, record_count=0), INVALID_RECORD),
+    "count 0": (batch(record_count=0), INVALID_RECORD),
+    "count -1": (batch(record_count=-1), INVALID_RECORD),
+    "count 2 of 1": (batch(record_count=2), INVALID_RECORD),
+    "offsets for 2 of 1": (batch(last_offset_delta=1), INVALID_RECORD),
+    "negative offset range": (batch(last_offset_delta=-5), INVALID_RECORD),
+    "control batch": (batch(attributes=0x20), INVALID_RECORD),
+    "producer without a sequence": (batch(producer_id=1, producer_epoch=0), INVALID_RECORD),
+    "transactional, outside a transaction": (batch(attributes=0x10), INVALID_TXN),
+    "codec 5": (batch(attributes=5), UNSUPPORTED_CODEC),  # Kafka fails within: -1
+    "codec 7": (batch(attributes=7), UNSUPPORTED_CODEC),  # the same
+    "larger than max.message.bytes": (batch_of_size(MESSAGE_BYTES_MAX + 1), TOO_LARGE),
+    "larger, and a wrong CRC": (batch([b"x" * MESSAGE_BYTES_MAX], crc=1), TOO_LARGE),
+    "two hours ahead": (batch(timestamp=now_ms() + 2 * HOUR_MS), INVALID_TIMESTAMP),
+    "timestamp 2^63 - 1": (batch(timestamp=2**63 - 1), INVALID_TIMESTAMP),
+    "timestamp -2^63": (batch(timestamp=-(2**63)), INVALID_TIMESTAMP),
+}
+
+
+@pytest.mark.parametrize("name", BATCHES)
+@pytest.mark.parametrize("acks", [-1, 1])
+def test_wrong_batches_are_refused_and_not_stored(connect, name, acks):
+    data, code = BATCHES[name]
+    client = connect()
+    end = client.end_offset(HOSTILE)
+    produced = client.produce(HOSTILE, data, acks=acks)
+    assert (produced.error, produced.base_offset) == (code, -1)
+    assert client.end_offset(HOSTILE) == end
+
+
+STORED = {
+    "as large as may be": batch_of_size(MESSAGE_BYTES_MAX),
+    "no timestamp": batch(timestamp=-1),
+    "before 1970": batch(timestamp=-5),
+    "a leader epoch of its own": batch(leader_epoch=99),
+    "a sequence without a producer": batch(base_sequence=5),
+    "attributes nobody knows": batch(attributes=0x4000),
+}
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_odd_batches_that_kafka_takes_are_taken(connect, name):
+    client = connect()
+    end = client.end_offset(HOSTILE)
+    produced = client.produce(HOSTILE, STORED[name])
+    assert (produced.error, produced.base_offset) == (NONE, end)
+    stored = client.fetch(HOSTILE, end, size_max=2 * MESSAGE_BYTES_MAX).records
+    assert stored[16:] == STORED[name][16:]  # all but base offset, length and leader epoch
+    assert stored[8:12] == STORED[name][8:12]
+
+
+def test_a_null_record_set_is_refused(connect):
+    """Kafka 4.3 never answers it."""
+    assert connect().produce(HOSTILE, None).error == INVALID_RECORD
+
+
+def test_damage_within_a_batch_of_right_crc_is_kept_as_sent(connect):
+    """The broker does not open batches (`barnabas.validate.records` makes it). Kafka: 87.
+
+    What matters here: fetching it, and asking for offsets by time, harms nobody.
+    """
+    client = connect()
+    for body in (b"garbage", record(b"a", headers=varint(-1)), record(b"a", size=1000), b""):
+        for attributes in range(5):
+            data = batch([b"a"], body=body, attributes=attributes)
+            produced = client.produce(HOSTILE, data)
+            assert produced.error in (NONE, INVALID_RECORD, CORRUPT)
+            if produced.error == NONE:
+                stored = client.fetch(HOSTILE, produced.base_offset, size_max=1000).records
+                assert stored[16 : len(data)] == data[16:]
+                offset_by_time(client, HOSTILE, now_ms() - HOUR_MS)
+
+
+def offset_by_time(client: RawClient, topic: str, timestamp: int) -> tuple[int, int]:
+    """Return (error code, offset) for the first record at or after `timestamp`."""
+    asked = array(string(topic) + array(int32(0) + int64(timestamp)))
+    answer = client.call(LIST_OFFSETS, 1, int32(-1) + asked)
+    assert answer.number(4) == 1
+    answer.string()
+    assert (answer.number(4), answer.number(4)) == (1, 0)
+    error = answer.number(2)
+    answer.number(8)
+    return error, answer.number(8)
+
+
+def create_with_settings(client: RawClient, name: str, **settings: str) -> int:
+    """Create a topic with settings of its own; an underscore stands for a dot."""
+    pairs = [string(key.replace("_", ".")) + string(value) for key, value in settings.items()]
+    topic = string(name) + int32(1) + int16(1) + array() + array(*pairs)
+    answer = client.call(CREATE_TOPICS, 4, array(topic) + int32(10_000) + int8(0))
+    assert (answer.number(4), answer.number(4), answer.string()) == (0, 1, name)
+    return answer.number(2)
+
+
+def test_a_bomb_is_stored_small_and_not_set_off(connect, control):
+    """1 MiB of gzip unpacks to 1 GiB; a lookup by time would have to open it."""
+    client = connect()
+    assert create_with_settings(client, "bombs") == NONE
+    bomb = gzip.compress(bytes(1000 << 20), 9)
+    data = batch([b"x"], body=bomb, attributes=1, timestamp=1000, max_timestamp=5000)
+    assert client.produce("bombs", data).error in (NONE, TOO_LARGE, INVALID_RECORD)
+    started = time.monotonic()
+    client.socket.settimeout(30)
+    offset_by_time(client, "bombs", 4000)
+    assert time.monotonic() - started < 10
+    assert control.memory_growth_bytes() < 300 << 20
+
+
+def test_a_batch_larger_than_a_segment(connect):
+    client = connect()
+    code = create_with_settings(
+        client, "small", segment_bytes=str(1 << 20), max_message_bytes=str(4 << 20)
+    )
+    assert code == NONE
+    assert client.produce("small", batch_of_size((1 << 20) + 1)).error == RECORD_LIST_TOO_LARGE
+    assert client.produce("small", batch_of_size(1 << 20)).error == NONE
+
+
+def test_a_record_without_a_key_on_a_compacted_topic(connect):
+    client = connect()
+    assert create_with_settings(client, "compacted", cleanup_policy="compact") == NONE
+    assert client.produce("compacted", batch([b"a"])).error == INVALID_RECORD
+    keyed = batch([b"a"], body=record(b"a", key=b"k"))
+    assert client.produce("compacted", keyed).error == NONE
+    packed = batch([b"a"], body=gzip.compress(record(b"a")), attributes=1)
+    assert client.produce("compacted", packed).error == INVALID_RECORD
+    garbage = batch([b"a"], body=b"garbage", attributes=1)
+    assert client.produce("compacted", garbage).error != NONE
+    assert client.end_offset("compacted") == 1
+
+
+@pytest.mark.parametrize("acks", [2, -2, 100])
+def test_acks_that_do_not_exist(connect, acks):
+    client = connect()
+    end = client.end_offset(HOSTILE)
+    assert client.produce(HOSTILE, GOOD, acks=acks).error == INVALID_ACKS
+    assert client.end_offset(HOSTILE) == end
+
+
+def test_acks_0_is_not_answered(connect):
+    client = connect()
+    end = client.end_offset(HOSTILE)
+    client.send(frame(header(PRODUCE, 8) + produce_body(HOSTILE, GOOD, acks=0)))
+    assert client.end_offset(HOSTILE) == end + 2
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        produce_body(HOSTILE, batch(crc=1), acks=0),
+        produce_body(HOSTILE, b"", acks=0),
+        produce_body("nowhere", GOOD, acks=0),
+        produce_body(HOSTILE, GOOD, partition=7, acks=0),
+    ],
+)
+def test_acks_0_with_an_error_closes_the_connection(connect, body):
+    """It is the only way to tell a producer that expects no answer."""
+    client = connect()
+    client.send(frame(header(PRODUCE, 8) + body))
+    assert client.is_closed()
+
+
+@pytest.mark.parametrize(
+    ("topic", "partition", "code"),
+    [
+        ("nowhere", 0, UNKNOWN_TOPIC),
+        (HOSTILE, 7, UNKNOWN_TOPIC),
+        (HOSTILE, -1, UNKNOWN_TOPIC),
+        ("a/b", 0, UNKNOWN_TOPIC),
+        ("..", 0, UNKNOWN_TOPIC),
+        ("../control", 0, UNKNOWN_TOPIC),
+        ("", 0, UNKNOWN_TOPIC),
+    ],
+)
+def test_producing_to_no_partition(connect, topic, partition, code):
+    assert connect().produce(topic, GOOD, partition).error == code
+
+
+def test_wrong_batches_among_right_ones_of_one_connection(connect):
+    """Pipelined: each gets its own answer, in order, and only the right ones are stored."""
+    client = connect()
+    end = client.end_offset(HOSTILE)
+    wrong = itertools.cycle([batch(crc=1), batch(record_count=5), b"", bytes(61)])
+    sent = [batch([b"%d" % n]) if n % 3 else next(wrong) for n in range(60)]
+    for n, data in enumerate(sent):
+        client.send(frame(header(PRODUCE, 8, n) + produce_body(HOSTILE, data)))
+    codes = []
+    for n in range(60):
+        answer = client.receive_frame()
+        assert answer[:4] == int32(n)
+        place = 4 + 4 + len(string(HOSTILE)) + 4 + 4
+        codes.append(int.from_bytes(answer[place : place + 2], "big"))
+    assert [code == NONE for code in codes] == [bool(n % 3) for n in range(60)]
+    stored = b""
+    while len(values_of(stored)) < 40:
+        stored += client.fetch(HOSTILE, end + len(values_of(stored))).records
+    assert values_of(stored) == [b"%d" % n for n in range(60) if n % 3]

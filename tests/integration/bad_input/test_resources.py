@@ -1,0 +1,145 @@
+"""Clients that take and do not give: memory, descriptors and time of the others are watched."""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from tests.integration.bad_input.conftest import FRAME_DEADLINE_MS, HOSTILE
+from tests.support.broker_process import BrokerProcess
+from tests.support.raw_batches import batch
+from tests.support.raw_client import (
+    API_VERSIONS,
+    FETCH,
+    PRODUCE,
+    Closed,
+    RawClient,
+    fetch_body,
+    frame,
+    header,
+    int32,
+    produce_body,
+)
+
+MIB = 1 << 20
+ANNOUNCED_BYTES = 100 * MIB
+
+
+@contextmanager
+def connections(broker: BrokerProcess, count: int) -> Iterator[list[RawClient]]:
+    with ExitStack() as stack:
+        yield [stack.enter_context(RawClient(broker.host, broker.port)) for _ in range(count)]
+
+
+def slowest_answer_s(control, seconds: float) -> float:
+    """Return the longest that the control client waited, of all it asked in `seconds`."""
+    slowest = 0.0
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        slowest = max(slowest, control.check_served(control.client))
+        time.sleep(0.01)
+    return slowest
+
+
+def test_500_connections_announce_100_mebibytes_each(broker, control):
+    """50 GiB announced, 500 KiB sent: memory follows what is sent, and the deadline ends it."""
+    with connections(broker, 500) as clients:
+        for client in clients:
+            client.send(int32(ANNOUNCED_BYTES) + bytes(1000))
+        assert slowest_answer_s(control, 0.5) < 1.0
+        assert control.memory_growth_bytes() < 16 * MIB
+        time.sleep(FRAME_DEADLINE_MS / 1000)
+        for client in clients:
+            assert client.is_closed(5)
+    descriptors_return(broker)
+
+
+def test_500_connections_that_say_nothing(broker, control):
+    with connections(broker, 500):
+        assert slowest_answer_s(control, 0.5) < 1.0
+        assert control.memory_growth_bytes() < 16 * MIB
+    descriptors_return(broker)
+
+
+def test_2000_connections_that_come_and_go(broker, control):
+    for _ in range(2000):
+        RawClient(broker.host, broker.port).close()
+    control.check()
+    descriptors_return(broker)
+
+
+def descriptors_return(broker: BrokerProcess) -> None:
+    """Wait until the sockets of closed connections are closed on the broker's side too."""
+    until = time.monotonic() + 5
+    while broker.descriptor_count() > 150:
+        assert time.monotonic() < until, f"{broker.descriptor_count()} descriptors are open"
+        time.sleep(0.02)
+
+
+def test_a_client_that_never_reads(broker, control):
+    """It asks for a hundred mebibytes a second time and again; what it cannot take waits."""
+    with RawClient(broker.host, broker.port) as feeder:
+        big = batch([b"x" * 1_000_000])
+        first = feeder.produce(HOSTILE, big).base_offset
+        for _ in range(9):
+            assert feeder.produce(HOSTILE, big).error == 0
+    with RawClient(broker.host, broker.port, timeout_s=0.5) as glutton:
+        request = frame(header(FETCH, 4) + fetch_body(HOSTILE, first, size_max=10 * MIB))
+        with pytest.raises((TimeoutError, Closed)):
+            send_for_ever(glutton, request)
+        assert slowest_answer_s(control, 0.5) < 1.0
+        assert control.memory_growth_bytes() < 64 * MIB
+
+
+def send_for_ever(client: RawClient, request: bytes) -> None:
+    """Send until the broker stops reading: then the socket's buffers are full."""
+    for _ in range(200_000):
+        client.send(request)
+
+
+def test_a_client_that_never_reads_small_answers(broker, control):
+    with RawClient(broker.host, broker.port, timeout_s=0.5) as glutton:
+        with pytest.raises((TimeoutError, Closed)):
+            send_for_ever(glutton, frame(header(API_VERSIONS, 0)) * 100)
+        assert control.memory_growth_bytes() < 32 * MIB
+    control.check()
+
+
+def test_a_thousand_produce_requests_at_once_from_one_connection(connect, control):
+    """More than may be in flight: the rest waits in the socket, and all are answered in order."""
+    client = connect()
+    client.socket.settimeout(30)
+    request = produce_body(HOSTILE, batch([b"x" * 100]))
+    client.send(b"".join(frame(header(PRODUCE, 8, n) + request) for n in range(1000)))
+    assert [client.receive_frame()[:4] for _ in range(1000)] == [int32(n) for n in range(1000)]
+
+
+def test_fetches_that_wait_and_go_away(broker, control):
+    """A parked fetch of a closed connection is forgotten, not answered into the void."""
+    end = control.client.end_offset(HOSTILE)
+    for _ in range(5):
+        with connections(broker, 100) as clients:
+            for client in clients:
+                body = fetch_body(HOSTILE, end, wait_ms=60_000)
+                client.send(frame(header(FETCH, 4) + body))
+    control.check()
+    descriptors_return(broker)
+
+
+def test_large_frames_from_many_connections_at_once(broker, control):
+    """32 requests of 8 MiB, never ended: 256 MiB would be kept without a byte budget."""
+    piece = bytes(MIB)
+    with connections(broker, 32) as clients:
+        for client in clients:
+            client.socket.settimeout(0.3)
+            client.send(int32(ANNOUNCED_BYTES))
+        try:
+            for _ in range(8):
+                for client in clients:
+                    client.send(piece)
+        except (TimeoutError, Closed):
+            pass
+        assert slowest_answer_s(control, 0.3) < 2.0
+        assert control.memory_growth_bytes() < 400 * MIB
+    time.sleep(0.5)
