@@ -58,7 +58,12 @@ def test_supported(name, served, version, expected):
     [
         ("all served", BOOTSTRAP_LEVELS, EVERYTHING, KAFKA_FINALIZED),
         ("data only", BOOTSTRAP_LEVELS, DATA_ONLY, {("metadata.version", 30, 30)}),
-        ("an older directory", {"metadata.version": 21}, EVERYTHING, {("metadata.version", 21, 21)}),
+        (
+            "an older directory",
+            {"metadata.version": 21},
+            EVERYTHING,
+            {("metadata.version", 21, 21)},
+        ),
         ("level 0 is none", {"group.version": 0}, EVERYTHING, set()),
         ("a feature nobody knows", {"new.version": 3}, EVERYTHING, set()),
     ],

@@ -40,8 +40,10 @@ KAFKA_FRAMES = [
         TopicRecord(name="plain", topic_id=TOPIC_ID),
     ),
     (
-        "01030200000000f38486ebdb254ae0b55ec3d7893c4dfd0200000001020000000101010000000100000000"
-        "0000000002dc83e2214a5833e993573f66c7a5acdb00",
+        (
+            "01030200000000f38486ebdb254ae0b55ec3d7893c4dfd02000000010200000001010100000001"
+            "000000000000000002dc83e2214a5833e993573f66c7a5acdb00"
+        ),
         PartitionRecord(
             partition_id=0,
             topic_id=TOPIC_ID,
@@ -62,8 +64,10 @@ KAFKA_FRAMES = [
         ProducerIdsRecord(broker_id=1, broker_epoch=11, next_producer_id=1000),
     ),
     (
-        "0105020000000054667a1abf9c49649b323b88f7e7a799040001010104ffffffff0605020000000107050200"
-        "000001",
+        (
+            "0105020000000054667a1abf9c49649b323b88f7e7a799040001010104ffffffff"
+            "0605020000000107050200000001"
+        ),
         PartitionChangeRecord(
             partition_id=0,
             topic_id=OTHER_ID,

@@ -51,9 +51,7 @@ def test_bad_names(name, reason):
     assert caught.value.message.startswith(f"Topic name is invalid: {reason}")
 
 
-@pytest.mark.parametrize(
-    "name", ["a", "x" * 249, "...", "a.b_c-D9", "-", "_", "__consumer_offsets"]
-)
+@pytest.mark.parametrize("name", ["a", "x" * 249, "...", "a.b_c-D9", "-", "_", "__x"])
 def test_good_names(name):
     check_name(name)
 
@@ -102,7 +100,7 @@ def test_names_that_do_not_collide(existing, name):
             -1,
             [(0, [-1])],
             39,
-            "The manual partition assignment includes broker -1, but no such",
+            "The manual partition assignment includes broker -1, but no",
         ),
         (1, -1, [(0, [1])], 42, "A manual partition assignment was specified, but numPartitions"),
         (-1, 1, [(0, [1])], 42, "A manual partition assignment was specified, but replication fa"),

@@ -1,0 +1,263 @@
+"""The metadata log: the one place where topics, partitions and configs are kept.
+
+It is a log like any other, `__cluster_metadata-0`, in Kafka's KRaft form (KIP-595, KIP-631): a
+Kafka 4.3 started on the directory reads it, and we read Kafka's. Its batches are of two kinds:
+
+    control batch   one LeaderChange: from here on, a new leader epoch of this (only) controller
+    data batch      metadata records, framed as `broker.metadata.records_io` says; atomic, because
+                    a batch that a crash tore is no batch
+
+A new directory gets what Kafka's storage tool and first start write: LeaderChange, then one batch
+with BEGIN_TRANSACTION, six FEATURE_LEVELs, CONFIG min.insync.replicas=1 and END_TRANSACTION.
+
+`open` reads the directory (`broker.metadata.replay`) before storage may repair anything in it:
+damage refuses to start. `append` is one write into the page cache and changes the image at once;
+**who tells anyone of it must first wait until the log is durable up to the end offset returned**.
+The log is never trimmed and no snapshots are made; Kafka's are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from broker.metadata.features import (
+    BOOTSTRAP_LEVELS,
+    METADATA_VERSION,
+    METADATA_VERSION_LATEST,
+)
+from broker.metadata.image import CONFIG_BROKER, ClusterImage
+from broker.metadata.records_io import decode_record, encode_record
+from broker.metadata.replay import (
+    CONTROL_KEY,
+    Replayed,
+    read_snapshot,
+    replay,
+)
+from config.topic import TopicConfig
+from protocol.kafka.codec import encode_message
+from protocol.metadata_records import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    ConfigRecord,
+    ControlRecordType,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+    LeaderChangeMessage,
+    LeaderChangeVoter,
+)
+from protocol.records import Record, build
+from storage import filenames
+from storage.errors import CorruptMetadata, LogFailed
+from storage.filesystem import FileSystem
+
+if TYPE_CHECKING:
+    from storage.log import Log
+
+METADATA_TOPIC_ID: Final = bytes(15) + b"\x01"  # Uuid.METADATA_TOPIC_ID in Kafka
+RECORDS_PER_BATCH: Final = 1_000  # for work at start that need not be atomic
+_LEADER_CHANGE_VERSION: Final = 0
+
+# Everything stays, in one segment until it is a GiB: Kafka's metadata.log.segment.bytes.
+METADATA_CONFIG: Final = TopicConfig(
+    segment_bytes=1 << 30,
+    segment_ms=(1 << 63) - 1,
+    retention_ms=-1,
+    retention_bytes=-1,
+)
+
+OpenLog: TypeAlias = "Callable[[TopicConfig, int], Log]"
+
+
+class MetadataLog:
+    """The log, and the image that it amounts to."""
+
+    def __init__(self, log: Log, replayed: Replayed, node_id: int) -> None:
+        self.log = log
+        self.image: ClusterImage = replayed.image
+        self.warnings: list[str] = replayed.warnings
+        self._node_id = node_id
+        self._open_transaction = replayed.in_transaction
+
+    @property
+    def end_offset(self) -> int:
+        """The offset that the next metadata record gets; what to wait for after an append."""
+        return self.log.end_offset
+
+    @property
+    def epoch(self) -> int:
+        """The leader epoch that batches are stamped with."""
+        return self.log.leader_epoch
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether everything appended so far survives a power cut."""
+        return self.log.durable_offset >= self.log.end_offset
+
+    def append(self, records: Iterable[Any], now_ms: int) -> int:
+        """Append `records` as one batch and apply them; return the end offset to wait for.
+
+        Raises LogFailed, with log and image as they were.
+        """
+        taken = list(records)
+        values = [encode_record(record) for record in taken]
+        batch = build([Record(0, now_ms, None, value) for value in values])
+        self.log.append_own(batch, now_ms)
+        for record in taken:
+            self.image.apply(record)
+        return self.log.end_offset
+
+    def begin_epoch(self, now_ms: int) -> int:
+        """Begin a new leader epoch, and abort a record transaction that was left open.
+
+        For whoever is about to write in a directory where another process wrote last. Returns
+        the end offset. Raises LogFailed.
+        """
+        voter = LeaderChangeVoter(voter_id=self._node_id)
+        message = LeaderChangeMessage(
+            version=_LEADER_CHANGE_VERSION,
+            leader_id=self._node_id,
+            voters=[voter],
+            granting_voters=[voter],
+        )
+        key = CONTROL_KEY.pack(_LEADER_CHANGE_VERSION, ControlRecordType.LEADER_CHANGE)
+        value = encode_message(message, _LEADER_CHANGE_VERSION)
+        batch = build([Record(0, now_ms, key, value)], control=True)
+        self.log.leader_epoch += 1
+        try:
+            self.log.append_own(batch, now_ms)
+        except LogFailed:
+            self.log.leader_epoch -= 1  # an epoch has begun only when its LeaderChange is there
+            raise
+        if self._open_transaction:
+            aborted = encode_record(AbortTransactionRecord(reason="the broker was restarted"))
+            self.log.append_own(build([Record(0, now_ms, None, aborted)]), now_ms)
+            self._open_transaction = False
+        return self.log.end_offset
+
+    def bootstrap(self, now_ms: int, frames: Sequence[bytes] = ()) -> int:
+        """Write the beginning of a new log; `frames`, encoded records, replaces the levels.
+
+        Returns the end offset. Raises LogFailed.
+        """
+        assert not self.image.feature_levels, "bootstrap of a log that has records"
+        self.begin_epoch(now_ms)
+        levels = frames or [
+            encode_record(FeatureLevelRecord(name=name, feature_level=level))
+            for name, level in BOOTSTRAP_LEVELS.items()
+        ]
+        min_insync = ConfigRecord(
+            resource_type=CONFIG_BROKER, resource_name="", name="min.insync.replicas", value="1"
+        )
+        content = [*levels, encode_record(min_insync)]
+        begin = encode_record(BeginTransactionRecord(name="Bootstrap records"))
+        transaction = [begin, *content, encode_record(EndTransactionRecord())]
+        self.log.append_own(
+            build([Record(0, now_ms, None, frame) for frame in transaction]), now_ms
+        )
+        for frame in content:
+            self.image.apply(decode_record(frame))
+        return self.log.end_offset
+
+    def flush(self) -> None:
+        """Wait here until everything is durable: for start and stop, not for the loop's time.
+
+        Raises LogFailed.
+        """
+        flush = self.log.begin_flush()
+        if flush is not None:
+            error: OSError | None = None
+            try:
+                flush.run()
+            except OSError as caught:
+                error = caught
+            self.log.finish_flush(flush, error)
+        if self.log.failed is not None:
+            raise LogFailed(self.log.failed.path, self.log.failed.reason)
+
+
+def open_metadata_log(
+    filesystem: FileSystem,
+    data_directory: str,
+    open_log: OpenLog,
+    node_id: int,
+    now_ms: int,
+    *,
+    recovery_point: int = 0,
+) -> MetadataLog:
+    """Read, check, open and if new bootstrap the metadata log of `data_directory`.
+
+    `open_log(config, leader_epoch)` opens or creates the log of `__cluster_metadata-0`; it is
+    called after the check, so that recovery cuts nothing that was not checked. `recovery_point`
+    is that log's persisted one, 0 if unknown. On return the log is durable.
+
+    Raises CorruptMetadata when starting would lose or misread metadata, LogFailed.
+    """
+    directory = f"{data_directory}/{filenames.METADATA_DIRECTORY}"
+    replayed = replay(filesystem, directory, recovery_point=recovery_point)
+    _check_version(directory, replayed.image)
+    if replayed.is_new:
+        _refuse_orphans(filesystem, data_directory, directory)
+    log = open_log(METADATA_CONFIG, replayed.epoch)
+    if log.end_offset != replayed.end_offset:
+        raise CorruptMetadata(
+            directory,
+            f"its records end at offset {replayed.end_offset}, but the log was opened with end "
+            f"offset {log.end_offset}",
+        )
+    metadata_log = MetadataLog(log, replayed, node_id)
+    if replayed.is_new:
+        frames = _bootstrap_frames(filesystem, data_directory, metadata_log.warnings)
+        metadata_log.bootstrap(now_ms, frames)
+    metadata_log.flush()
+    return metadata_log
+
+
+def _check_version(directory: str, image: ClusterImage) -> None:
+    level = image.feature_levels.get(METADATA_VERSION, METADATA_VERSION_LATEST)
+    if level > METADATA_VERSION_LATEST:
+        raise CorruptMetadata(
+            directory,
+            f"written at metadata.version {level}, the newest known here is "
+            f"{METADATA_VERSION_LATEST}: downgrade it in Kafka (kafka-features.sh downgrade), or "
+            "use a newer Barnabas",
+        )
+
+
+def _refuse_orphans(filesystem: FileSystem, data_directory: str, directory: str) -> None:
+    """An empty metadata log beside topics' logs means that the metadata was lost."""
+    orphans = []
+    for name in sorted(filesystem.list(data_directory)):
+        parsed = filenames.parse(name)
+        if parsed is None or parsed.kind is not filenames.Kind.PARTITION:
+            continue
+        if name != filenames.METADATA_DIRECTORY and filesystem.is_directory(
+            f"{data_directory}/{name}"
+        ):
+            orphans.append(name)
+    if orphans:
+        shown = ", ".join(orphans[:3]) + (", …" if len(orphans) > 3 else "")
+        raise CorruptMetadata(
+            directory,
+            f"holds no records, but {len(orphans)} partition directories stand beside it "
+            f"({shown}): without metadata nobody knows their topics. Restore {directory} from a "
+            "copy (Kafka may keep it under metadata.log.dir), or move the partition directories "
+            "away to begin anew.",
+        )
+
+
+def _bootstrap_frames(
+    filesystem: FileSystem, data_directory: str, warnings: list[str]
+) -> list[bytes]:
+    """What Kafka's storage tool left for the first start: feature levels, perhaps users.
+
+    Kafka does not fsync that file: after a power cut it may be empty, and then does not count.
+    """
+    path = f"{data_directory}/{filenames.BOOTSTRAP_CHECKPOINT}"
+    if not filesystem.exists(path):
+        return []
+    try:
+        return [frame for frame, _record in read_snapshot(filesystem, path)]
+    except CorruptMetadata as error:
+        warnings.append(f"bootstrap file ignored, default feature levels used: {error}")
+        return []

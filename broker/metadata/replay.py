@@ -1,0 +1,342 @@
+"""Reading a metadata log's directory into an image, or refusing to.
+
+The newest usable `<end offset>-<epoch>.checkpoint` (a snapshot that Kafka made) comes first, then
+every batch of the segments from its end offset on. Nothing is written here.
+
+The rule is: **all of it or nothing**. A partition's log may lose a damaged tail to quarantine; a
+metadata log that did would forget topics and their data with them. So every batch is checked:
+CRC; base offset equal to the end of the batch before (the CRC does not cover it); leader epoch
+equal to that of the batch before, unless the batch is the LeaderChange that begins a new epoch
+(not covered either). Whatever fails is `CorruptMetadata`, and the broker does not start.
+
+One thing is forgiven, what a crash leaves of a write that nobody was told of: the *last* bytes of
+the *last* segment, when they are the beginning of a batch, or are zeroes from the batch's start
+or from a disk sector on, and no whole batch stands behind them. `broker.metadata.tail` decides.
+Recovery of the log cuts them afterwards.
+
+Record transactions (KIP-868): records between BEGIN_TRANSACTION and END_TRANSACTION are applied
+at its end, and dropped at ABORT_TRANSACTION. One still open at the end of the log is dropped, and
+`in_transaction` tells the writer to abort it first.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from broker.metadata.image import ClusterImage, ImageError
+from broker.metadata.records_io import decode_record
+from broker.metadata.tail import damage_of_tail
+from protocol.errors import DecodeError
+from protocol.metadata_records import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    ControlRecordType,
+    EndTransactionRecord,
+)
+from protocol.record_errors import RecordError
+from protocol.records import BatchHeader, Record, read_header, read_records, verify
+from storage import filenames
+from storage.errors import CorruptMetadata
+from storage.filesystem import File, FileSystem
+
+CHUNK_BYTES: Final = 1 << 20
+TAIL_BYTES_MAX: Final = 16 << 20  # of an interrupted write: twice Kafka's largest batch
+RECORDS_BYTES_MAX: Final = 64 << 20  # of one batch when decompressed; Kafka's batches end at 8 MiB
+
+CONTROL_KEY: Final = struct.Struct(">hh")  # of a control record: version, ControlRecordType
+
+_WHAT_TO_DO = (
+    "Restore the directory from a copy. Nothing was changed; the topics' own logs are intact"
+)
+
+
+@dataclass(slots=True)
+class Replayed:
+    """What a metadata directory holds."""
+
+    image: ClusterImage
+    start_offset: int = 0  # of the log
+    end_offset: int = 0
+    epoch: int = 0  # of the last batch; 0 in an empty log
+    in_transaction: bool = False
+    snapshot: str = ""  # name of the snapshot that was used
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the log's first records were never written: it is to be bootstrapped."""
+        return not self.image.feature_levels and not self.image.topics
+
+
+class _Replay:
+    """Feeds records to an image, holding those of an open transaction back."""
+
+    def __init__(self) -> None:
+        self.image = ClusterImage()
+        self._held: list[Any] | None = None
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._held is not None
+
+    def take(self, record: Any) -> None:
+        if isinstance(record, BeginTransactionRecord):
+            if self._held is not None:
+                raise ImageError("a record transaction begins inside another one")
+            self._held = []
+        elif isinstance(record, EndTransactionRecord):
+            if self._held is None:
+                raise ImageError("a record transaction ends that has not begun")
+            held, self._held = self._held, None
+            for one in held:
+                self.image.apply(one)
+        elif isinstance(record, AbortTransactionRecord):
+            if self._held is None:
+                raise ImageError("a record transaction is aborted that has not begun")
+            self._held = None
+        elif self._held is not None:
+            self._held.append(record)
+        else:
+            self.image.apply(record)
+
+
+def replay(filesystem: FileSystem, directory: str, *, recovery_point: int = 0) -> Replayed:
+    """Read `directory` (`…/__cluster_metadata-0`, may be missing) whole.
+
+    `recovery_point` is the offset below which the log is known to have been fsynced: a log that
+    ends before it has lost records. Raises CorruptMetadata.
+    """
+    if not filesystem.exists(directory):
+        return Replayed(ClusterImage())
+    names = [filenames.parse(name) for name in filesystem.list(directory)]
+    bases = sorted(
+        name.base_offset
+        for name in names
+        if name is not None
+        and name.kind is filenames.Kind.SEGMENT
+        and name.file == filenames.LOG
+        and not name.transit
+    )
+    snapshots = sorted(
+        (name.base_offset, name.epoch)
+        for name in names
+        if name is not None
+        and name.kind is filenames.Kind.METADATA_SNAPSHOT
+        and not name.transit
+        and name.base_offset > 0  # the one at 0 holds the voters of a formatted Kafka, no records
+    )
+    log_start = bases[0] if bases else 0
+    replaying, result = _begin(filesystem, directory, snapshots, log_start)
+    snapshot_end, result.start_offset = result.end_offset, log_start
+    result.end_offset = log_start
+    previous_epoch = -1
+    for index, base in enumerate(bases):
+        path = f"{directory}/{filenames.log_name(base)}"
+        if base != result.end_offset:
+            raise CorruptMetadata(
+                path,
+                f"begins at offset {base}, but the segment before it ends at {result.end_offset}: "
+                f"records are missing. {_WHAT_TO_DO}.",
+            )
+        for header, batch in _batches(filesystem, path, base, is_last=index == len(bases) - 1):
+            _check_epoch(path, header, batch, previous_epoch)
+            previous_epoch = result.epoch = header.leader_epoch
+            result.end_offset = header.next_offset
+            if header.next_offset > snapshot_end:
+                _take_batch(replaying, path, header, batch, snapshot_end)
+    _check_end(directory, result, snapshot_end, recovery_point)
+    result.in_transaction = replaying.in_transaction
+    return result
+
+
+def _check_end(directory: str, result: Replayed, snapshot_end: int, recovery_point: int) -> None:
+    for wanted, what in (
+        (snapshot_end, f"the snapshot {result.snapshot} ends"),
+        (recovery_point, "it was flushed"),
+    ):
+        if result.end_offset < wanted:
+            raise CorruptMetadata(
+                directory,
+                f"the log ends at offset {result.end_offset}, but {what} at {wanted}: "
+                f"records are missing. {_WHAT_TO_DO}.",
+            )
+
+
+def _begin(
+    filesystem: FileSystem, directory: str, snapshots: list[tuple[int, int]], log_start: int
+) -> tuple[_Replay, Replayed]:
+    """Load the newest snapshot that is whole and that the log continues."""
+    warnings: list[str] = []
+    for end_offset, epoch in reversed(snapshots):
+        name = filenames.metadata_snapshot_name(end_offset, epoch)
+        if end_offset < log_start:
+            break
+        try:
+            replaying = _read_snapshot(filesystem, f"{directory}/{name}")
+        except CorruptMetadata as error:
+            warnings.append(f"snapshot skipped: {error}")
+            continue
+        result = Replayed(
+            replaying.image, end_offset=end_offset, epoch=epoch, snapshot=name, warnings=warnings
+        )
+        return replaying, result
+    if log_start > 0:
+        raise CorruptMetadata(
+            directory,
+            f"the log begins at offset {log_start}, and no readable *.checkpoint holds the "
+            f"records before it ({'; '.join(warnings) or 'none is there'}). {_WHAT_TO_DO}.",
+        )
+    replaying = _Replay()
+    return replaying, Replayed(replaying.image, warnings=warnings)
+
+
+def read_snapshot(filesystem: FileSystem, path: str) -> list[tuple[bytes, Any]]:
+    """Return the metadata records of a `*.checkpoint`, frames and decoded; it must be whole.
+
+    Raises CorruptMetadata. Kafka's `bootstrap.checkpoint` has the same format.
+    """
+    records: list[tuple[bytes, Any]] = []
+    control_types: list[int] = []
+    for header, batch in _batches(filesystem, path, 0, is_last=False):
+        for record in _open(path, header, batch):
+            if header.is_control:
+                control_types.append(_control_type(path, header, record))
+            else:
+                records.append((record.value or b"", _decode(path, record)))
+    if not control_types or control_types[0] != ControlRecordType.SNAPSHOT_HEADER:
+        raise CorruptMetadata(path, "the snapshot does not begin with a header")
+    if control_types[-1] != ControlRecordType.SNAPSHOT_FOOTER:
+        raise CorruptMetadata(path, "the snapshot has no footer: it was not finished")
+    return records
+
+
+def _read_snapshot(filesystem: FileSystem, path: str) -> _Replay:
+    replaying = _Replay()
+    for _frame, record in read_snapshot(filesystem, path):
+        try:
+            replaying.take(record)
+        except ImageError as error:
+            raise CorruptMetadata(path, str(error)) from error
+    return replaying
+
+
+def _batches(
+    filesystem: FileSystem, path: str, base_offset: int, *, is_last: bool
+) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Yield the checked batches of a file; they must be gapless from `base_offset` on."""
+    file = filesystem.open(path, write=False)
+    try:
+        yield from _batches_of(file, path, base_offset, is_last=is_last)
+    finally:
+        file.close()
+
+
+def _batches_of(
+    file: File, path: str, base_offset: int, *, is_last: bool
+) -> Iterator[tuple[BatchHeader, memoryview]]:
+    size = file.size()
+    position = 0
+    wanted = base_offset
+    chunk_bytes = CHUNK_BYTES
+    while position < size:
+        chunk = memoryview(file.pread(min(chunk_bytes, size - position), position))
+        used = 0
+        while True:
+            try:
+                header = read_header(chunk, used)
+                if header.size > len(chunk) - used and position + len(chunk) < size:
+                    break  # it goes on in the file, or its length is wrong: see with a longer chunk
+                verify(chunk, used)
+            except RecordError as error:
+                if len(chunk) - used < CHUNK_BYTES and position + len(chunk) < size:
+                    break
+                _refuse_tail(file, path, position + used, wanted, error, is_last=is_last)
+                return
+            if header.base_offset != wanted:
+                raise _damaged(
+                    path, position + used, f"base offset {header.base_offset}, wanted {wanted}"
+                )
+            yield header, chunk[used : used + header.size]
+            wanted = header.next_offset
+            used += header.size
+            if used == len(chunk):
+                break
+        # A batch longer than the chunk: nothing was used, so read more of it, at most all.
+        chunk_bytes = CHUNK_BYTES if used else chunk_bytes * 4
+        position += used
+
+
+def _refuse_tail(
+    file: File, path: str, position: int, wanted: int, error: RecordError, *, is_last: bool
+) -> None:
+    """Return for what a crash may leave at the end of the log; raise for anything else."""
+    size = file.size()
+    if not is_last:
+        raise _damaged(path, position, str(error)) from error
+    if size - position > TAIL_BYTES_MAX:
+        raise _damaged(path, position, f"{error}; {size - position} bytes stand behind it")
+    damage = damage_of_tail(file.pread(size - position, position), position, wanted)
+    if damage:
+        raise _damaged(path, position, f"{error}; {damage}") from error
+
+
+def _damaged(path: str, position: int, reason: str) -> CorruptMetadata:
+    return CorruptMetadata(path, f"damaged at position {position}: {reason}. {_WHAT_TO_DO}.")
+
+
+def _check_epoch(path: str, header: BatchHeader, batch: memoryview, previous: int) -> None:
+    epoch = header.leader_epoch
+    if epoch == previous or (previous < 0 <= epoch):
+        return
+    if epoch > previous and header.is_control:
+        kinds = [_control_type(path, header, record) for record in _open(path, header, batch)]
+        if kinds[:1] == [ControlRecordType.LEADER_CHANGE]:
+            return
+    raise CorruptMetadata(
+        path,
+        f"the batch at offset {header.base_offset} has leader epoch {epoch}, wanted {previous} "
+        f"or a LeaderChange to a higher one. {_WHAT_TO_DO}.",
+    )
+
+
+def _take_batch(
+    replaying: _Replay, path: str, header: BatchHeader, batch: memoryview, start_offset: int
+) -> None:
+    if header.is_control:
+        return  # leader changes, voters: nothing that one node needs
+    for record in _open(path, header, batch):
+        if record.offset < start_offset:
+            continue
+        decoded = _decode(path, record)
+        try:
+            replaying.take(decoded)
+        except ImageError as error:
+            raise CorruptMetadata(
+                path, f"record at offset {record.offset}: {error}. {_WHAT_TO_DO}."
+            ) from error
+
+
+def _open(path: str, header: BatchHeader, batch: memoryview) -> list[Record]:
+    try:
+        return list(read_records(batch, size_max=RECORDS_BYTES_MAX))
+    except RecordError as error:
+        raise CorruptMetadata(path, f"batch at offset {header.base_offset}: {error}") from error
+
+
+def _control_type(path: str, header: BatchHeader, record: Record) -> int:
+    if record.key is None or len(record.key) < CONTROL_KEY.size:
+        raise CorruptMetadata(path, f"control batch at offset {header.base_offset} has no type")
+    kind: int = CONTROL_KEY.unpack_from(record.key)[1]
+    return kind
+
+
+def _decode(path: str, record: Record) -> Any:
+    if record.value is None:
+        raise CorruptMetadata(path, f"record at offset {record.offset} has no value")
+    try:
+        return decode_record(record.value)
+    except DecodeError as error:
+        raise CorruptMetadata(path, f"record at offset {record.offset}: {error}") from error
