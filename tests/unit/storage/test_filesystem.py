@@ -1,0 +1,247 @@
+"""The seam itself: one contract, held by the operating system's files and by those in memory."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from storage.errors import DirectoryLocked
+from storage.filesystem import FileSystem, OsFileSystem
+from tests.support.memory_filesystem import MemoryFileSystem
+
+
+@pytest.fixture(params=["os", "memory"])
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[FileSystem, str]:
+    """A file system and an empty directory on it."""
+    if request.param == "os":
+        return OsFileSystem(), str(tmp_path)
+    memory = MemoryFileSystem()
+    memory.mkdir("/data")
+    return memory, "/data"
+
+
+def test_reads_what_was_written(disk: tuple[FileSystem, str]) -> None:
+    filesystem, root = disk
+    file = filesystem.open(f"{root}/a", create=True)
+    file.pwrite(b"hello", 0)
+    file.pwrite(memoryview(bytearray(b"world")), 7)
+    assert file.size() == 12
+    cases = [
+        ("whole", 12, 0, b"hello\0\0world"),
+        ("inner", 3, 1, b"ell"),
+        ("past the end", 100, 7, b"world"),
+        ("at the end", 5, 12, b""),
+        ("nothing", 0, 3, b""),
+    ]
+    for name, size, position, expected in cases:
+        assert file.pread(size, position) == expected, name
+        assert file.pread_nowait(size, position) == expected, name
+    assert filesystem.read(f"{root}/a") == b"hello\0\0world"
+    assert filesystem.size(f"{root}/a") == 12
+    assert file.is_cached(0, 12)
+    file.truncate(4)
+    assert (file.size(), file.pread(10, 0)) == (4, b"hell")
+
+
+def test_a_file_is_dirty_until_a_sync_covers_its_writes(disk: tuple[FileSystem, str]) -> None:
+    filesystem, root = disk
+    file = filesystem.open(f"{root}/a", create=True)
+    assert not file.dirty
+    file.pwrite(b"x", 0)
+    assert file.dirty
+    file.fdatasync()
+    assert not file.dirty
+    file.truncate(0)
+    assert file.dirty
+
+
+def test_a_map_shows_the_file_and_outlives_it(disk: tuple[FileSystem, str]) -> None:
+    filesystem, root = disk
+    file = filesystem.open(f"{root}/a", create=True)
+    file.pwrite(b"0123456789", 0)
+    view = file.map(10)[2:5]
+    with pytest.raises(TypeError):
+        view[0] = 1
+    with pytest.raises(ValueError, match="file size"):
+        file.map(11)
+    file.close()
+    filesystem.unlink(f"{root}/a")
+    assert bytes(view) == b"234"  # a regular small file on a healthy disk: safe to look at here
+
+
+def test_names(disk: tuple[FileSystem, str]) -> None:
+    filesystem, root = disk
+    filesystem.mkdir(f"{root}/d")
+    filesystem.open(f"{root}/d/b", create=True).pwrite(b"b", 0)
+    filesystem.open(f"{root}/d/a", create=True).pwrite(b"a", 0)
+    assert filesystem.list(f"{root}/d") == ["a", "b"]
+    assert filesystem.is_directory(f"{root}/d")
+    assert not filesystem.is_directory(f"{root}/d/a")
+    filesystem.rename(f"{root}/d/a", f"{root}/d/b")
+    assert filesystem.list(f"{root}/d") == ["b"]
+    assert filesystem.read(f"{root}/d/b") == b"a"
+    filesystem.sync_directory(f"{root}/d")
+    filesystem.rename(f"{root}/d", f"{root}/e")
+    assert not filesystem.exists(f"{root}/d")
+    filesystem.unlink(f"{root}/e/b")
+    filesystem.rmdir(f"{root}/e")
+    assert filesystem.list(root) == []
+    assert filesystem.free_bytes(root) > 0
+
+
+@pytest.mark.parametrize(
+    ("call", "wanted"),
+    [
+        (lambda fs, root: fs.open(f"{root}/no"), errno.ENOENT),
+        (lambda fs, root: fs.read(f"{root}/no"), errno.ENOENT),
+        (lambda fs, root: fs.size(f"{root}/no"), errno.ENOENT),
+        (lambda fs, root: fs.list(f"{root}/no"), errno.ENOENT),
+        (lambda fs, root: fs.unlink(f"{root}/no"), errno.ENOENT),
+        (lambda fs, root: fs.rename(f"{root}/no", f"{root}/x"), errno.ENOENT),
+        (lambda fs, root: fs.mkdir(f"{root}/d"), errno.EEXIST),
+        (lambda fs, root: fs.rmdir(f"{root}/d"), errno.ENOTEMPTY),
+        (lambda fs, root: fs.open(f"{root}/no/f", create=True), errno.ENOENT),
+        (lambda fs, root: fs.open(f"{root}/d/f", write=False).pwrite(b"x", 0), errno.EBADF),
+    ],
+)
+def test_errors_are_the_systems(disk: tuple[FileSystem, str], call: object, wanted: int) -> None:
+    filesystem, root = disk
+    filesystem.mkdir(f"{root}/d")
+    filesystem.open(f"{root}/d/f", create=True)
+    with pytest.raises(OSError) as caught:
+        call(filesystem, root)  # type: ignore[operator]
+    assert caught.value.errno == wanted
+
+
+def test_replace_leaves_the_new_content_and_no_other_file(disk: tuple[FileSystem, str]) -> None:
+    filesystem, root = disk
+    for data in (b"first, longer", b"second", b""):
+        filesystem.replace(f"{root}/c", data)
+        assert filesystem.read(f"{root}/c") == data
+        assert filesystem.list(root) == ["c"]
+
+
+def test_a_lock_is_exclusive_until_closed(disk: tuple[FileSystem, str]) -> None:
+    filesystem, root = disk
+    lock = filesystem.lock(f"{root}/.lock")
+    with pytest.raises(DirectoryLocked, match=r"Failed to acquire lock on file .*\.lock"):
+        filesystem.lock(f"{root}/.lock")
+    lock.close()
+    filesystem.lock(f"{root}/.lock").close()
+
+
+def test_a_lock_keeps_another_process_out(tmp_path: Path) -> None:
+    path = str(tmp_path / ".lock")
+    ask = (
+        "import fcntl, os, sys\n"
+        f"fd = os.open({path!r}, os.O_RDWR)\n"
+        "try: fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
+        "except OSError: sys.exit(7)\n"
+    )
+    lock = OsFileSystem().lock(path)
+    with pytest.raises(DirectoryLocked):  # which must not drop the lock of this process
+        OsFileSystem().lock(path)
+    assert subprocess.run([sys.executable, "-c", ask], check=False).returncode == 7
+    lock.close()
+    assert subprocess.run([sys.executable, "-c", ask], check=False).returncode == 0
+
+
+def test_modes_keep_others_out(tmp_path: Path) -> None:
+    filesystem = OsFileSystem()
+    old = os.umask(0)
+    try:
+        filesystem.mkdir(str(tmp_path / "d"))
+        filesystem.open(str(tmp_path / "d" / "f"), create=True)
+        filesystem.replace(str(tmp_path / "d" / "c"), b"")
+        filesystem.lock(str(tmp_path / "d" / "l")).close()
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE((tmp_path / "d").stat().st_mode) == 0o750
+    for name in "fcl":
+        assert stat.S_IMODE((tmp_path / "d" / name).stat().st_mode) == 0o640, name
+
+
+def test_short_writes_are_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = OsFileSystem().open(str(tmp_path / "f"), create=True)
+    real = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: real(fd, bytes(data)[:3], at))
+    file.pwrite(b"0123456789", 2)
+    assert (tmp_path / "f").read_bytes() == b"\0\x000123456789"
+
+
+def test_a_write_that_moves_nothing_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = OsFileSystem().open(str(tmp_path / "f"), create=True)
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: 0)
+    with pytest.raises(OSError, match="wrote 0 of 3 bytes"):
+        file.pwrite(b"abc", 0)
+
+
+class _Preadv:
+    """os.preadv as the kernel answers when bytes are missing, or cannot say."""
+
+    def __init__(self, error: int | None, count: int = 0) -> None:
+        self.error = error
+        self.count = count
+
+    def __call__(self, fd: int, buffers: tuple[bytearray], position: int, flags: int) -> int:
+        assert flags == os.RWF_NOWAIT
+        if self.error is not None:
+            raise OSError(self.error, os.strerror(self.error))
+        buffers[0][: self.count] = os.pread(fd, self.count, position)
+        return self.count
+
+
+@pytest.mark.parametrize(
+    ("name", "preadv", "read", "cached"),
+    [
+        ("not in memory", _Preadv(errno.EAGAIN), None, False),
+        ("half in memory", _Preadv(None, 4), None, True),
+        ("tmpfs cannot say", _Preadv(errno.EOPNOTSUPP), b"0123456789", True),
+        ("nor can others", _Preadv(errno.EINVAL), b"0123456789", True),
+    ],
+)
+def test_reads_that_do_not_wait(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    preadv: _Preadv,
+    read: bytes | None,
+    cached: bool,
+) -> None:
+    file = OsFileSystem().open(str(tmp_path / "f"), create=True)
+    file.pwrite(b"0123456789", 0)
+    monkeypatch.setattr(os, "preadv", preadv)
+    for _ in range(2):  # a file system that cannot say is not asked again
+        assert file.pread_nowait(10, 0) == read, name
+        assert file.is_cached(0, 10) is cached, name
+
+
+def test_a_failing_disk_is_not_taken_for_cold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = OsFileSystem().open(str(tmp_path / "f"), create=True)
+    monkeypatch.setattr(os, "preadv", _Preadv(errno.EIO))
+    for call in (lambda: file.pread_nowait(1, 0), lambda: file.is_cached(0, 1)):
+        with pytest.raises(OSError) as caught:
+            call()
+        assert caught.value.errno == errno.EIO
+
+
+def test_the_descriptor_goes_with_the_last_reference(tmp_path: Path) -> None:
+    before = set(os.listdir("/proc/self/fd"))
+    file = OsFileSystem().open(str(tmp_path / "f"), create=True)
+    file.pwrite(b"abc", 0)
+    reader = file
+    del file
+    assert reader.pread(3, 0) == b"abc"
+    view = reader.map(3)
+    del reader, view
+    assert set(os.listdir("/proc/self/fd")) <= before
