@@ -27,8 +27,8 @@ def _version() -> str:
         return "not installed (running from a source tree)"
 
 
-def _show_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 -- click's signature
-    if wanted:
+def _show_version(context: click.Context, _option: click.Parameter, value: object) -> None:
+    if value:
         click.echo(f"barnabas {_version()}")
         context.exit()
 

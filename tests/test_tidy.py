@@ -1,0 +1,277 @@
+"""The house rules that no linter knows. Each test is one rule; its lists of exceptions only shrink.
+
+An exception that is no longer needed fails its rule, so that the lists stay true.
+"""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("broker", "protocol", "storage", "config", "client")
+SOURCES = sorted(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+BENCHMARKS = sorted((ROOT / "benchmarks").rglob("*.py"))
+CODE = [*SOURCES, *TESTS, *BENCHMARKS]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+OTHERS = [ROOT / "Makefile", ROOT / ".ci" / "run", ROOT / "pyproject.toml"]
+
+LINE_MAX = 100
+FUNCTION_MAX = 70
+FILE_MAX = 500
+
+# Sources without a test file of their own. Do not add to it.
+UNTESTED: set[str] = set()
+# Functions and files beyond their limit, with the limit they have. Do not add to them.
+LONG_FUNCTIONS: dict[str, int] = {}
+LONG_FILES: dict[str, int] = {}
+
+
+def name_of(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+@cache
+def text_of(path):
+    return path.read_text(encoding="utf-8")
+
+
+@cache
+def tree_of(path):
+    return ast.parse(text_of(path), filename=str(path))
+
+
+def matches(pattern, paths):
+    """Every match as file:line: text."""
+    found = []
+    for path in paths:
+        for number, line in enumerate(text_of(path).splitlines(), 1):
+            if re.search(pattern, line):
+                found.append(f"{name_of(path)}:{number}: {line.strip()}")
+    return found
+
+
+def calls(paths):
+    """Every call, as (file:line, the called name with its dots)."""
+    for path in paths:
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.Call):
+                yield f"{name_of(path)}:{node.lineno}", ast.unparse(node.func)
+
+
+# -- size ------------------------------------------------------------------------------------------
+
+
+def test_no_line_of_code_is_longer_than_100_columns():
+    """A mark for a tool at the end of a line does not count, as for the formatter."""
+    mark = re.compile(r"\s+# (noqa|type: ignore|pragma:).*$")
+    long = [
+        f"{name_of(path)}:{number}"
+        for path in [*CODE, *OTHERS]
+        for number, line in enumerate(text_of(path).splitlines(), 1)
+        if len(mark.sub("", line)) > LINE_MAX
+    ]
+    assert long == []
+
+
+def functions(paths):
+    for path in paths:
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                assert node.end_lineno is not None
+                yield f"{name_of(path)}:{node.name}", node.end_lineno - node.lineno + 1
+
+
+def test_no_function_is_longer_than_70_lines():
+    long = {name: count for name, count in functions(CODE) if count > FUNCTION_MAX}
+    assert {name: n for name, n in long.items() if n > LONG_FUNCTIONS.get(name, 0)} == {}
+    assert set(LONG_FUNCTIONS) - set(long) == set()
+
+
+def test_no_file_is_longer_than_500_lines():
+    counts = {name_of(path): len(text_of(path).splitlines()) for path in CODE}
+    long = {name: count for name, count in counts.items() if count > FILE_MAX}
+    assert {name: n for name, n in long.items() if n > LONG_FILES.get(name, 0)} == {}
+    assert set(LONG_FILES) - set(long) == set()
+
+
+# -- every file ------------------------------------------------------------------------------------
+
+
+def test_every_module_opens_with_its_theory():
+    assert [name_of(path) for path in CODE if not ast.get_docstring(tree_of(path))] == []
+
+
+def has_test(path):
+    """A test file of its own, or one for its whole directory (`test_messages.py`)."""
+    relative = path.relative_to(ROOT)
+    own = ROOT / "tests" / "unit" / relative.parent / f"test_{path.stem}.py"
+    shared = ROOT / "tests" / "unit" / relative.parent.parent / f"test_{relative.parent.name}.py"
+    return own.exists() or (len(relative.parts) > 2 and shared.exists())
+
+
+def test_every_source_file_has_its_test_file():
+    untested = {
+        name_of(path) for path in SOURCES if path.name != "__init__.py" and not has_test(path)
+    }
+    assert untested - UNTESTED == set()
+    assert UNTESTED - untested == set()
+
+
+def test_every_unit_test_file_has_its_source():
+    """A test whose source was renamed or removed tests nothing that its name says."""
+    unit = ROOT / "tests" / "unit"
+    orphans = []
+    for path in sorted(unit.rglob("test_*.py")):
+        relative = path.relative_to(unit)
+        named = ROOT / relative.parent / relative.name.removeprefix("test_")
+        if not named.exists() and not named.with_suffix("").is_dir():
+            orphans.append(name_of(path))
+    assert orphans == []
+
+
+def test_every_test_file_is_collected():
+    """pytest takes test_*.py; what is not such a file must not hold tests."""
+    missed = [
+        name_of(path)
+        for path in TESTS
+        if not path.name.startswith("test_")
+        for node in tree_of(path).body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    ]
+    assert missed == []
+
+
+# -- words and calls -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("word", ["FIX" + "ME", "TO" + "DO", "XX" + "X"])
+def test_no_note_to_self_is_left(word):
+    assert matches(rf"\b{word}\b", [*CODE, *PAGES, *OTHERS]) == []
+
+
+def test_nothing_is_printed():
+    assert [place for place, name in calls(SOURCES) if name in ("print", "breakpoint")] == []
+
+
+def test_no_except_takes_everything_in_silence():
+    bare = [
+        f"{name_of(path)}:{node.lineno}"
+        for path in CODE
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.ExceptHandler) and node.type is None
+    ]
+    assert bare == []
+
+
+def test_time_is_read_in_one_place():
+    """Everything else gets its time as an argument, and can be tested without waiting."""
+    clocks = re.compile(r"^(time\.\w+|(datetime\.)?datetime\.(now|utcnow|today))$")
+    elsewhere = [path for path in SOURCES if name_of(path) != "broker/clock.py"]
+    assert [place for place, name in calls(elsewhere) if clocks.match(name)] == []
+
+
+def test_the_inner_packages_never_wait():
+    """storage, protocol and config are synchronous; only broker has tasks."""
+    waiting = (ast.AsyncFunctionDef, ast.Await, ast.AsyncFor, ast.AsyncWith)
+    inner = [path for path in SOURCES if name_of(path).startswith(("storage", "protocol", "conf"))]
+    assert [
+        f"{name_of(path)}:{node.lineno}"
+        for path in inner
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, waiting)
+    ] == []
+
+
+def test_handlers_do_not_change_requests():
+    changed = []
+    for path in SOURCES:
+        if not name_of(path).startswith("broker/handlers/"):
+            continue
+        for node in ast.walk(tree_of(path)):
+            targets = node.targets if isinstance(node, ast.Assign) else []
+            changed += [
+                f"{name_of(path)}:{node.lineno}"
+                for target in targets
+                if isinstance(target, ast.Attribute)
+                and ast.unparse(target).startswith(("request.", "body."))
+            ]
+    assert changed == []
+
+
+def test_integration_tests_know_nothing_of_the_product():
+    imports = matches(rf"^\s*(from|import) ({'|'.join(PACKAGES)})\b", TESTS)
+    assert [line for line in imports if line.startswith("tests/integration/")] == []
+
+
+# -- the one list of APIs --------------------------------------------------------------------------
+
+
+def test_handlers_and_messages_and_the_unsupported_page_are_one_list():
+    from broker.handlers import HANDLERS
+
+    modules = {handler.handle.__module__.rpartition(".")[2] for handler in HANDLERS}
+    files = {path.stem for path in (ROOT / "broker" / "handlers").glob("*.py")} - {"__init__"}
+    messages = {path.stem for path in (ROOT / "protocol" / "messages").glob("*.py")} - {"__init__"}
+    sections = re.findall(r"^### \w+ \((\d+)\)$", text_of(ROOT / "docs/unsupported.md"), re.M)
+    assert files == modules
+    assert modules <= messages
+    assert sorted(int(key) for key in sections) == [handler.api_key for handler in HANDLERS]
+
+
+def test_each_handler_stands_under_the_name_and_the_versions_of_its_messages():
+    from broker.handlers import HANDLERS
+
+    for handler in HANDLERS:
+        name = handler.api_key.name.lower()
+        assert handler.handle.__module__ == f"broker.handlers.{name}"
+        for side, message in (("request", handler.request), ("response", handler.response)):
+            spec = message.MESSAGE
+            assert message.__module__ == f"protocol.messages.{name}"
+            assert (spec.api_key, spec.kind) == (handler.api_key, side)
+            assert spec.version_min <= handler.min_version <= handler.max_version
+            assert handler.max_version == spec.version_max
+
+
+# -- pages -----------------------------------------------------------------------------------------
+
+
+def test_generated_pages_are_fresh():
+    from config.render import page, sample
+
+    assert text_of(ROOT / "docs/configuration.md") == page(), "run: make docs"
+    assert text_of(ROOT / "docs/server.properties") == sample(), "run: make docs"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_a_page_has_one_title_and_its_links_lead_somewhere(path):
+    prose = re.sub(r"^```.*?^```", "", text_of(path), flags=re.M | re.S)
+    links = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", prose)
+    assert len(re.findall(r"^# ", prose, re.M)) == 1
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+def test_decisions_are_numbered_once():
+    numbers = [path.name[:4] for path in sorted((ROOT / "docs/decisions").glob("*.md"))]
+    assert all(number.isdigit() for number in numbers)
+    assert len(numbers) == len(set(numbers)) > 0
+
+
+def test_nothing_names_one_machine_or_one_package_index():
+    """The locks pin by hash, so any index serves; no path of a developer's machine is of use."""
+    places = "|".join(f"/{name}/[a-z]" for name in ("work", "home", "root", "Users", "opt"))
+    hosts = "|".join(["pypi" + r"\.org", "python" + "hosted", r"repo1?\.maven"])
+    locks = [ROOT / "requirements.lock", ROOT / "requirements-dev.lock"]
+    texts = [*CODE, *PAGES, *OTHERS, *locks]
+    assert matches(rf"(?<![\w./])({places})|{hosts}|--(extra-)?index-url", texts) == []
+
+
+def test_every_pinned_package_has_hashes():
+    for lock in ("requirements.lock", "requirements-dev.lock"):
+        entries = re.split(r"^(?=\S)", text_of(ROOT / lock), flags=re.M)
+        pins = [entry for entry in entries if "==" in entry.partition("\n")[0]]
+        assert len(pins) > 5
+        assert [entry.split()[0] for entry in pins if "--hash=sha256:" not in entry] == []
