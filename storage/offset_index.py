@@ -114,6 +114,8 @@ class OffsetIndex:
             found = self._last
         elif tail and _unpack(tail)[column] <= target:
             found = search(tail, len(tail) // ENTRY_SIZE, column, target)
+        elif not self._written:
+            return None
         else:
             found = self._find_in_file(column, target)
         if found is _NONE:

@@ -271,7 +271,7 @@ class Segment(SegmentReader):
         """
         end = self.log_file.size if end_position is None else end_position
         start = max(start_offset, self.base_offset)
-        entry = self.time_index.lookup_entry(timestamp)
+        entry = self._ask_index(self.time_index.lookup_entry, timestamp)
         if entry is not None:
             if self._is_timestamp_of(entry):
                 start = max(start, entry[1])

@@ -15,7 +15,7 @@ What changes a segment is in `storage.segment`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from protocol.record_batch import HEADER_SIZE, MAGIC, BatchHeader, read_header
 from storage.errors import DamagedLog
@@ -81,7 +81,7 @@ class SegmentReader:
                 if header.base_offset == offset and self._is_sound(position, header, end):
                     return position, header
             # A gap, or damage: look properly.
-        entry = self.offset_index.lookup(offset)
+        entry = self._ask_index(self.offset_index.lookup, offset)
         if entry is None:
             return self._walk(0, end, offset)
         if self._leads_to_batch(entry):
@@ -140,6 +140,16 @@ class SegmentReader:
             return False
         header = read_header(self.log_file.read(position, HEADER_SIZE))
         return self._is_sound(position, header, size) and header.last_offset <= offset
+
+    def _ask_index(
+        self, lookup: Callable[[int], tuple[int, int] | None], target: int
+    ) -> tuple[int, int] | None:
+        """Look something up; an index that the disk cannot deliver is as good as none."""
+        try:
+            return lookup(target)
+        except OSError as error:
+            self._report_index(f"an index that cannot be read: {error}")
+            return None
 
     def _report_index(self, reason: str) -> None:
         if not self.index_damage:
@@ -207,7 +217,7 @@ class SegmentReader:
         Where the log is damaged before that, the slice ends there, and the next read says so.
         """
         start = position + first.size
-        entry = self.offset_index.lookup_position(limit)
+        entry = self._ask_index(self.offset_index.lookup_position, limit)
         if entry is not None and entry[1] > start and self._leads_to_batch(entry):
             start = entry[1]
         end = start

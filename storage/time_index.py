@@ -102,6 +102,8 @@ class TimeIndex:
             found = self._last
         elif tail and _unpack(tail)[0] <= timestamp:
             found = _search(tail, len(tail) // ENTRY_SIZE, timestamp)
+        elif not self._written:
+            return None
         else:
             found = self._find_in_file(timestamp)
         if found is _NONE:
