@@ -12,7 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes
 
-.PHONY: run test check bench docs interop lock clean
+.PHONY: help run test check bench docs interop lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -62,10 +62,8 @@ lock:
 	$(UV) --output-file requirements.lock pyproject.toml
 	$(UV) --extra dev --constraint requirements.lock --output-file requirements-dev.lock \
 		pyproject.toml
-	sed -i '1i # The runtime tree, pinned by hash for every platform and Python. Written by `make lock`.' \
-		requirements.lock
-	sed -i '1i # Runtime and development, pinned by hash. Written by `make lock`.' \
-		requirements-dev.lock
+	sed -i '1i # Pinned by hash for every platform and Python. Written by `make lock`.' \
+		requirements.lock requirements-dev.lock
 
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
