@@ -42,9 +42,9 @@ INT32_MAX: Final = 2**31 - 1
 HIGH_WATERMARK_UNTOLD: Final = 2**63 - 1
 
 
-@dataclass(slots=True, kw_only=True, frozen=True)
+@dataclass(slots=True, kw_only=True)
 class ReplicaState:
-    """Who asks: a follower's id and epoch, -1 for a consumer. Frozen: the default is shared."""
+    """Who asks: a follower's id and epoch, -1 for a consumer. None is untold."""
 
     replica_id: Annotated[Int32, Since(15)] = -1
     replica_epoch: Annotated[Int64, Since(15)] = -1
@@ -93,7 +93,7 @@ class FetchRequest:
 
     cluster_id: Annotated[String | None, Nullable(since=12), Tag(0, since=12)] = None
     replica_id: Annotated[Int32, Until(14)] = -1
-    replica_state: Annotated[ReplicaState, Tag(1, since=15)] = ReplicaState()
+    replica_state: Annotated[ReplicaState | None, Tag(1, since=15)] = None
     max_wait_ms: Int32
     min_bytes: Int32
     max_bytes: Int32 = INT32_MAX
@@ -105,25 +105,25 @@ class FetchRequest:
     rack_id: Annotated[String, Since(11)] = ""
 
 
-@dataclass(slots=True, kw_only=True, frozen=True)
+@dataclass(slots=True, kw_only=True)
 class EpochEndOffset:
-    """Where the reader's history parts from the log's; -1 is nowhere. The default is shared."""
+    """Where the reader's history parts from the log's; -1 is nowhere."""
 
     epoch: Annotated[Int32, Since(12)] = -1
     end_offset: Annotated[Int64, Since(12)] = -1
 
 
-@dataclass(slots=True, kw_only=True, frozen=True)
+@dataclass(slots=True, kw_only=True)
 class LeaderIdAndEpoch:
-    """The leader to turn to instead; -1 is unknown. Frozen: the default is shared."""
+    """The leader to turn to instead; -1 is unknown."""
 
     leader_id: Annotated[Int32, Since(12)] = -1
     leader_epoch: Annotated[Int32, Since(12)] = -1
 
 
-@dataclass(slots=True, kw_only=True, frozen=True)
+@dataclass(slots=True, kw_only=True)
 class SnapshotId:
-    """The snapshot to fetch where the log no longer begins; -1 is none. The default is shared."""
+    """The snapshot to fetch where the log no longer begins; -1 is none."""
 
     end_offset: Int64 = -1
     epoch: Int32 = -1
@@ -150,9 +150,9 @@ class PartitionData:
     high_watermark: Int64
     last_stable_offset: Int64 = -1
     log_start_offset: Annotated[Int64, Since(5)] = -1
-    diverging_epoch: Annotated[EpochEndOffset, Tag(0, since=12)] = EpochEndOffset()
-    current_leader: Annotated[LeaderIdAndEpoch, Tag(1, since=12)] = LeaderIdAndEpoch()
-    snapshot_id: Annotated[SnapshotId, Tag(2, since=12)] = SnapshotId()
+    diverging_epoch: Annotated[EpochEndOffset | None, Tag(0, since=12)] = None
+    current_leader: Annotated[LeaderIdAndEpoch | None, Tag(1, since=12)] = None
+    snapshot_id: Annotated[SnapshotId | None, Tag(2, since=12)] = None
     aborted_transactions: Annotated[list[AbortedTransaction] | None, Nullable()] = field(
         default_factory=list
     )

@@ -69,9 +69,9 @@ class BatchIndexAndErrorMessage:
     batch_index_error_message: Annotated[String | None, Since(8), Nullable(since=8)] = None
 
 
-@dataclass(slots=True, kw_only=True, frozen=True)
+@dataclass(slots=True, kw_only=True)
 class LeaderIdAndEpoch:
-    """The leader to turn to instead; -1 is unknown. Frozen: the default is shared."""
+    """The leader to turn to instead; -1 is unknown."""
 
     leader_id: Annotated[Int32, Since(10)] = -1
     leader_epoch: Annotated[Int32, Since(10)] = -1
@@ -94,7 +94,7 @@ class PartitionProduceResponse:
         default_factory=list
     )
     error_message: Annotated[String | None, Since(8), Nullable(since=8)] = None
-    current_leader: Annotated[LeaderIdAndEpoch, Tag(0, since=10)] = LeaderIdAndEpoch()
+    current_leader: Annotated[LeaderIdAndEpoch | None, Tag(0, since=10)] = None
 
 
 @dataclass(slots=True, kw_only=True)
