@@ -16,7 +16,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --requir
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n 's/^# //p' Makefile
+	@sed -n '/^# /!q; s/^# //p' Makefile
 
 # The environment is made once; each stamp stands for one list of packages in it.
 $(BIN)/python:
