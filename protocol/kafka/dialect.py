@@ -1,0 +1,154 @@
+"""Kafka's wire protocol: headers, and the exceptions to them.
+
+    request   int16 api key, int16 version, int32 correlation id, nullable string client id
+              (int16 length, also where all else is compact), tagged fields in header v2
+    response  int32 correlation id, tagged fields in header v1
+
+A flexible version of a request has header v2, its response header v1; all others v1 and v0.
+The exceptions (KIP-511): the response of ApiVersions has header v0 always, as a client reads it
+before it knows what the broker speaks; and a version of it that is not served is not refused. Its
+body cannot be read, so the request is delivered with an empty one, and the answer is written in
+version 0: the handler puts UNSUPPORTED_VERSION (35) and the list into it.
+
+Bytes behind a body are ignored and counted: Kafka 4.3 ignores them too (tried).
+"""
+
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+from protocol.api_keys import ApiKey
+from protocol.dialect import DecodedRequest, RequestHeader, ServedApi
+from protocol.errors import DecodeError, UnknownApiKey, UnsupportedVersion
+from protocol.kafka.codec import Decoder, Encoder, decoder, encoder
+from protocol.kafka.primitives import read_uvarint, skip_tags
+from protocol.wire import Buffer, message_spec
+
+_REQUEST_HEADER = struct.Struct(">hhih")
+_RESPONSE_HEADER_V0 = struct.Struct(">ii")  # with the frame's size before it
+_RESPONSE_HEADER_V1 = struct.Struct(">iix")  # ... and no tagged fields behind
+_SIZE = struct.Struct(">i")
+
+
+class KafkaDialect:
+    """Decodes Kafka requests and encodes their responses, for the APIs that are served.
+
+    Codecs are compiled when a client first uses a version.
+    """
+
+    __slots__ = ("_decoders", "_encoders", "_served", "trailing_bytes_ignored")
+
+    def __init__(self, served: Mapping[int, ServedApi]) -> None:
+        self._served = dict(served)
+        # (api key, version) -> function and whether the version is flexible.
+        self._decoders: dict[tuple[int, int], tuple[Decoder, bool]] = {}
+        self._encoders: dict[tuple[int, int], tuple[Encoder, struct.Struct]] = {}
+        self.trailing_bytes_ignored = 0
+
+    def decode_request(self, frame: memoryview) -> DecodedRequest:
+        """Decode one frame, without its size.
+
+        Raises UnknownApiKey, UnsupportedVersion or DecodeError, all of them ProtocolErrors.
+        """
+        try:
+            api_key, version, correlation_id, size = _REQUEST_HEADER.unpack_from(frame)
+        except struct.error:
+            raise DecodeError(
+                f"a request of {len(frame)} bytes is shorter than its header of "
+                f"{_REQUEST_HEADER.size}"
+            ) from None
+        found = self._decoders.get((api_key, version))
+        if found is None:
+            found = self._make_decoder(api_key, version)
+        decode, is_flexible = found
+        position = _REQUEST_HEADER.size
+        client_id = None
+        if size >= 0:
+            end = position + size
+            if end > len(frame):
+                raise DecodeError(
+                    f"client id has {size} bytes, {len(frame) - position} remain in the request"
+                )
+            try:
+                client_id = frame[position:end].tobytes().decode()
+            except UnicodeDecodeError as error:
+                raise DecodeError(f"client id is not UTF-8: {error}") from None
+            position = end
+        elif size != -1:
+            raise DecodeError(f"client id had invalid length {size}")
+        if is_flexible:
+            position = _skip_header_tags(frame, position)
+        body, position = decode(frame, position)
+        if position != len(frame):
+            self.trailing_bytes_ignored += len(frame) - position
+        return DecodedRequest(RequestHeader(api_key, version, correlation_id, client_id), body)
+
+    def encode_response(self, header: RequestHeader, response: Any) -> list[Buffer]:
+        """Return the frame that answers `header`: its size, its header, and `response`.
+
+        Records of 1,024 bytes and more are buffers of their own. Raises EncodeError.
+        """
+        found = self._encoders.get((header.api_key, header.api_version))
+        if found is None:
+            found = self._make_encoder(header.api_key, header.api_version)
+        encode, response_header = found
+        head = bytearray(response_header.pack(0, header.correlation_id))
+        parts: list[Buffer] = [head]
+        encode(response, parts)
+        size = len(head)
+        if len(parts) > 1:
+            if not parts[-1]:
+                parts.pop()
+            size = sum(map(len, parts))
+        _SIZE.pack_into(head, 0, size - _SIZE.size)
+        return parts
+
+    def _make_decoder(self, api_key: int, version: int) -> tuple[Decoder, bool]:
+        served = self._served.get(api_key)
+        if served is None:
+            raise UnknownApiKey(api_key)
+        spec = message_spec(served.request)
+        made: tuple[Decoder, bool]
+        if served.min_version <= version <= served.max_version:
+            made = decoder(served.request, version), spec.is_flexible(version)
+        elif api_key == ApiKey.API_VERSIONS:
+            # Not kept: a client could fill the table with versions that do not exist.
+            return _skip_body(served.request), spec.is_flexible(version)
+        else:
+            raise UnsupportedVersion(api_key, version, served.min_version, served.max_version)
+        self._decoders[api_key, version] = made
+        return made
+
+    def _make_encoder(self, api_key: int, version: int) -> tuple[Encoder, struct.Struct]:
+        served = self._served[api_key]
+        if api_key == ApiKey.API_VERSIONS:
+            if not served.min_version <= version <= served.max_version:
+                return encoder(served.response, 0), _RESPONSE_HEADER_V0
+            made = encoder(served.response, version), _RESPONSE_HEADER_V0
+        else:
+            is_flexible = message_spec(served.response).is_flexible(version)
+            made = (
+                encoder(served.response, version),
+                _RESPONSE_HEADER_V1 if is_flexible else _RESPONSE_HEADER_V0,
+            )
+        self._encoders[api_key, version] = made
+        return made
+
+
+def _skip_header_tags(frame: memoryview, position: int) -> int:
+    """Pass over the tagged fields of a header: none is defined that a broker must know."""
+    try:
+        count = frame[position]
+        if count == 0:
+            return position + 1
+        count, position = read_uvarint(frame, position)
+        return skip_tags(frame, position, len(frame), count, "the request header")
+    except IndexError:
+        raise DecodeError(f"request header ends inside a field: {len(frame)} bytes") from None
+
+
+def _skip_body(cls: type[Any]) -> Decoder:
+    def skip(frame: memoryview, _position: int) -> tuple[Any, int]:
+        return cls(), len(frame)
+
+    return skip
