@@ -1,17 +1,13 @@
-"""The two jobs of a log that wait for the disk, made so that another thread may do the waiting.
+"""The job that makes a log's records durable, made so that another thread may wait for the disk.
 
-    begin_…()   on the caller's thread: captures which open files and which bytes
-    run()       in a pool thread: fdatasync, small files written; touches only what was captured
-    finish_…()  on the caller's thread again: the log takes note of the outcome
+    Log.begin_flush()    on the caller's thread: captures which open files, up to which offset
+    Flush.run()          in a thread of the pool: fdatasync; touches only what was captured
+    Log.finish_flush()   on the caller's thread again: the log takes note of the outcome
 
 Between begin and finish the log may be appended to, rolled, trimmed or deleted: the captured
 `File`s stay open as long as they are held here, renamed or unlinked or not, and nothing else
-of the log is looked at.
-
-A `Flush` makes records durable; its failure is the end of its log (fsync tells of a failure once,
-and the pages look clean after it). A `Checkpoint` makes caches durable (index entries, a producer
-snapshot, leader epochs), so that a restart need not look below the recovery point; its
-failure only means that the recovery point stays.
+of the log is looked at. A failure is the end of the log: fsync tells of it once, and the pages
+look clean after it.
 """
 
 from __future__ import annotations
@@ -22,7 +18,11 @@ from storage.filesystem import File, FileSystem
 
 
 class Flush:
-    """Everything appended up to `end_offset`, on its way to the disk."""
+    """Everything appended up to `end_offset`, on its way to the disk.
+
+    `segment_position` is where that is in the segment of `segment_base_offset`. With `directory`
+    the names in it are made durable too, as a new segment's must be.
+    """
 
     __slots__ = (
         "_directory",
@@ -59,31 +59,3 @@ class Flush:
             file.fdatasync()
         if self._directory is not None:
             self._filesystem.sync_directory(self._directory)
-
-
-class Checkpoint:
-    """What must be durable before the recovery point may become `recovery_point`."""
-
-    __slots__ = ("_files", "_filesystem", "_small_files", "recovery_point", "snapshot_offsets")
-
-    def __init__(
-        self,
-        filesystem: FileSystem,
-        files: Sequence[File],
-        small_files: Sequence[tuple[str, bytes]],
-        *,
-        recovery_point: int,
-        snapshot_offsets: Sequence[int],
-    ) -> None:
-        self._filesystem = filesystem
-        self._files = files
-        self._small_files = small_files
-        self.recovery_point = recovery_point
-        self.snapshot_offsets = snapshot_offsets
-
-    def run(self) -> None:
-        """Wait for the disk. For a thread of the pool. Raises OSError: nothing was promised."""
-        for file in self._files:
-            file.fdatasync()
-        for path, data in self._small_files:
-            self._filesystem.replace(path, data)

@@ -18,7 +18,8 @@ from storage.open_files import OpenFiles
 class Home:
     """Shared by the logs of one data directory. `unflushed_bytes` is their sum."""
 
-    __slots__ = ("files", "filesystem", "producer_expiration_ms", "trash", "unflushed_bytes")
+    __slots__ = ("checkpoint_changes", "files", "filesystem", "producer_expiration_ms", "trash",
+                 "unflushed_bytes")  # fmt: skip
 
     def __init__(
         self, filesystem: FileSystem, files: OpenFiles, producer_expiration_ms: int
@@ -27,6 +28,7 @@ class Home:
         self.files = files
         self.producer_expiration_ms = producer_expiration_ms
         self.unflushed_bytes = 0
+        self.checkpoint_changes = 0  # of recovery points and start offsets
         self.trash: list[tuple[int, str]] = []  # (when to unlink, ms; path)
 
     def discard(self, directory: str, names: Iterable[str], due_ms: int) -> None:

@@ -27,10 +27,8 @@ from __future__ import annotations
 
 import errno
 import logging
-import posixpath
 from collections.abc import Sequence
 from typing import NamedTuple
-from zlib import crc32
 
 from config.topic import TopicConfig
 from protocol.record_batch import (
@@ -40,8 +38,8 @@ from protocol.record_batch import (
     stamp_append_time,
     verify_produced,
 )
-from storage import filenames
-from storage.checkpoints import encode_leader_epochs
+from storage import checkpointing, trimming
+from storage.checkpointing import Checkpoint
 from storage.errors import (
     AppendFailed,
     BatchTooLarge,
@@ -49,16 +47,15 @@ from storage.errors import (
     LogFailed,
     OffsetOutOfRange,
 )
-from storage.filesystem import File
-from storage.flush import Checkpoint, Flush
+from storage.flush import Flush
 from storage.home import Home
 from storage.leader_epochs import LeaderEpochs
 from storage.log_file import LogSlice
 from storage.producer_state import ProducerState
-from storage.retention import RetentionRules, breaches
+from storage.rolling import is_roll_due, roll_after_ms
 from storage.segment import Segment, TimestampOffset
 from storage.segments import HoleInLogError, Segments, create_segment
-from storage.snapshot_files import SnapshotFiles, names
+from storage.snapshot_files import SnapshotFiles
 
 NO_TIMESTAMP = -1
 _log = logging.getLogger(__name__)
@@ -80,9 +77,9 @@ class Log:
 
     __slots__ = (
         "_after_max_ms", "_append_time_ms", "_batch_bytes_max", "_before_max_ms", "_checkpoint",
-        "_directory_changed", "_flush", "_home", "_roll_after_ms", "_segment_bytes_max",
+        "_directory_changed", "_flush", "_roll_after_ms", "_segment_bytes_max",
         "_stamps_append_time", "_unsynced", "config", "directory", "durable_offset", "end_offset",
-        "epochs", "failed", "high_watermark", "leader_epoch", "partition", "producers",
+        "epochs", "failed", "high_watermark", "home", "leader_epoch", "partition", "producers",
         "recovery_point", "segments", "snapshots", "start_offset", "topic", "topic_id",
         "unflushed_bytes", "unflushed_since_ms", "write_caching",
     )  # fmt: skip
@@ -106,7 +103,7 @@ class Log:
         snapshots: SnapshotFiles,
     ) -> None:
         """Take over loaded parts, of which everything below `end_offset` is durable."""
-        self._home = home
+        self.home = home
         self.topic = topic
         self.partition = partition
         self.topic_id = topic_id
@@ -146,7 +143,7 @@ class Log:
         self._stamps_append_time = config.message_timestamp_type == "LogAppendTime"
         self._after_max_ms = config.message_timestamp_after_max_ms
         self._before_max_ms = config.message_timestamp_before_max_ms
-        self._set_roll_age()
+        self._roll_after_ms = roll_after_ms(config, self.segments.active)
         if self.failed is None:
             self.high_watermark = self.end_offset if self.write_caching else self.durable_offset
 
@@ -215,7 +212,8 @@ class Log:
         last_offset = base_offset + header.last_offset_delta
         active = self.segments.active
         if active.size + size > self._segment_bytes_max or (
-            active.size and self._is_roll_due(active, last_offset, header.max_timestamp, now_ms)
+            active.size
+            and is_roll_due(active, self._roll_after_ms, last_offset, header.max_timestamp, now_ms)
         ):
             active = self._roll_for(size, now_ms)
         leader_epoch = self.leader_epoch
@@ -232,7 +230,7 @@ class Log:
         if not self.unflushed_bytes:
             self.unflushed_since_ms = now_ms
         self.unflushed_bytes += size
-        self._home.unflushed_bytes += size
+        self.home.unflushed_bytes += size
         if self.write_caching:
             self.high_watermark = last_offset + 1
         return base_offset
@@ -245,27 +243,6 @@ class Log:
                 raise InvalidTimestamp(timestamp, earliest, latest)
 
     # -- Rolling ------------------------------------------------------------------------------
-
-    def _set_roll_age(self) -> None:
-        """The age at which the active segment is rolled: segment.ms less this segment's jitter.
-
-        The jitter is drawn from the segment's name, so it differs between partitions and a
-        restart does not draw again.
-        """
-        config = self.config
-        jitter_max_ms = min(config.segment_jitter_ms, config.segment_ms)
-        draw = crc32(f"{self.topic}-{self.partition}-{self.segments.active.base_offset}".encode())
-        jitter_ms = draw % jitter_max_ms if jitter_max_ms else 0
-        self._roll_after_ms = config.segment_ms - jitter_ms
-
-    def _is_roll_due(self, active: Segment, last_offset: int, timestamp: int, now_ms: int) -> bool:
-        """Kafka's LogSegment.shouldRoll, but for the size."""
-        first_timestamp = active.first_timestamp
-        if first_timestamp is not None and first_timestamp >= 0:
-            age_ms = timestamp - first_timestamp
-        else:
-            age_ms = now_ms - active.created_ms
-        return age_ms > self._roll_after_ms or not active.fits(last_offset) or active.is_index_full
 
     def _roll_for(self, size: int, now_ms: int) -> Segment:
         if size > self._segment_bytes_max:
@@ -282,7 +259,7 @@ class Log:
         if old.base_offset == base_offset:
             return old
         try:
-            new = create_segment(self._home.files, self.directory, base_offset, self.config, now_ms)
+            new = create_segment(self.home.files, self.directory, base_offset, self.config, now_ms)
         except AppendFailed as error:
             self._failed_write(error)
             raise
@@ -295,7 +272,7 @@ class Log:
         self.producers.end_offset = base_offset
         self.snapshots.take(self.producers)
         self.segments.push(new)
-        self._set_roll_age()
+        self._roll_after_ms = roll_after_ms(self.config, new)
         return new
 
     def _failed_write(self, error: AppendFailed) -> None:
@@ -324,9 +301,11 @@ class Log:
         if self.durable_offset == self.end_offset:
             return None
         active = self.segments.active
+        # One that retention has taken meanwhile needs no fsync, and has no name.
+        rolled = [segment for segment in self._unsynced if segment in self.segments.all]
         self._flush = flush = Flush(
-            self._home.filesystem,
-            [segment.log_file.file() for segment in (*self._unsynced, active)],
+            self.home.filesystem,
+            [segment.log_file.file() for segment in rolled] + [active.log_file.file()],
             self.directory if self._directory_changed else None,
             end_offset=self.end_offset,
             segment_base_offset=active.base_offset,
@@ -350,7 +329,7 @@ class Log:
         )
         if self.failed is None:
             self.unflushed_bytes -= flush.size_bytes
-            self._home.unflushed_bytes -= flush.size_bytes
+            self.home.unflushed_bytes -= flush.size_bytes
         if not self.write_caching:
             self.high_watermark = flush.end_offset
 
@@ -358,64 +337,28 @@ class Log:
         """Stop taking appends until the log is opened anew; show only what is durable."""
         if self.failed is None:
             self.failed = failure
-            self._home.unflushed_bytes -= self.unflushed_bytes
+            self.home.unflushed_bytes -= self.unflushed_bytes
             self.unflushed_bytes = 0
         self.high_watermark = min(self.durable_offset, self.high_watermark)
 
     # -- Checkpoints --------------------------------------------------------------------------
 
     def begin_checkpoint(self, *, with_snapshot: bool = False) -> Checkpoint | None:
-        """Capture the caches that a recovery point at the durable offset relies on.
+        """Capture what a recovery point at the durable offset relies on (`storage.checkpointing`).
 
-        Returns None if the recovery point is there already, or a checkpoint is under way. Index
-        entries are written here, into the page cache; the job waits for the disk. With
-        `with_snapshot` the producers are written as they are (for a clean stop).
-        Raises OSError: the recovery point stays.
+        Returns None if there is nothing to do, or a checkpoint is under way. `with_snapshot`
+        writes the producers as they are, for a clean stop.
         """
         if self._checkpoint is not None or self.failed is not None:
             return None
-        target = self.durable_offset
-        snapshots = self.snapshots
-        if with_snapshot:
-            if snapshots.is_behind(self.producers):
-                snapshots.take(self.producers)
-        elif target == self.recovery_point:
-            return None
-        elif snapshots.is_due(self.producers):
-            snapshots.take(self.producers)
-        files: list[File] = []
-        for segment in reversed(self.segments.all):
-            files += segment.write_indexes()
-            if segment.base_offset <= self.recovery_point:
-                break
-        unwritten = snapshots.unwritten(target)
-        small_files = [file for pair in unwritten.values() for file in pair]
-        if self.epochs.is_dirty:
-            path = posixpath.join(self.directory, filenames.LEADER_EPOCH_CHECKPOINT)
-            small_files.append((path, encode_leader_epochs(self.epochs.entries())))
-            self.epochs.is_dirty = False
-        self._checkpoint = checkpoint = Checkpoint(
-            self._home.filesystem,
-            files,
-            small_files,
-            recovery_point=target,
-            snapshot_offsets=list(unwritten),
-        )
-        return checkpoint
+        self._checkpoint = checkpointing.begin(self, with_snapshot=with_snapshot)
+        return self._checkpoint
 
     def finish_checkpoint(self, checkpoint: Checkpoint, error: OSError | None) -> int:
         """Take note of how `checkpoint.run()` went; returns the recovery point."""
         assert checkpoint is self._checkpoint, "finish_checkpoint of one that is not under way"
         self._checkpoint = None
-        if error is not None:
-            self.epochs.is_dirty = True
-            return self.recovery_point
-        self.recovery_point = checkpoint.recovery_point
-        self.snapshots.settle(checkpoint.snapshot_offsets)
-        home = self._home
-        bases = {segment.base_offset for segment in self.segments}
-        for offset in self.snapshots.superfluous(bases):
-            home.discard(self.directory, names(offset), due_ms=0)
+        checkpointing.finish(self, checkpoint, error)
         return self.recovery_point
 
     # -- Reading ------------------------------------------------------------------------------
@@ -499,29 +442,20 @@ class Log:
             raise OffsetOutOfRange(offset, self.start_offset, self.high_watermark)
         if offset > self.start_offset:
             self.start_offset = offset
+            self.home.checkpoint_changes += 1
             self.epochs.drop_before(offset)
         return self.start_offset
 
     def segments_to_delete(self, now_ms: int) -> list[tuple[Segment, str]]:
         """Say which segments retention lets go of now, oldest first, and by which rule."""
-        rules = RetentionRules(
-            "delete" in self.config.cleanup_policy,
-            self.config.retention_ms,
-            self.config.retention_bytes,
-        )
-        found = breaches(
-            self.segments.all,
-            rules,
-            now_ms=now_ms,
-            start_offset=self.start_offset,
-            high_watermark=self.high_watermark,
-            end_offset=self.end_offset,
-        )
-        reasons = [breach.reason for breach in found for _ in range(breach.segment_count)]
-        return list(zip(self.segments, reasons, strict=False))
+        return trimming.segments_to_delete(self, now_ms)
+
+    def delete_segments(self, segments: Sequence[Segment], now_ms: int) -> int:
+        """Delete the given, oldest segments; returns how many. Raises AppendFailed, OSError."""
+        return trimming.delete_segments(self, segments, now_ms)
 
     def apply_retention(self, now_ms: int) -> int:
-        """Delete what retention lets go of; returns the count of segments."""
+        """Delete what retention lets go of; returns how many segments went."""
         found = self.segments_to_delete(now_ms)
         for segment, reason in found:
             _log.info("Deleting segment %s due to %s", segment, reason)
@@ -529,31 +463,7 @@ class Log:
 
     def expire_producers(self, now_ms: int) -> int:
         """Forget the idempotent producers not heard of for long; returns how many."""
-        return self.producers.expire(now_ms, self._home.producer_expiration_ms)
-
-    def delete_segments(self, segments: Sequence[Segment], now_ms: int) -> int:
-        """Delete the given, oldest segments; returns how many.
-
-        Their files are renamed now and unlinked by the manager after file.delete.delay.ms. If
-        the active one is among them, a new one is begun first. Raises LogFailed.
-        """
-        assert list(segments) == self.segments.all[: len(segments)], "only the oldest may go"
-        if len(segments) == len(self.segments):
-            self.roll(now_ms)
-            segments = segments[: len(self.segments) - 1]
-        if not segments:
-            return 0
-        home = self._home
-        due_ms = now_ms + self.config.file_delete_delay_ms
-        start_offset = self.segments.all[len(segments)].base_offset
-        self.delete_records_before(min(start_offset, self.high_watermark))
-        for segment in self.segments.drop_first(len(segments)):
-            for path in segment.rename_deleted():
-                home.files.forget(path)
-                home.trash.append((due_ms, path))
-        for offset in self.snapshots.forget_before(start_offset):
-            home.discard(self.directory, names(offset), due_ms)
-        return len(segments)
+        return self.producers.expire(now_ms, self.home.producer_expiration_ms)
 
     # -- The end ------------------------------------------------------------------------------
 
@@ -562,8 +472,10 @@ class Log:
         self.segments.active.on_roll()
 
     def close(self) -> None:
-        """Let go of the files. What is to be durable must have been flushed before."""
+        """Let go of the files. What is to be durable must have been flushed before.
+
+        A flush or checkpoint under way may end later; it changes nothing any more.
+        """
+        self._fail(LogFailed(self.directory, "closed"))
         for segment in self.segments:
             segment.forget_files()
-        self._home.unflushed_bytes -= self.unflushed_bytes
-        self.unflushed_bytes = 0

@@ -2,7 +2,7 @@
 
 After a clean stop nothing is read but what is small or at an end: the directory's names, the
 size of each log file, the last batches of the last segment, the newest snapshot, the leader
-epochs. The recovery point must then be the end of the log; if not, this log was not stopped cleanly.
+epochs. The recovery point must then be the end of the log; if not, it was not stopped cleanly.
 After any other stop `storage.recovery` goes over everything above the recovery point first.
 
 What is found and does not belong is reported and left alone; only files that by their name are
@@ -10,7 +10,7 @@ on their way out (`.deleted`, `.cleaned`) or of no use without their log file (a
 the trash. A `.swap`, which Kafka leaves when it is killed while it puts a compacted segment in
 place, becomes the segment if that has no log file any more.
 
-Missing indexes are not built here (`Log.begin_index_rebuild`): look-ups work without, slowly.
+Missing indexes of closed segments are built later, by checkpoints: look-ups work without, slowly.
 """
 
 from __future__ import annotations
@@ -81,6 +81,7 @@ def load_log(
     expiration_ms = home.producer_expiration_ms
     failed: LogFailed | None = None
     if end_offset is not None:
+        _mend_active(segments[-1], report)
         producers, _, warnings = snapshots.load(home.filesystem, end_offset, now_ms, expiration_ms)
         report.warnings += warnings
         if listing.snapshots:
@@ -257,6 +258,15 @@ def _clean_end(last: Segment, origin: Origin, report: RecoveryReport) -> int | N
         report.reason += str(origin.recovery_point)
         return None
     return end_offset
+
+
+def _mend_active(active: Segment, report: RecoveryReport) -> None:
+    """Build a missing index of the active segment: only closed ones can be mended later."""
+    if active.index_damage:
+        try:
+            active.rebuild_indexes()
+        except OSError as error:  # no room: look-ups work without
+            report.warnings.append(f"indexes of {active} not rebuilt: {error}")
 
 
 # -- Producers ------------------------------------------------------------------------------------

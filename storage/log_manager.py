@@ -85,6 +85,7 @@ class LogManager:
         self._recovery_points: Offsets = {}
         self._log_starts: Offsets = {}
         self._written: tuple[Offsets, Offsets] = ({}, {})
+        self._changes_written = -1
         self._trashed_directories: list[tuple[int, str]] = []
 
     # -- Begin --------------------------------------------------------------------------------
@@ -256,6 +257,7 @@ class LogManager:
             self.filesystem.sync_directory(self.data_directory)
         self._report(report)
         self.logs[key] = log
+        self.home.checkpoint_changes += 1
         return log
 
     def _check_topic_id(
@@ -311,6 +313,7 @@ class LogManager:
         self.filesystem.sync_directory(self.data_directory)
         log.close()
         del self.logs[topic, partition]
+        self.home.checkpoint_changes += 1
         self._recovery_points.pop((topic, partition), None)
         self._log_starts.pop((topic, partition), None)
         due_ms = self.now_ms() + log.config.file_delete_delay_ms
@@ -350,25 +353,26 @@ class LogManager:
         The callable writes them, atomically and durably, and may run in another thread. Raises
         OSError there: the files are as they were.
         """
-        points = self._recovery_points_now()
-        starts = {key: log.start_offset for key, log in self.logs.items() if log.start_offset > 0}
-        if (points, starts) == self._written:
+        changes = self.home.checkpoint_changes
+        if changes == self._changes_written:
             return None
+        # Those of logs that are not open, now or any more, are kept: they cost a line.
+        points = self._recovery_points | {k: log.recovery_point for k, log in self.logs.items()}
+        starts = self._log_starts | {
+            key: log.start_offset for key, log in self.logs.items() if log.start_offset > 0
+        }
 
         def write() -> None:
-            old_points, old_starts = self._written
-            if points != old_points:
+            if points != self._written[0]:
                 path = self._path(filenames.RECOVERY_POINT_CHECKPOINT)
                 write_offsets(self.filesystem, path, points)
-            if starts != old_starts:
+            if starts != self._written[1]:
                 path = self._path(filenames.LOG_START_CHECKPOINT)
                 write_offsets(self.filesystem, path, starts)
             self._written = (points, starts)
+            self._changes_written = changes
 
         return write
-
-    def _recovery_points_now(self) -> Offsets:
-        return {key: log.recovery_point for key, log in self.logs.items()}
 
     def write_checkpoints(self) -> None:
         """Write recovery points and log starts now. Raises OSError."""
@@ -406,7 +410,6 @@ class LogManager:
                 except OSError as caught:
                     error = caught
                 finish(error)
-            log.close()
         except (OSError, StorageError) as error:
             self._warn(f"{log.directory} could not be closed cleanly: {error}")
             return False

@@ -176,6 +176,8 @@ class _Recovery:
             except DamagedLog as damage:
                 self.report.warnings.append(f"damage below the recovery point stays: {damage}")
             return segment.size
+        # A recovery point inside a batch is no recovery point: begin with the batch.
+        self.next_offset = min(self.recovery_point, found[1].base_offset)
         return found[0]
 
     def _recover_segment(self, segment: Segment, start: int, *, is_first: bool) -> None:

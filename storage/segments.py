@@ -62,6 +62,15 @@ class Segments:
         self.all.append(segment)
         self.active = segment
 
+    def replace(self, segment: Segment) -> None:
+        """Put another object in the place of the closed segment with the same base offset.
+
+        If that is gone, or active, nothing happens.
+        """
+        index = self.index_of(segment.base_offset)
+        if index < len(self.all) - 1 and self.all[index].base_offset == segment.base_offset:
+            self.all[index] = segment
+
     def drop_first(self, count: int) -> list[Segment]:
         """Take the oldest segments out; the active one stays."""
         assert count < len(self.all), "a log has an active segment"

@@ -1,0 +1,42 @@
+"""When a log begins a new segment: Kafka's rules (LogSegment.shouldRoll), but for the size.
+
+    size     the batch would make the active segment larger than segment.bytes     (`storage.log`)
+    age      the batch is more than segment.ms younger than the segment's first one; where that
+             has no timestamp, the segment is older than segment.ms
+    index    an index has no room for another entry
+    offset   the batch's last offset does not fit the indexes' 31 bits
+
+An empty segment is never rolled. The age is shortened by a jitter of up to segment.jitter.ms, so
+that logs that began together do not roll together. It is drawn from the segment's name and not
+from chance: it differs between partitions, and a restart does not draw again.
+"""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+from config.topic import TopicConfig
+from storage.segment import Segment
+
+
+def roll_after_ms(config: TopicConfig, active: Segment) -> int:
+    """At which age the segment is rolled: segment.ms less its jitter."""
+    jitter_max_ms = min(config.segment_jitter_ms, config.segment_ms)
+    if not jitter_max_ms:
+        return config.segment_ms
+    return config.segment_ms - crc32(active.log_file.path.encode()) % jitter_max_ms
+
+
+def is_roll_due(
+    active: Segment, after_ms: int, last_offset: int, timestamp: int, now_ms: int
+) -> bool:
+    """Whether a batch of this last offset and largest timestamp needs a new segment.
+
+    The active segment is not empty, and the batch would fit by its size.
+    """
+    first_timestamp = active.first_timestamp
+    if first_timestamp is not None and first_timestamp >= 0:
+        age_ms = timestamp - first_timestamp
+    else:
+        age_ms = now_ms - active.created_ms
+    return age_ms > after_ms or not active.fits(last_offset) or active.is_index_full
