@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from protocol.record_batch import MAGIC
+from protocol.record_batch import HEADER_SIZE, MAGIC, read_header, verify, write_crc
 from protocol.record_errors import RecordError
-from protocol.records import HEADER_SIZE, read_header, verify, write_crc
 
 SECTOR_BYTES: Final = 512  # the least that a disk writes whole
 _MAGIC_POSITION = 16

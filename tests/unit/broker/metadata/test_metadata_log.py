@@ -266,7 +266,7 @@ def test_a_newer_metadata_version_refuses_to_start():
     metadata_log = open_it(filesystem)
     level = FeatureLevelRecord(name="metadata.version", feature_level=31)
     metadata_log.append([level], NOW_MS)
-    with pytest.raises(CorruptMetadata, match="metadata.version 31, the newest known here is 30"):
+    with pytest.raises(CorruptMetadata, match=r"metadata.version 31, the newest known here is 30"):
         open_it(filesystem)
 
 
@@ -280,7 +280,7 @@ def test_a_log_opened_with_another_end_refuses_to_start():
         log.end_offset = 1
         return log
 
-    with pytest.raises(CorruptMetadata, match="end at offset 10, but the log .* end offset 1"):
+    with pytest.raises(CorruptMetadata, match=r"end at offset 10, but the log .* end offset 1"):
         open_metadata_log(filesystem, DATA, open_short, 1, NOW_MS)
 
 

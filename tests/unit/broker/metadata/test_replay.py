@@ -149,7 +149,7 @@ def test_a_kafka_with_a_snapshot_reads_the_same_with_and_without_its_log():
 def test_kafkas_bootstrap_file():
     filesystem = disk({"bootstrap.checkpoint": (GOLDEN / "bootstrap.checkpoint").read_bytes()})
     records = read_snapshot(filesystem, f"{DIRECTORY}/bootstrap.checkpoint")
-    assert [record.name for _frame, record in records][0] == "metadata.version"
+    assert next(record.name for _frame, record in records) == "metadata.version"
     assert len(records) == 6
 
 
@@ -288,7 +288,7 @@ def test_a_bad_snapshot_is_skipped_or_refused(bad):
     log = three_topics()
     assert replayed(log.data, **{name: bad}).warnings
     rest = bytes(log.data[log.positions[2] :])
-    with pytest.raises(CorruptMetadata, match="no readable .*checkpoint"):
+    with pytest.raises(CorruptMetadata, match=r"no readable .*checkpoint"):
         replay(disk({log_name(3): rest, name: bad}), DIRECTORY)
 
 

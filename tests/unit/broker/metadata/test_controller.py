@@ -1,0 +1,512 @@
+"""Topics, leadership and producer ids as records, images and directories; and crashes between."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from broker.metadata.controller import Controller
+from broker.metadata.image import TopicInfo
+from broker.metadata.metadata_log import METADATA_TOPIC_ID, open_metadata_log
+from broker.metadata.replay import replay
+from broker.metadata.topic_rules import NewTopic, Placement, TopicError
+from config.topic import TopicConfig
+from protocol.errors import ErrorCode
+from protocol.metadata_records import (
+    ConfigRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    TopicRecord,
+)
+from storage.errors import AppendFailed, LogFailed, UnknownPartition
+from storage.filenames import log_name
+from tests.support.memory_filesystem import MemoryFileSystem
+from tests.support.plain_logs import PlainLogs
+
+GOLDEN = Path(__file__).parents[3] / "golden" / "kafka_metadata"
+DATA = "/data"
+DIRECTORY = f"{DATA}/__cluster_metadata-0"
+LOG = f"{DIRECTORY}/{log_name(0)}"
+NOW_MS = 1_700_000_000_000
+OUR_DIRECTORY = b"our directory id"
+KAFKA_DIRECTORY = bytes.fromhex("dc83e2214a5833e993573f66c7a5acdb")
+
+
+class Node:
+    """A controller on a disk, as it is after a start."""
+
+    def __init__(self, filesystem=None, *, unclean=False, **placement):
+        if filesystem is None:
+            filesystem = MemoryFileSystem()
+            filesystem.mkdir(DATA)
+            filesystem.sync_directory("/")
+        self.filesystem = filesystem
+        self.logs = PlainLogs(filesystem, DATA)
+        values = {
+            "node_id": 1,
+            "default_partition_count": 1,
+            "default_replication_factor": 1,
+            "clamp": False,
+        }
+        self.controller = Controller(
+            open_metadata_log(filesystem, DATA, self._open_metadata, 1, NOW_MS),
+            self.logs,
+            placement=Placement(**(values | placement)),
+            topic_defaults=TopicConfig(retention_ms=5),
+            directory_id=OUR_DIRECTORY,
+            has_directory=self.logs.has_directory,
+            random_bytes=random.Random(7).randbytes,
+        )
+        self.image = self.controller.image
+        self.leadership = self.controller.take_leadership(NOW_MS, unclean=unclean)
+        self.controller.metadata_log.flush()
+
+    def _open_metadata(self, config, leader_epoch):
+        return self.logs.open_log(
+            "__cluster_metadata", 0, METADATA_TOPIC_ID, config, leader_epoch, create=True
+        )
+
+    def open_all(self):
+        return [log for topic in self.image.topics.values() for log in self._opened(topic)]
+
+    def _opened(self, topic):
+        return list(self.controller.open_logs(topic))
+
+    def create(self, name="orders", count=2, **configs):
+        topic, _end_offset = self.controller.create_topic(
+            name, NOW_MS, partition_count=count, configs=configs
+        )
+        self.controller.metadata_log.flush()
+        self._opened(topic)
+        return topic
+
+    def restart(self, *, unclean=False, power_cut="lost"):
+        self.filesystem.crash(power_cut)
+        return Node(self.filesystem, unclean=unclean)
+
+    def directories(self):
+        return sorted(name for name in self.filesystem.list(DATA) if name != "__cluster_metadata-0")
+
+
+def outcome(result):
+    return result.name if isinstance(result, TopicInfo) else int(result.code)
+
+
+# -- Topics ---------------------------------------------------------------------------------------
+
+
+def test_a_created_topic_is_there_after_a_restart():
+    node = Node()
+    topic = node.create(**{"retention.ms": "7", "cleanup.policy": "compact"})
+    assert node.directories() == ["orders-0", "orders-1"]
+    log = node.logs.logs["orders", 1]
+    assert (log.topic_id, log.leader_epoch) == (topic.topic_id, 0)
+    assert (log.config.retention_ms, log.config.cleanup_policy) == (7, ("compact",))
+    again = node.restart()
+    assert again.image.topics == {"orders": topic}
+    assert [p.directories for p in topic.partitions] == [[OUR_DIRECTORY]] * 2
+    assert [log.partition for log in again.open_all()] == [0, 1]
+
+
+def test_records_stand_in_kafkas_order():
+    node = Node()
+    written = []
+    append = node.controller.metadata_log.append
+    node.controller.metadata_log.append = lambda records, now: (
+        written.extend(records) or append(records, now)
+    )
+    node.create(count=2, **{"segment.bytes": "2097152", "retention.ms": "7"})
+    assert [type(record) for record in written] == [
+        TopicRecord,
+        ConfigRecord,
+        ConfigRecord,
+        PartitionRecord,
+        PartitionRecord,
+    ]
+    assert written[3] == PartitionRecord(
+        partition_id=0,
+        topic_id=node.image.topics["orders"].topic_id,
+        replicas=[1],
+        isr=[1],
+        leader=1,
+        leader_epoch=0,
+        partition_epoch=0,
+        directories=[OUR_DIRECTORY],
+    )
+
+
+def test_each_topic_has_an_outcome_of_its_own():
+    node = Node()
+    node.create("plain", 1)
+    node.create("a_b", 1)
+    asked = [
+        NewTopic(name=""),
+        NewTopic(name="new", partition_count=3, replication_factor=1),
+        NewTopic(name="d"),
+        NewTopic(name="d", partition_count=2),
+        NewTopic(name="plain"),
+        NewTopic(name="a.b", partition_count=0),
+        NewTopic(name="cfg", configs={"nosuch": "1"}, partition_count=0),
+        NewTopic(name="count", partition_count=0),
+        NewTopic(name="__cluster_metadata"),
+        NewTopic(name="x.y"),
+        NewTopic(name="x_y"),
+    ]
+    created = node.controller.create_topics(asked, NOW_MS)
+    assert {name: outcome(result) for name, result in created.results.items()} == {
+        "": 17,
+        "new": "new",
+        "plain": 36,
+        "a.b": 17,
+        "cfg": 40,
+        "count": 37,
+        "__cluster_metadata": 42,
+        "x.y": "x.y",
+        "x_y": "x_y",  # Kafka looks for collisions before the request only
+        "d": 42,
+    }
+    assert created.end_offset == node.controller.metadata_log.end_offset
+    assert sorted(node.image.topics) == ["a_b", "new", "plain", "x.y", "x_y"]
+    assert len(created.results["new"].partitions) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "counts", "code"),
+    [
+        ("records", [9_999], None),
+        ("records of two", [5_000, 4_998], None),
+        ("one record too many", [10_000], 44),
+        ("the topics' own records count", [5_000, 5_000], 44),
+        ("partitions", [10_001], 44),
+    ],
+)
+def test_too_much_in_one_request(name, counts, code):
+    node = Node()
+    asked = [NewTopic(name=f"t{i}", partition_count=count) for i, count in enumerate(counts)]
+    created = node.controller.create_topics(asked, NOW_MS, validate_only=True)
+    if code is None:
+        assert all(isinstance(result, TopicInfo) for result in created.results.values()), name
+    else:
+        assert {outcome(result) for result in created.results.values()} == {code}, name
+    asked.append(NewTopic(name="a/b"))
+    outcomes = {outcome(r) for r in node.controller.create_topics(asked, NOW_MS).results.values()}
+    assert outcomes == ({44} if code else {f"t{i}" for i in range(len(counts))} | {17})
+
+
+def test_validate_only_changes_nothing():
+    node = Node()
+    end_offset = node.controller.metadata_log.end_offset
+    created = node.controller.create_topics([NewTopic(name="t")], NOW_MS, validate_only=True)
+    assert created.results["t"].partitions[0].leader == 1
+    assert created.end_offset == end_offset == node.controller.metadata_log.end_offset
+    assert node.image.topics == {}
+
+
+def test_topic_ids_are_random_uuids_that_kafka_would_give():
+    node = Node()
+    names = [f"t{number}" for number in range(300)]
+    node.controller.create_topics([NewTopic(name=name) for name in names], NOW_MS)
+    ids = set(node.image.topics_by_id)
+    assert len(ids) == 300
+    for topic_id in ids:
+        assert (topic_id[6] >> 4, topic_id[8] >> 6) == (4, 2)
+        assert topic_id[0] >> 2 != 62
+
+
+def test_one_topic_or_its_error():
+    node = Node(default_partition_count=3)
+    topic, end_offset = node.controller.create_topic("auto", NOW_MS)
+    assert (len(topic.partitions), end_offset) == (3, 14)
+    with pytest.raises(TopicError) as caught:
+        node.controller.create_topic("auto", NOW_MS)
+    assert caught.value.code == ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+def test_nothing_is_created_when_the_append_fails():
+    node = Node()
+    node.controller.metadata_log.log.fail_next = AppendFailed(
+        LOG, 421, OSError(28, "full"), rolled_back=True
+    )
+    with pytest.raises(LogFailed):
+        node.controller.create_topic("t", NOW_MS)
+    assert node.image.topics == {}
+    node.create("t")
+
+
+def test_a_crash_before_the_directories_are_made():
+    node = Node()
+    node.controller.create_topic("orders", NOW_MS, partition_count=3)
+    node.controller.metadata_log.flush()
+    again = node.restart()
+    assert again.directories() == []
+    assert [log.partition for log in again.open_all()] == [0, 1, 2]
+    assert again.directories() == ["orders-0", "orders-1", "orders-2"]
+
+
+def test_a_power_cut_before_the_topic_was_durable():
+    node = Node()
+    node.controller.create_topic("orders", NOW_MS)
+    assert node.restart().image.topics == {}
+
+
+def test_a_directory_that_cannot_be_made_now_is_made_at_the_next_start():
+    node = Node()
+    topic, _end_offset = node.controller.create_topic("orders", NOW_MS, partition_count=3)
+    node.controller.metadata_log.flush()
+    node.logs.fail_on["orders", 1] = OSError(28, "full")
+    opening = node.controller.open_logs(topic)
+    assert next(opening).partition == 0
+    with pytest.raises(OSError, match="full"):
+        next(opening)
+    assert len(node.restart().open_all()) == 3
+
+
+# -- Removal --------------------------------------------------------------------------------------
+
+
+def test_a_deleted_topic_is_gone_after_a_restart():
+    node = Node()
+    node.create("orders", 2)
+    node.create("kept", 1)
+    topic, end_offset = node.controller.delete_topic("orders", NOW_MS)
+    assert end_offset == node.controller.metadata_log.end_offset
+    assert "orders" not in node.image.topics
+    node.controller.metadata_log.flush()
+    node.controller.drop_logs(topic)
+    assert [name.endswith("-delete") for name in node.directories()] == [False, True, True]
+    assert list(node.restart().image.topics) == ["kept"]
+
+
+def test_its_name_is_taken_until_its_logs_are_dropped():
+    node = Node()
+    node.create("orders")
+    topic, _end_offset = node.controller.delete_topic("orders", NOW_MS)
+    with pytest.raises(TopicError, match="removal is not finished") as caught:
+        node.controller.create_topic("orders", NOW_MS)
+    assert caught.value.code == ErrorCode.TOPIC_ALREADY_EXISTS
+    node.controller.drop_logs(topic)
+    assert node.create("orders").topic_id != topic.topic_id
+
+
+@pytest.mark.parametrize("name", ["nosuch", "", "a/b", "__cluster_metadata"])
+def test_an_unknown_topic(name):
+    with pytest.raises(TopicError) as caught:
+        Node().controller.delete_topic(name, NOW_MS)
+    assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_power_cut_before_the_removal_was_durable():
+    node = Node()
+    topic = node.create("orders")
+    node.controller.delete_topic("orders", NOW_MS)
+    again = node.restart()
+    assert again.image.topics == {"orders": topic}
+    assert again.directories() == ["orders-0", "orders-1"]
+
+
+def test_a_crash_before_the_logs_were_dropped_leaves_strays_alone():
+    node = Node()
+    node.create("orders")
+    node.controller.delete_topic("orders", NOW_MS)
+    node.controller.metadata_log.flush()
+    again = node.restart()
+    assert again.image.topics == {}
+    assert again.open_all() == []
+    assert again.directories() == ["orders-0", "orders-1"]
+
+
+def test_one_log_that_cannot_be_dropped_does_not_keep_the_others():
+    node = Node()
+    node.create("orders", 3)
+    node.logs.fail_on["orders", 1] = OSError(5, "disk")
+    topic, _end_offset = node.controller.delete_topic("orders", NOW_MS)
+    with pytest.raises(OSError, match="disk"):
+        node.controller.drop_logs(topic)
+    assert [name for name in node.directories() if not name.endswith("-delete")] == ["orders-1"]
+    node.controller.create_topic("orders", NOW_MS)
+
+
+def test_removal_while_the_topic_is_being_made():
+    node = Node()
+    topic, _end_offset = node.controller.create_topic("orders", NOW_MS, partition_count=3)
+    opening = node.controller.open_logs(topic)
+    next(opening)
+    node.controller.delete_topic("orders", NOW_MS)
+    assert list(opening) == []
+    node.controller.drop_logs(topic)  # two of its logs were never opened
+    assert len(node.directories()) == 1
+
+
+def test_deleting_nothing_writes_nothing():
+    node = Node()
+    assert node.controller.delete_topics([], NOW_MS) == 10
+
+
+# -- Leadership -----------------------------------------------------------------------------------
+
+
+def epochs(node, name="orders"):
+    return [
+        (partition.leader, partition.leader_epoch, partition.partition_epoch, partition.isr)
+        for partition in node.image.topics[name].partitions
+    ]
+
+
+def test_a_clean_start_writes_nothing():
+    node = Node()
+    node.create("orders", 2)
+    again = node.restart()
+    assert again.leadership.changed_count == 0
+    assert (again.controller.metadata_log.epoch, epochs(again)) == (1, [(1, 0, 0, [1])] * 2)
+    assert again.leadership.end_offset == node.controller.metadata_log.end_offset
+
+
+def test_every_unclean_start_begins_new_epochs():
+    node = Node()
+    node.create("orders", 2)
+    for run in (1, 2, 3):
+        node = node.restart(unclean=True)
+        assert node.leadership.changed_count == 2
+        assert epochs(node) == [(1, run, run, [1])] * 2
+        assert node.controller.metadata_log.epoch == 1 + run
+        assert [log.leader_epoch for log in node.open_all()] == [run, run]
+        assert replay(node.filesystem, DIRECTORY).epoch == 1 + run
+
+
+def test_an_unclean_start_without_topics_begins_a_new_epoch_of_the_log():
+    assert Node().restart(unclean=True).controller.metadata_log.epoch == 2
+
+
+def kafka_disk(directories=("plain-0", "plain-1", "conf-0")):
+    filesystem = MemoryFileSystem()
+    for path in (DATA, DIRECTORY, *(f"{DATA}/{name}" for name in directories)):
+        filesystem.mkdir(path)
+    file = filesystem.open(LOG, create=True)
+    file.pwrite((GOLDEN / "clean_stop.log").read_bytes(), 0)
+    file.fdatasync()
+    file.close()
+    return filesystem
+
+
+def test_a_kafka_that_was_stopped_cleanly_left_nobody_in_the_lead():
+    node = Node(kafka_disk())
+    assert node.leadership.changed_count == 3
+    for name in ("plain", "conf"):
+        for partition in node.image.topics[name].partitions:
+            assert (partition.leader, partition.isr, partition.leader_epoch) == (1, [1], 4)
+            assert partition.leader_recovery_state == 0
+            assert partition.eligible_leader_replicas == partition.last_known_elr == []
+            assert partition.directories == [OUR_DIRECTORY]
+    assert len(node.open_all()) == 3
+    assert {log.leader_epoch for log in node.open_all()} == {4}
+
+
+def test_what_kafka_keeps_in_another_directory_is_not_made_here():
+    node = Node(kafka_disk(directories=["plain-0"]))
+    assert node.leadership.elsewhere == ["plain-1", "conf-0"]
+    assert [(topic.name, p.partition) for topic, p in node.leadership.led] == [("plain", 0)]
+    assert [(log.topic, log.partition) for log in node.open_all()] == [("plain", 0)]
+    assert not node.controller.leads(node.image.topics["conf"], 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "led", "changed"),
+    [
+        ("as we leave it", {}, True, 0),
+        ("another node's", {"replicas": [2], "isr": [2], "leader": 2}, False, 0),
+        (
+            "one of three",
+            {"replicas": [2, 1, 3], "isr": [2, 1], "leader": 2, "directories": [b"2" * 16] * 3},
+            True,
+            1,
+        ),
+        ("directory unknown", {"directories": [bytes(16)]}, True, 1),
+        ("directory not assigned", {"directories": [bytes(15) + b"\1"]}, True, 1),
+        ("recovering", {"leader_recovery_state": 1}, True, 1),
+    ],
+)
+def test_whose_partition_it_is(name, fields, led, changed):
+    node = Node()
+    values = {
+        "replicas": [1],
+        "isr": [1],
+        "leader": 1,
+        "leader_epoch": 4,
+        "partition_epoch": 9,
+        "directories": [OUR_DIRECTORY],
+    } | fields
+    topic_id = b"T" * 16
+    records = [
+        TopicRecord(name="t", topic_id=topic_id),
+        PartitionRecord(partition_id=0, topic_id=topic_id, **values),
+    ]
+    node.controller.metadata_log.append(records, NOW_MS)
+    node.controller.metadata_log.flush()
+    node.filesystem.mkdir(f"{DATA}/t-0")
+    node.filesystem.sync_directory(DATA)
+    again = node.restart()
+    partition = again.image.topics["t"].partitions[0]
+    assert again.controller.leads(again.image.topics["t"], 0) is led, name
+    assert again.leadership.changed_count == changed
+    assert again.leadership.not_ours == ([] if led else ["t-0"])
+    if led:
+        assert (partition.leader, partition.isr) == (1, [1])
+        assert partition.directory_of(1) == OUR_DIRECTORY
+        assert partition.leader_recovery_state == 0
+        assert partition.leader_epoch == (5 if values["leader"] != 1 else 4)
+
+
+def test_more_partitions_than_fit_a_batch():
+    node = Node()
+    asked = [NewTopic(name=f"t{number}", partition_count=500) for number in range(5)]
+    node.controller.create_topics(asked, NOW_MS)
+    node.controller.metadata_log.flush()
+    again = node.restart(unclean=True)
+    assert again.leadership.changed_count == 2_500
+    assert again.leadership.end_offset == node.controller.metadata_log.end_offset + 2_501
+
+
+def test_configs_that_cannot_be_used_are_reported_and_do_not_hinder():
+    node = Node()
+    node.create("orders", 1, **{"retention.ms": "7"})
+    record = ConfigRecord(resource_type=2, resource_name="orders", name="new.in.kafka", value="1")
+    node.controller.metadata_log.append([record], NOW_MS)
+    node.controller.metadata_log.flush()
+    again = node.restart()
+    (warning,) = again.controller.metadata_log.warnings
+    assert warning.startswith("topic orders: new.in.kafka=1: ")
+    assert again.controller.config_of(again.image.topics["orders"]).retention_ms == 7
+    assert len(again.open_all()) == 1
+
+
+# -- Producer ids ---------------------------------------------------------------------------------
+
+
+def test_producer_ids_are_never_given_twice():
+    node = Node()
+    first = node.controller.next_producer_id_block(NOW_MS)
+    second = node.controller.next_producer_id_block(NOW_MS)
+    assert (first.start, first.count, second.start) == (0, 1000, 1000)
+    assert second.end_offset == node.controller.metadata_log.end_offset == first.end_offset + 1
+    node.controller.metadata_log.flush()
+    assert node.restart().controller.next_producer_id_block(NOW_MS).start == 2000
+
+
+def test_producer_ids_go_on_after_kafkas():
+    assert Node(kafka_disk()).controller.next_producer_id_block(NOW_MS).start == 1000
+
+
+def test_no_ids_when_the_append_fails():
+    node = Node()
+    node.controller.metadata_log.log.fail_next = AppendFailed(
+        LOG, 421, OSError(28, "full"), rolled_back=True
+    )
+    with pytest.raises(LogFailed):
+        node.controller.next_producer_id_block(NOW_MS)
+    assert node.controller.next_producer_id_block(NOW_MS).start == 0
+
+
+def test_the_fake_logs_refuse_what_the_real_ones_do():
+    with pytest.raises(UnknownPartition):
+        Node().logs.delete_log("nosuch", 0)
+    assert PartitionChangeRecord(partition_id=0, topic_id=b"T" * 16).leader == -2
