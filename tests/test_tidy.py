@@ -236,6 +236,16 @@ def test_each_handler_stands_under_the_name_and_the_versions_of_its_messages():
             assert handler.max_version == spec.version_max
 
 
+def test_the_advertised_apis_are_the_list():
+    """Produce is advertised from 0, as Kafka does for librdkafka's sake; the rest as served."""
+    from broker.assembly import _api_versions
+    from broker.handlers import HANDLERS
+
+    advertised = {api.api_key: (api.min_version, api.max_version) for api in _api_versions()}
+    served = {row.api_key: (row.min_version, row.max_version) for row in HANDLERS}
+    assert advertised == {**served, 0: (0, served[0][1])}
+
+
 # -- pages -----------------------------------------------------------------------------------------
 
 
