@@ -5,7 +5,7 @@
     leader epochs, when they changed
 
 Like a flush it is a job in three parts: `begin` on the caller's thread, `Checkpoint.run` in a
-thread of the pool, `finish` on the caller's thread. Unlike a flush it may fail: all of this is cached
+thread of the pool, `finish` on the caller's thread. Unlike a flush it may fail: all of it is cached
 knowledge, and the only consequence is that the recovery point stays.
 
 A checkpoint also mends: it builds the missing or damaged indexes of one closed segment anew, beside
