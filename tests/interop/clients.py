@@ -61,11 +61,12 @@ def lines_of(path: Path) -> Iterator[bytes]:
             yield line.rstrip(b"\n")
 
 
-def expected(path: Path, partitions: int) -> tuple[list[int], list[str]]:
-    """What each partition must hold: counts and digests."""
+def expected(path: Path, partitions: int, times: int = 1) -> tuple[list[int], list[str]]:
+    """What each partition must hold after the file was produced `times`: counts and digests."""
     digests = [Digest() for _ in range(partitions)]
-    for number, line in enumerate(lines_of(path)):
-        digests[number % partitions].add(line)
+    for _ in range(times):
+        for number, line in enumerate(lines_of(path)):
+            digests[number % partitions].add(line)
     return [one.count for one in digests], [one.text() for one in digests]
 
 
@@ -175,7 +176,7 @@ def console_consume(address: str, topic: str, counts: list[int]) -> list[str]:
 
 
 def confluent_produce(address: str, partitions: int, path: Path, topic: str, codec: str) -> None:
-    """librdkafka by way of confluent-kafka."""
+    """librdkafka by way of confluent-kafka, as an idempotent producer (so acks all)."""
     from confluent_kafka import Producer
 
     failures: list[object] = []
@@ -189,7 +190,7 @@ def confluent_produce(address: str, partitions: int, path: Path, topic: str, cod
             "bootstrap.servers": address,
             "compression.type": codec,
             "linger.ms": LINGER_MS,
-            "acks": "all",
+            "enable.idempotence": True,
             "queue.buffering.max.messages": 1_000_000,
         }
     )
