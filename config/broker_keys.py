@@ -42,7 +42,7 @@ class BrokerKeys:
         check=at_least(0),
         importance=HIGH,
         kafka_default="required",
-        synonyms=(Synonym("broker.id", update=Update.READ_ONLY, importance=HIGH),),
+        synonyms=(Synonym("broker.id", default=-1, update=Update.READ_ONLY, importance=HIGH),),
         doc="The number of this node. Not set: the one in the data directory's meta.properties,"
         " else 1. A number other than the directory's is refused.",
     )
@@ -71,7 +71,7 @@ class BrokerKeys:
                 "log.dir",
                 update=Update.READ_ONLY,
                 importance=HIGH,
-                kafka_default=("/tmp/kafka-logs",),  # noqa: S108
+                default=("/tmp/kafka-logs",),  # noqa: S108
             ),
         ),
         doc="The data directory: exactly one. A relative one starts where the broker is started.",

@@ -53,7 +53,8 @@ class Synonym:
     """Another name of a key, in a unit `times` the key's own.
 
     `kind` is the kind of that name where it is not the key's; `lowest` is its own lower bound where
-    that lies above the key's: any negative value then means -1, "no limit", as for Kafka.
+    that lies above the key's: any negative value then means -1, "no limit", as for Kafka. `default`
+    is what Kafka shows for the name itself, where a key has several.
     """
 
     name: str
@@ -61,9 +62,8 @@ class Synonym:
     kind: Kind | None = None
     update: Update = Update.CLUSTER_WIDE
     importance: Importance = Importance.MEDIUM
-    kafka_default: Value = None
+    default: Value = None
     lowest: int | None = None
-    own: bool = False
 
 
 @dataclass(frozen=True, slots=True)

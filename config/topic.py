@@ -141,7 +141,7 @@ class TopicConfig:
                 "log.flush.scheduler.interval.ms",
                 importance=HIGH,
                 update=READ_ONLY,
-                kafka_default=LONG_MAX,
+                default=LONG_MAX,
             ),
         ),
         doc="With write.caching: fsync records that were not for so long. Without it every"
@@ -174,7 +174,7 @@ class TopicConfig:
         check=at_least(1),
         update=Update.TOPIC,
         internal=True,
-        synonyms=(Synonym("internal.segment.bytes", own=True, update=READ_ONLY),),
+        synonyms=(Synonym("internal.segment.bytes", update=READ_ONLY),),
         doc="For tests: the segment size, without the floor of segment.bytes.",
     )
     leader_replication_throttled_replicas: tuple[str, ...] = key(
@@ -355,7 +355,7 @@ class TopicConfig:
                 Kind.INT,
                 update=READ_ONLY,
                 importance=HIGH,
-                kafka_default=168,
+                default=168,
                 lowest=1,
             ),
         ),
@@ -396,7 +396,7 @@ class TopicConfig:
                 Kind.INT,
                 update=READ_ONLY,
                 importance=HIGH,
-                kafka_default=0,
+                default=0,
             ),
         ),
         doc="Begin segments up to this much earlier, at random, so that not all begin at once.",
@@ -416,7 +416,7 @@ class TopicConfig:
                 Kind.INT,
                 update=READ_ONLY,
                 importance=HIGH,
-                kafka_default=168,
+                default=168,
             ),
         ),
         doc="Begin a new segment when the current one is older than this, so that retention can"
@@ -437,7 +437,7 @@ class TopicConfig:
         Kind.BOOLEAN,
         importance=HIGH,
         update=Update.TOPIC,
-        synonyms=(Synonym("write.caching", importance=HIGH, own=True),),
+        synonyms=(Synonym("write.caching", importance=HIGH),),
         doc="false: acks=all is answered, and records are shown, once they are fsynced."
         " true: from the page cache, as Apache Kafka does by default; a power loss may then"
         " take acknowledged records.",

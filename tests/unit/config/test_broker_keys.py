@@ -65,6 +65,14 @@ def test_a_synonym_has_kafkas_kind_importance_and_update(name):
     assert synonym.update.value == KAFKA[name].last
 
 
+@pytest.mark.parametrize("name", sorted(set(SYNONYMS) & set(KAFKA)))
+def test_a_synonym_has_kafkas_default(name):
+    described, synonym = SYNONYMS[name]
+    alone = len(described.synonyms) == 1 and described.name not in KAFKA
+    default = described.default if alone or synonym.name == described.name else synonym.default
+    assert text_of(default) == default_text(KAFKA[name])
+
+
 @pytest.mark.parametrize("described", KEYS.values(), ids=lambda described: described.name)
 def test_a_declaration_is_complete(described):
     hints = typing.get_type_hints(BrokerConfig)
