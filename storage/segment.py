@@ -136,7 +136,11 @@ class Segment(SegmentReader):
     @property
     def is_index_full(self) -> bool:
         """Whether one of the indexes has no room for another entry: roll."""
-        return self.offset_index.is_full or self.time_index.is_full
+        try:
+            return self.offset_index.is_full or self.time_index.is_full
+        except OSError as error:
+            self._report_index(f"an index that cannot be read: {error}")
+            return False
 
     def fits(self, last_offset: int) -> bool:
         """Whether an offset can be indexed here: relative to the base it takes 31 bits."""
@@ -150,16 +154,13 @@ class Segment(SegmentReader):
         `header` is the batch's; `base_offset`, if given, stands for the one in it, so that the
         caller need not make a new header after stamping. Raises AppendFailed.
         """
+        if self._max_timestamp == NOT_LOADED:  # before the write: it may fail
+            self._load_max_timestamp(self.log_file.size)
         position = self.log_file.append(buffer)
         if base_offset is None:
             base_offset = header.base_offset
         last_offset = base_offset + header.last_offset_delta
-        if header.max_timestamp > self._max_timestamp:
-            self._raise_max_timestamp(header.max_timestamp, last_offset, position)
-        if self._unindexed_bytes > self.index_interval_bytes:
-            self._index(last_offset, position)
-        self._unindexed_bytes += len(buffer)
-        self.next_offset = last_offset + 1
+        self._account(position, len(buffer), last_offset, header.max_timestamp)
         appended = self._appended
         if len(appended) >= HINTS_MAX:
             appended.clear()
@@ -171,25 +172,24 @@ class Segment(SegmentReader):
 
         For recovery, which walks the file after `truncate_indexes`.
         """
-        last_offset = header.last_offset
-        if header.max_timestamp > self._max_timestamp:
-            self._raise_max_timestamp(header.max_timestamp, last_offset, position)
-        if self._unindexed_bytes > self.index_interval_bytes:
-            self._index(last_offset, position)
-        self._unindexed_bytes += header.size
-        self.next_offset = last_offset + 1
-
-    def _index(self, last_offset: int, position: int) -> None:
-        self.offset_index.append(last_offset, position)
-        self.time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
-        self._unindexed_bytes = 0
-
-    def _raise_max_timestamp(self, timestamp: int, last_offset: int, end_position: int) -> None:
         if self._max_timestamp == NOT_LOADED:
-            self._load_max_timestamp(end_position)
-        if timestamp > self._max_timestamp:
-            self._max_timestamp = timestamp
+            self._load_max_timestamp(position)
+        self._account(position, header.size, header.last_offset, header.max_timestamp)
+
+    def _account(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
+        """Follow a batch with the marks, and with an index entry when one is due."""
+        if max_timestamp > self._max_timestamp:
+            self._max_timestamp = max_timestamp
             self._max_timestamp_offset = last_offset
+        if self._unindexed_bytes > self.index_interval_bytes:
+            try:
+                self.offset_index.append(last_offset, position)
+                self.time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
+            except OSError as error:  # the batch is in the log all the same
+                self._report_index(f"an index that cannot be read: {error}")
+            self._unindexed_bytes = 0
+        self._unindexed_bytes += size
+        self.next_offset = last_offset + 1
 
     # Timestamps.
 
@@ -229,15 +229,15 @@ class Segment(SegmentReader):
         """
         best = (NO_TIMESTAMP, self.base_offset)
         start = 0
-        entry = self.time_index.last_entry
+        entry = self._last_entry(self.time_index)
         if entry is not None and self._is_timestamp_of(entry):
             best = entry
-            last = self.offset_index.last_entry
+            last = self._last_entry(self.offset_index)
             if last is not None and last[1] < end and self._leads_to_batch(last):
                 start = last[1]
         found = self._walk_timestamps(start, end, best)
         if start > 0 and found != best:
-            found = self._walk_timestamps(0, end, (NO_TIMESTAMP, self.base_offset))
+            found = self._walk_timestamps(0, end, best)
         self._max_timestamp, self._max_timestamp_offset = found
 
     def _walk_timestamps(self, start: int, end: int, best: tuple[int, int]) -> tuple[int, int]:
@@ -254,7 +254,10 @@ class Segment(SegmentReader):
         timestamp, offset = entry
         if offset < self.base_offset or 0 <= self.next_offset <= offset:
             return False
-        found = self.position_of(offset)
+        try:
+            found = self.position_of(offset)
+        except DamagedLog:
+            return False
         return (
             found is not None
             and found[1].base_offset <= offset
@@ -307,7 +310,8 @@ class Segment(SegmentReader):
     def on_roll(self) -> None:
         """Make the time index's last entry say the segment's largest timestamp, and write both.
 
-        For a segment that takes no more appends, and for closing.
+        For a segment that takes no more appends, and for closing. Raises OSError, and LogFailed
+        if the log cannot be read: then only the index lacks its last entry.
         """
         if self.max_timestamp != NO_TIMESTAMP:
             self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)

@@ -151,6 +151,9 @@ class SegmentReader:
             self._report_index(f"an index that cannot be read: {error}")
             return None
 
+    def _last_entry(self, index: OffsetIndex | TimeIndex) -> tuple[int, int] | None:
+        return self._ask_index(lambda _: index.last_entry, 0)
+
     def _report_index(self, reason: str) -> None:
         if not self.index_damage:
             self.index_damage = reason
@@ -168,7 +171,7 @@ class SegmentReader:
         no whole batch.
         """
         self.next_offset = -1  # not to be held against what the walk finds
-        entry = self.offset_index.last_entry
+        entry = self._last_entry(self.offset_index)
         start = entry[1] if entry is not None and self._leads_to_batch(entry) else 0
         next_offset = self.base_offset
         for _, header in self._scan(start, self.log_file.size):
