@@ -454,13 +454,6 @@ class TopicConfig:
         if self.remote_storage_enable:
             raise ConfigError(NO_TIERS, key="remote.storage.enable", value="true", allowed="false")
 
-    @property
-    def segment_size_max(self) -> int:
-        """The bytes a segment may hold: internal.segment.bytes if set, else segment.bytes."""
-        if self.internal_segment_bytes is not None:
-            return self.internal_segment_bytes
-        return self.segment_bytes
-
     def with_overrides(self, overrides: Mapping[str, str]) -> TopicConfig:
         """Return this configuration with a topic's own values, given by key as text.
 

@@ -28,6 +28,29 @@ UNTESTED: set[str] = set()
 # Functions and files beyond their limit, with the limit they have. Do not add to them.
 LONG_FUNCTIONS: dict[str, int] = {}
 LONG_FILES: dict[str, int] = {}
+# Keys that are declared with an effect and that nothing reads yet. Do not add to them.
+UNREAD_KEYS = {
+    "barnabas.decompressed.bytes.max",
+    "barnabas.flush.stall.ms",
+    "barnabas.validate.records",
+    "broker.rack",
+    "log.flush.offset.checkpoint.interval.ms",
+    "log.flush.scheduler.interval.ms",
+    "log.flush.start.offset.checkpoint.interval.ms",
+    "log.initial.task.delay.ms",
+    "num.recovery.threads.per.data.dir",
+    "producer.id.expiration.check.interval.ms",
+}
+# Keys that config reads itself: their meaning reaches the broker under another name.
+READ_AS = {
+    "advertised.listeners": "advertised",
+    "controller.listener.names": "served_listeners",
+    "listener.security.protocol.map": "served_listeners",
+    "listeners": "served_listeners",
+    "log.dirs": "data_directory",
+    "max.connections.per.ip.overrides": "connection_limits",
+    "process.roles": "served_listeners",
+}
 
 
 def name_of(path):
@@ -244,6 +267,30 @@ def test_the_advertised_apis_are_the_list():
     advertised = {api.api_key: (api.min_version, api.max_version) for api in _api_versions()}
     served = {row.api_key: (row.min_version, row.max_version) for row in HANDLERS}
     assert advertised == {**served, 0: (0, served[0][1])}
+
+
+# -- the one table of keys -------------------------------------------------------------------------
+
+
+def test_a_key_is_read_or_says_why_it_has_no_effect():
+    from config.broker import broker_keys
+    from config.topic import topic_keys
+
+    readers = [path for path in SOURCES if not name_of(path).startswith("config/")]
+    read = {
+        node.attr
+        for path in readers
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Attribute)
+    }
+    effective = {
+        key.name: READ_AS.get(key.name, key.attribute)
+        for key in (*broker_keys().values(), *topic_keys().values())
+        if not key.no_effect
+    }
+    unread = {name for name, attribute in effective.items() if attribute not in read}
+    assert unread - UNREAD_KEYS == set()
+    assert UNREAD_KEYS - unread == set()
 
 
 # -- pages -----------------------------------------------------------------------------------------

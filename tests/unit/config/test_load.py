@@ -124,7 +124,7 @@ def test_topics_get_their_defaults_from_the_brokers_keys():
     loaded = load(set_values=names)
     topic = loaded.config.topic_defaults
     assert topic.write_caching is True
-    assert topic.segment_size_max == 77
+    assert topic.internal_segment_bytes == 77
     assert topic.max_message_bytes == 5
     assert topic.preallocate is True
     assert topic.cleanup_policy == ("compact",)

@@ -57,7 +57,7 @@ OVERRIDES = [
     ({"cleanup.policy": "compact,delete"}, {"cleanup_policy": ("compact", "delete")}),
     ({"cleanup.policy": ""}, {"cleanup_policy": ()}),
     ({"write.caching": "true"}, {"write_caching": True}),
-    ({"internal.segment.bytes": "100"}, {"segment_size_max": 100, "segment_bytes": 1 << 30}),
+    ({"internal.segment.bytes": "100"}, {"internal_segment_bytes": 100, "segment_bytes": 1 << 30}),
     ({"message.timestamp.type": "LogAppendTime"}, {"message_timestamp_type": "LogAppendTime"}),
 ]
 REFUSED = [
