@@ -1,0 +1,157 @@
+"""Every message in every version against kafka-python: equal bytes from equal values, both ways."""
+
+import dataclasses
+import importlib
+import warnings
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from protocol.kafka.codec import decode_message, encode_message
+from protocol.messages.api_versions import ApiVersionsResponse
+from protocol.wire import ZERO_UUID, message_spec
+from tests.support.message_fields import (
+    MessageField,
+    api_messages,
+    each_version,
+    fields_in,
+    fields_of,
+    messages,
+    record_messages,
+)
+
+# kafka-python is a client: it has no message that brokers write for themselves. A class that it
+# comes to carry must leave this table; tests/unit/protocol has bytes from Kafka.
+NOT_IN_KAFKA_PYTHON = set(each_version(record_messages()))
+
+# Where kafka-python departs from Kafka's schema: no records are null there, and here.
+OTHER_DEFAULTS = {
+    ("ListOffsetsRequest", "replica_id"),
+    ("PartitionProduceData", "records"),
+    ("PartitionData", "records"),
+}
+
+with warnings.catch_warnings():
+    # It reads its schemas, while it is imported, by a function that Python 3.11 deprecates.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    MODULES = [
+        importlib.import_module(f"kafka.protocol.{name}")
+        for name in ("admin", "consumer", "metadata", "producer")
+    ]
+    from kafka.protocol.schemas.fields.codecs import BitField
+ALL = set(each_version(api_messages() + record_messages()))
+
+
+def their_class(cls: type, version: int) -> Any | None:
+    """Return kafka-python's class, None if it has none that carries this version."""
+    for module in MODULES:
+        found = getattr(module, cls.__name__, None)
+        if found is not None and found.min_version <= version <= found.max_version:
+            return found
+    return None
+
+
+def leaf(field: MessageField) -> st.SearchStrategy[Any] | None:
+    """Draw ApiVersions answers without an error: with one, they are read as version 0 only."""
+    return st.just(0) if field.name == "error_code" else None
+
+
+def their_name(field: MessageField) -> str:
+    """Return their name of a field: they make sets of bits of two, and rename them."""
+    if field.name in ("cluster_authorized_operations", "topic_authorized_operations"):
+        return "authorized_operations"
+    return field.name
+
+
+def to_their_value(value: Any, field: MessageField, theirs: Any, version: int) -> Any:
+    """Return what a field of their class `theirs` holds for our value."""
+    if isinstance(value, list):
+        return [to_their_value(item, field, theirs, version) for item in value]
+    if field.struct is not None and value is not None:
+        return to_theirs(value, getattr(theirs, field.struct.__name__), version)
+    if field.wire == "uuid":
+        return None if value == ZERO_UUID else UUID(bytes=value)
+    if their_name(field) == "authorized_operations":
+        bits = BitField.from_32_bit_field(value % 2**32)
+        return None if bits == {31} else bits
+    return value
+
+
+def to_theirs(ours: Any, theirs: Any, version: int) -> Any:
+    """Return their instance with our values; both must have the same fields in this version."""
+    fields = {their_name(field): field for field in fields_in(type(ours), version)}
+    their_fields = {f.name: f for f in theirs._struct._fields if f.for_version_q(version)}
+    assert their_fields.keys() == fields.keys()
+    values = {}
+    for name, field in fields.items():
+        value = getattr(ours, field.name)
+        assert their_fields[name].tag == field.tag
+        if field.tag is None or value != field.default:
+            values[name] = to_their_value(value, field, theirs, version)
+    return theirs(version=version, **values)
+
+
+def assert_equal(theirs: Any, ours: Any, version: int) -> None:
+    """Compare what they decoded with what we encoded, field by field."""
+    for field in fields_in(type(ours), version):
+        value, their_value = getattr(ours, field.name), getattr(theirs, their_name(field))
+        if field.tag is not None and value == field.default:
+            continue  # what their side makes of an absent tag is no matter of bytes
+        if field.struct is None or value is None:
+            assert their_value == to_their_value(value, field, type(theirs), version), field.name
+        elif field.is_list:
+            for their_item, item in zip(their_value, value, strict=True):
+                assert_equal(their_item, item, version)
+        else:
+            assert_equal(their_value, value, version)
+
+
+def test_the_table_of_what_kafka_python_lacks_is_true() -> None:
+    assert {pair for pair in ALL if their_class(*pair) is None} == NOT_IN_KAFKA_PYTHON
+
+
+@pytest.mark.parametrize(
+    ("cls", "version"),
+    sorted(ALL - NOT_IN_KAFKA_PYTHON, key=lambda pair: (pair[0].__name__, pair[1])),
+)
+def test_equal_values_have_equal_bytes(cls: type, version: int) -> None:
+    theirs = their_class(cls, version)
+    drawn = messages(cls, version, leaf) if cls is ApiVersionsResponse else messages(cls, version)
+
+    @settings(
+        max_examples=20,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.explicit, Phase.generate],
+    )
+    @given(drawn)
+    def check(message: Any) -> None:
+        data = encode_message(message, version)
+        assert_equal(theirs.decode(data, version=version), message, version)
+        assert to_theirs(message, theirs, version).encode(version=version) == data
+        assert decode_message(cls, version, data) == (message, len(data))
+
+    check()
+
+
+def assert_defaults(cls: type, theirs: Any) -> None:
+    for field in fields_of(cls):
+        their_field = theirs._struct.fields[their_name(field)]
+        if (cls.__name__, field.name) in OTHER_DEFAULTS:
+            continue
+        if field.default is dataclasses.MISSING:
+            assert their_field.default in (0, ""), f"{cls.__name__}.{field.name}"
+        else:
+            their_default = to_their_value(field.default, field, theirs, version=0)
+            assert their_field.default == their_default, f"{cls.__name__}.{field.name}"
+        if field.struct is not None:
+            assert_defaults(field.struct, getattr(theirs, field.struct.__name__))
+
+
+@pytest.mark.parametrize("cls", api_messages())
+def test_defaults_are_equal_and_where_there_is_none_it_is_zero(cls: type) -> None:
+    assert_defaults(cls, their_class(cls, message_spec(cls).version_max))

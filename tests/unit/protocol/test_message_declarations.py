@@ -1,0 +1,85 @@
+"""Message classes as declarations: keys, ranges of versions and defaults, without any bytes."""
+
+import pytest
+
+from protocol.messages import create_topics, fetch, metadata, offset_for_leader_epoch, produce
+from protocol.wire import ZERO_UUID, message_spec
+from tests.support.message_fields import api_messages, fields_of
+
+# The versions that Apache Kafka 4.3 serves.
+SERVED = {
+    "Produce": (0, 3, 13),
+    "Fetch": (1, 4, 18),
+    "ListOffsets": (2, 1, 11),
+    "Metadata": (3, 0, 13),
+    "ApiVersions": (18, 0, 4),
+    "CreateTopics": (19, 2, 7),
+    "DeleteTopics": (20, 1, 6),
+    "InitProducerId": (22, 0, 5),
+    "OffsetForLeaderEpoch": (23, 2, 4),
+}
+
+
+def test_keys_and_ranges_are_those_of_kafka() -> None:
+    found = {}
+    for cls in api_messages():
+        spec = message_spec(cls)
+        name = cls.__name__.removesuffix(spec.kind.capitalize())
+        found.setdefault(name, set()).add((spec.api_key, spec.version_min, spec.version_max))
+    assert found == {name: {versions} for name, versions in SERVED.items()}
+
+
+# What is easily forgotten: defaults that are not the type's zero.
+DEFAULTS = [
+    (metadata.MetadataRequest(), {"allow_auto_topic_creation": True, "topics": []}),
+    (
+        metadata.MetadataResponse(),
+        {"controller_id": -1, "cluster_id": None, "cluster_authorized_operations": -(2**31)},
+    ),
+    (
+        metadata.MetadataResponseTopic(),
+        {"topic_authorized_operations": -(2**31), "topic_id": ZERO_UUID},
+    ),
+    (
+        fetch.FetchRequest(max_wait_ms=0, min_bytes=0),
+        {"max_bytes": 2**31 - 1, "session_epoch": -1, "replica_id": -1},
+    ),
+    (
+        fetch.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=0),
+        {
+            "current_leader_epoch": -1,
+            "last_fetched_epoch": -1,
+            "log_start_offset": -1,
+            "high_watermark": 2**63 - 1,
+        },
+    ),
+    (
+        fetch.PartitionData(partition_index=0, high_watermark=0),
+        {
+            "last_stable_offset": -1,
+            "log_start_offset": -1,
+            "preferred_read_replica": -1,
+            "records": None,
+        },
+    ),
+    (
+        produce.PartitionProduceResponse(index=0),
+        {"log_append_time_ms": -1, "log_start_offset": -1, "error_message": None},
+    ),
+    (create_topics.CreateTopicsRequest(), {"timeout_ms": 60_000}),
+    (offset_for_leader_epoch.OffsetForLeaderEpochRequest(), {"replica_id": -2}),
+]
+
+
+@pytest.mark.parametrize(("message", "expected"), DEFAULTS)
+def test_defaults_are_those_of_the_schema(message: object, expected: dict[str, object]) -> None:
+    assert {name: getattr(message, name) for name in expected} == expected
+
+
+def test_no_two_instances_share_a_list() -> None:
+    for cls in api_messages():
+        for field in fields_of(cls):
+            if field.is_list:
+                assert field.default == []
+    first, second = metadata.MetadataResponseTopic(), metadata.MetadataResponseTopic()
+    assert first.partitions is not second.partitions
