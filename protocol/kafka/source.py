@@ -28,10 +28,13 @@ class Source:
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """Write `head` and indent what is written inside."""
+        """Write `head` and indent what is written inside; nothing becomes `pass`."""
         self.add(head)
         self._depth += 1
+        line_count = len(self._lines)
         yield
+        if len(self._lines) == line_count:
+            self.add("pass")
         self._depth -= 1
 
     def name(self, prefix: str) -> str:

@@ -103,7 +103,13 @@ class Tagged:
     after: Int8 = 0
 
 
-ALL: list[type[Any]] = [Numbers, Texts, Tree, Versions, Tagged]
+@message(api_key=905, kind="data", versions=(0, 1), flexible_since=1)
+@dataclass(slots=True, kw_only=True)
+class Nothing:
+    """No field, as ApiVersionsRequest 0."""
+
+
+ALL: list[type[Any]] = [Numbers, Texts, Tree, Versions, Tagged, Nothing]
 VERSIONS = [
     (cls, version)
     for cls in ALL

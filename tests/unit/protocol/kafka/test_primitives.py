@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from protocol.errors import DecodeError, EncodeError
 from protocol.kafka import primitives
+from tests.unit.protocol.kafka.strategies import MANY
 
 VARINTS = [
     (0, b"\x00"),
@@ -27,12 +28,14 @@ def test_varints(value: int, wire: bytes) -> None:
     assert primitives.read_uvarint(memoryview(b"?" + wire + b"?"), 1) == (value, 1 + len(wire))
 
 
+@MANY
 @given(st.integers(0, 2**32 - 1))
 def test_varints_go_there_and_back(value: int) -> None:
     wire = primitives.uvarint(value)
     assert primitives.read_uvarint(memoryview(wire), 0) == (value, len(wire))
 
 
+@MANY
 @given(st.binary(max_size=12))
 def test_any_bytes_as_a_varint(wire: bytes) -> None:
     try:

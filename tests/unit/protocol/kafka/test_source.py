@@ -30,6 +30,13 @@ def test_blocks_indent() -> None:
     assert source.text() == "if a:\n    b\n    c\n    for _ in d:\n        e\nf\n"
 
 
+def test_an_empty_block_is_still_python() -> None:
+    source = Source()
+    with source.block("try:"):
+        pass
+    assert source.text() == "try:\n    pass\n"
+
+
 def test_names_are_given_once() -> None:
     source = Source()
     assert [source.name("a"), source.name("b"), source.name("a")] == ["a1", "b1", "a2"]

@@ -1,0 +1,97 @@
+"""Every message of protocol.messages: the versions of Kafka 4.3, and no bytes that break a codec.
+
+That their bytes are Kafka's is shown against kio and kafka-python in tests/property.
+"""
+
+import importlib
+import pkgutil
+from dataclasses import is_dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import protocol.messages
+from protocol.api_keys import ApiKey
+from protocol.errors import DecodeError
+from protocol.kafka.codec import decode_message, encode_message
+from protocol.wire import MessageSpec
+from tests.unit.protocol.kafka.strategies import FEW, messages
+
+# (first, last, first flexible request and response): Apache Kafka 4.3.0, by ApiKeys.messageType.
+KAFKA_4_3 = {
+    ApiKey.PRODUCE: (3, 13, 9),
+    ApiKey.FETCH: (4, 18, 12),
+    ApiKey.LIST_OFFSETS: (1, 11, 6),
+    ApiKey.METADATA: (0, 13, 9),
+    ApiKey.API_VERSIONS: (0, 4, 3),
+    ApiKey.CREATE_TOPICS: (2, 7, 5),
+    ApiKey.DELETE_TOPICS: (1, 6, 4),
+    ApiKey.INIT_PRODUCER_ID: (0, 5, 2),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (2, 4, 4),
+}
+
+
+def classes() -> list[type[Any]]:
+    names = [info.name for info in pkgutil.iter_modules(protocol.messages.__path__)]
+    modules = [importlib.import_module(f"protocol.messages.{name}") for name in names]
+    found = {
+        value
+        for module in modules
+        for value in vars(module).values()
+        if is_dataclass(value) and isinstance(getattr(value, "MESSAGE", None), MessageSpec)
+    }
+    return sorted(found, key=lambda cls: str(cls.__name__))
+
+
+CLASSES = classes()
+VERSIONS = [
+    pytest.param(cls, version, id=f"{cls.__name__}-{version}")
+    for cls in CLASSES
+    for version in range(cls.MESSAGE.version_min, cls.MESSAGE.version_max + 1)
+]
+
+
+@pytest.mark.parametrize("api_key", KAFKA_4_3, ids=lambda api_key: api_key.name)
+@pytest.mark.parametrize("kind", ["request", "response"])
+def test_versions_are_those_of_kafka_4_3(api_key: ApiKey, kind: str) -> None:
+    specs = [cls.MESSAGE for cls in CLASSES if cls.MESSAGE.api_key == api_key]
+    found = [
+        (spec.version_min, spec.version_max, spec.flexible_since)
+        for spec in specs
+        if spec.kind == kind
+    ]
+    assert found == [KAFKA_4_3[api_key]]
+
+
+@pytest.mark.parametrize(("cls", "version"), VERSIONS)
+@FEW
+@given(data=st.data())
+def test_what_was_written_is_read_and_no_cut_of_it(
+    cls: type[Any], version: int, data: st.DataObject
+) -> None:
+    value = data.draw(messages(cls, version))
+    wire = encode_message(value, version)
+    assert decode_message(cls, version, wire) == (value, len(wire))
+    cuts = range(len(wire)) if len(wire) < 100 else range(0, len(wire), len(wire) // 100)
+    for cut in cuts:
+        with pytest.raises(DecodeError):
+            decode_message(cls, version, wire[:cut])
+
+
+@pytest.mark.parametrize(("cls", "version"), VERSIONS)
+@FEW
+@given(data=st.data())
+def test_any_bytes_give_a_message_or_a_decode_error(
+    cls: type[Any], version: int, data: st.DataObject
+) -> None:
+    wire = bytearray(encode_message(data.draw(messages(cls, version)), version))
+    for position in data.draw(st.lists(st.integers(0, len(wire)), max_size=4)):
+        wire[position : position + 1] = bytes((data.draw(st.integers(0, 255)),))
+    for hostile in (wire, data.draw(st.binary(max_size=60))):
+        try:
+            _, end = decode_message(cls, version, hostile)
+        except DecodeError:
+            continue
+        assert 0 <= end <= len(hostile)
