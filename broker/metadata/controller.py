@@ -64,6 +64,7 @@ from storage.errors import StorageError, UnknownPartition
 if TYPE_CHECKING:
     from storage.log import Log
 
+NO_BROKER_EPOCH: Final = -1
 PRODUCER_IDS_PER_BLOCK: Final = 1_000  # Kafka's ProducerIdsBlock
 _RESERVED_DIRECTORY_IDS: Final = 100  # DirectoryId: MIGRATING 0, UNASSIGNED 1, LOST 2, up to 99
 _RESERVED_TOPIC_IDS: Final = (bytes(16), bytes(15) + b"\x01")  # ZERO_UUID, METADATA_TOPIC_ID
@@ -141,6 +142,14 @@ class Controller:
         self._random_bytes = random_bytes
         self._dropping: dict[str, TopicInfo] = {}
         self._led: set[tuple[bytes, int]] = set()
+
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch of Kafka's last registration of this node in the directory, or -1.
+
+        A clean stop's marker that carries it makes Kafka's next start a clean one (KIP-966).
+        """
+        return self.image.broker_epochs.get(self._node_id, NO_BROKER_EPOCH)
 
     # -- Leadership ---------------------------------------------------------------------------
 
@@ -419,7 +428,7 @@ class Controller:
         start = self.image.next_producer_id
         record = ProducerIdsRecord(
             broker_id=self._node_id,
-            broker_epoch=self.image.broker_epochs.get(self._node_id, -1),
+            broker_epoch=self.broker_epoch,
             next_producer_id=start + PRODUCER_IDS_PER_BLOCK,
         )
         end_offset = self.metadata_log.append([record], now_ms)

@@ -496,6 +496,11 @@ def test_producer_ids_go_on_after_kafkas():
     assert Node(kafka_disk()).controller.next_producer_id_block(NOW_MS).start == 1000
 
 
+def test_the_broker_epoch_is_that_of_kafkas_last_run():
+    assert Node().controller.broker_epoch == -1
+    assert Node(kafka_disk()).controller.broker_epoch == 101
+
+
 def test_no_ids_when_the_append_fails():
     node = Node()
     node.controller.metadata_log.log.fail_next = AppendFailed(

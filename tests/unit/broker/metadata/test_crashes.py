@@ -1,0 +1,188 @@
+"""The controller on real logs and a disk that fails: what was told stays true.
+
+One history runs again and again; each time another call of one operation of the disk fails, the
+power goes, and a new start must hold what the history was told before (docs/design.md, goal 1).
+"""
+
+import itertools
+import random
+
+import pytest
+
+from broker.metadata.controller import Controller
+from broker.metadata.metadata_log import METADATA_TOPIC_ID, open_metadata_log
+from broker.metadata.topic_rules import Placement
+from config.topic import TopicConfig
+from storage.errors import StorageError
+from storage.filenames import METADATA_DIRECTORY, METADATA_TOPIC, log_name
+from storage.log_manager import LogManager, ManagerSettings
+from tests.support.memory_filesystem import MemoryFileSystem
+
+DATA = "/data"
+NOW_MS = 1_700_000_000_000
+PLACEMENT = Placement(
+    node_id=1, default_partition_count=1, default_replication_factor=1, clamp=False
+)
+
+
+class Started:
+    """A log manager, a metadata log and a controller, put together as the broker does."""
+
+    def __init__(self, filesystem):
+        settings = ManagerSettings(
+            random_bytes=random.Random(3).randbytes,
+            open_files_max=50,
+            producer_expiration_ms=86_400_000,
+            node_id=1,
+        )
+        self.logs = LogManager(filesystem, DATA, settings, lambda: NOW_MS)
+        self.logs.open()
+        self.metadata_log = open_metadata_log(
+            filesystem,
+            DATA,
+            self._open_metadata,
+            1,
+            NOW_MS,
+            recovery_point=self.logs.recovery_point(METADATA_TOPIC, 0) or 0,
+        )
+        self.controller = Controller(
+            self.metadata_log,
+            self.logs,
+            placement=PLACEMENT,
+            topic_defaults=TopicConfig(),
+            directory_id=self.logs.meta.directory_id,
+            has_directory=self.logs.has_directory,
+            random_bytes=random.Random(len(self.metadata_log.image.topics) + 5).randbytes,
+        )
+        self.controller.take_leadership(NOW_MS, unclean=not self.logs.was_clean)
+        self.metadata_log.flush()
+        for topic in list(self.controller.image.topics.values()):
+            assert len(list(self.controller.open_logs(topic))) == len(topic.partitions)
+
+    def _open_metadata(self, config, leader_epoch):
+        return self.logs.open_log(
+            METADATA_TOPIC, 0, METADATA_TOPIC_ID, config, leader_epoch, create=True
+        )
+
+    def create(self, name, count):
+        topic, _end_offset = self.controller.create_topic(name, NOW_MS, partition_count=count)
+        self.metadata_log.flush()
+        list(self.controller.open_logs(topic))
+
+    def delete(self, name):
+        topic, _end_offset = self.controller.delete_topic(name, NOW_MS)
+        self.metadata_log.flush()
+        self.controller.drop_logs(topic)
+
+    def producer_ids(self):
+        block = self.controller.next_producer_id_block(NOW_MS)
+        self.metadata_log.flush()
+        return block.start
+
+    def epochs(self):
+        return {
+            (topic.name, partition.partition): partition.leader_epoch
+            for topic in self.controller.image.topics.values()
+            for partition in topic.partitions
+        }
+
+
+class Told:
+    """What the history has been told, and what it has begun and not heard of."""
+
+    def __init__(self):
+        self.topics = {}
+        self.doubtful = set()
+        self.id_blocks = []
+
+    def change(self, name, count, action):
+        self.doubtful.add(name)
+        action()
+        self.topics.pop(name, None)
+        if count:
+            self.topics[name] = count
+        self.doubtful.discard(name)
+
+
+def run_history(filesystem, told):
+    first = Started(filesystem)
+    told.change("a", 2, lambda: first.create("a", 2))
+    told.id_blocks.append(first.producer_ids())
+    told.change("b", 1, lambda: first.create("b", 1))
+    first.logs.close(clean=True)
+    second = Started(filesystem)
+    told.change("a", 0, lambda: second.delete("a"))
+    told.change("a", 3, lambda: second.create("a", 3))
+    told.id_blocks.append(second.producer_ids())
+    told.change("b", 0, lambda: second.delete("b"))
+
+
+def check(filesystem, told):
+    started = Started(filesystem)
+    topics = started.controller.image.topics
+    for name, count in told.topics.items():
+        if name not in told.doubtful:
+            assert len(topics[name].partitions) == count
+    assert set(topics) <= set(told.topics) | told.doubtful
+    assert started.producer_ids() > max(told.id_blocks, default=-1)
+    assert len(started.controller.image.feature_levels) == 6
+    for topic in topics.values():
+        for partition in topic.partitions:
+            log = started.logs.get(topic.name, partition.partition)
+            assert (log.topic_id, log.leader_epoch) == (topic.topic_id, partition.leader_epoch)
+
+
+def new_disk():
+    filesystem = MemoryFileSystem()
+    filesystem.mkdir("/data")
+    filesystem.sync_directory("/")
+    return filesystem
+
+
+@pytest.mark.parametrize(("op", "unsynced"), OPERATIONS)
+def test_what_was_told_survives_a_failure_and_a_power_cut(op, unsynced):
+    for nth in itertools.count(1):
+        filesystem = new_disk()
+        told = Told()
+        filesystem.fail(op, nth)
+        try:
+            run_history(filesystem, told)
+        except (OSError, StorageError):
+            completed = False
+        else:
+            completed = True
+        filesystem.heal()
+        filesystem.crash(unsynced)
+        check(filesystem, told)
+        if completed and nth > filesystem.counts[op]:
+            return
+        assert nth < 500, "the history never ran through"
+
+
+def test_a_flipped_bit_of_what_was_flushed_refuses_to_start_after_a_crash():
+    filesystem = new_disk()
+    run_history(filesystem, Told())
+    path = f"{DATA}/{METADATA_DIRECTORY}/{log_name(0)}"
+    size = filesystem.size(path)
+    filesystem.crash("lost")
+    for position in range(0, size, 7):
+        byte = filesystem.live_bytes(path)[position]
+        filesystem.edit(path, position, bytes([byte ^ 0x04]))
+        before = filesystem.live_bytes(path)
+        with pytest.raises(StorageError, match="Nothing was changed"):
+            Started(filesystem)
+        assert filesystem.live_bytes(path) == before
+        filesystem.kill()
+        filesystem.edit(path, position, bytes([byte]))
+    Started(filesystem)
+
+
+def test_every_unclean_start_stamps_new_epochs():
+    filesystem = new_disk()
+    started = Started(filesystem)
+    started.create("a", 2)
+    seen = [started.epochs()]
+    for _start in range(3):
+        filesystem.crash("kept")
+        seen.append(Started(filesystem).epochs())
+    assert seen == [{("a", 0): epoch, ("a", 1): epoch} for epoch in range(4)]
