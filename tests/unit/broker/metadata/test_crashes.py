@@ -20,9 +20,11 @@ from tests.support.memory_filesystem import MemoryFileSystem
 
 DATA = "/data"
 NOW_MS = 1_700_000_000_000
-PLACEMENT = Placement(
-    node_id=1, default_partition_count=1, default_replication_factor=1, clamp=False
-)
+PLACEMENT = Placement(1, 1, 1, clamp=False)
+OPERATIONS = [
+    *((op, "lost") for op in ("open", "mkdir", "rename", "replace", "unlink", "sync_directory")),
+    *((op, how) for op in ("pwrite", "fdatasync") for how in ("lost", "kept", "torn", "zeros")),
+]
 
 
 class Started:
