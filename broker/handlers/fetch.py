@@ -103,9 +103,7 @@ class _Reading:
                     return True
                 log = target.log
                 offset = asked.fetch_offset
-                if not log.start_offset <= offset <= log.high_watermark:
-                    return True
-                if log.failed is not None and offset >= log.high_watermark:
+                if not log.start_offset <= offset <= log.end_offset:
                     return True
                 if offset < log.high_watermark:
                     # available_bytes may say 0 of what is there: damage, which a read reports.
@@ -164,8 +162,8 @@ class _Reading:
         try:
             if size_max <= 0 and not first:
                 # Out of range must be said even when there is no room for bytes.
-                if not log.start_offset <= asked.fetch_offset <= log.high_watermark:
-                    raise OffsetOutOfRange(asked.fetch_offset, log.start_offset, log.high_watermark)
+                if not log.start_offset <= asked.fetch_offset <= log.end_offset:
+                    raise OffsetOutOfRange(asked.fetch_offset, log.start_offset, log.end_offset)
                 return answer, 0
             piece = log.read(asked.fetch_offset, max(size_max, 0), at_least_one_batch=first)
             if piece is None:

@@ -55,7 +55,8 @@ class FakeLog:
         return False
 
     def begin_flush(self) -> FakeFlush | None:
-        if self.open_flush is not None or self.durable_offset == self.end_offset:
+        nothing_to_do = self.failed is not None or self.durable_offset == self.end_offset
+        if self.open_flush is not None or nothing_to_do:
             return None
         self.open_flush = FakeFlush(self.end_offset)
         self.flushes.append(self.open_flush)
