@@ -44,7 +44,7 @@ HIGH_WATERMARK_UNTOLD: Final = 2**63 - 1
 
 @dataclass(slots=True, kw_only=True)
 class ReplicaState:
-    """Who asks: a follower's id and epoch, -1 for a consumer. None is untold."""
+    """Who asks: a follower's id and epoch, -1 for a consumer."""
 
     replica_id: Annotated[Int32, Since(15)] = -1
     replica_epoch: Annotated[Int64, Since(15)] = -1
@@ -93,7 +93,7 @@ class FetchRequest:
 
     cluster_id: Annotated[String | None, Nullable(since=12), Tag(0, since=12)] = None
     replica_id: Annotated[Int32, Until(14)] = -1
-    replica_state: Annotated[ReplicaState | None, Tag(1, since=15)] = None
+    replica_state: Annotated[ReplicaState, Tag(1, since=15)] = field(default_factory=ReplicaState)
     max_wait_ms: Int32
     min_bytes: Int32
     max_bytes: Int32 = INT32_MAX

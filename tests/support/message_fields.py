@@ -156,7 +156,7 @@ def _value(field: MessageField, version: int, leaf: Leaf) -> st.SearchStrategy[A
         value = st.none() | value
     if field.tag is not None:
         if field.struct and not field.is_list:
-            # Left out is None here, and all defaults in Kafka: one of the two for one meaning.
+            # Kafka leaves out a structure of defaults, which where None is ours is another value.
             value = value.filter(lambda struct: struct != field.struct())
         value = st.just(field.default) | value
     return value
