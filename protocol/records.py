@@ -56,6 +56,7 @@ __all__ = [
     "batches",
     "build",
     "check_produced",
+    "check_records",
     "check_structure",
     "offset_of_timestamp",
     "read_header",
@@ -95,6 +96,20 @@ def read_records(buffer: Buffer, position: int = 0, *, size_max: int) -> Iterato
     check_structure(header, len(buffer) - position, position)
     packed = memoryview(buffer)[position + HEADER_SIZE : position + header.size]
     return _iterate(header, decompress(header.codec, packed, size_max))
+
+
+def check_records(buffer: Buffer, position: int = 0, *, size_max: int, keys_wanted: bool) -> None:
+    """Open the batch at `position` and check every record, as Kafka does with each it is sent.
+
+    `keys_wanted` says whether the topic is compacted, where a record without a key could never
+    be told from another. Raises what `read_records` and its iteration raise.
+    """
+    for record in read_records(buffer, position, size_max=size_max):
+        if keys_wanted and record.key is None:
+            raise InvalidRecord(
+                f"Compacted topic cannot accept message without key, found one at "
+                f"{record.offset} of the batch"
+            )
 
 
 def _iterate(header: BatchHeader, body: bytes) -> Iterator[Record]:

@@ -44,6 +44,7 @@ def control(broker: BrokerProcess) -> Iterator["Control"]:
 @pytest.fixture(autouse=True)
 def unharmed(control: "Control") -> Iterator[None]:
     """Ask, after each test, whether anybody else noticed."""
+    control.begin()
     yield
     control.check()
 
@@ -70,7 +71,11 @@ class Control:
         self.broker = broker
         self.count = 0
         self.check_served(client)
-        self.memory_bytes_before = broker.resident_bytes()
+        self.memory_bytes_at_first = self.memory_bytes_before = broker.resident_bytes()
+
+    def begin(self) -> None:
+        """Note the memory before a test."""
+        self.memory_bytes_before = self.broker.resident_bytes()
 
     def check(self) -> None:
         """Fail unless the broker runs, serves old and new connections, and has not grown."""
@@ -78,7 +83,8 @@ class Control:
         self.check_served(self.client)
         with RawClient(self.broker.host, self.broker.port) as newcomer:
             self.check_served(newcomer)
-        assert self.memory_growth_bytes() < MEMORY_GROWTH_BYTES_MAX
+        growth_bytes = self.broker.resident_bytes() - self.memory_bytes_at_first
+        assert growth_bytes < MEMORY_GROWTH_BYTES_MAX
 
     def check_served(self, client: RawClient) -> float:
         """Produce one record, fetch it back, and return the seconds that took."""
@@ -92,6 +98,15 @@ class Control:
         self.count += 1
         return time.perf_counter() - started
 
+    def slowest_answer_s(self, seconds: float) -> float:
+        """Return the longest that this client waited, of all it asked in `seconds`."""
+        slowest_s = 0.0
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            slowest_s = max(slowest_s, self.check_served(self.client))
+            time.sleep(0.01)
+        return slowest_s
+
     def memory_growth_bytes(self) -> int:
-        """How much more memory the broker has now than before the first bad byte."""
+        """How much more memory the broker has now than before the test began."""
         return self.broker.resident_bytes() - self.memory_bytes_before

@@ -7,6 +7,7 @@ another, and why.
 import gzip
 import itertools
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -119,7 +120,7 @@ def test_odd_batches_that_kafka_takes_are_taken(connect, name):
 
 def test_a_null_record_set_is_refused(connect):
     """Kafka 4.3 never answers it."""
-    assert connect().produce(HOSTILE, None).error == INVALID_RECORD
+    assert connect().produce(HOSTILE, None).error in (CORRUPT, INVALID_RECORD)
 
 
 def test_damage_within_a_batch_of_right_crc_is_kept_as_sent(connect):
@@ -166,11 +167,12 @@ def test_a_bomb_is_stored_small_and_not_set_off(connect, control):
     assert create_with_settings(client, "bombs") == NONE
     bomb = gzip.compress(bytes(1000 << 20), 9)
     data = batch([b"x"], body=bomb, attributes=1, timestamp=1000, max_timestamp=5000)
-    assert client.produce("bombs", data).error in (NONE, TOO_LARGE, INVALID_RECORD)
-    started = time.monotonic()
+    assert client.produce("bombs", data).error == NONE
     client.socket.settimeout(30)
-    offset_by_time(client, "bombs", 4000)
-    assert time.monotonic() - started < 10
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(offset_by_time, client, "bombs", 4000)
+        assert control.slowest_answer_s(0.5) < 0.25
+        assert asked.result(30)[1] == -1
     assert control.memory_growth_bytes() < 300 << 20
 
 

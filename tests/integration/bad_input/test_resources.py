@@ -28,18 +28,14 @@ ANNOUNCED_BYTES = 100 * MIB
 
 @contextmanager
 def connections(broker: BrokerProcess, count: int) -> Iterator[list[RawClient]]:
+    """Open `count` connections, in rounds of fewer than the listening socket's backlog."""
     with ExitStack() as stack:
-        yield [stack.enter_context(RawClient(broker.host, broker.port)) for _ in range(count)]
-
-
-def slowest_answer_s(control, seconds: float) -> float:
-    """Return the longest that the control client waited, of all it asked in `seconds`."""
-    slowest = 0.0
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        slowest = max(slowest, control.check_served(control.client))
-        time.sleep(0.01)
-    return slowest
+        clients: list[RawClient] = []
+        for number in range(count):
+            clients.append(stack.enter_context(RawClient(broker.host, broker.port)))
+            if number % 40 == 39:
+                clients[-1].api_versions()
+        yield clients
 
 
 def test_500_connections_announce_100_mebibytes_each(broker, control):
@@ -47,7 +43,7 @@ def test_500_connections_announce_100_mebibytes_each(broker, control):
     with connections(broker, 500) as clients:
         for client in clients:
             client.send(int32(ANNOUNCED_BYTES) + bytes(1000))
-        assert slowest_answer_s(control, 0.5) < 1.0
+        assert control.slowest_answer_s(0.5) < 1.0
         assert control.memory_growth_bytes() < 16 * MIB
         time.sleep(FRAME_DEADLINE_MS / 1000)
         for client in clients:
@@ -57,15 +53,17 @@ def test_500_connections_announce_100_mebibytes_each(broker, control):
 
 def test_500_connections_that_say_nothing(broker, control):
     with connections(broker, 500):
-        assert slowest_answer_s(control, 0.5) < 1.0
+        assert control.slowest_answer_s(0.5) < 1.0
         assert control.memory_growth_bytes() < 16 * MIB
     descriptors_return(broker)
 
 
-def test_2000_connections_that_come_and_go(broker, control):
-    for _ in range(2000):
-        RawClient(broker.host, broker.port).close()
-    control.check()
+def test_1000_connections_that_come_and_go(broker, control):
+    """In rounds of fewer than the backlog of the listening socket, which would drop the rest."""
+    for _ in range(25):
+        for _ in range(40):
+            RawClient(broker.host, broker.port).close()
+        control.check_served(control.client)
     descriptors_return(broker)
 
 
@@ -88,7 +86,7 @@ def test_a_client_that_never_reads(broker, control):
         request = frame(header(FETCH, 4) + fetch_body(HOSTILE, first, size_max=10 * MIB))
         with pytest.raises((TimeoutError, Closed)):
             send_for_ever(glutton, request)
-        assert slowest_answer_s(control, 0.5) < 1.0
+        assert control.slowest_answer_s(0.5) < 1.0
         assert control.memory_growth_bytes() < 64 * MIB
 
 
@@ -103,7 +101,6 @@ def test_a_client_that_never_reads_small_answers(broker, control):
         with pytest.raises((TimeoutError, Closed)):
             send_for_ever(glutton, frame(header(API_VERSIONS, 0)) * 100)
         assert control.memory_growth_bytes() < 32 * MIB
-    control.check()
 
 
 def test_a_thousand_produce_requests_at_once_from_one_connection(connect, control):
@@ -140,6 +137,6 @@ def test_large_frames_from_many_connections_at_once(broker, control):
                     client.send(piece)
         except (TimeoutError, Closed):
             pass
-        assert slowest_answer_s(control, 0.3) < 2.0
+        assert control.slowest_answer_s(0.3) < 2.0
         assert control.memory_growth_bytes() < 400 * MIB
     time.sleep(0.5)

@@ -7,6 +7,7 @@ import itertools
 import random
 import threading
 import tracemalloc
+import warnings
 import zlib
 
 import cramjam
@@ -14,11 +15,14 @@ import lz4.frame
 import pytest
 import snappy
 import zstandard
-from kafka import codec as kafka_codec
 
 from protocol import compression
 from protocol.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, compress, decompress
 from protocol.record_errors import CorruptBatch, DecompressedTooLarge, UnsupportedCompression
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # it reads its schemas the old way
+    from kafka import codec as kafka_codec
 
 MIB = 1 << 20
 CODECS = (NONE, GZIP, SNAPPY, LZ4, ZSTD)

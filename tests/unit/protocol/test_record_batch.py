@@ -1,9 +1,9 @@
 """The header of a batch: layout against kafka-python, every check with what breaks it."""
 
 import struct
+import warnings
 
 import pytest
-from kafka.record.default_records import DefaultRecordBatch
 
 from protocol.record_batch import (
     HEADER_SIZE,
@@ -27,6 +27,10 @@ from protocol.record_errors import (
     UnsupportedCompression,
 )
 from tests.support.raw_batches import batch, record
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # it reads its schemas the old way
+    from kafka.record.default_records import DefaultRecordBatch
 
 SIZE_MAX = 10_000
 GOOD = batch([b"one", b"two", b"three"], timestamp=1_700_000_000_000)

@@ -2,10 +2,10 @@
 
 import gzip
 import io
+import warnings
 from datetime import UTC, datetime, timedelta
 
 import aiokafka.record.default_records as aiokafka_records
-import kafka.record.default_records as kafka_python_records
 import pytest
 from kio.records.readers import read_batch as kio_read_batch
 from kio.records.schema import NewRecordBatch as KioNewBatch
@@ -21,8 +21,19 @@ from protocol.record_errors import (
     InvalidRecord,
     UnsupportedCompression,
 )
-from protocol.records import Record, build, offset_of_timestamp, read_records, verify
+from protocol.records import (
+    Record,
+    build,
+    check_records,
+    offset_of_timestamp,
+    read_records,
+    verify,
+)
 from tests.support.raw_batches import batch, record, varint
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # it reads its schemas the old way
+    import kafka.record.default_records as kafka_python_records
 
 NOW_MS = 1_700_000_000_000
 SIZE_MAX = 1 << 24
@@ -215,6 +226,19 @@ def test_records_before_the_damage_are_given():
     assert next(taken).value == b"a"
     with pytest.raises(InvalidRecord, match="99 bytes, but"):
         next(taken)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_check_records_opens_every_one(codec):
+    keyed = [Record(0, NOW_MS, b"k", b"x")] * 3
+    check_records(build(RECORDS, codec=codec), size_max=SIZE_MAX, keys_wanted=False)
+    check_records(build(keyed, codec=codec), size_max=SIZE_MAX, keys_wanted=True)
+    unkeyed = [*keyed, Record(0, NOW_MS, None, b"x")]
+    with pytest.raises(InvalidRecord, match="without key, found one at 3"):
+        check_records(build(unkeyed, codec=codec), size_max=SIZE_MAX, keys_wanted=True)
+    damaged = batch([b"a", b"b"], body=compress(codec, ONE + ONE + b"x"), attributes=codec)
+    with pytest.raises(InvalidRecord, match="1 bytes are left"):
+        check_records(damaged, size_max=SIZE_MAX, keys_wanted=False)
 
 
 def test_too_many_records_announced_are_refused_before_the_first():
