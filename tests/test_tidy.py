@@ -144,18 +144,6 @@ def test_every_source_file_has_its_test_file():
     assert UNTESTED - untested == set()
 
 
-def test_every_unit_test_file_has_its_source():
-    """A test whose source was renamed or removed tests nothing that its name says."""
-    unit = ROOT / "tests" / "unit"
-    orphans = []
-    for path in sorted(unit.rglob("test_*.py")):
-        relative = path.relative_to(unit)
-        named = ROOT / relative.parent / relative.name.removeprefix("test_")
-        if not named.exists() and not named.with_suffix("").is_dir():
-            orphans.append(name_of(path))
-    assert orphans == []
-
-
 def test_every_test_file_is_collected():
     """pytest takes test_*.py; what is not such a file must not hold tests."""
     missed = [
@@ -309,6 +297,12 @@ def test_a_page_has_one_title_and_its_links_lead_somewhere(path):
     links = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", prose)
     assert len(re.findall(r"^# ", prose, re.M)) == 1
     assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_a_page_names_files_that_exist(path):
+    named = re.findall(r"`((?:\w+/)+\w+\.(?:py|md|tsv))`", text_of(path))
+    assert [name for name in named if not (ROOT / name).exists()] == []
 
 
 def test_decisions_are_numbered_once():
