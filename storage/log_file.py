@@ -18,6 +18,7 @@ are not looked at here; recovery and `verify` do that. No index is known here ei
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 
 from protocol.record_batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, read_header
@@ -69,8 +70,14 @@ class LogFile:
         return True
 
     def create(self) -> None:
-        """Make the file if it is missing. The caller syncs the directory."""
-        self._files.get(self.path, create=True)
+        """Make the empty file. The caller syncs the directory.
+
+        Raises OSError, FileExistsError if it is there and not empty: nobody's bytes are
+        written over.
+        """
+        size = self._files.get(self.path, create=True).size()
+        if size:
+            raise FileExistsError(errno.EEXIST, f"a log file of {size} bytes exists", self.path)
 
     def file(self) -> File:
         """Return the open file; LogFailed if it cannot be opened."""

@@ -42,7 +42,7 @@ _unpack = _ENTRY.unpack_from
 class OffsetIndex:
     """The `.index` file of the segment that begins at `base_offset`.
 
-    The file is opened at the first use and made when there is something to write. Every method
+    The file is opened at the first use. Every method
     may raise OSError; a damaged file makes look-ups answer nonsense, but never raise.
     """
 
@@ -190,7 +190,7 @@ class OffsetIndex:
         self._written, self._count, self._last = count, count, kept
 
     def clear(self) -> None:
-        """Drop every entry, to build the index again."""
+        """Drop every entry, to build the index again; make the file if it is missing."""
         clear_file(self._files, self.path)
         self._tail = bytearray()
         self._written, self._count, self._last = 0, 0, _NONE
@@ -252,9 +252,7 @@ def sync_if_dirty(files: OpenFiles, path: str) -> None:
 
 
 def clear_file(files: OpenFiles, path: str) -> None:
-    """Cut an index file to nothing, if there is one."""
-    try:
-        file = files.get(path)
-    except FileNotFoundError:
-        return
-    file.truncate(0)
+    """Cut an index file to nothing, or make an empty one."""
+    file = files.get(path, create=True)
+    if file.size():
+        file.truncate(0)

@@ -115,9 +115,10 @@ class Segment(SegmentReader):
         index_size_max: int,
         created_ms: int,
     ) -> Segment:
-        """Make an empty segment. Index files left under its name are emptied.
+        """Make an empty segment: three empty files; index files left by a crash are emptied.
 
-        The caller syncs the directory before it acknowledges anything in the segment.
+        The caller syncs the directory before it acknowledges anything in the segment. Raises
+        OSError, FileExistsError for a log file that holds bytes already.
         """
         segment = cls.open(
             files,

@@ -167,7 +167,7 @@ class TimeIndex:
         self._written, self._count, self._last = count, count, last
 
     def clear(self) -> None:
-        """Drop every entry, to build the index again."""
+        """Drop every entry, to build the index again; make the file if it is missing."""
         clear_file(self._files, self.path)
         self._tail = bytearray()
         self._written, self._count, self._last = 0, 0, _NONE
