@@ -1,16 +1,9 @@
-"""Topics, leadership and producer ids as records, images and directories; and crashes between."""
-
-import random
-from pathlib import Path
+"""Topics and producer ids as records, images and directories; and crashes between."""
 
 import pytest
 
-from broker.metadata.controller import Controller
 from broker.metadata.image import TopicInfo
-from broker.metadata.metadata_log import METADATA_TOPIC_ID, open_metadata_log
-from broker.metadata.replay import replay
-from broker.metadata.topic_rules import NewTopic, Placement, TopicError
-from config.topic import TopicConfig
+from broker.metadata.topic_rules import NewTopic, TopicError
 from protocol.errors import ErrorCode
 from protocol.metadata_records import (
     ConfigRecord,
@@ -19,73 +12,7 @@ from protocol.metadata_records import (
     TopicRecord,
 )
 from storage.errors import AppendFailed, LogFailed, UnknownPartition
-from storage.filenames import log_name
-from tests.support.memory_filesystem import MemoryFileSystem
-from tests.support.plain_logs import PlainLogs
-
-GOLDEN = Path(__file__).parents[3] / "golden" / "kafka_metadata"
-DATA = "/data"
-DIRECTORY = f"{DATA}/__cluster_metadata-0"
-LOG = f"{DIRECTORY}/{log_name(0)}"
-NOW_MS = 1_700_000_000_000
-OUR_DIRECTORY = b"our directory id"
-KAFKA_DIRECTORY = bytes.fromhex("dc83e2214a5833e993573f66c7a5acdb")
-
-
-class Node:
-    """A controller on a disk, as it is after a start."""
-
-    def __init__(self, filesystem=None, *, unclean=False, **placement):
-        if filesystem is None:
-            filesystem = MemoryFileSystem()
-            filesystem.mkdir(DATA)
-            filesystem.sync_directory("/")
-        self.filesystem = filesystem
-        self.logs = PlainLogs(filesystem, DATA)
-        values = {
-            "node_id": 1,
-            "default_partition_count": 1,
-            "default_replication_factor": 1,
-            "clamp": False,
-        }
-        self.controller = Controller(
-            open_metadata_log(filesystem, DATA, self._open_metadata, 1, NOW_MS),
-            self.logs,
-            placement=Placement(**(values | placement)),
-            topic_defaults=TopicConfig(retention_ms=5),
-            directory_id=OUR_DIRECTORY,
-            has_directory=self.logs.has_directory,
-            random_bytes=random.Random(7).randbytes,
-        )
-        self.image = self.controller.image
-        self.leadership = self.controller.take_leadership(NOW_MS, unclean=unclean)
-        self.controller.metadata_log.flush()
-
-    def _open_metadata(self, config, leader_epoch):
-        return self.logs.open_log(
-            "__cluster_metadata", 0, METADATA_TOPIC_ID, config, leader_epoch, create=True
-        )
-
-    def open_all(self):
-        return [log for topic in self.image.topics.values() for log in self._opened(topic)]
-
-    def _opened(self, topic):
-        return list(self.controller.open_logs(topic))
-
-    def create(self, name="orders", count=2, **configs):
-        topic, _end_offset = self.controller.create_topic(
-            name, NOW_MS, partition_count=count, configs=configs
-        )
-        self.controller.metadata_log.flush()
-        self._opened(topic)
-        return topic
-
-    def restart(self, *, unclean=False, power_cut="lost"):
-        self.filesystem.crash(power_cut)
-        return Node(self.filesystem, unclean=unclean)
-
-    def directories(self):
-        return sorted(name for name in self.filesystem.list(DATA) if name != "__cluster_metadata-0")
+from tests.support.metadata_node import LOG, NOW_MS, OUR_DIRECTORY, Node, kafka_disk
 
 
 def outcome(result):
@@ -340,143 +267,6 @@ def test_removal_while_the_topic_is_being_made():
 def test_deleting_nothing_writes_nothing():
     node = Node()
     assert node.controller.delete_topics([], NOW_MS) == 10
-
-
-# -- Leadership -----------------------------------------------------------------------------------
-
-
-def epochs(node, name="orders"):
-    return [
-        (partition.leader, partition.leader_epoch, partition.partition_epoch, partition.isr)
-        for partition in node.image.topics[name].partitions
-    ]
-
-
-def test_a_clean_start_writes_nothing():
-    node = Node()
-    node.create("orders", 2)
-    again = node.restart()
-    assert again.leadership.changed_count == 0
-    assert (again.controller.metadata_log.epoch, epochs(again)) == (1, [(1, 0, 0, [1])] * 2)
-    assert again.leadership.end_offset == node.controller.metadata_log.end_offset
-
-
-def test_every_unclean_start_begins_new_epochs():
-    node = Node()
-    node.create("orders", 2)
-    for run in (1, 2, 3):
-        node = node.restart(unclean=True)
-        assert node.leadership.changed_count == 2
-        assert epochs(node) == [(1, run, run, [1])] * 2
-        assert node.controller.metadata_log.epoch == 1 + run
-        assert [log.leader_epoch for log in node.open_all()] == [run, run]
-        assert replay(node.filesystem, DIRECTORY).epoch == 1 + run
-
-
-def test_an_unclean_start_without_topics_begins_a_new_epoch_of_the_log():
-    assert Node().restart(unclean=True).controller.metadata_log.epoch == 2
-
-
-def kafka_disk(directories=("plain-0", "plain-1", "conf-0")):
-    filesystem = MemoryFileSystem()
-    for path in (DATA, DIRECTORY, *(f"{DATA}/{name}" for name in directories)):
-        filesystem.mkdir(path)
-    file = filesystem.open(LOG, create=True)
-    file.pwrite((GOLDEN / "clean_stop.log").read_bytes(), 0)
-    file.fdatasync()
-    file.close()
-    return filesystem
-
-
-def test_a_kafka_that_was_stopped_cleanly_left_nobody_in_the_lead():
-    node = Node(kafka_disk())
-    assert node.leadership.changed_count == 3
-    for name in ("plain", "conf"):
-        for partition in node.image.topics[name].partitions:
-            assert (partition.leader, partition.isr, partition.leader_epoch) == (1, [1], 4)
-            assert partition.leader_recovery_state == 0
-            assert partition.eligible_leader_replicas == partition.last_known_elr == []
-            assert partition.directories == [OUR_DIRECTORY]
-    assert len(node.open_all()) == 3
-    assert {log.leader_epoch for log in node.open_all()} == {4}
-
-
-def test_what_kafka_keeps_in_another_directory_is_not_made_here():
-    node = Node(kafka_disk(directories=["plain-0"]))
-    assert node.leadership.elsewhere == ["plain-1", "conf-0"]
-    assert [(topic.name, p.partition) for topic, p in node.leadership.led] == [("plain", 0)]
-    assert [(log.topic, log.partition) for log in node.open_all()] == [("plain", 0)]
-    assert not node.controller.leads(node.image.topics["conf"], 0)
-
-
-@pytest.mark.parametrize(
-    ("name", "fields", "led", "changed"),
-    [
-        ("as we leave it", {}, True, 0),
-        ("another node's", {"replicas": [2], "isr": [2], "leader": 2}, False, 0),
-        (
-            "one of three",
-            {"replicas": [2, 1, 3], "isr": [2, 1], "leader": 2, "directories": [b"2" * 16] * 3},
-            True,
-            1,
-        ),
-        ("directory unknown", {"directories": [bytes(16)]}, True, 1),
-        ("directory not assigned", {"directories": [bytes(15) + b"\1"]}, True, 1),
-        ("recovering", {"leader_recovery_state": 1}, True, 1),
-    ],
-)
-def test_whose_partition_it_is(name, fields, led, changed):
-    node = Node()
-    values = {
-        "replicas": [1],
-        "isr": [1],
-        "leader": 1,
-        "leader_epoch": 4,
-        "partition_epoch": 9,
-        "directories": [OUR_DIRECTORY],
-    } | fields
-    topic_id = b"T" * 16
-    records = [
-        TopicRecord(name="t", topic_id=topic_id),
-        PartitionRecord(partition_id=0, topic_id=topic_id, **values),
-    ]
-    node.controller.metadata_log.append(records, NOW_MS)
-    node.controller.metadata_log.flush()
-    node.filesystem.mkdir(f"{DATA}/t-0")
-    node.filesystem.sync_directory(DATA)
-    again = node.restart()
-    partition = again.image.topics["t"].partitions[0]
-    assert again.controller.leads(again.image.topics["t"], 0) is led, name
-    assert again.leadership.changed_count == changed
-    assert again.leadership.not_ours == ([] if led else ["t-0"])
-    if led:
-        assert (partition.leader, partition.isr) == (1, [1])
-        assert partition.directory_of(1) == OUR_DIRECTORY
-        assert partition.leader_recovery_state == 0
-        assert partition.leader_epoch == (5 if values["leader"] != 1 else 4)
-
-
-def test_more_partitions_than_fit_a_batch():
-    node = Node()
-    asked = [NewTopic(name=f"t{number}", partition_count=500) for number in range(5)]
-    node.controller.create_topics(asked, NOW_MS)
-    node.controller.metadata_log.flush()
-    again = node.restart(unclean=True)
-    assert again.leadership.changed_count == 2_500
-    assert again.leadership.end_offset == node.controller.metadata_log.end_offset + 2_501
-
-
-def test_configs_that_cannot_be_used_are_reported_and_do_not_hinder():
-    node = Node()
-    node.create("orders", 1, **{"retention.ms": "7"})
-    record = ConfigRecord(resource_type=2, resource_name="orders", name="new.in.kafka", value="1")
-    node.controller.metadata_log.append([record], NOW_MS)
-    node.controller.metadata_log.flush()
-    again = node.restart()
-    (warning,) = again.controller.metadata_log.warnings
-    assert warning.startswith("topic orders: new.in.kafka=1: ")
-    assert again.controller.config_of(again.image.topics["orders"]).retention_ms == 7
-    assert len(again.open_all()) == 1
 
 
 # -- Producer ids ---------------------------------------------------------------------------------

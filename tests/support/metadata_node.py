@@ -1,0 +1,89 @@
+"""A controller on a disk in memory, put together as a start of the broker does."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+from broker.metadata.controller import Controller
+from broker.metadata.metadata_log import METADATA_TOPIC_ID, open_metadata_log
+from broker.metadata.topic_rules import Placement
+from config.topic import TopicConfig
+from storage.filenames import log_name
+from tests.support.memory_filesystem import MemoryFileSystem
+from tests.support.plain_logs import PlainLogs
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "kafka_metadata"
+DATA = "/data"
+DIRECTORY = f"{DATA}/__cluster_metadata-0"
+LOG = f"{DIRECTORY}/{log_name(0)}"
+NOW_MS = 1_700_000_000_000
+OUR_DIRECTORY = b"our directory id"
+
+
+class Node:
+    """A controller on a disk, as it is after a start."""
+
+    def __init__(self, filesystem=None, *, unclean=False, **placement):
+        if filesystem is None:
+            filesystem = MemoryFileSystem()
+            filesystem.mkdir(DATA)
+            filesystem.sync_directory("/")
+        self.filesystem = filesystem
+        self.logs = PlainLogs(filesystem, DATA)
+        values = {
+            "node_id": 1,
+            "default_partition_count": 1,
+            "default_replication_factor": 1,
+            "clamp": False,
+        }
+        self.controller = Controller(
+            open_metadata_log(filesystem, DATA, self._open_metadata, 1, NOW_MS),
+            self.logs,
+            placement=Placement(**(values | placement)),
+            topic_defaults=TopicConfig(retention_ms=5),
+            directory_id=OUR_DIRECTORY,
+            has_directory=self.logs.has_directory,
+            random_bytes=random.Random(7).randbytes,
+        )
+        self.image = self.controller.image
+        self.leadership = self.controller.take_leadership(NOW_MS, unclean=unclean)
+        self.controller.metadata_log.flush()
+
+    def _open_metadata(self, config, leader_epoch):
+        return self.logs.open_log(
+            "__cluster_metadata", 0, METADATA_TOPIC_ID, config, leader_epoch, create=True
+        )
+
+    def open_all(self):
+        return [log for topic in self.image.topics.values() for log in self._opened(topic)]
+
+    def _opened(self, topic):
+        return list(self.controller.open_logs(topic))
+
+    def create(self, name="orders", count=2, **configs):
+        topic, _end_offset = self.controller.create_topic(
+            name, NOW_MS, partition_count=count, configs=configs
+        )
+        self.controller.metadata_log.flush()
+        self._opened(topic)
+        return topic
+
+    def restart(self, *, unclean=False, power_cut="lost"):
+        self.filesystem.crash(power_cut)
+        return Node(self.filesystem, unclean=unclean)
+
+    def directories(self):
+        return sorted(name for name in self.filesystem.list(DATA) if name != "__cluster_metadata-0")
+
+
+def kafka_disk(directories=("plain-0", "plain-1", "conf-0")):
+    """The disk of a Kafka 4.3.0 that was stopped cleanly, its logs left empty."""
+    filesystem = MemoryFileSystem()
+    for path in (DATA, DIRECTORY, *(f"{DATA}/{name}" for name in directories)):
+        filesystem.mkdir(path)
+    file = filesystem.open(LOG, create=True)
+    file.pwrite((GOLDEN / "clean_stop.log").read_bytes(), 0)
+    file.fdatasync()
+    file.close()
+    return filesystem
