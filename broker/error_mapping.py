@@ -24,6 +24,7 @@ from storage.errors import (
     InvalidProducerEpoch,
     InvalidTimestamp,
     LogFailed,
+    NoTransaction,
     OffsetOutOfRange,
     OutOfOrderSequence,
     StorageError,
@@ -43,6 +44,7 @@ ERROR_CODES: dict[type[Exception], ErrorCode] = {
     InvalidTimestamp: ErrorCode.INVALID_TIMESTAMP,
     OutOfOrderSequence: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     InvalidProducerEpoch: ErrorCode.INVALID_PRODUCER_EPOCH,
+    NoTransaction: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,  # tried: Kafka's answer
     LogFailed: ErrorCode.KAFKA_STORAGE_ERROR,
     DirectoryLocked: ErrorCode.KAFKA_STORAGE_ERROR,
     CorruptMetadata: ErrorCode.KAFKA_STORAGE_ERROR,

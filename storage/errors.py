@@ -7,10 +7,11 @@ tests and callers compare values and never texts.
     StorageError
     ├── OffsetOutOfRange         a reader's fault
     ├── UnknownPartition         a reader's or a producer's fault
-    ├── BatchTooLarge            a producer's fault, and so the four below
+    ├── BatchTooLarge            a producer's fault, and so the five below
     ├── InvalidTimestamp
     ├── OutOfOrderSequence
     ├── InvalidProducerEpoch
+    ├── NoTransaction
     ├── LogFailed                the disk's fault: this log takes no more appends
     │   ├── AppendFailed         one write failed; `rolled_back` says whether the log may go on
     │   └── DamagedLog           bytes in the file contradict the format; reads from there fail
@@ -90,6 +91,17 @@ class InvalidProducerEpoch(StorageError):
         self.producer_id = producer_id
         self.found = found
         self.wanted = wanted
+
+
+class NoTransaction(StorageError):
+    """A transactional batch of a producer that has no transaction open."""
+
+    def __init__(self, producer_id: int) -> None:
+        super().__init__(
+            f"producer {producer_id} sent a transactional batch, but has no transaction: "
+            "transactions are not supported"
+        )
+        self.producer_id = producer_id
 
 
 class LogFailed(StorageError):

@@ -32,6 +32,7 @@ from typing import NamedTuple
 
 from config.topic import TopicConfig
 from protocol.record_batch import (
+    TRANSACTIONAL,
     BatchHeader,
     read_header,
     stamp,
@@ -45,6 +46,7 @@ from storage.errors import (
     BatchTooLarge,
     InvalidTimestamp,
     LogFailed,
+    NoTransaction,
     OffsetOutOfRange,
 )
 from storage.flush import Flush
@@ -165,6 +167,8 @@ class Log:
         if failed is not None:
             raise LogFailed(failed.path, failed.reason)
         header = verify_produced(batch, self._batch_bytes_max)
+        if header.attributes & TRANSACTIONAL:
+            raise NoTransaction(header.producer_id)
         append_time_ms = NO_TIMESTAMP
         if self._stamps_append_time:
             append_time_ms = max(now_ms, self._append_time_ms)

@@ -45,7 +45,7 @@ async def handle(request: Request, services: Services) -> CreateTopicsResponse:
     with_configs = request.header.api_version >= CONFIGS_VERSION
     results = []
     for name, outcome in outcomes.items():
-        result = CreatableTopicResult(name=name)
+        result = CreatableTopicResult(name=name, error_message=None)
         if isinstance(outcome, TopicError):
             result.error_code = outcome.code
             result.error_message = outcome.message

@@ -28,7 +28,6 @@ from broker.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import (
-    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchPartition,
@@ -148,11 +147,10 @@ class _Reading:
             high_watermark=log.high_watermark,
             last_stable_offset=log.high_watermark,
             log_start_offset=log.start_offset,
+            # Null tells a reader of uncommitted records that nothing was left out (Kafka's answer).
+            aborted_transactions=[] if self.body.isolation_level == READ_COMMITTED else None,
             records=b"",
         )
-        if self.body.isolation_level == READ_COMMITTED:
-            aborted: list[AbortedTransaction] = []
-            answer.aborted_transactions = aborted
         if asked.last_fetched_epoch != NO_EPOCH:
             epoch, end_offset = log.end_offset_for_epoch(asked.last_fetched_epoch)
             if epoch < asked.last_fetched_epoch or end_offset < asked.fetch_offset:
@@ -254,7 +252,9 @@ def _replica_id(request: Request, body: FetchRequest) -> int:
 
 
 def _refused(asked: FetchPartition, code: ErrorCode) -> PartitionData:
-    answer = PartitionData(partition_index=asked.partition, high_watermark=-1, records=b"")
+    answer = PartitionData(
+        partition_index=asked.partition, high_watermark=-1, aborted_transactions=None, records=b""
+    )
     _say_error(answer, code)
     return answer
 
