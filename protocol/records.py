@@ -152,7 +152,8 @@ def _read_record(header: BatchHeader, body: bytes, position: int) -> tuple[Recor
         timestamp = header.base_timestamp + timestamp_delta
         if not -_INT64_END <= timestamp < _INT64_END:
             timestamp = _as_int64(timestamp)
-    return Record(header.base_offset + offset_delta, timestamp, key, value, headers), position
+    offset = header.base_offset + offset_delta
+    return tuple.__new__(Record, (offset, timestamp, key, value, headers)), position
 
 
 def _as_int64(number: int) -> int:
@@ -178,10 +179,10 @@ def _read_headers(
 def _read_bytes(body: bytes, position: int, end: int) -> tuple[bytes | None, int]:
     size = body[position]  # most sizes take one byte; this saves a call for each
     position += 1
-    if size & 0x80:
-        size, position = _read_varint(body, position - 1)
-    else:
+    if size < 0x80:
         size = (size >> 1) ^ -(size & 1)
+    else:
+        size, position = _read_varint(body, position - 1)
     if size < 0:
         if size == -1:
             return None, position
@@ -196,6 +197,10 @@ def _read_varint(body: bytes, position: int) -> tuple[int, int]:
     byte = body[position]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), position + 1
+    high = body[position + 1]
+    if high < 0x80:  # two bytes reach to 8,191, which most sizes and deltas stay below
+        byte += (high << 7) - 0x80
+        return (byte >> 1) ^ -(byte & 1), position + 2
     return _read_long(body, position, _VARINT_BYTES_MAX, 32)
 
 
@@ -203,6 +208,10 @@ def _read_varlong(body: bytes, position: int) -> tuple[int, int]:
     byte = body[position]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), position + 1
+    high = body[position + 1]
+    if high < 0x80:
+        byte += (high << 7) - 0x80
+        return (byte >> 1) ^ -(byte & 1), position + 2
     return _read_long(body, position, _VARLONG_BYTES_MAX, 64)
 
 
