@@ -286,6 +286,8 @@ def replay(
     for segment, after in zip(segments, [*segments[1:], None], strict=True):
         if after is not None and after.base_offset <= start_offset:
             continue
+        if segment.base_offset >= end_offset:
+            break
         try:
             found = segment.position_of(start_offset)
             if found is None:
@@ -293,13 +295,13 @@ def replay(
             for position, header in segment.log_file.scan(
                 found[0], offset_min=found[1].base_offset
             ):
-                if header.base_offset >= end_offset:
-                    break
                 if header.producer_id >= 0 and header.base_offset >= start_offset:
                     batch = b""
                     if header.is_control and header.size <= MARKER_BYTES_MAX:
                         batch = segment.log_file.read(position, header.size)
                     _take_producer(header, batch, producers, now_ms)
+                if header.next_offset >= end_offset:
+                    break  # what follows may be damaged, and is not ours to judge
         except DamagedLog as damage:
             report.warnings.append(f"producers are known in part only: {damage}")
     producers.end_offset = end_offset

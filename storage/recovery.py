@@ -137,16 +137,14 @@ class _Recovery:
         index = first
         while index < len(self.segments):
             segment = self.segments[index]
-            start = self._start_position(segment) if index == first else 0
-            if start is None:
-                break
-            if index > first and segment.base_offset < self.next_offset:
-                self.report.warnings.append(
-                    f"{segment.log_file.path} begins before {self.next_offset}, where the segment "
-                    "before it ends: left alone, not read above its base offset"
-                )
+            start: int | None = 0
+            if index == first:
+                start = self._start_position(segment)
+            else:
+                self._step_to(segment)
             try:
-                self._recover_segment(segment, start, is_first=index == first)
+                if start is not None:
+                    self._recover_segment(segment, start)
             except _BadBatchError as bad:
                 self._cut(index, bad)
                 break
@@ -156,36 +154,47 @@ class _Recovery:
             file.fdatasync()
         self.home.filesystem.sync_directory(self.directory)
 
+    def _step_to(self, segment: Segment) -> None:
+        """Go on with the next segment, wherever it begins."""
+        if segment.base_offset != self.next_offset:
+            what = "is a hole" if segment.base_offset > self.next_offset else "they overlap"
+            self.report.warnings.append(
+                f"{segment.log_file.path} follows a segment that ends at {self.next_offset}: "
+                f"there {what}. Both stay."
+            )
+            self.next_offset = segment.base_offset
+
     def _start_position(self, segment: Segment) -> int | None:
         """Where the batches above the recovery point begin; None if they cannot be found."""
+        self.next_offset = segment.base_offset
         if segment.base_offset >= self.recovery_point:
-            self.next_offset = segment.base_offset
             return 0
+        entry = segment.offset_index.lookup(self.recovery_point - 1)
+        position = 0
+        if entry is not None and _is_batch_at(segment, entry):
+            position = entry[1]
         try:
-            found = segment.position_of(self.recovery_point)
+            for at, header in segment.log_file.scan(position, offset_min=segment.base_offset):
+                if header.next_offset > self.recovery_point:
+                    # One that begins below it is a batch that holds it: begin with the batch.
+                    self.next_offset = min(self.recovery_point, header.base_offset)
+                    return at
+                position, self.next_offset = at + header.size, header.next_offset
         except DamagedLog as damage:
+            if self.next_offset >= self.recovery_point:
+                return position  # it is above: the walk was just at the recovery point
             self.report.warnings.append(f"damage below the recovery point stays: {damage}")
-            position = find_batch(segment, damage.position + 1, self.recovery_point)
-            if position is None:
-                return None
-            self.next_offset = read_header(segment.log_file.read(position, HEADER_SIZE)).base_offset
-            return position
-        if found is None:
-            try:
-                self.next_offset = segment.read_next_offset()
-            except DamagedLog as damage:
-                self.report.warnings.append(f"damage below the recovery point stays: {damage}")
-            return segment.size
-        # A recovery point inside a batch is no recovery point: begin with the batch.
-        self.next_offset = min(self.recovery_point, found[1].base_offset)
-        return found[0]
+            found = find_batch(segment, damage.position + 1, self.recovery_point)
+            if found is not None:
+                header = read_header(segment.log_file.read(found, HEADER_SIZE))
+                self.next_offset = header.base_offset
+            return found
+        return position
 
-    def _recover_segment(self, segment: Segment, start: int, *, is_first: bool) -> None:
+    def _recover_segment(self, segment: Segment, start: int) -> None:
         """Check, write again and index the batches from `start`, a batch's position, on."""
         segment.truncate_indexes(self.next_offset if start else segment.base_offset)
-        segment.next_offset = max(self.next_offset, segment.base_offset)
-        if not is_first:
-            self.next_offset = segment.next_offset
+        segment.next_offset = self.next_offset
         if start == segment.size:
             return
         file = segment.log_file.file()
@@ -251,22 +260,18 @@ class _Recovery:
     def _begin_anew_if_short(self) -> None:
         """Where acknowledged records are missing at the end, go on behind them."""
         if self.next_offset >= self.recovery_point or self.failed is not None:
-            if self.segments[-1].next_offset < 0:
-                self._begin_at(self.next_offset)
             return
         self.report.warnings.append(
             f"{self.directory} ends at {self.next_offset}, below its recovery point "
-            f"{self.recovery_point}: acknowledged records are missing. It goes on at "
-            f"{self.recovery_point}."
+            f"{self.recovery_point}: acknowledged records are missing or cannot be reached. "
+            f"It goes on at {self.recovery_point}."
         )
         self.next_offset = self.recovery_point
-        self._begin_at(self.recovery_point)
-
-    def _begin_at(self, offset: int) -> None:
-        if self.segments[-1].base_offset != offset:
-            self.segments.append(
-                create_segment(self.home.files, self.directory, offset, self.config, self.now_ms)
+        self.segments.append(
+            create_segment(
+                self.home.files, self.directory, self.recovery_point, self.config, self.now_ms
             )
+        )
 
     # -- The cut ------------------------------------------------------------------------------
 
@@ -406,6 +411,12 @@ def _is_whole(data: memoryview, at: int) -> bool:
     except RecordError:
         return False
     return True
+
+
+def _is_batch_at(segment: Segment, entry: tuple[int, int]) -> bool:
+    """Whether an index entry (offset, position) leads to the batch it names."""
+    header = segment.log_file.read_header_at(entry[1])
+    return header is not None and header.magic == MAGIC and header.last_offset == entry[0]
 
 
 def _announced_size(data: bytes | memoryview) -> int:
