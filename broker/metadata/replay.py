@@ -48,9 +48,7 @@ RECORDS_BYTES_MAX: Final = 64 << 20  # of one batch when decompressed; Kafka's b
 
 CONTROL_KEY: Final = struct.Struct(">hh")  # of a control record: version, ControlRecordType
 
-_WHAT_TO_DO = (
-    "Restore the directory from a copy. Nothing was changed; the topics' own logs are intact"
-)
+_WHAT_TO_DO = "Nothing in it was changed: restore it from a copy"
 
 
 @dataclass(slots=True)
@@ -284,7 +282,11 @@ def _refuse_tail(
 
 
 def _damaged(path: str, position: int, reason: str) -> CorruptMetadata:
-    return CorruptMetadata(path, f"damaged at position {position}: {reason}. {_WHAT_TO_DO}.")
+    return CorruptMetadata(
+        path,
+        f"damaged at position {position}: {reason}. {_WHAT_TO_DO}. Without one, a file cut at that "
+        "position gives up every change of topics from there on (keep the original)",
+    )
 
 
 def _check_epoch(path: str, header: BatchHeader, batch: memoryview, previous: int) -> None:

@@ -357,7 +357,7 @@ def test_damage_says_where_and_what_to_do():
         replayed(log.data)
     message = str(caught.value)
     assert f"{DIRECTORY}/{log_name(0)}: damaged at position {log.positions[1]}" in message
-    assert "Restore the directory from a copy" in message
+    assert "Nothing in it was changed: restore it from a copy" in message
 
 
 def test_every_cut_of_the_last_batch_is_forgiven():
