@@ -10,6 +10,7 @@ nothing, so each waits for progress (H9).
 
 import hashlib
 import random
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -210,6 +211,7 @@ def live_through_kills(directory: Path, cycles: int) -> None:
         load._stop.set()
         if broker.running:
             broker.kill()
+        sys.stderr.write(broker.output()[-4000:])  # shown by pytest when the test fails
     for partition, acknowledged in enumerate(load.acknowledged):
         found = anomalies(acknowledged, read[partition])
         assert not found, f"{TOPIC}-{partition}: {len(found)} anomalies, first {found[:5]}"

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,6 +91,11 @@ def check_all(address: str, path: Path, *, times: int) -> None:
     assert found == dict.fromkeys(TOPICS.values(), digests)
 
 
+def tell(broker: KafkaNode) -> None:
+    """Let pytest show what the broker said, when the test fails."""
+    sys.stderr.write(broker.output()[-4000:])
+
+
 def create_and_fill(broker: KafkaNode, path: Path) -> None:
     """The topics, one with settings and one deleted, and all lines twice."""
     with RawClient(broker.host, broker.port) as client:
@@ -119,6 +125,7 @@ def written_by(broker: KafkaNode, place: Path, ending: str, path: Path) -> Writt
             broker.stop()
         else:
             broker.kill()
+        tell(broker)
     return Written(place, ending, path)
 
 
@@ -235,6 +242,7 @@ def test_we_serve_kafkas_directory_and_kafka_goes_on(kafkas: Written, tmp_path: 
         check_all(broker.address, kafkas.path, times=3)
     finally:
         broker.stop()
+        tell(broker)
     again = KafkaNode(place, settings=SETTINGS)
     again.start()
     try:

@@ -24,6 +24,7 @@ def broker_on(
     directory: Path, settings: Mapping[str, str] | None = None
 ) -> BrokerProcess | KafkaNode:
     """A broker that is not yet started, with its data below `directory`."""
+    directory.mkdir(parents=True, exist_ok=True)
     if against_kafka():
         known = {key: value for key, value in (settings or {}).items() if key != "write.caching"}
         return KafkaNode(directory, settings=known)
