@@ -1,0 +1,28 @@
+"""What dialects share; the Kafka one is tested in tests/unit/protocol/kafka."""
+
+import dataclasses
+
+import pytest
+
+from protocol.dialect import DecodedRequest, RequestHeader, ServedApi
+from protocol.messages.produce import ProduceRequest, ProduceResponse
+
+
+def test_a_header_has_no_room_for_more() -> None:
+    header = RequestHeader(0, 9, 77, None)
+    assert header == RequestHeader(api_key=0, api_version=9, correlation_id=77, client_id=None)
+    with pytest.raises(AttributeError):
+        header.listener = "x"  # type: ignore[attr-defined]
+
+
+def test_a_request_holds_header_and_body() -> None:
+    header, body = RequestHeader(0, 9, 77, "c"), ProduceRequest(acks=1, timeout_ms=0)
+    decoded = DecodedRequest(header, body)
+    assert decoded.header is header
+    assert decoded.body is body
+
+
+def test_what_is_served_does_not_change() -> None:
+    served = ServedApi(0, 3, 13, ProduceRequest, ProduceResponse)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        served.min_version = 0  # type: ignore[misc]
