@@ -144,14 +144,15 @@ class LogFile:
                         wanted=f"a batch of at least {HEADER_SIZE} bytes",
                     )
             header = read_header(chunk, at)
-            batch_bytes = header.batch_length + LOG_OVERHEAD
-            last_offset = header.base_offset + header.last_offset_delta
+            base_offset, batch_length, _, magic, _, _, delta, _, _, _, _, _, _ = header
+            batch_bytes = batch_length + LOG_OVERHEAD
+            last_offset = base_offset + delta
             if (
-                header.magic != MAGIC
-                or header.batch_length < BATCH_LENGTH_MIN
+                magic != MAGIC
+                or batch_length < BATCH_LENGTH_MIN
                 or position + batch_bytes > end
-                or header.base_offset < offset_min
-                or header.last_offset_delta < 0
+                or base_offset < offset_min
+                or delta < 0
                 or (offset_end is not None and last_offset >= offset_end)
             ):
                 raise self._damaged(position, header, end, offset_min, offset_end)

@@ -84,20 +84,35 @@ class SegmentReader:
         entry = self._ask_index(self.offset_index.lookup, offset)
         if entry is None:
             return self._walk(0, end, offset)
-        if self._leads_to_batch(entry):
-            return self._walk(entry[1], end, offset) if entry[1] < end else None
+        size = self.log_file.size
+        if 0 <= entry[1] < size:
+            if entry[1] >= end and self._leads_to_batch(entry):
+                return None
+            try:
+                return self._walk(entry[1], end, offset, entry[0])
+            except DamagedLog as damage:
+                if damage.position != entry[1]:
+                    raise
         found = self._walk(0, end, offset)  # raises if it is the log that is damaged
         self._report_index(f"the offset index leads to no batch at entry {entry}")
         return found
 
-    def _walk(self, position: int, end: int, offset: int) -> tuple[int, BatchHeader] | None:
+    def _walk(
+        self, position: int, end: int, offset: int, indexed_offset: int | None = None
+    ) -> tuple[int, BatchHeader] | None:
         """Walk to the first batch that ends at or behind `offset`.
 
         When that batch begins behind the offset, the one after it is looked at as well: only if
-        it lies behind does the first one's offset stand for a gap and not for damage.
+        it lies behind does the first one's offset stand for a gap and not for damage. With
+        `indexed_offset`, an index entry led to `position`: the batch there must end at or below
+        that offset. (Equality is not asked for: for several batches appended at once older
+        Kafkas made one entry, of the last offset and the first position.)
         """
         behind = None
         for at, header in self._scan(position, end):
+            if indexed_offset is not None:
+                self._check_indexed(at, header, indexed_offset)
+                indexed_offset = None
             if behind is not None:
                 return behind
             if header.base_offset + header.last_offset_delta >= offset:
@@ -105,6 +120,17 @@ class SegmentReader:
                     return at, header
                 behind = at, header
         return behind
+
+    def _check_indexed(self, position: int, header: BatchHeader, offset: int) -> None:
+        """Refuse the batch at an index entry's position if it ends above the entry's offset."""
+        if header.last_offset > offset:
+            raise DamagedLog(
+                self.log_file.path,
+                position,
+                header.base_offset,
+                found=f"last offset {header.last_offset}",
+                wanted=f"at most {offset}, as the index says",
+            )
 
     def _scan(
         self, position: int, end: int, offset_min: int | None = None
@@ -129,11 +155,7 @@ class SegmentReader:
         )
 
     def _leads_to_batch(self, entry: tuple[int, int]) -> bool:
-        """Whether an offset index entry points at a batch that its offset fits.
-
-        Equality is not asked for: for several batches appended at once older Kafkas made one
-        entry, of the last offset and the first position.
-        """
+        """Whether an offset index entry points at a batch that its offset fits (see `_walk`)."""
         offset, position = entry
         size = self.log_file.size
         if not 0 <= position <= size - HEADER_SIZE:
@@ -221,18 +243,30 @@ class SegmentReader:
         """
         start = position + first.size
         entry = self._ask_index(self.offset_index.lookup_position, limit)
-        if entry is not None and entry[1] > start and self._leads_to_batch(entry):
-            start = entry[1]
-        end = start
         try:
-            for at, header in self._scan(start, self.log_file.size, first.next_offset):
-                end = at + header.size
-                if end > limit:
-                    self._remember_end(header.base_offset, at)
-                    return at
+            if entry is not None and start < entry[1] < self.log_file.size:
+                try:
+                    return self._walk_to(entry[1], limit, first.next_offset, entry[0])
+                except DamagedLog as damage:
+                    if damage.position != entry[1]:
+                        raise
+            return self._walk_to(start, limit, first.next_offset)
         except DamagedLog as damage:
             return damage.position
-        return end
+
+    def _walk_to(
+        self, position: int, limit: int, offset_min: int, indexed_offset: int | None = None
+    ) -> int:
+        """Walk to the last batch end at or before `limit`; `indexed_offset` as in `_walk`."""
+        for at, header in self._scan(position, self.log_file.size, offset_min):
+            if indexed_offset is not None:
+                self._check_indexed(at, header, indexed_offset)
+                indexed_offset = None
+            position = at + header.size
+            if position > limit:
+                self._remember_end(header.base_offset, at)
+                return at
+        return position
 
     def _remember_end(self, offset: int, position: int) -> None:
         ends = self._read_ends
