@@ -3,9 +3,9 @@
 A produce request appends before its handler returns: into the page cache, some microseconds. Two
 things would make that wait for the disk and with it the whole loop: more dirty pages than the
 kernel tolerates, and a journal commit that does not end. So above `barnabas.unflushed.bytes.max`
-unflushed bytes, or while a flush of that log is older than `SLOW_FLUSH_MS`, appends take their
-place in the partition's queue, and go on when a flush has ended. A queued request holds its bytes
-of the request budget and its place in its connection, which is what stops its producer.
+unflushed bytes, or while a flush of that log is older than `barnabas.flush.stall.ms`, appends
+take their place in the partition's queue, and go on when a flush has ended. A queued request
+holds its bytes of the request budget and its place in its connection: that stops its producer.
 
 Order: once something is queued for a partition, everything after it queues behind it.
 `write.caching` topics are not gated; they trust the page cache, as they say.
@@ -25,8 +25,6 @@ from storage.errors import StorageError
 from storage.log import Appended
 from storage.log_manager import LogManager
 
-SLOW_FLUSH_MS = 100
-
 Outcome = Appended | StorageError | RecordError
 
 
@@ -45,12 +43,14 @@ class AppendQueue:
         logs: LogManager,
         commit: GroupCommit,
         unflushed_bytes_max: int,
+        flush_stall_ms: int,
         metrics: Metrics,
         clock: Clock,
     ) -> None:
         self._logs = logs
         self._commit = commit
         self._unflushed_bytes_max = unflushed_bytes_max
+        self._flush_stall_ns = flush_stall_ms * MS_NS
         self._metrics = metrics
         self._clock = clock
         self._queued: dict[Partition, None] = {}
@@ -109,4 +109,4 @@ class AppendQueue:
         if self._logs.unflushed_bytes > self._unflushed_bytes_max:
             return True
         started_ns = partition.flush_started_ns
-        return started_ns > 0 and (self._clock.monotonic_ns() - started_ns > SLOW_FLUSH_MS * MS_NS)
+        return started_ns > 0 and (self._clock.monotonic_ns() - started_ns > self._flush_stall_ns)

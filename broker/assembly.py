@@ -45,8 +45,8 @@ from storage.log_manager import LogManager, ManagerSettings
 logger = logging.getLogger("barnabas.server")
 
 # Threads for calls that wait for the disk: flushes of several logs at a time, and a cold read
-# or a checkpoint beside them. More would only queue in the kernel.
-BLOCKING_THREADS = 4
+# or a checkpoint beside them. num.recovery.threads.per.data.dir may ask for more.
+BLOCKING_THREADS_MIN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,14 +156,22 @@ def assemble(
     metrics = Metrics()
     partitions = Partitions()
     purgatory = Purgatory(metrics)
-    pool = BlockingPool(BLOCKING_THREADS, loop)
+    threads = max(BLOCKING_THREADS_MIN, config.num_recovery_threads_per_data_dir)
+    pool = BlockingPool(threads, loop)
 
     def advanced(partition: Partition) -> None:
         purgatory.notify(partition)
         appends.drain()
 
     commit = GroupCommit(pool, advanced, metrics, clock)
-    appends = AppendQueue(opened.logs, commit, config.barnabas_unflushed_bytes_max, metrics, clock)
+    appends = AppendQueue(
+        opened.logs,
+        commit,
+        config.barnabas_unflushed_bytes_max,
+        config.barnabas_flush_stall_ms,
+        metrics,
+        clock,
+    )
     topics = Topics(
         opened.controller,
         partitions,

@@ -20,7 +20,7 @@ class ByteBudget:
     __slots__ = ("_listeners", "_metrics", "full", "limit_bytes", "used_bytes")
 
     def __init__(self, limit_bytes: int, metrics: Metrics) -> None:
-        self.limit_bytes = limit_bytes if limit_bytes >= 0 else sys.maxsize  # -1: no bound
+        self.limit_bytes = limit_bytes if limit_bytes > 0 else sys.maxsize  # as in Kafka: no bound
         self.used_bytes = 0
         self.full = False
         self._metrics = metrics

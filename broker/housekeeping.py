@@ -8,7 +8,7 @@
 | flushes | 1 s | flushes `write.caching` logs whose `flush.ms` is over |
 | retention | `log.retention.check.interval.ms` | removes segments past age or size |
 | deletions | 1 s | unlinks files whose `file.delete.delay.ms` is over |
-| producers | 10 min | forgets idempotent producers past `producer.id.expiration.ms` |
+| producers | `producer.id.expiration.check.interval.ms` | forgets idle producers |
 
 A duty that fails is logged and tried again at its next turn; a log that fails stops its own
 partition only.
@@ -27,7 +27,6 @@ logger = logging.getLogger("barnabas.housekeeping")
 
 DEADLINE_TICK_SECONDS = 0.1
 TICK_SECONDS = 1.0
-PRODUCER_TICK_SECONDS = 600.0
 
 
 class Housekeeping:
@@ -37,27 +36,28 @@ class Housekeeping:
         self,
         services: Services,
         processors: list[Processor],
-        retention_seconds: float,
-        checkpoint_seconds: float,
     ) -> None:
         self._services = services
         self._processors = processors
-        self._retention_seconds = retention_seconds
-        self._checkpoint_seconds = checkpoint_seconds
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         """Begin all tickers."""
+        config = self._services.config
         for seconds, duty in (
             (DEADLINE_TICK_SECONDS, self._deadlines),
             (TICK_SECONDS, self._connections),
-            (self._checkpoint_seconds, self._checkpoints),
+            (config.barnabas_recovery_point_interval_ms / 1000, self._checkpoints),
             (TICK_SECONDS, self._flushes),
             (TICK_SECONDS, self._deletions),
-            (self._retention_seconds, self._retention),
-            (PRODUCER_TICK_SECONDS, self._producers),
+            (config.producer_id_expiration_check_interval_ms / 1000, self._producers),
         ):
-            self._tasks.append(asyncio.create_task(self._every(seconds, duty)))
+            self._tasks.append(asyncio.create_task(self._every(seconds, seconds, duty)))
+        retention_seconds = config.log_retention_check_interval_ms / 1000
+        first_seconds = min(retention_seconds, config.log_initial_task_delay_ms / 1000)
+        self._tasks.append(
+            asyncio.create_task(self._every(retention_seconds, first_seconds, self._retention))
+        )
 
     async def stop(self) -> None:
         """End all tickers; one that is within its duty ends it first."""
@@ -65,13 +65,16 @@ class Housekeeping:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _every(self, seconds: float, duty: Callable[[], Awaitable[None]]) -> None:
+    async def _every(
+        self, seconds: float, first_seconds: float, duty: Callable[[], Awaitable[None]]
+    ) -> None:
+        await asyncio.sleep(first_seconds)
         while True:
-            await asyncio.sleep(seconds)
             try:
                 await asyncio.shield(asyncio.ensure_future(duty()))
             except Exception:
                 logger.exception("housekeeping failed and will be tried again")
+            await asyncio.sleep(seconds)
 
     async def _deadlines(self) -> None:
         self._services.commit.sweep()

@@ -53,6 +53,8 @@ def run(loaded: Loaded) -> int:
     log_lines.configure(config.barnabas_log_format, config.barnabas_log_level)
     for warning in loaded.warnings:
         logger.warning("%s", warning)
+    if loaded.without_effect:
+        logger.info("set, but without effect here: %s", ", ".join(loaded.without_effect))
     _raise_descriptor_limit()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -185,12 +187,7 @@ class Broker:
             )
             for (listener, _), sock in zip(bound, self._sockets, strict=True)
         ]
-        self._housekeeping = Housekeeping(
-            services,
-            self._processors,
-            config.log_retention_check_interval_ms / 1000,
-            config.barnabas_recovery_point_interval_ms / 1000,
-        )
+        self._housekeeping = Housekeeping(services, self._processors)
         self._housekeeping.start()
         runnables: list[Processor | IoWorker | Acceptor] = [
             *self._processors,

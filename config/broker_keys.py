@@ -274,7 +274,8 @@ class BrokerKeys:
         Kind.LONG,
         unit="ms",
         importance=HIGH,
-        doc="With write.caching: how often logs are looked at for flush.ms.",
+        doc="How often logs are looked at for flush.ms.",
+        no_effect="they are looked at each second",
     )
     log_flush_offset_checkpoint_interval_ms: int = key(
         "log.flush.offset.checkpoint.interval.ms",
@@ -283,8 +284,8 @@ class BrokerKeys:
         unit="ms",
         check=at_least(0),
         importance=HIGH,
-        doc="With write.caching: how often recovery points are written. Without it they follow"
-        " each commit within barnabas.recovery.point.interval.ms.",
+        doc="How often recovery points are written.",
+        no_effect="they follow each commit within barnabas.recovery.point.interval.ms",
     )
     log_flush_start_offset_checkpoint_interval_ms: int = key(
         "log.flush.start.offset.checkpoint.interval.ms",
@@ -294,6 +295,7 @@ class BrokerKeys:
         check=at_least(0),
         importance=HIGH,
         doc="How often the start offsets of logs are written.",
+        no_effect="they are written with the recovery points, when they have changed",
     )
     num_recovery_threads_per_data_dir: int = key(
         "num.recovery.threads.per.data.dir",
@@ -301,7 +303,8 @@ class BrokerKeys:
         Kind.INT,
         check=at_least(1),
         importance=HIGH,
-        doc="How many threads read cold data, flush, and recover logs after an unclean stop.",
+        doc="How many threads wait for the disk: fsyncs, cold reads, checkpoints. Never fewer than"
+        " four.",
     )
     producer_id_expiration_ms: int = key(
         "producer.id.expiration.ms",
@@ -386,7 +389,7 @@ class BrokerKeys:
         Kind.LONG,
         unit="bytes",
         check=at_least(MiB),
-        doc="The most bytes one batch may decompress to, where the broker has to open it.",
+        doc="The most bytes one batch may decompress to, where barnabas.validate.records opens it.",
     )
     barnabas_open_files_max: int = key(
         "barnabas.open.files.max",

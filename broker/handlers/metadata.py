@@ -45,7 +45,11 @@ async def handle(request: Request, services: Services) -> MetadataResponse:
     version = request.header.api_version
     host, port = services.advertised.endpoint(request.info)
     response = MetadataResponse(
-        brokers=[MetadataResponseBroker(node_id=services.node_id, host=host, port=port)],
+        brokers=[
+            MetadataResponseBroker(
+                node_id=services.node_id, host=host, port=port, rack=services.config.broker_rack
+            )
+        ],
         cluster_id=services.cluster_id,
         controller_id=services.node_id,
     )

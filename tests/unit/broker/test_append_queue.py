@@ -5,13 +5,15 @@ from typing import Any
 
 import pytest
 
-from broker.append_queue import SLOW_FLUSH_MS, AppendQueue
+from broker.append_queue import AppendQueue
 from broker.clock import ManualClock
 from broker.metrics import Metrics
 from broker.partition import Partition
 from storage.errors import LogFailed, UnknownPartition
 from storage.log import Appended
 from tests.support.fake_log import FakeLog
+
+STALL_MS = 100
 
 
 class Rig:
@@ -24,7 +26,7 @@ class Rig:
         self.logs = SimpleNamespace(unflushed_bytes=0)
         self.flushed: list[Partition] = []
         commit: Any = SimpleNamespace(appended=self.flushed.append)
-        self.queue = AppendQueue(self.logs, commit, 1_000, self.metrics, self.clock)  # type: ignore[arg-type]
+        self.queue = AppendQueue(self.logs, commit, 1_000, STALL_MS, self.metrics, self.clock)  # type: ignore[arg-type]
         self.outcomes: list[tuple[str, Any]] = []
 
     def partition(self, **options: bool) -> Partition:
@@ -62,7 +64,7 @@ def test_a_disk_that_does_not_queues_in_order_and_drains(why: str) -> None:
         rig.logs.unflushed_bytes = 1_001
     else:
         partition.flush_started_ns = rig.clock.monotonic_ns()
-        rig.clock.advance(SLOW_FLUSH_MS + 1)
+        rig.clock.advance(STALL_MS + 1)
     assert rig.append(partition, "a") is None
     rig.logs.unflushed_bytes = 0
     partition.flush_started_ns = 0

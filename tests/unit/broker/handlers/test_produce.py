@@ -9,6 +9,7 @@ import pytest
 from broker.metadata.topic_rules import NewTopic
 from protocol.errors import ErrorCode
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.record_batch import HEADER_SIZE, write_crc
 from tests.support.broker_rig import Rig, batch
 
 NOW_MS = 1_700_000_000_000
@@ -211,3 +212,17 @@ async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
     assert only(await second.call(produce(duplicate), 9)).base_offset == 0
     assert second.services.partitions.get("t", 0).log.end_offset == 3
     assert await second.close()
+
+
+async def test_validate_records_opens_batches_and_refuses_damage_inside(tmp_path: Path) -> None:
+    """A record count that is right, a CRC that is right, and records that end too early."""
+    damaged = batch(b"some value")
+    damaged[HEADER_SIZE] = 0x7E  # the size of the first record, 63 instead of what is there
+    write_crc(damaged, 0)
+    for setting, code in (("false", ErrorCode.NONE), ("true", ErrorCode.INVALID_RECORD)):
+        rig = Rig(tmp_path / setting, **{"barnabas.validate.records": setting})
+        await create(rig)
+        answer = only(await rig.call(produce(memoryview(bytearray(damaged))), 9))
+        assert answer.error_code == code, setting
+        assert only(await rig.call(produce(batch(b"good")), 9)).error_code == 0
+        assert await rig.close()
