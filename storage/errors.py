@@ -27,6 +27,8 @@ from operations on whole directories (create, list, delete).
 # ruff: noqa: N818  (a name says what is so; "Error" behind each would say it twice)
 from __future__ import annotations
 
+import posixpath
+
 
 class StorageError(Exception):
     """Base of all errors that storage raises on purpose."""
@@ -154,8 +156,9 @@ class DirectoryLocked(StorageError):
 
     def __init__(self, path: str) -> None:
         super().__init__(
-            f"Failed to acquire lock on file {path}. A Kafka instance in another process or "
-            "thread is using this directory: stop it, or start on another directory."
+            f"Failed to acquire lock on file {posixpath.basename(path)} in "
+            f"{posixpath.dirname(path)}. A Kafka instance in another process or thread is using "
+            "this directory. Stop it, or start on another directory."
         )
         self.path = path
 
