@@ -252,6 +252,11 @@ def test_hostile_bytes(name: str, cls: type[Any], version: int, wire: bytes, wor
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize(("byte", "flag"), [(0, False), (1, True), (2, True), (255, True)])
+def test_any_byte_but_zero_is_true(byte: int, flag: bool) -> None:
+    assert decode_message(Numbers, 0, bytes((byte,)) + NUMBERS_BYTES[1:])[0].flag is flag
+
+
 def test_unknown_tags_are_passed_over() -> None:
     wire = b"\0\0\3" + b"\0\2\2q" + b"\x07\x02aa" + b"\xff\x01\x00"
     decoded, end = decode_message(Tagged, 1, wire)
