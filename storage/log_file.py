@@ -26,7 +26,10 @@ from storage.errors import AppendFailed, DamagedLog, LogFailed
 from storage.filesystem import Buffer, File
 from storage.open_files import OpenFiles
 
-MAP_BYTES_MIN = 64 * 1024  # from here on a view of the map is cheaper than pread: decision 0030
+# Measured: docs/decisions/0030-reading-and-sending.md.
+MAP_BYTES_MIN = 128 * 1024  # from here on a view of a map that exists is cheaper than pread
+REMAP_BYTES_MIN = 512 * 1024  # from here on, also if the file must be mapped anew for it
+REMAP_GROWTH_BYTES = 16 * 1024 * 1024  # so much outside the map is worth a new one in any case
 PULL_BYTES = 256 * 1024  # cold bytes are pulled into memory in pieces of this size
 SCAN_CHUNK_BYTES = 64 * 1024  # read at a time when walking a whole file
 BATCH_LENGTH_MIN = HEADER_SIZE - LOG_OVERHEAD
@@ -231,7 +234,7 @@ class LogSlice:
         """
         size, position = self.size, self.position
         try:
-            if size < MAP_BYTES_MIN:
+            if size < MAP_BYTES_MIN or not self._is_for_map():
                 data = self._open.pread_nowait(size, position)
                 if data is not None and len(data) != size:
                     raise _short(self._open, position, size, len(data))
@@ -242,6 +245,19 @@ class LogSlice:
             raise _unreadable(self._open, position, error) from error
         return self.log_file.view(self._open, position, size)
 
+    def _is_for_map(self) -> bool:
+        """Whether a large slice is better sent from the map: not if that means a new map for it.
+
+        A reader at the end of a growing file would otherwise cause one for each read.
+        """
+        mapped = self._open.mapped
+        mapped_bytes = 0 if mapped is None else len(mapped)
+        return (
+            self.position + self.size <= mapped_bytes
+            or self.size >= REMAP_BYTES_MIN
+            or self.log_file.size - mapped_bytes >= REMAP_GROWTH_BYTES
+        )
+
     def load(self) -> Buffer:
         """As load_hot, but wait for the disk. For a thread of the pool.
 
@@ -249,7 +265,7 @@ class LogSlice:
         wait for the disk.
         """
         size, position = self.size, self.position
-        if size < MAP_BYTES_MIN:
+        if size < MAP_BYTES_MIN or not self._is_for_map():
             return self.read()
         end = position + size
         for at in range(position, end, PULL_BYTES):

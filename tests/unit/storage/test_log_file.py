@@ -10,7 +10,7 @@ import pytest
 
 from storage.errors import AppendFailed, DamagedLog, LogFailed
 from storage.filesystem import OsFileSystem
-from storage.log_file import MAP_BYTES_MIN, LogFile
+from storage.log_file import MAP_BYTES_MIN, REMAP_BYTES_MIN, REMAP_GROWTH_BYTES, LogFile
 from storage.open_files import OpenFiles
 from tests.support.batches import batch, header_of
 from tests.support.memory_filesystem import MemoryFileSystem
@@ -192,20 +192,33 @@ def test_small_slices_are_read(disk: MemoryFileSystem, log: LogFile) -> None:
 
 
 def test_large_slices_are_views_of_one_map(disk: MemoryFileSystem, log: LogFile) -> None:
-    fill(log, 3, size=MAP_BYTES_MIN)
+    fill(log, 3, size=REMAP_BYTES_MIN)
     content = disk.live_bytes(PATH)
-    for position in (0, MAP_BYTES_MIN, 2 * MAP_BYTES_MIN):
-        part = log.slice(position, MAP_BYTES_MIN)
+    for position in (0, REMAP_BYTES_MIN, 2 * REMAP_BYTES_MIN):
+        part = log.slice(position, REMAP_BYTES_MIN)
         for loaded in (part.load_hot(), part.load()):
             assert isinstance(loaded, memoryview)
-            assert loaded == content[position : position + MAP_BYTES_MIN]
+            assert loaded == content[position : position + REMAP_BYTES_MIN]
+    assert isinstance(log.slice(5, MAP_BYTES_MIN).load_hot(), memoryview)  # now that it is mapped
     assert disk.counts["map"] == 1
     assert disk.counts["pread"] == 0
-    log.append(batch(9, 3, size=MAP_BYTES_MIN))
-    assert log.slice(0, MAP_BYTES_MIN).load_hot() is not None
+    log.append(batch(9, 3, size=REMAP_BYTES_MIN))
+    assert log.slice(0, REMAP_BYTES_MIN).load_hot() is not None
     assert disk.counts["map"] == 1  # the old map still covers it
-    assert log.slice(MAP_BYTES_MIN * 3, MAP_BYTES_MIN).load_hot() is not None
+    assert log.slice(REMAP_BYTES_MIN * 3, REMAP_BYTES_MIN).load_hot() is not None
     assert disk.counts["map"] == 2
+
+
+def test_reads_at_the_end_of_a_growing_file_do_not_map_it_each_time(
+    disk: MemoryFileSystem, log: LogFile
+) -> None:
+    size = REMAP_BYTES_MIN - 1
+    count = 2 * REMAP_GROWTH_BYTES // size
+    for first in range(count):
+        part = log.slice(log.append(batch(first, 1, size=size)), size)
+        assert part.load_hot() is not None
+        assert len(part.load()) == size
+    assert disk.counts["map"] == 1
 
 
 def test_cold_large_slices_are_pulled_in_pieces(disk: MemoryFileSystem, log: LogFile) -> None:
@@ -217,7 +230,7 @@ def test_cold_large_slices_are_pulled_in_pieces(disk: MemoryFileSystem, log: Log
     assert disk.counts["pread"] == 4
 
 
-@pytest.mark.parametrize("size", [400, MAP_BYTES_MIN])
+@pytest.mark.parametrize("size", [400, REMAP_BYTES_MIN])
 def test_a_slice_outlives_its_file_name(disk: MemoryFileSystem, log: LogFile, size: int) -> None:
     log.append(batch(0, 3, size=size))
     content = disk.live_bytes(PATH)
@@ -229,7 +242,7 @@ def test_a_slice_outlives_its_file_name(disk: MemoryFileSystem, log: LogFile, si
     assert part.load() == content
 
 
-@pytest.mark.parametrize("size", [400, MAP_BYTES_MIN])
+@pytest.mark.parametrize("size", [400, REMAP_BYTES_MIN])
 def test_what_the_disk_cannot_deliver_is_an_error_of_the_log(
     disk: MemoryFileSystem, log: LogFile, size: int
 ) -> None:
@@ -238,7 +251,7 @@ def test_what_the_disk_cannot_deliver_is_an_error_of_the_log(
     disk.fail("pread", forever=True)
     disk.fail("map", forever=True)
     for load in (part.load_hot, part.load, part.read):
-        if size < MAP_BYTES_MIN or load == part.read:
+        if size < REMAP_BYTES_MIN or load == part.read:
             with pytest.raises(LogFailed, match="read at position 0 failed"):
                 load()
         else:
@@ -246,7 +259,7 @@ def test_what_the_disk_cannot_deliver_is_an_error_of_the_log(
                 load()
 
 
-@pytest.mark.parametrize("size", [400, MAP_BYTES_MIN])
+@pytest.mark.parametrize("size", [400, REMAP_BYTES_MIN])
 def test_a_file_cut_behind_our_back_is_an_error_of_the_log(
     disk: MemoryFileSystem, log: LogFile, size: int
 ) -> None:
@@ -288,23 +301,23 @@ def test_real_maps_come_and_go_without_leak_or_complaint(tmp_path: Path) -> None
     path = str(tmp_path / "00000000000000000000.log")
     log = LogFile(files, path, 0)
     log.create()
-    first = batch(0, 3, size=MAP_BYTES_MIN)
+    first = batch(0, 3, size=REMAP_BYTES_MIN)
     log.append(first)
     views = []
     for index in range(1, 6):
-        log.append(batch(3 * index, 3, size=MAP_BYTES_MIN))
-        part = log.slice(index * MAP_BYTES_MIN, MAP_BYTES_MIN)
+        log.append(batch(3 * index, 3, size=REMAP_BYTES_MIN))
+        part = log.slice(index * REMAP_BYTES_MIN, REMAP_BYTES_MIN)
         loaded = part.load_hot()
         assert loaded is not None  # just written: in memory
         views.append(loaded)
         part.load()
     del part
-    assert bytes(views[0]) == batch(3, 3, size=MAP_BYTES_MIN)
+    assert bytes(views[0]) == batch(3, 3, size=REMAP_BYTES_MIN)
     log.forget()
     assert _mappings(path) == 5
     del views, loaded
     assert _mappings(path) == 0
-    assert bytes(log.slice(0, MAP_BYTES_MIN).load()) == first
+    assert bytes(log.slice(0, REMAP_BYTES_MIN).load()) == first
 
 
 def _mappings(path: str) -> int:
