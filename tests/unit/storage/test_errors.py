@@ -16,6 +16,7 @@ CASES = [
     (errors.InvalidTimestamp(9, 1, 5), ["9 ms", "1 to 5", "message.timestamp.after.max.ms"]),
     (errors.OutOfOrderSequence(44, 9, 7), ["producer 44", "9", "wanted 7"]),
     (errors.InvalidProducerEpoch(44, 1, 2), ["producer 44", "epoch 1", "2"]),
+    (errors.NoTransaction(44), ["producer 44", "transaction"]),
     (errors.LogFailed("/d/x.log", "fsync failed"), ["/d/x.log", "fsync failed"]),
     (
         errors.AppendFailed("/d/x.log", 5, OSError(errno.EIO, "I/O"), rolled_back=True),
@@ -25,7 +26,7 @@ CASES = [
         errors.DamagedLog("/d/x.log", 5, 6, found="magic 1", wanted="2"),
         ["/d/x.log", "position 5", "offset 6", "magic 1", "wanted 2"],
     ),
-    (errors.DirectoryLocked("/d/.lock"), ["Failed to acquire lock on file /d/.lock"]),
+    (errors.DirectoryLocked("/d/.lock"), ["Failed to acquire lock on file .lock in /d", "Stop it"]),
     (errors.CorruptMetadata("/d/m", "empty"), ["/d/m", "empty"]),
     (errors.CheckpointError("/d/c", "line 3"), ["/d/c", "line 3"]),
 ]
