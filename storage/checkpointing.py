@@ -142,7 +142,13 @@ def _damaged_segment(log: Log) -> Segment | None:
     return None
 
 
-def _twin(log: Log, segment: Segment) -> Segment:
+def _twin(log: Log, segment: Segment) -> Segment | None:
+    try:
+        for path in segment.files():  # an index may be empty, but then it is there
+            log.home.files.get(path, create=True)
+    except OSError as error:
+        _log.warning("Indexes of %s not rebuilt: %s", segment, error)
+        return None
     return Segment.open(
         log.home.files,
         log.directory,

@@ -302,7 +302,7 @@ class Log:
         """Capture what must reach the disk; None if nothing does, or a flush is under way."""
         if self._flush is not None or self.failed is not None:
             return None
-        if self.durable_offset == self.end_offset:
+        if self.durable_offset == self.end_offset and not self._directory_changed:
             return None
         active = self.segments.active
         # One that retention has taken meanwhile needs no fsync, and has no name.
@@ -460,10 +460,7 @@ class Log:
 
     def apply_retention(self, now_ms: int) -> int:
         """Delete what retention lets go of; returns how many segments went."""
-        found = self.segments_to_delete(now_ms)
-        for segment, reason in found:
-            _log.info("Deleting segment %s due to %s", segment, reason)
-        return self.delete_segments([segment for segment, _ in found], now_ms)
+        return trimming.apply_retention(self, now_ms)
 
     def expire_producers(self, now_ms: int) -> int:
         """Forget the idempotent producers not heard of for long; returns how many."""

@@ -81,7 +81,6 @@ def load_log(
     expiration_ms = home.producer_expiration_ms
     failed: LogFailed | None = None
     if end_offset is not None:
-        _mend_active(segments[-1], report)
         producers, _, warnings = snapshots.load(home.filesystem, end_offset, now_ms, expiration_ms)
         report.warnings += warnings
         if listing.snapshots:
@@ -93,7 +92,7 @@ def load_log(
             home.filesystem, recovery_point, now_ms, expiration_ms
         )
         report.warnings += warnings
-        producers.end_offset = max(producers.end_offset, start_offset)
+        producers.end_offset = max(producers.end_offset, segments[0].base_offset)
         replay(segments, producers, recovery_point, now_ms, report)
         end_offset, failed = recover(
             home,
@@ -110,6 +109,7 @@ def load_log(
             (name for offset in snapshots.forget_from(end_offset + 1) for name in names(offset)),
             now_ms,
         )
+    _mend_active(home, segments[-1], report)
     producers.end_offset = end_offset
     epochs.drop_from(end_offset)
     if start_offset > end_offset:
@@ -260,13 +260,15 @@ def _clean_end(last: Segment, origin: Origin, report: RecoveryReport) -> int | N
     return end_offset
 
 
-def _mend_active(active: Segment, report: RecoveryReport) -> None:
-    """Build a missing index of the active segment: only closed ones can be mended later."""
-    if active.index_damage:
-        try:
+def _mend_active(home: Home, active: Segment, report: RecoveryReport) -> None:
+    """Make missing indexes of the active segment anew: only closed ones can be mended later."""
+    try:
+        for path in active.files()[1:]:
+            home.files.get(path, create=True)
+        if active.index_damage:
             active.rebuild_indexes()
-        except OSError as error:  # no room: look-ups work without
-            report.warnings.append(f"indexes of {active} not rebuilt: {error}")
+    except OSError as error:  # no room: look-ups work without
+        report.warnings.append(f"indexes of {active} not rebuilt: {error}")
 
 
 # -- Producers ------------------------------------------------------------------------------------

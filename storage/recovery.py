@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from config.topic import TopicConfig
@@ -140,8 +141,8 @@ class _Recovery:
             start: int | None = 0
             if index == first:
                 start = self._start_position(segment)
-            else:
-                self._step_to(segment)
+            elif not self._step_to(index, segment):
+                break
             try:
                 if start is not None:
                     self._recover_segment(segment, start)
@@ -154,15 +155,22 @@ class _Recovery:
             file.fdatasync()
         self.home.filesystem.sync_directory(self.directory)
 
-    def _step_to(self, segment: Segment) -> None:
-        """Go on with the next segment, wherever it begins."""
-        if segment.base_offset != self.next_offset:
-            what = "is a hole" if segment.base_offset > self.next_offset else "they overlap"
+    def _step_to(self, index: int, segment: Segment) -> bool:
+        """Go on with the next segment; whether there is one to go on with."""
+        if segment.base_offset > self.next_offset and self.next_offset >= self.recovery_point:
+            what = f"the segment before it ends at {self.next_offset}: what followed was not synced"
+            if "compact" not in self.config.cleanup_policy:
+                self.report.damage = f"{segment.log_file.path}: {what}"
+                before = self.segments[index - 1]
+                self._set_aside(index, before, before.size)
+                return False
+        elif segment.base_offset < self.next_offset:
             self.report.warnings.append(
-                f"{segment.log_file.path} follows a segment that ends at {self.next_offset}: "
-                f"there {what}. Both stay."
+                f"{segment.log_file.path} begins before the segment before it ends, "
+                f"at {self.next_offset}: both stay"
             )
-            self.next_offset = segment.base_offset
+        self.next_offset = segment.base_offset
+        return True
 
     def _start_position(self, segment: Segment) -> int | None:
         """Where the batches above the recovery point begin; None if they cannot be found."""
@@ -279,20 +287,33 @@ class _Recovery:
         """Take what begins with the bad batch out of the log."""
         segment = self.segments[index]
         self.report.damage = f"{segment.log_file.path} at byte offset {bad.position}: {bad.reason}"
-        later = self.segments[index + 1 :]
-        del self.segments[index + 1 :]
+        if self._set_aside(index + 1, segment, bad.position):
+            try:
+                self._cut_tail(segment, bad.position)
+            except OSError as error:
+                self._stay_read_only(segment, bad.position, error)
+
+    def _set_aside(self, index: int, segment: Segment, position: int) -> bool:
+        """Put all segments from `index` on aside; whether that went well."""
+        later = self.segments[index:]
+        del self.segments[index:]
         try:
             for other in later:
                 self._put_aside(other)
-            self._cut_tail(segment, bad.position)
         except OSError as error:
-            self.failed = LogFailed(
-                segment.log_file.path,
-                f"read-only: damaged from position {bad.position} on, and the rest cannot be "
-                f"put into quarantine: {error}. Make room and restart.",
-            )
-            segment.log_file.size = bad.position
-            segment.next_offset = self.next_offset
+            self._stay_read_only(segment, position, error)
+            return False
+        return True
+
+    def _stay_read_only(self, segment: Segment, position: int, error: OSError) -> None:
+        """Leave everything in place, and let nothing be appended behind it."""
+        self.failed = LogFailed(
+            segment.log_file.path,
+            f"read-only: damaged from position {position} on, and the rest cannot be "
+            f"put into quarantine: {error}. Make room and restart.",
+        )
+        segment.log_file.size = position
+        segment.next_offset = self.next_offset
 
     def _put_aside(self, segment: Segment) -> None:
         """Give a segment behind the cut a quarantine name; its indexes go."""
@@ -331,7 +352,8 @@ class _Recovery:
                 target.pwrite(piece, position - start)
             target.fdatasync()
         except OSError:
-            filesystem.unlink(path)
+            with suppress(OSError):
+                filesystem.unlink(path)
             raise
         finally:
             target.close()

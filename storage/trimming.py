@@ -3,10 +3,14 @@
 A segment goes in two steps, as in Kafka: now its files get `.deleted` names and it leaves the
 log; after file.delete.delay.ms the manager unlinks them. Readers that hold a slice of it go on.
 The log's start offset moves first, so no reader is led to a file that is going.
+
+A segment goes only when the recovery point has passed it: then what its batches said of producers
+stands in a snapshot on the disk. Until the next checkpoint that is, so at most a second.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -17,9 +21,37 @@ from storage.snapshot_files import names
 if TYPE_CHECKING:
     from storage.log import Log
 
+_log = logging.getLogger(__name__)
+
 
 def segments_to_delete(log: Log, now_ms: int) -> list[tuple[Segment, str]]:
     """Say which segments retention lets go of now, oldest first, and by which rule."""
+    ends = [segment.base_offset for segment in log.segments.all[1:]] + [log.end_offset]
+    return [
+        item
+        for item, end in zip(_breaching(log, now_ms), ends, strict=False)
+        if end <= log.recovery_point
+    ]
+
+
+def apply_retention(log: Log, now_ms: int) -> int:
+    """Delete what retention lets go of; returns how many segments went.
+
+    An active segment that must go but is not behind the recovery point is rolled, so that a
+    flush and a checkpoint follow, and goes with a later call.
+    """
+    breaching = _breaching(log, now_ms)
+    if not breaching:
+        return 0
+    found = segments_to_delete(log, now_ms)
+    if len(breaching) == len(log.segments) != len(found) and log.failed is None:
+        log.roll(now_ms)
+    for segment, reason in found:
+        _log.info("Deleting segment %s due to %s", segment, reason)
+    return delete_segments(log, [segment for segment, _ in found], now_ms)
+
+
+def _breaching(log: Log, now_ms: int) -> list[tuple[Segment, str]]:
     config = log.config
     found = breaches(
         log.segments.all,
