@@ -24,6 +24,7 @@ from broker.metadata.controller import Controller
 from broker.metadata.metadata_log import METADATA_TOPIC_ID, MetadataLog, open_metadata_log
 from broker.metadata.topic_rules import Placement
 from broker.metrics import Metrics
+from broker.outbox import Outbox
 from broker.partition import Partition, Partitions
 from broker.producer_ids import ProducerIds
 from broker.purgatory import Purgatory
@@ -65,6 +66,7 @@ class Assembly:
     services: Services
     queue: RequestQueue
     budget: ByteBudget
+    outbox: Outbox
 
 
 def open_directory(config: BrokerConfig, clock: Clock) -> Opened:
@@ -205,7 +207,8 @@ def assemble(
         node_id=opened.logs.meta.node_id,
     )
     queue = RequestQueue(config.queued_max_requests, metrics)
-    return Assembly(services, queue, ByteBudget(config.queued_max_request_bytes, metrics))
+    budget = ByteBudget(config.queued_max_request_bytes, metrics)
+    return Assembly(services, queue, budget, Outbox(loop))
 
 
 def _api_versions() -> list[ApiVersion]:

@@ -7,6 +7,8 @@ here until their processor submits them.
 Order (docs/design.md, I7). Requests are started in the order they arrived and several may be in
 flight; each keeps its place in `slots`, and an answer leaves when everything before it has left.
 
+Answers that become ready together are gathered and leave in one write (`broker.outbox`).
+
 Flow. Reading stops while any of the `Hold` reasons stands, and that is the client's backpressure:
 nobody else's connection is touched. A connection ends by the peer's close, by an error in what it
 sent, by `connections.max.idle.ms`, or by a frame that was begun and not ended in time.
@@ -18,8 +20,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
-from enum import IntFlag
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from broker.request import Buffer, ConnectionInfo, Request
 from protocol.errors import FrameTooLarge
@@ -34,16 +35,22 @@ logger = logging.getLogger("barnabas.network")
 # One fetch answer of usual size (1 MiB) may be on its way without that.
 WRITE_HIGH_WATER_BYTES = 1024 * 1024
 
+# Up to here copying small answers together is cheaper than a gathering write.
+JOINED_BYTES_MAX = 16 * 1024
 
-class Hold(IntFlag):
-    """Why a connection is not being read."""
 
-    NONE = 0
-    QUEUE_FULL = 1  # queued.max.requests
-    IN_FLIGHT = 2  # barnabas.requests.per.connection.max
-    BUDGET = 4  # queued.max.request.bytes
-    UNSENT = 8  # the client does not read its answers
-    CLOSING = 16
+class Hold:
+    """Why a connection is not being read: bits.
+
+    Plain integers, since each request looks at them and an enum's operators are calls.
+    """
+
+    NONE: Final = 0
+    QUEUE_FULL: Final = 1  # queued.max.requests
+    IN_FLIGHT: Final = 2  # barnabas.requests.per.connection.max
+    BUDGET: Final = 4  # queued.max.request.bytes
+    UNSENT: Final = 8  # the client does not read its answers
+    CLOSING: Final = 16
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -51,6 +58,7 @@ class Connection(asyncio.BufferedProtocol):
 
     __slots__ = (
         "_hold",
+        "_out",
         "_partial_bytes",
         "_processor",
         "_reader",
@@ -74,7 +82,8 @@ class Connection(asyncio.BufferedProtocol):
         self._reader = FrameReader(frame_bytes_max)
         self._partial_bytes = 0  # of the frame begun, as the byte budget knows it
         self._transport: asyncio.Transport | None = None
-        self._hold = Hold.NONE
+        self._hold: int = Hold.NONE
+        self._out: list[Buffer] = []  # gathered since the last flush
 
     # -- the event loop calls these ------------------------------------------------------------
 
@@ -158,13 +167,13 @@ class Connection(asyncio.BufferedProtocol):
         """Whether the connection's frames must wait."""
         return bool(self._hold & ~Hold.BUDGET)
 
-    def hold(self, reason: Hold) -> None:
+    def hold(self, reason: int) -> None:
         """Stop reading for one more reason."""
         if not self._hold and self._transport is not None:
             self._transport.pause_reading()
         self._hold |= reason
 
-    def release(self, reason: Hold) -> None:
+    def release(self, reason: int) -> None:
         """Forget one reason; read on when it was the last, and submit what waited."""
         if not self._hold & reason:
             return
@@ -180,19 +189,28 @@ class Connection(asyncio.BufferedProtocol):
         slots = self.slots
         if slots[0] is not request:
             return
-        out: list[Buffer] = []
+        out = self._out
+        if not out:
+            self._processor.outbox.add(self)
         freed_bytes = 0
         while slots and (ready := slots[0].buffers) is not None:
             out += ready
             freed_bytes += slots.popleft().frame_bytes
         self._processor.budget.give_back(freed_bytes)
-        if self._transport is not None and out:
-            if len(out) == 1:
-                self._transport.write(out[0])
-            else:
-                self._transport.writelines(out)
         if self._hold & Hold.IN_FLIGHT:
             self.release(Hold.IN_FLIGHT)
+
+    def flush(self) -> None:
+        """Send the answers gathered since the last flush, small ones in one piece."""
+        out, self._out = self._out, []
+        if self._transport is None or not out:
+            return
+        if len(out) == 1:
+            self._transport.write(out[0])
+        elif sum(map(len, out)) <= JOINED_BYTES_MAX:
+            self._transport.write(b"".join(out))
+        else:
+            self._transport.writelines(out)
 
     def refuse(self, error: Exception) -> None:
         """Close for something the client sent; said once in a while, counted always."""
@@ -210,5 +228,6 @@ class Connection(asyncio.BufferedProtocol):
     def close(self) -> None:
         """Close after what has been answered is sent."""
         self._hold |= Hold.CLOSING
+        self.flush()
         if self._transport is not None:
             self._transport.close()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from broker.clock import MS_NS, Clock
 from broker.dispatch import Dispatcher
+from broker.outbox import Outbox
 from broker.request_queue import RequestQueue
 
 # How long a worker may keep the loop from its sockets. Two milliseconds are some hundred
@@ -18,14 +19,20 @@ SLICE_NS = 2 * MS_NS
 class IoWorker:
     """One of `num.io.threads` workers."""
 
-    __slots__ = ("_clock", "_dispatcher", "_queue", "name")
+    __slots__ = ("_clock", "_dispatcher", "_outbox", "_queue", "name")
 
     def __init__(
-        self, index: int, queue: RequestQueue, dispatcher: Dispatcher, clock: Clock
+        self,
+        index: int,
+        queue: RequestQueue,
+        dispatcher: Dispatcher,
+        outbox: Outbox,
+        clock: Clock,
     ) -> None:
         self.name = f"io-worker-{index}"
         self._queue = queue
         self._dispatcher = dispatcher
+        self._outbox = outbox
         self._clock = clock
 
     async def run(self) -> None:
@@ -33,10 +40,14 @@ class IoWorker:
         take = self._queue.take
         dispatch = self._dispatcher.dispatch
         monotonic_ns = self._clock.monotonic_ns
+        outbox = self._outbox
         while True:
             slice_end_ns = monotonic_ns() + SLICE_NS
+            outbox.held = True
             while (request := take()) is not None:
                 dispatch(request)
                 if monotonic_ns() > slice_end_ns:
                     break
+            outbox.held = False
+            outbox.flush()
             await self._queue.rest()

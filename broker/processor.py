@@ -20,6 +20,7 @@ from broker.connection import Connection, Hold
 from broker.connection_limits import ConnectionLimits
 from broker.log_lines import RateLimiter
 from broker.metrics import Metrics
+from broker.outbox import Outbox
 from broker.request import ConnectionInfo, Request
 from broker.request_queue import RequestQueue
 from protocol.errors import ProtocolError
@@ -50,10 +51,12 @@ class Processor:
         budget: ByteBudget,
         settings: ConnectionSettings,
         limits: ConnectionLimits,
+        outbox: Outbox,
         metrics: Metrics,
         clock: Clock,
     ) -> None:
         self.name = f"processor-{index}"
+        self.outbox = outbox
         self.budget = budget
         self.clock = clock
         self.receive_buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))

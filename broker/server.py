@@ -170,6 +170,7 @@ class Broker:
                 assembly.budget,
                 settings,
                 limits,
+                assembly.outbox,
                 services.metrics,
                 self._clock,
             )
@@ -177,7 +178,7 @@ class Broker:
         ]
         self._dispatcher = Dispatcher(services)
         workers = [
-            IoWorker(index, assembly.queue, self._dispatcher, self._clock)
+            IoWorker(index, assembly.queue, self._dispatcher, assembly.outbox, self._clock)
             for index in range(config.num_io_threads)
         ]
         dialect = _dialect()

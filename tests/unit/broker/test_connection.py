@@ -10,6 +10,7 @@ from broker.clock import ManualClock
 from broker.connection import Connection, Hold
 from broker.connection_limits import ConnectionLimits
 from broker.metrics import Metrics
+from broker.outbox import Outbox
 from broker.processor import ConnectionSettings, Processor
 from broker.request import ConnectionInfo, Request
 from broker.request_queue import RequestQueue
@@ -85,6 +86,7 @@ class Rig:
                 frame_ms_max=30_000,
             ),
             self.limits,
+            Outbox(asyncio.get_running_loop()),
             self.metrics,
             self.clock,
         )
@@ -128,6 +130,7 @@ async def test_requests_start_in_order_and_answers_leave_in_order() -> None:
     rig.connection.respond(second, ())  # acks=0: nothing to send, its place is released
     assert rig.transport.written == b""
     rig.connection.respond(first, [b"a", b"A"])
+    await asyncio.sleep(0)
     assert rig.transport.written == b"aAc"
     assert rig.budget.used_bytes == 0
 
@@ -232,6 +235,7 @@ async def test_a_lost_connection_gives_back_what_nobody_works_on() -> None:
     assert abandoned == [True]
     assert rig.budget.used_bytes == 5, "the request in flight still holds its bytes"
     rig.connection.respond(request, [b"late"])
+    await asyncio.sleep(0)
     assert rig.budget.used_bytes == 0
     assert rig.transport.written == b""
 
@@ -246,6 +250,6 @@ async def test_stopping_lets_answers_out_and_takes_nothing_in() -> None:
     await rig.pump()
     assert rig.take() == []
     rig.connection.respond(request, [b"a"])
-    assert rig.transport.written == b"a"
     rig.connection.close()
+    assert rig.transport.written == b"a"
     assert rig.transport.ended == "closed"

@@ -5,6 +5,7 @@ import asyncio
 from broker.clock import ManualClock
 from broker.io_worker import IoWorker
 from broker.metrics import Metrics
+from broker.outbox import Outbox
 from broker.request import Request
 from broker.request_queue import RequestQueue
 from tests.support.fake_connection import FakeConnection
@@ -26,8 +27,9 @@ async def test_a_slice_ends_and_the_next_worker_goes_on() -> None:
     clock = ManualClock()
     queue = RequestQueue(100, Metrics())
     dispatcher = SlowDispatcher(clock)
+    outbox = Outbox(asyncio.get_running_loop())
     workers = [
-        asyncio.create_task(IoWorker(index, queue, dispatcher, clock).run())  # type: ignore[arg-type]
+        asyncio.create_task(IoWorker(index, queue, dispatcher, outbox, clock).run())  # type: ignore[arg-type]
         for index in range(2)
     ]
     await asyncio.sleep(0)

@@ -1,0 +1,56 @@
+"""Answers that become ready together leave together, and none is forgotten."""
+
+import asyncio
+
+from broker.outbox import Outbox
+
+
+class CountingSender:
+    def __init__(self) -> None:
+        self.flushes = 0
+
+    def flush(self) -> None:
+        self.flushes += 1
+
+
+async def test_without_a_holder_the_next_turn_flushes() -> None:
+    outbox = Outbox(asyncio.get_running_loop())
+    first, second = CountingSender(), CountingSender()
+    outbox.add(first)
+    outbox.add(second)
+    assert (first.flushes, second.flushes) == (0, 0)
+    await asyncio.sleep(0)
+    assert (first.flushes, second.flushes) == (1, 1)
+    outbox.add(first)
+    await asyncio.sleep(0)
+    assert (first.flushes, second.flushes) == (2, 1)
+
+
+async def test_a_holder_flushes_itself() -> None:
+    outbox = Outbox(asyncio.get_running_loop())
+    sender = CountingSender()
+    outbox.held = True
+    outbox.add(sender)
+    await asyncio.sleep(0)
+    assert sender.flushes == 0
+    outbox.held = False
+    outbox.flush()
+    assert sender.flushes == 1
+    await asyncio.sleep(0)
+    assert sender.flushes == 1
+
+
+async def test_a_sender_may_add_itself_again_while_it_is_flushed() -> None:
+    outbox = Outbox(asyncio.get_running_loop())
+
+    class Again(CountingSender):
+        def flush(self) -> None:
+            super().flush()
+            if self.flushes == 1:
+                outbox.add(self)
+
+    sender = Again()
+    outbox.add(sender)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert sender.flushes == 2
