@@ -171,7 +171,7 @@ def test_a_bomb_is_stored_small_and_not_set_off(connect, control):
     client.socket.settimeout(30)
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(offset_by_time, client, "bombs", 4000)
-        assert control.slowest_answer_s(0.5) < 0.25
+        assert control.slowest_answer_s(0.5) < 0.4  # opened on the loop: 0.25
         assert asked.result(30)[1] == -1
     assert control.memory_growth_bytes() < 300 << 20
 
