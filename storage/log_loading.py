@@ -99,7 +99,9 @@ def load_log(
             segments,
             recovery_point,
             config,
-            lambda header, batch: _take(header, batch, producers, epochs, now_ms),
+            lambda header, batch: _take(
+                header, batch, producers, epochs, origin.leader_epoch, now_ms
+            ),
             report,
             now_ms,
         )
@@ -314,12 +316,16 @@ def _take(
     batch: memoryview,
     producers: ProducerState,
     epochs: LeaderEpochs,
+    leader_epoch: int,
     now_ms: int,
 ) -> None:
-    """Take a batch that recovery found good into the state of the log."""
+    """Take a batch that recovery found good into the state of the log.
+
+    Its leader epoch stands outside the CRC: one above the present is damage, and passed over.
+    """
     if header.producer_id >= 0:
         _take_producer(header, batch, producers, now_ms)
-    if header.leader_epoch > epochs.latest:
+    if epochs.latest < header.leader_epoch <= leader_epoch:
         epochs.assign(header.leader_epoch, header.base_offset)
 
 
@@ -355,7 +361,7 @@ def _load_epochs(
             report.warnings.append(f"leader epochs are read from the batches: {error}")
     epochs = LeaderEpochs()
     for epoch, offset in _epochs_in(segments):
-        if epoch > epochs.latest:
+        if epochs.latest < epoch <= origin.leader_epoch:
             epochs.assign(epoch, offset)
     return epochs
 

@@ -11,7 +11,7 @@ Above the recovery point the first batch that is damaged (structure, CRC, or an 
 not follow) ends the log. What stands from there on was never acknowledged as durable, or the
 checkpoint would have covered it; a torn write looks like this. It is cut, never thrown away:
 
-    only zeros                  (ext4 gives a file its size before its data)   cut
+    pages of zeros at the end   (ext4 gives a file its size before its data)   cut
     anything else               copied to `<base>.log.<position>.<ms>.quarantine`, fsynced, then cut
     segments behind that        renamed to `<base>.log.0.<ms>.quarantine`
     no room for the copy        left in place; the log is opened read-only up to there
@@ -51,6 +51,7 @@ from storage.segment import Segment
 from storage.segments import create_segment
 
 CHUNK_BYTES = 1024 * 1024  # read, checked and written again at a time
+PAGE_BYTES = 4096
 SEARCH_BYTES_MAX = 64 * 1024 * 1024  # how far a good batch is searched for behind damage
 
 Visit = Callable[[BatchHeader, memoryview], None]
@@ -127,6 +128,7 @@ class _Recovery:
         self.next_offset = recovery_point
         self.to_sync: list[File] = []
         self.failed: LogFailed | None = None
+        self.behind_damage: tuple[int, int] | None = None  # (last offset, position) of a batch
 
     # -- The walk -----------------------------------------------------------------------------
 
@@ -196,6 +198,7 @@ class _Recovery:
             if found is not None:
                 header = read_header(segment.log_file.read(found, HEADER_SIZE))
                 self.next_offset = header.base_offset
+                self.behind_damage = header.last_offset, found
             return found
         return position
 
@@ -203,6 +206,9 @@ class _Recovery:
         """Check, write again and index the batches from `start`, a batch's position, on."""
         segment.truncate_indexes(self.next_offset if start else segment.base_offset)
         segment.next_offset = self.next_offset
+        if self.behind_damage is not None:
+            segment.offset_index.append(*self.behind_damage)  # the only way past the damage
+            self.behind_damage = None
         if start == segment.size:
             return
         file = segment.log_file.file()
@@ -445,12 +451,16 @@ def _announced_size(data: bytes | memoryview) -> int:
     return int.from_bytes(data[8:12], "big", signed=True) + LOG_OVERHEAD
 
 
-def _end_of_data(file: File, start: int, end: int) -> int:
-    """Where the zeros at the end begin: a position in [start, end]."""
+def _end_of_data(file: File, start: int, size: int) -> int:
+    """Where the pages of nothing but zeros at the end begin; `start` if nothing else is there.
+
+    By pages, because a batch may well end in zeros, and what is kept should be whole.
+    """
+    end = size
     while end > start:
         chunk_start = max(start, end - CHUNK_BYTES)
         rest = file.pread(end - chunk_start, chunk_start).rstrip(b"\0")
         if rest:
-            return chunk_start + len(rest)
+            return min(size, -(-(chunk_start + len(rest)) // PAGE_BYTES) * PAGE_BYTES)
         end = chunk_start
     return start
