@@ -1,8 +1,10 @@
 """Group commit: one fsync acknowledges everyone who waited when it began.
 
-Per partition one flush runs at a time, in the pool; its end moves the durable end of the log and
-with it the high watermark, answers the producers with acks=all whose records it covered, and
-wakes fetches. Whatever was appended meanwhile is the next flush's.
+Per partition one flush runs at a time; its end moves the durable end of the log and with it the
+high watermark, answers the producers with acks=all whose records it covered, and wakes fetches.
+Whatever was appended meanwhile is the next flush's. Partitions that are due together are flushed
+together, in rounds: one call of the pool runs the flushes of a round one after the other, since
+handing each to a thread costs more than most of them take.
 
 - Someone waits (acks=all, a parked fetch): the next flush begins at the end of this turn of the
   loop, so that everything the turn appended is in it.
@@ -21,6 +23,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from broker.blocking_pool import BlockingPool
@@ -35,6 +38,10 @@ logger = logging.getLogger("barnabas.storage")
 # Long enough for a stream of small acks=1 requests to share an fsync, short enough that a
 # consumer arriving now finds records of two milliseconds ago.
 IDLE_LINGER_SECONDS = 0.002
+# Rounds under way at a time. The disk is one: while a round waits for it, what comes gathers for
+# the next, and a second round fills the gaps between the fsyncs of the first.
+ROUNDS_MAX = 2
+FLUSHES_PER_ROUND_MAX = 64  # so that the first of many partitions does not wait for the last
 
 
 class CommitWaiter(NamedTuple):
@@ -43,6 +50,28 @@ class CommitWaiter(NamedTuple):
     end_offset: int
     deadline_ns: int
     answer: Callable[[ErrorCode], None]
+
+
+class _Round:
+    """Flushes that one thread runs, one after the other, and how each went."""
+
+    __slots__ = ("flushes", "outcomes")
+
+    def __init__(self) -> None:
+        self.flushes: list[tuple[Partition, Flush]] = []
+        self.outcomes: list[OSError | None] = []
+
+    def run(self) -> None:
+        """For a thread of the pool."""
+        for _, flush in self.flushes:
+            try:
+                flush.run()
+            except OSError as error:
+                self.outcomes.append(error)
+            except BaseException as error:  # whatever it was, nothing was made durable
+                self.outcomes.append(OSError(f"the flush ended by {error!r}"))
+            else:
+                self.outcomes.append(None)
 
 
 class GroupCommit:
@@ -61,7 +90,9 @@ class GroupCommit:
         self._clock = clock
         self._waiting: set[Partition] = set()
         self._idle: asyncio.Event = asyncio.Event()
-        self._running = 0
+        self._due: dict[Partition, None] = {}  # to be flushed by the next round
+        self._start_called = False
+        self._running = 0  # rounds
 
     def appended(self, partition: Partition) -> None:
         """Note that `partition` has more to make durable, and see to it."""
@@ -124,9 +155,11 @@ class GroupCommit:
 
     async def drained(self) -> None:
         """Wait until no flush runs."""
-        while self._running:
+        while self._running or self._due:
+            self._start()
             self._idle.clear()
-            await self._idle.wait()
+            if self._running:
+                await self._idle.wait()
 
     def drop(self, partition: Partition, code: ErrorCode) -> None:
         """Answer everyone who waits for a partition that goes away."""
@@ -135,34 +168,57 @@ class GroupCommit:
             partition.waiters.popleft().answer(code)
 
     def _schedule(self, partition: Partition, *, urgent: bool) -> None:
-        if partition.flush_started_ns or (partition.flush_scheduled and not urgent):
-            return
-        loop = asyncio.get_running_loop()
-        if urgent:
-            partition.flush_scheduled = True
-            loop.call_soon(self._begin, partition)
-        else:
-            partition.flush_scheduled = True
-            loop.call_later(IDLE_LINGER_SECONDS, self._begin, partition)
-
-    def _begin(self, partition: Partition) -> None:
-        partition.flush_scheduled = False
         if partition.flush_started_ns:
-            return  # a more urgent call was first
-        flush = partition.log.begin_flush()
-        if flush is None:
-            return
-        partition.flush_started_ns = self._clock.monotonic_ns()
-        self._running += 1
-        self._pool.submit(flush.run, lambda error: self._finish(partition, flush, error))
+            return  # its end looks again
+        if urgent:
+            self._due[partition] = None
+            self._call_start_soon()
+        elif not partition.flush_scheduled:
+            partition.flush_scheduled = True
+            asyncio.get_running_loop().call_later(IDLE_LINGER_SECONDS, self._lingered, partition)
 
-    def _finish(self, partition: Partition, flush: Flush, error: BaseException | None) -> None:
-        partition.flush_started_ns = 0
+    def _lingered(self, partition: Partition) -> None:
+        partition.flush_scheduled = False
+        if not partition.flush_started_ns:
+            self._due[partition] = None
+            self._start()
+
+    def _call_start_soon(self) -> None:
+        if not self._start_called and self._running < ROUNDS_MAX:
+            self._start_called = True
+            asyncio.get_running_loop().call_soon(self._start)
+
+    def _start(self) -> None:
+        """Begin rounds for what is due, as far as rounds may run."""
+        self._start_called = False
+        while self._due and self._running < ROUNDS_MAX:
+            round_ = _Round()
+            for partition in tuple(self._due):
+                del self._due[partition]
+                flush = partition.log.begin_flush()
+                if flush is not None:
+                    partition.flush_started_ns = self._clock.monotonic_ns()
+                    round_.flushes.append((partition, flush))
+                if len(round_.flushes) == FLUSHES_PER_ROUND_MAX:
+                    break
+            if round_.flushes:
+                self._running += 1
+                self._pool.submit(round_.run, partial(self._end, round_))
+
+    def _end(self, ended: _Round, error: BaseException | None) -> None:
+        assert error is None, f"a round keeps its errors: {error!r}"
         self._running -= 1
+        for (partition, flush), outcome in zip(ended.flushes, ended.outcomes, strict=True):
+            self._finish(partition, flush, outcome)
+        if self._due:
+            self._call_start_soon()
+        if not self._running:
+            self._idle.set()
+
+    def _finish(self, partition: Partition, flush: Flush, error: OSError | None) -> None:
+        partition.flush_started_ns = 0
         self._metrics.flushes += 1
         log = partition.log
-        if error is not None and not isinstance(error, OSError):
-            error = OSError(f"flush ended by {error!r}")
         log.finish_flush(flush, error)
         if log.failed is not None:
             if error is not None:
@@ -184,5 +240,3 @@ class GroupCommit:
             if log.end_offset > durable_offset:
                 self._schedule(partition, urgent=bool(waiters or partition.watchers))
         self._advanced(partition)
-        if not self._running:
-            self._idle.set()

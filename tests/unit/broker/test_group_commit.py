@@ -8,7 +8,7 @@ import pytest
 
 from broker.blocking_pool import BlockingPool
 from broker.clock import ManualClock
-from broker.group_commit import GroupCommit
+from broker.group_commit import ROUNDS_MAX, GroupCommit
 from broker.metrics import Metrics
 from broker.partition import Partition
 from protocol.errors import ErrorCode
@@ -142,3 +142,40 @@ async def test_write_caching_tells_readers_at_once_and_flushes_nothing() -> None
     await asyncio.sleep(0.01)
     assert rig.log.flushes == []
     rig.pool.close()
+
+
+async def test_partitions_that_are_due_together_are_flushed_in_one_round(rig: Rig) -> None:
+    others = []
+    for _ in range(3):
+        log = FakeLog()
+        partition = Partition(log)  # type: ignore[arg-type]
+        log.append(memoryview(b"x"), 0)
+        others.append((log, partition))
+        rig.commit.wait(partition, 1, 1_000, lambda code: rig.answers.append(("other", code)))
+    await rig.until(lambda: others[2][0].flushes)
+    others[1][0].flushes[0].error = OSError(5, "Input/output error")
+    for log, _ in others:
+        log.flushes[0].release.set()
+    await rig.until(lambda: len(rig.answers) == 3)
+    assert [code for _, code in rig.answers] == [
+        ErrorCode.NONE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.NONE,
+    ], "one log's failure is its own"
+
+
+async def test_what_comes_while_all_rounds_run_is_flushed_by_the_next(rig: Rig) -> None:
+    logs = []
+    for _ in range(ROUNDS_MAX + 1):
+        log = FakeLog()
+        partition = Partition(log)  # type: ignore[arg-type]
+        log.append(memoryview(b"x"), 0)
+        rig.commit.wait(partition, 1, 1_000, lambda code: rig.answers.append(("x", code)))
+        await asyncio.sleep(0.005)
+        logs.append(log)
+    assert [len(log.flushes) for log in logs] == [1] * ROUNDS_MAX + [0]
+    logs[0].flushes[0].release.set()
+    await rig.until(lambda: logs[-1].flushes)
+    for log in logs:
+        log.flushes[0].release.set()
+    await rig.until(lambda: len(rig.answers) == len(logs))
