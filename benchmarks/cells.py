@@ -2,9 +2,9 @@
 
 A cell creates a topic of its own, runs one load of benchmarks.load against it, deletes the topic,
 and returns metric -> value. Shapes: the batch loads use CONNECTIONS connections, each to a
-partition of its own, with IN_FLIGHT requests in flight a connection; the one-record load uses ten
-connections with five in flight each, as five is the limit within which idempotent producers keep
-their order.
+partition of its own, with IN_FLIGHT requests in flight a connection; the one-record loads use ten
+connections to one partition (one row: ten partitions) with five in flight each, as five is the
+limit within which idempotent producers keep their order.
 """
 
 from __future__ import annotations
@@ -103,7 +103,13 @@ def _latency(window: Window) -> Figures:
 
 
 def _produce(
-    server: Server, bench: Bench, topic: str, batch: bytes, acks: int, connections: int
+    server: Server,
+    bench: Bench,
+    topic: str,
+    batch: bytes,
+    acks: int,
+    connections: int = CONNECTIONS,
+    partitions: int = CONNECTIONS,
 ) -> Window:
     return load.produce_load(
         server.port,
@@ -111,6 +117,7 @@ def _produce(
         batch,
         acks=acks,
         connections=connections,
+        partitions=partitions,
         in_flight=IN_FLIGHT,
         warm_seconds=WARM_SECONDS * bench.scale,
         seconds=SECONDS * bench.scale,
@@ -120,28 +127,37 @@ def _produce(
 
 def produce_16k(server: Server, bench: Bench, topic: str) -> Figures:
     """16 KiB batches, acks 1."""
-    return _bulk(_produce(server, bench, topic, bench.batch_16k, 1, CONNECTIONS))
+    return _bulk(_produce(server, bench, topic, bench.batch_16k, 1))
 
 
 def produce_1m(server: Server, bench: Bench, topic: str) -> Figures:
     """1 MB batches, acks 1."""
-    return _bulk(_produce(server, bench, topic, bench.batch_1m, 1, CONNECTIONS))
+    return _bulk(_produce(server, bench, topic, bench.batch_1m, 1))
 
 
 def produce_1m_all(server: Server, bench: Bench, topic: str) -> Figures:
     """1 MB batches, acks all."""
-    return _bulk(_produce(server, bench, topic, bench.batch_1m, frames.ACKS_ALL, CONNECTIONS))
+    return _bulk(_produce(server, bench, topic, bench.batch_1m, frames.ACKS_ALL))
+
+
+def _small(server: Server, bench: Bench, topic: str, acks: int, partitions: int) -> Figures:
+    batch, connections = bench.one_record, SMALL_CONNECTIONS
+    return _requests(_produce(server, bench, topic, batch, acks, connections, partitions))
 
 
 def small(server: Server, bench: Bench, topic: str) -> Figures:
-    """One-record requests, acks 1."""
-    return _requests(_produce(server, bench, topic, bench.one_record, 1, SMALL_CONNECTIONS))
+    """One-record requests to one partition, acks 1."""
+    return _small(server, bench, topic, 1, 1)
 
 
 def small_all(server: Server, bench: Bench, topic: str) -> Figures:
-    """One-record requests, acks all."""
-    acks = frames.ACKS_ALL
-    return _requests(_produce(server, bench, topic, bench.one_record, acks, SMALL_CONNECTIONS))
+    """One-record requests to one partition, acks all."""
+    return _small(server, bench, topic, frames.ACKS_ALL, 1)
+
+
+def small_all_spread(server: Server, bench: Bench, topic: str) -> Figures:
+    """One-record requests, each connection to a partition of its own, acks all."""
+    return _small(server, bench, topic, frames.ACKS_ALL, SMALL_CONNECTIONS)
 
 
 def _one_in_flight(server: Server, bench: Bench, topic: str, acks: int) -> Figures:
@@ -237,16 +253,17 @@ CELLS = (
         partitions=CONNECTIONS,
     ),
     Cell("produce-1m-all", "the same, acks all", produce_1m_all, partitions=CONNECTIONS),
-    Cell(
-        "small",
-        "one-record requests, 10 connections, 5 in flight each, acks 1",
-        small,
-        partitions=SMALL_CONNECTIONS,
-    ),
+    Cell("small", "one-record requests, 10 connections, 5 in flight each, acks 1", small),
     Cell(
         "small-all",
         "the same, acks all, fsynced (Kafka: flush.messages=1)",
         small_all,
+        fsynced=True,
+    ),
+    Cell(
+        "small-all-spread",
+        "the same, fsynced, spread over 10 partitions",
+        small_all_spread,
         partitions=SMALL_CONNECTIONS,
         fsynced=True,
     ),

@@ -5,7 +5,7 @@ window are taken while the load goes on, and the requests still in flight are dr
 Every answer is checked (size and error code for Produce; error codes, first offset and whole
 batches for Fetch), so a broker that fails fast does not win.
 
-Not a client library: one topic a run, partition i is connection i's, nothing is retried.
+Not a client library: one topic a run, one partition a connection, nothing is retried.
 """
 
 from __future__ import annotations
@@ -255,14 +255,15 @@ def produce_load(
     *,
     acks: int,
     connections: int,
+    partitions: int,
     in_flight: int,
     warm_seconds: float,
     seconds: float,
     server_cpu: Callable[[], float],
 ) -> Window:
-    """Produce one batch over and over; partition i is written by connection i alone."""
+    """Produce one batch over and over, connection i to partition i modulo `partitions`."""
     lines = [
-        ProduceLine(port, frames.produce(topic, number, batch, acks), topic, in_flight)
+        ProduceLine(port, frames.produce(topic, number % partitions, batch, acks), topic, in_flight)
         for number in range(connections)
     ]
     run = Run(lines)

@@ -41,6 +41,14 @@ class Server:
 
     def start(self) -> None:
         """Start; measure until ApiVersions is answered, and on until one record is acknowledged."""
+        begun = self.launch()
+        self.create_topic("first", 1)
+        batch = frames.record_batch([b"first"], time.time_ns() // 1_000_000)
+        load.fill(self.port, "first", batch, 1, count=1)
+        self.first_ack_seconds = time.perf_counter() - begun
+
+    def launch(self) -> float:
+        """Start, and measure until ApiVersions is answered; returns when the process was begun."""
         begun = time.perf_counter()
         with self._output.open("ab") as output:
             self._process = subprocess.Popen(
@@ -58,10 +66,7 @@ class Server:
                 raise RuntimeError(f"{self.name} did not start: {self._output.read_text()[-2000:]}")
             time.sleep(POLL_SECONDS)
         self.first_answer_seconds = time.perf_counter() - begun
-        self.create_topic("first", 1)
-        batch = frames.record_batch([b"first"], time.time_ns() // 1_000_000)
-        load.fill(self.port, "first", batch, 1, count=1)
-        self.first_ack_seconds = time.perf_counter() - begun
+        return begun
 
     def stop(self) -> None:
         """Ask it to end; kill it when it does not within a minute."""
@@ -71,6 +76,13 @@ class Server:
         try:
             self._process.wait(60)
         except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(10)
+        self._process = None
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        if self._process is not None:
             self._process.kill()
             self._process.wait(10)
         self._process = None
