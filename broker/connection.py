@@ -51,6 +51,11 @@ class Hold:
     BUDGET: Final = 4  # queued.max.request.bytes
     UNSENT: Final = 8  # the client does not read its answers
     CLOSING: Final = 16
+    REFUSED: Final = 32  # no more is read; what came before the refused bytes is still answered
+
+
+# These stop reading and let the frames that are here be submitted.
+_READING_ONLY: Final = Hold.BUDGET | Hold.REFUSED
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -62,6 +67,8 @@ class Connection(asyncio.BufferedProtocol):
         "_partial_bytes",
         "_processor",
         "_reader",
+        "_reading_paused",
+        "_refusal",
         "_transport",
         "frame_begun_ns",
         "frames",
@@ -84,6 +91,8 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._hold: int = Hold.NONE
         self._out: list[Buffer] = []  # gathered since the last flush
+        self._reading_paused = False
+        self._refusal: Exception | None = None  # closes the connection after the last answer
 
     # -- the event loop calls these ------------------------------------------------------------
 
@@ -107,9 +116,6 @@ class Connection(asyncio.BufferedProtocol):
         except FrameTooLarge as error:
             self.refuse(error)
             return
-        if self._reader.refused is not None:
-            self.refuse(self._reader.refused)
-            return
         self.last_active_ns = now_ns = processor.clock.monotonic_ns()
         partial_bytes = self._partial_bytes + nbytes
         if frames:
@@ -124,6 +130,9 @@ class Connection(asyncio.BufferedProtocol):
         processor.budget.take(nbytes)
         if processor.budget.full and not partial_bytes:
             self.hold(Hold.BUDGET)
+        if self._reader.refused is not None:
+            self._refusal = self._reader.refused
+            self.hold(Hold.REFUSED)
 
     def eof_received(self) -> bool:
         """End the connection when the peer has sent its last byte, as Kafka does."""
@@ -158,6 +167,11 @@ class Connection(asyncio.BufferedProtocol):
         return self._partial_bytes > 0
 
     @property
+    def may_send(self) -> bool:
+        """Whether only the client keeps its frame from ending; else the frame's clock rests."""
+        return not self._reading_paused or bool(self._hold & Hold.UNSENT)
+
+    @property
     def closing(self) -> bool:
         """Whether nothing more will be read or answered."""
         return bool(self._hold & Hold.CLOSING)
@@ -165,23 +179,50 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def held(self) -> bool:
         """Whether the connection's frames must wait."""
-        return bool(self._hold & ~Hold.BUDGET)
+        return bool(self._hold & ~_READING_ONLY)
 
     def hold(self, reason: int) -> None:
         """Stop reading for one more reason."""
-        if not self._hold and self._transport is not None:
-            self._transport.pause_reading()
         self._hold |= reason
+        self.pause_or_resume()
 
     def release(self, reason: int) -> None:
-        """Forget one reason; read on when it was the last, and submit what waited."""
+        """Forget one reason; submit what waited, and read on when it was the last."""
         if not self._hold & reason:
             return
         self._hold &= ~reason
-        if not self._hold and self._transport is not None:
-            self._transport.resume_reading()
         if self.frames and not self.held:
             self._processor.ready(self)
+        self.pause_or_resume()
+
+    def pause_or_resume(self) -> None:
+        """Read while no reason stands against it; once stopped, only when no frame waits here.
+
+        Without the second half each answer would let another receive buffer of small frames in.
+        """
+        pause = bool(self._hold) or (self._reading_paused and bool(self.frames))
+        if pause == self._reading_paused:
+            return
+        self._reading_paused = pause
+        if self._transport is None:
+            return
+        if pause:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+            if self.frame_begun_ns:  # it was ours that waited, not the client
+                self.frame_begun_ns = self._processor.clock.monotonic_ns()
+
+    def submitted(self) -> None:
+        """Go on after the last frame that was here has become a request."""
+        self.pause_or_resume()
+        self._close_if_refused()
+
+    def _close_if_refused(self) -> None:
+        if self._refusal is not None and not self.frames and not self.slots:
+            self._processor.count_refusal(self, self._refusal)
+            self._refusal = None
+            self.close()
 
     def respond(self, request: Request, buffers: Sequence[Buffer]) -> None:
         """Send the answer to `request` in its turn (I7), with all that waited behind it."""
@@ -199,6 +240,8 @@ class Connection(asyncio.BufferedProtocol):
         self._processor.budget.give_back(freed_bytes)
         if self._hold & Hold.IN_FLIGHT:
             self.release(Hold.IN_FLIGHT)
+        if self._refusal is not None:
+            self._close_if_refused()
 
     def flush(self) -> None:
         """Send the answers gathered since the last flush, small ones in one piece."""

@@ -136,6 +136,8 @@ class Processor:
             slots.append(request)
             self._metrics.requests_received += 1
             queue.put(request)
+        if not frames:
+            connection.submitted()
 
     def sweep(self) -> None:
         """End connections past a deadline; called about once a second."""
@@ -144,7 +146,7 @@ class Processor:
         frame_begun_before_ns = now_ns - settings.frame_ms_max * MS_NS
         active_before_ns = now_ns - settings.idle_ms_max * MS_NS
         for connection in tuple(self.connections):
-            if 0 < connection.frame_begun_ns < frame_begun_before_ns:
+            if 0 < connection.frame_begun_ns < frame_begun_before_ns and connection.may_send:
                 self._metrics.frames_timed_out += 1
                 connection.refuse(
                     TimeoutError(f"a frame was begun and not ended in {settings.frame_ms_max} ms")

@@ -37,7 +37,7 @@ def handle(request: Request, services: Services) -> ApiVersionsResponse:
     """Answer what is served."""
     body: ApiVersionsRequest = request.body
     version = request.header.api_version
-    if version > VERSION_MAX:
+    if not 0 <= version <= VERSION_MAX:
         return ApiVersionsResponse(
             error_code=ErrorCode.UNSUPPORTED_VERSION,
             api_keys=[row for row in services.api_versions if row.api_key == ApiKey.API_VERSIONS],
