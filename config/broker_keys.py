@@ -113,10 +113,12 @@ class BrokerKeys:
     )
     socket_listen_backlog_size: int = key(
         "socket.listen.backlog.size",
-        50,
+        1024,
         Kind.INT,
         check=at_least(1),
-        doc="How many connections the system may hold until they are accepted.",
+        kafka_default="50",
+        doc="How many connections the system may hold until they are accepted. Beyond it clients"
+        " wait a second and try again.",
     )
     socket_send_buffer_bytes: int = key(
         "socket.send.buffer.bytes",
