@@ -31,7 +31,7 @@ from storage.home import Home
 from storage.leader_epochs import LeaderEpochs
 from storage.log import Log
 from storage.producer_state import ProducerState
-from storage.recovery import RecoveryReport, recover
+from storage.recovery import NO_CLEAN_SHUTDOWN, RecoveryReport, recover
 from storage.segment import Segment
 from storage.segments import Segments, create_segment
 from storage.snapshot_files import SnapshotFiles, names
@@ -248,7 +248,7 @@ def _open_segments(
 def _clean_end(last: Segment, origin: Origin, report: RecoveryReport) -> int | None:
     """The end offset if the log was stopped cleanly, else None, with the reason in the report."""
     if not origin.was_clean:
-        report.reason = "no clean shutdown"
+        report.reason = NO_CLEAN_SHUTDOWN
         return None
     try:
         end_offset = last.read_next_offset()

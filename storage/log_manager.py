@@ -110,6 +110,11 @@ class LogManager:
         except BaseException:
             self.abandon()
             raise
+        if not self.was_clean:
+            self._warn(
+                f"Recovering {len(self._names(Kind.PARTITION))} logs from {self.data_directory} "
+                "since no clean shutdown file was found"
+            )
         for name in self._names(Kind.MOVED_PARTITION):
             if name.endswith("-delete"):
                 self._trashed_directories.append((self.now_ms(), self._path(name)))

@@ -54,6 +54,8 @@ CHUNK_BYTES = 1024 * 1024  # read, checked and written again at a time
 PAGE_BYTES = 4096
 SEARCH_BYTES_MAX = 64 * 1024 * 1024  # how far a good batch is searched for behind damage
 
+NO_CLEAN_SHUTDOWN = "no clean shutdown"  # the reason that goes without saying
+
 Visit = Callable[[BatchHeader, memoryview], None]
 
 
@@ -86,7 +88,7 @@ class RecoveryReport:
                 f"{self.zero_bytes_cut} zero bytes cut, {self.bytes_quarantined} bytes kept in "
                 f"{', '.join(self.quarantine_files) or 'place'}"
             )
-        if self.reason:
+        if self.reason and (self.batches_checked or self.reason != NO_CLEAN_SHUTDOWN or lines):
             lines.append(
                 f"Recovered {self.topic}-{self.partition} ({self.reason}): from recovery point "
                 f"{self.recovery_point} to end offset {self.end_offset}, "

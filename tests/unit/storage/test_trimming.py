@@ -1,0 +1,91 @@
+"""Trimming: retention's word done to files, and when it has to wait."""
+
+import pytest
+
+from storage.errors import OffsetOutOfRange
+from tests.support.log_house import NOW, House, append, batch, checkpoint, flush, read_all
+
+SIZE = len(batch())
+
+
+def house_with(count, *, ready=True, **config):
+    house = House()
+    house.open()
+    log = house.log(**({"internal_segment_bytes": 2 * SIZE} | config))
+    append(log, count)
+    if ready:
+        flush(log)
+        checkpoint(house, log)
+    return house, log
+
+
+def test_segments_go_by_name_first_and_by_unlink_later():
+    house, log = house_with(7, retention_bytes=3 * SIZE, file_delete_delay_ms=100)
+    piece = log.read(0, 10**6)
+    assert [segment.base_offset for segment, _ in log.segments_to_delete(NOW)] == [0, 2]
+    assert log.apply_retention(NOW) == 2
+    assert log.start_offset == 4
+    assert house.names("deleted")
+    assert len(piece.read()) == 2 * SIZE, "who holds it still reads it"
+    house.manager.purge_deleted(NOW + 99)
+    assert house.names("deleted")
+    house.manager.purge_deleted(NOW + 100)
+    assert not house.names("deleted")
+    assert house.names(".log") == [f"{base:020}.log" for base in (4, 6)]
+    with pytest.raises(OffsetOutOfRange):
+        log.read(3, 100)
+
+
+def test_nothing_goes_before_the_recovery_point_has_passed_it():
+    house, log = house_with(5, ready=False, retention_bytes=0)
+    assert log.apply_retention(NOW) == 0
+    flush(log)
+    assert log.apply_retention(NOW) == 0
+    checkpoint(house, log)
+    assert log.apply_retention(NOW) == 3
+
+
+def test_when_all_must_go_a_new_segment_is_begun():
+    house, log = house_with(5, retention_ms=50)
+    assert log.apply_retention(NOW + 51) == 3
+    assert (log.start_offset, log.end_offset, len(log.segments)) == (5, 5, 1)
+    assert append(log) == [5]
+    flush(log)
+    house.crash()
+    assert list(read_all(house.restart())) == [5]
+
+
+def test_an_active_segment_that_must_go_is_rolled_when_it_is_not_behind_the_recovery_point():
+    house, log = house_with(1, ready=False, retention_ms=50, write_caching=True)
+    assert log.apply_retention(NOW + 51) == 0
+    assert log.flush_due()
+    flush(log)
+    checkpoint(house, log)
+    assert log.apply_retention(NOW + 51) == 1
+    assert (log.start_offset, len(log.segments)) == (1, 1)
+
+
+def test_deleted_records_take_their_segments_along_under_every_policy():
+    house, log = house_with(7, cleanup_policy=("compact",))
+    log.delete_records_before(5)
+    assert log.apply_retention(NOW) == 2
+    assert list(read_all(log)) == [5, 6]
+    assert [s.base_offset for s in log.segments] == [4, 6]
+
+
+def test_snapshots_go_with_their_segments():
+    house, log = house_with(7, retention_bytes=0, file_delete_delay_ms=0)
+    assert len(house.names(".snapshot")) == 3
+    log.apply_retention(NOW)
+    house.manager.purge_deleted(NOW)
+    assert house.names(".snapshot") == []
+
+
+def test_a_failed_log_keeps_its_active_segment():
+    house, log = house_with(3, retention_bytes=0)
+    append(log)
+    house.filesystem.fail("fdatasync")
+    flush(log)
+    assert log.failed is not None
+    assert log.apply_retention(NOW) == 1
+    assert list(read_all(log)) == [2]
