@@ -27,6 +27,7 @@ OTHER_DEFAULTS = {
     "node.id",
     "process.roles",
     "queued.max.request.bytes",
+    "socket.listen.backlog.size",
 }
 # Kafka may change these while it runs; here they are fixed when the broker starts.
 FIXED_HERE = {
