@@ -1,4 +1,4 @@
-"""Opening a partition's directory: caches that are missing or wrong, and files that do not belong."""
+"""Opening a partition's directory: missing and wrong caches, files that do not belong."""
 
 import struct
 

@@ -66,7 +66,7 @@ def test_an_active_segment_that_must_go_is_rolled_when_it_is_not_behind_the_reco
 
 
 def test_deleted_records_take_their_segments_along_under_every_policy():
-    house, log = house_with(7, cleanup_policy=("compact",))
+    _, log = house_with(7, cleanup_policy=("compact",))
     log.delete_records_before(5)
     assert log.apply_retention(NOW) == 2
     assert list(read_all(log)) == [5, 6]

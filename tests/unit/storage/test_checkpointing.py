@@ -1,0 +1,107 @@
+"""Checkpoints: what is durable before the recovery point moves, and what happens when it fails."""
+
+import errno
+
+import pytest
+
+from storage.producer_state import BATCHES_KEPT
+from storage.snapshot_files import PRODUCER_BATCHES_MAX
+from tests.support.log_house import NOW, House, append, batch, checkpoint, flush
+
+SIZE = len(batch())
+BASE = f"{0:020}"
+
+
+@pytest.fixture
+def house():
+    house = House()
+    house.open()
+    return house
+
+
+def busy_log(house, count=PRODUCER_BATCHES_MAX, **config):
+    log = house.log(
+        **({"internal_segment_bytes": 10**6, "index_interval_bytes": 4 * SIZE} | config)
+    )
+    for sequence in range(count):
+        log.append(batch(pid=5, epoch=0, sequence=sequence), NOW)
+    flush(log)
+    return log
+
+
+def test_nothing_to_do_is_none(house):
+    log = house.log()
+    assert log.begin_checkpoint() is None
+    append(log)
+    assert log.begin_checkpoint() is None, "nothing durable is new"
+    flush(log)
+    job = log.begin_checkpoint()
+    assert log.begin_checkpoint() is None, "one at a time"
+    job.run()
+    assert log.finish_checkpoint(job, None) == 1
+    assert log.begin_checkpoint() is None
+
+
+def test_below_the_recovery_point_everything_is_durable(house):
+    log = busy_log(house)
+    checkpoint(house, log)
+    append(log, 3)
+    flush(log)
+    assert checkpoint(house, log) == log.end_offset
+    disk = house.filesystem.durable_bytes
+    assert len(disk(house.path(f"{BASE}.index"))) > 8 * 40
+    assert disk(house.path(f"{BASE}.timeindex"))
+    assert disk(house.path("leader-epoch-checkpoint")) == b"0\n1\n0 0\n"
+    assert disk(house.path(f"{PRODUCER_BATCHES_MAX:020}.snapshot"))
+    house.crash()
+    log = house.restart(internal_segment_bytes=10**6)
+    assert not house.manager.reports, "nothing was above the recovery point"
+    assert len(log.producers.entries[5].batches) == BATCHES_KEPT
+
+
+@pytest.mark.parametrize(("operation", "part"), [("fdatasync", "index"), ("rename", "snapshot"),
+                                                 ("replace", "leader-epoch")])  # fmt: skip
+def test_a_failed_checkpoint_leaves_the_recovery_point_and_the_log_alone(house, operation, part):
+    log = busy_log(house)
+    house.filesystem.fail(operation, error=errno.EIO, path_part=part)
+    assert checkpoint(house, log) == 0
+    assert log.failed is None
+    assert append(log) == [PRODUCER_BATCHES_MAX]
+    assert checkpoint(house, log) == PRODUCER_BATCHES_MAX
+    assert house.names("leader-epoch-checkpoint")
+
+
+def test_index_entries_that_cannot_be_written_stay_in_memory(house):
+    log = busy_log(house)
+    house.filesystem.fail("pwrite", error=errno.ENOSPC, path_part=".index")
+    assert log.begin_checkpoint() is None
+    assert checkpoint(house, log) == PRODUCER_BATCHES_MAX
+
+
+def test_old_snapshots_in_the_middle_of_a_segment_go(house):
+    log = busy_log(house)
+    for n in range(1, 5):
+        checkpoint(house, log)
+        for sequence in range(n * PRODUCER_BATCHES_MAX, (n + 1) * PRODUCER_BATCHES_MAX):
+            log.append(batch(pid=5, epoch=0, sequence=sequence), NOW)
+        flush(log)
+    house.manager.purge_deleted(NOW)
+    assert len(house.names(".snapshot")) == 2
+    assert len(house.names(".producers")) == 2
+
+
+def test_damaged_indexes_are_mended_beside_the_reader(house):
+    log = busy_log(house, 40, internal_segment_bytes=20 * SIZE)
+    checkpoint(house, log)
+    damaged = log.segments.all[0]
+    damaged.index_damage = "test"
+    wanted = house.filesystem.live_bytes(house.path(f"{BASE}.index"))
+    house.filesystem.edit(house.path(f"{BASE}.index"), 0, b"\xff" * len(wanted))
+    job = log.begin_checkpoint()
+    job.run()
+    assert log.segments.all[0] is damaged
+    log.finish_checkpoint(job, None)
+    assert log.segments.all[0] is not damaged
+    assert not log.segments.all[0].index_damage
+    assert house.filesystem.durable_bytes(house.path(f"{BASE}.index")) == wanted
+    assert len(log.read(7, 1)) == SIZE

@@ -1,0 +1,51 @@
+"""The flush job: it syncs what it captured, in the order that makes it true."""
+
+import pytest
+
+from storage.flush import Flush
+from tests.support.memory_filesystem import MemoryFileSystem
+
+
+def job(filesystem, *, directory="/d"):
+    files = [filesystem.open(f"/d/{n}", create=True) for n in "ab"]
+    for file in files:
+        file.pwrite(b"data", 0)
+    return Flush(
+        filesystem, files, directory,
+        end_offset=5, segment_base_offset=0, segment_position=4, size_bytes=8,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def filesystem():
+    filesystem = MemoryFileSystem()
+    filesystem.mkdir("/d")
+    filesystem.sync_directory("/")
+    return filesystem
+
+
+def test_files_and_names_are_durable(filesystem):
+    job(filesystem).run()
+    filesystem.crash()
+    assert filesystem.read("/d/a") == filesystem.read("/d/b") == b"data"
+
+
+def test_without_a_directory_only_the_files_are_synced(filesystem):
+    job(filesystem, directory=None).run()
+    assert filesystem.counts["sync_directory"] == 1, "the one of the fixture"
+
+
+def test_a_renamed_or_unlinked_file_is_synced_all_the_same(filesystem):
+    work = job(filesystem)
+    filesystem.rename("/d/a", "/d/c")
+    filesystem.unlink("/d/b")
+    work.run()
+    filesystem.crash()
+    assert filesystem.read("/d/c") == b"data"
+
+
+@pytest.mark.parametrize("operation", ["fdatasync", "sync_directory"])
+def test_any_failure_leaves_it(filesystem, operation):
+    filesystem.fail(operation)
+    with pytest.raises(OSError, match="Input/output"):
+        job(filesystem).run()

@@ -1,0 +1,85 @@
+"""Snapshot files: when one is due, which are kept, which is read."""
+
+import pytest
+
+from storage.producer_state import AppendedBatch, ProducerEntry, ProducerState
+from storage.snapshot_files import BATCHES_MAX, PRODUCER_BATCHES_MAX, SnapshotFiles, names
+from tests.support.memory_filesystem import MemoryFileSystem
+
+
+def state_at(offset, changes=1):
+    state = ProducerState()
+    batches = [AppendedBatch(n, n, 0, 50) for n in range(3)]
+    entry = ProducerEntry(5, 0, batches=batches, last_timestamp=50, seen_ms=60)
+    state.replace([entry], offset)
+    state.changes = changes
+    return state
+
+
+def test_a_snapshot_is_due_by_batches_of_producers_or_of_anyone():
+    files = SnapshotFiles("/d", [])
+    assert not files.is_due(state_at(9, changes=PRODUCER_BATCHES_MAX - 1))
+    assert files.is_due(state_at(9, changes=PRODUCER_BATCHES_MAX))
+    for _ in range(BATCHES_MAX):
+        assert not files.is_due(state_at(9))
+        files.count_batch()
+    assert files.is_due(state_at(9))
+    files.take(state_at(9))
+    assert not files.is_due(state_at(9))
+
+
+@pytest.mark.parametrize(
+    ("name", "offsets", "state", "behind"),
+    [
+        ("never a producer", [], ProducerState(), False),
+        ("a producer", [], state_at(9), True),
+        ("there already", [9], state_at(9), False),
+        ("older ones only", [4], state_at(9, changes=0), True),
+    ],
+)
+def test_is_behind(name, offsets, state, behind):
+    assert SnapshotFiles("/d", offsets).is_behind(state) is behind, name
+
+
+def test_taken_written_settled_and_read_again():
+    filesystem = MemoryFileSystem()
+    filesystem.mkdir("/d")
+    files = SnapshotFiles("/d", [])
+    state = state_at(9)
+    files.take(state)
+    assert state.changes == 0
+    assert files.unwritten(8) == {}
+    (pairs,) = files.unwritten(9).values()
+    assert [path for path, _ in pairs] == [f"/d/{9:020}.producers", f"/d/{9:020}.snapshot"]
+    for path, data in pairs:
+        filesystem.replace(path, data)
+    files.settle([9])
+    assert (files.offsets, files.unwritten(99)) == ([9], {})
+    loaded, found, warnings = SnapshotFiles("/d", [9]).load(filesystem, 9, 100, 1000)
+    assert (loaded.entries, found, warnings) == (state.entries, True, [])
+    loaded, found, _ = SnapshotFiles("/d", [9]).load(filesystem, 8, 100, 1000)
+    assert (loaded.entries, found) == ({}, False)
+    loaded, _, _ = SnapshotFiles("/d", [9]).load(filesystem, 9, 1060, 1000)
+    assert loaded.entries == {}, "expired"
+    filesystem.replace(f"/d/{9:020}.producers", b"rot")
+    loaded, found, warnings = SnapshotFiles("/d", [9]).load(filesystem, 9, 100, 1000)
+    assert found
+    assert len(loaded.entries[5].batches) == 1
+    assert "producer history" in warnings[0]
+
+
+def test_kept_are_segment_starts_and_the_newest_two():
+    files = SnapshotFiles("/d", [1, 2, 3, 4, 5])
+    assert files.superfluous({2}) == [1, 3]
+    assert files.offsets == [2, 4, 5]
+    assert files.superfluous(set()) == [2]
+
+
+def test_forgetting_at_either_end():
+    files = SnapshotFiles("/d", [1, 5, 9])
+    files.take(state_at(3))
+    assert files.forget_before(5) == [1]
+    assert files.unwritten(99) == {}
+    assert files.forget_from(9) == [9]
+    assert files.offsets == [5]
+    assert names(5) == (f"{5:020}.snapshot", f"{5:020}.producers")
