@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from tests.support.broker_process import BrokerProcess
 from tests.support.history import anomalies
@@ -91,6 +91,7 @@ class Load:
         """Send no more, and wait until all that was sent is answered for."""
         self._stop.set()
         self._thread.join()
+        assert not self.failures, self.failures[:3]
         assert self._producer.flush(PATIENCE_SECONDS) == 0, "records were never answered for"
 
     def _told(self, error: KafkaError | None, message: Message) -> None:
@@ -113,6 +114,9 @@ class Load:
                     self.sent += 1
             except BufferError:
                 pass
+            except KafkaException as error:  # fatal: the producer may never send again
+                self.failures.append(str(error))
+                return
             # what waits is bounded, so that each kill meets records in every state
             self._producer.poll(0.001 if len(self._producer) > 2000 else 0)
 
