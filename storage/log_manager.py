@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 import posixpath
+import resource
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -43,6 +44,7 @@ from storage.recovery import RecoveryReport
 _log = logging.getLogger("barnabas.storage")
 
 DEFAULT_NODE_ID = 1
+OPEN_FILES_UNLIMITED = 100_000  # where the system sets no limit, a bound all the same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +52,7 @@ class ManagerSettings:
     """What a manager is told. `random_bytes` is os.urandom in life."""
 
     random_bytes: Callable[[int], bytes]
-    open_files_max: int = 12_000
+    open_files_max: int = 0  # 0: three quarters of what the system allows the process
     producer_expiration_ms: int = 24 * 60 * 60 * 1000  # Kafka's producer.id.expiration.ms
     node_id: int | None = None
     cluster_id: str | None = None  # for a new directory; None draws one
@@ -72,7 +74,7 @@ class LogManager:
         self.now_ms = now_ms
         self.home = Home(
             filesystem,
-            OpenFiles(filesystem, settings.open_files_max),
+            OpenFiles(filesystem, settings.open_files_max or _open_files_allowed()),
             settings.producer_expiration_ms,
         )
         self.logs: dict[tuple[str, int], Log] = {}
@@ -429,6 +431,12 @@ class LogManager:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+
+def _open_files_allowed() -> int:
+    """Three quarters of the descriptors this process may have; the rest is for connections."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return OPEN_FILES_UNLIMITED if soft == resource.RLIM_INFINITY else soft * 3 // 4
 
 
 def _last_jobs(

@@ -1,6 +1,7 @@
 """The data directory: identity, lock, clean mark, checkpoints, creation and deletion of logs."""
 
 import errno
+import resource
 
 import pytest
 
@@ -275,3 +276,10 @@ def test_few_descriptors_serve_many_logs():
     for log in logs:
         assert len(read_all(log)) == 2
     assert len(house.manager.home.files) <= 10
+
+
+def test_without_a_bound_of_its_own_most_of_the_systems_descriptors_serve(house):
+    capacity = house.manager.home.files.capacity
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert capacity in (soft * 3 // 4, 100_000)
+    assert capacity > 100
