@@ -5,22 +5,27 @@ Behaviour
   for, and readers skip. The first partition that has anything yields at least one batch even if it
   is larger than the limits (KIP-74).
 - Nothing above the high watermark is served, so what a consumer has seen survives a power cut.
-- Fewer than `min_bytes` there: the request is parked until there are, at most `max_wait_ms`.
+- Fewer than `min_bytes` there: the request is parked until there are, at most `max_wait_ms`. An
+  unknown topic or partition beside known ones does not end the wait, as in Kafka: a consumer that
+  still asks for what was deleted would ask without a pause.
 - Large slices leave as mapped pages; what is not in the page cache is read by the pool first.
 - Fetch sessions (KIP-227) are declined: every answer carries session id 0, which tells clients to
   send full requests; a request within a session gets FETCH_SESSION_ID_NOT_FOUND.
 - A `current_leader_epoch` (KIP-320) other than the log's is fenced or unknown, a
-  `last_fetched_epoch` that diverged is answered with where (KIP-595).
+  `last_fetched_epoch` that diverged is answered with where (KIP-595), one that has not come yet
+  is OFFSET_OUT_OF_RANGE. Epochs below 0 are none.
 
 Version notes: 7 sessions, 9 leader epoch, 11 rack, 12 flexible and diverging epochs, 13 topic ids
 (KIP-516), 15 replica state instead of replica id, 16 node endpoints (KIP-951), 17 directory ids.
 
-Not done: no followers, so a fetch as a replica gets NOT_LEADER_OR_FOLLOWER; no racks.
+Not done: no followers, so a fetch as a replica gets NOT_LEADER_OR_FOLLOWER for
+every partition; no racks.
 """
 
 from __future__ import annotations
 
 from broker.error_mapping import error_code_of
+from broker.leader_epochs import UNDEFINED, end_of_epoch, fence
 from broker.partition import Partition
 from broker.pending import Pending
 from broker.purgatory import ParkedFetch
@@ -41,10 +46,7 @@ from storage.log import Log
 from storage.log_file import LogSlice
 
 TOPIC_ID_VERSION = 13
-NO_EPOCH = -1
 READ_COMMITTED = 1
-CONSUMER_REPLICA = -1
-DEBUG_REPLICA = -2
 SESSION_NONE = 0
 EPOCH_FULL = 0
 EPOCH_FINAL = -1
@@ -82,7 +84,9 @@ class _Reading:
             partition = self.services.partitions.get(name, asked.partition)
         except StorageError as error:
             return error_code_of(error)
-        return _fence(partition.log, asked.current_leader_epoch) or partition
+        if asked.current_leader_epoch >= 0:
+            return fence(partition.log, asked.current_leader_epoch) or partition
+        return partition
 
     def partitions(self) -> list[Partition]:
         """Return the partitions that can be read."""
@@ -95,12 +99,18 @@ class _Reading:
 
     def enough(self) -> bool:
         """Whether an answer now would have `min_bytes`, or something that cannot wait."""
-        wanted = self.body.min_bytes
+        wanted = min(self.body.min_bytes, self.body.max_bytes, self.services.config.fetch_max_bytes)
+        none_known = True
         for _, asked_targets in self.targets:
             for asked, target in asked_targets:
                 if not isinstance(target, Partition):
-                    return True
+                    if target not in UNKNOWN:
+                        return True
+                    continue
+                none_known = False
                 log = target.log
+                if asked.last_fetched_epoch >= 0 and _divergence(log, asked) is not None:
+                    return True
                 offset = asked.fetch_offset
                 if not log.start_offset <= offset <= log.end_offset:
                     return True
@@ -109,10 +119,11 @@ class _Reading:
                     available = log.available_bytes(offset)
                     if available <= 0:
                         return True
-                    wanted -= min(available, asked.partition_max_bytes)
+                    # The first partition gives a batch however little of it is asked for.
+                    wanted -= min(available, max(asked.partition_max_bytes, 1))
                     if wanted <= 0:
                         return True
-        return wanted <= 0
+        return none_known or wanted <= 0
 
     def read(self) -> FetchResponse:
         """Read what is there now. Slices that are not in the page cache are left in `cold`."""
@@ -151,9 +162,13 @@ class _Reading:
             aborted_transactions=[] if self.body.isolation_level == READ_COMMITTED else None,
             records=b"",
         )
-        if asked.last_fetched_epoch != NO_EPOCH:
-            epoch, end_offset = log.end_offset_for_epoch(asked.last_fetched_epoch)
-            if epoch < asked.last_fetched_epoch or end_offset < asked.fetch_offset:
+        if asked.last_fetched_epoch >= 0:
+            divergence = _divergence(log, asked)
+            if divergence == UNDEFINED:
+                _say_error(answer, ErrorCode.OFFSET_OUT_OF_RANGE)
+                return answer, 0
+            if divergence is not None:
+                epoch, end_offset = divergence
                 answer.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
                 return answer, 0
         size_max = min(left, asked.partition_max_bytes)
@@ -200,6 +215,7 @@ class _Reading:
 
 
 _Target = Partition | ErrorCode
+UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 def handle(request: Request, services: Services) -> FetchResponse | Pending:
@@ -209,8 +225,10 @@ def handle(request: Request, services: Services) -> FetchResponse | Pending:
     if session_error:
         return FetchResponse(error_code=session_error, session_id=SESSION_NONE)
     reading = _Reading(request, services)
-    if _replica_id(request, body) not in (CONSUMER_REPLICA, DEBUG_REPLICA):
-        return error_response(request, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    if _replica_id(request, body) >= 0:
+        response = error_response(request, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        response.error_code = ErrorCode.NONE  # only the partitions are in error
+        return response
     reading.resolve()
     if body.max_wait_ms <= 0 or not reading.targets or reading.enough():
         response = reading.read()
@@ -231,12 +249,12 @@ def handle(request: Request, services: Services) -> FetchResponse | Pending:
     return pending
 
 
-def _fence(log: Log, epoch: int) -> ErrorCode | None:
-    if epoch in (NO_EPOCH, log.leader_epoch):
-        return None
-    if epoch < log.leader_epoch:
-        return ErrorCode.FENCED_LEADER_EPOCH
-    return ErrorCode.UNKNOWN_LEADER_EPOCH
+def _divergence(log: Log, asked: FetchPartition) -> tuple[int, int] | None:
+    """Where the history of a reader parts from the log's; None: it does not."""
+    epoch, end_offset = end_of_epoch(log, asked.last_fetched_epoch)
+    if epoch < asked.last_fetched_epoch or end_offset < asked.fetch_offset:
+        return epoch, end_offset
+    return None
 
 
 def _session_error(body: FetchRequest) -> ErrorCode | None:
@@ -256,12 +274,15 @@ def _refused(asked: FetchPartition, code: ErrorCode) -> PartitionData:
         partition_index=asked.partition, high_watermark=-1, aborted_transactions=None, records=b""
     )
     _say_error(answer, code)
+    if code in UNKNOWN:
+        answer.aborted_transactions = []  # null is for what was found: Kafka's two ways to say no
     return answer
 
 
 def _say_error(answer: PartitionData, code: ErrorCode) -> None:
     answer.error_code = code
     answer.records = b""
+    answer.aborted_transactions = None
     answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
 
 

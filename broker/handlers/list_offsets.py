@@ -8,6 +8,7 @@ Behaviour
 - Latest, largest timestamp and lookup by time wait for the flush that covers the log's end at
   arrival, so that "produce with acks=1, then ask the end" answers as Kafka does.
 - A `current_leader_epoch` other than the log's is fenced or unknown (KIP-320).
+- A partition asked about twice is answered once, with INVALID_REQUEST.
 
 Version notes: 2 isolation level, 4 leader epoch, 6 flexible, 7 -3, 8 -4, 9 -5, 10 timeout_ms
 (KIP-1075), 11 -6.
@@ -15,7 +16,10 @@ Version notes: 2 isolation level, 4 leader epoch, 6 flexible, 7 -3, 8 -4, 9 -5, 
 
 from __future__ import annotations
 
+from collections import Counter
+
 from broker.error_mapping import error_code_of
+from broker.leader_epochs import NO_EPOCH, epoch_at, fence
 from broker.partition import Partition
 from broker.pending import Pending
 from broker.request import Request
@@ -47,7 +51,6 @@ SPECIAL_SINCE = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 NOTHING_WAITED_FOR = (EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
-NO_EPOCH = -1
 DEFAULT_TIMEOUT_MS = 30_000  # Kafka's default request.timeout.ms, for versions that carry none
 
 
@@ -74,15 +77,25 @@ def handle(request: Request, services: Services) -> ListOffsetsResponse | Pendin
     version = request.header.api_version
     timeout_ms = body.timeout_ms if version >= 10 else DEFAULT_TIMEOUT_MS
     progress = _Progress()
+    counts = Counter(
+        (topic.name, asked.partition_index) for topic in body.topics for asked in topic.partitions
+    )
     for topic in body.topics:
         answers = []
         for asked in topic.partitions:
+            times = counts.pop((topic.name, asked.partition_index), 0)
+            if not times:
+                continue  # again: it has been refused
             answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
             answers.append(answer)
-            _resolve(services, progress, topic.name, asked, answer, version, timeout_ms)
-        progress.response.topics.append(
-            ListOffsetsTopicResponse(name=topic.name, partitions=answers)
-        )
+            if times > 1:
+                answer.error_code = ErrorCode.INVALID_REQUEST
+            else:
+                _resolve(services, progress, topic.name, asked, answer, version, timeout_ms)
+        if answers:
+            progress.response.topics.append(
+                ListOffsetsTopicResponse(name=topic.name, partitions=answers)
+            )
     if progress.outstanding == 0:
         return progress.response
     progress.pending = Pending()
@@ -108,12 +121,8 @@ def _resolve(
         answer.error_code = error_code_of(error)
         return
     log = partition.log
-    epoch = asked.current_leader_epoch
-    if epoch not in (NO_EPOCH, log.leader_epoch):
-        fenced = epoch < log.leader_epoch
-        answer.error_code = (
-            ErrorCode.FENCED_LEADER_EPOCH if fenced else ErrorCode.UNKNOWN_LEADER_EPOCH
-        )
+    if code := fence(log, asked.current_leader_epoch):
+        answer.error_code = code
         return
     if timestamp in NOTHING_WAITED_FOR or log.high_watermark >= log.end_offset:
         _look_up(partition, timestamp, answer)
@@ -139,7 +148,7 @@ def _look_up(partition: Partition, timestamp: int, answer: ListOffsetsPartitionR
             answer.offset = log.high_watermark
         elif timestamp in (EARLIEST, EARLIEST_LOCAL):
             answer.offset = log.start_offset
-            answer.leader_epoch = log.epochs.epoch_of(log.start_offset)
+            answer.leader_epoch = epoch_at(log, log.start_offset)
         elif timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
             answer.leader_epoch = NO_EPOCH
         else:

@@ -4,7 +4,10 @@ Behaviour
 - Answers, for a leader epoch, the largest epoch at most that which the log knows, and the offset
   at which it ended: the first one of the next epoch, or the end of the log (KIP-101, KIP-279).
   Clients compare it with where they are, to notice that a log was cut (KIP-320).
-- The end is the high watermark: what is not visible yet is not promised.
+- The epoch that the partition is led under is known from its first moment, and ends at the end of
+  the log, as in Kafka; what is not visible yet counts, since nobody can have read beyond it.
+- A `current_leader_epoch` other than the log's is fenced or unknown (KIP-320).
+- The replica id is not looked at: there are no followers.
 
 Version notes: 3 replica id, 4 flexible. librdkafka asks with version 2 always.
 """
@@ -12,6 +15,7 @@ Version notes: 3 replica id, 4 flexible. librdkafka asks with version 2 always.
 from __future__ import annotations
 
 from broker.error_mapping import error_code_of
+from broker.leader_epochs import end_of_epoch, fence
 from broker.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
@@ -23,8 +27,6 @@ from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from storage.errors import StorageError
-
-NO_EPOCH = -1
 
 
 def handle(request: Request, services: Services) -> OffsetForLeaderEpochResponse:
@@ -48,14 +50,10 @@ def _look_up(services: Services, topic: str, asked: OffsetForLeaderPartition) ->
     except StorageError as error:
         answer.error_code = error_code_of(error)
         return answer
-    current = asked.current_leader_epoch
-    if current not in (NO_EPOCH, log.leader_epoch):
-        fenced = current < log.leader_epoch
-        answer.error_code = (
-            ErrorCode.FENCED_LEADER_EPOCH if fenced else ErrorCode.UNKNOWN_LEADER_EPOCH
-        )
+    if code := fence(log, asked.current_leader_epoch):
+        answer.error_code = code
         return answer
-    answer.leader_epoch, answer.end_offset = log.end_offset_for_epoch(asked.leader_epoch)
+    answer.leader_epoch, answer.end_offset = end_of_epoch(log, asked.leader_epoch)
     return answer
 
 
