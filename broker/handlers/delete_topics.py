@@ -1,10 +1,13 @@
 """DeleteTopics, API key 20, versions 1-6.
 
 Behaviour
-- Each topic by name, or from version 6 on by id; a topic given twice is INVALID_REQUEST.
+- Each topic by name, or from version 6 on by id; both or neither is INVALID_REQUEST.
+- A name or an id given twice is answered once, with INVALID_REQUEST, and nothing of that topic is
+  deleted; the same for a topic that is given once by its name and once by its id.
 - The answer comes when the deletion is durable; the files are gone from their topic at once and
   from the disk after `file.delete.delay.ms`.
-- `delete.topic.enable=false`: TOPIC_DELETION_DISABLED (INVALID_REQUEST before version 3).
+- `delete.topic.enable=false`: TOPIC_DELETION_DISABLED (INVALID_REQUEST before version 3) of each.
+- Answers stand in the order of the request; Kafka shuffles them, so that no order is relied upon.
 
 Version notes: 3 TOPIC_DELETION_DISABLED, 4 flexible, 5 error messages, 6 topic ids (KIP-516).
 """
@@ -38,12 +41,12 @@ async def handle(request: Request, services: Services) -> DeleteTopicsResponse:
             request,
             ErrorCode.TOPIC_DELETION_DISABLED if disabled else ErrorCode.INVALID_REQUEST,
         )
-    counts = Counter((topic.name, topic.topic_id) for topic in wanted)
     results = []
-    for topic in wanted:
+    for topic, refusal in _judged(services, wanted):
         try:
-            twice = counts[topic.name, topic.topic_id] > 1
-            results.append(await _delete(services, topic, given_twice=twice))
+            if refusal is not None:
+                raise refusal
+            results.append(await _delete(services, topic))
         except TopicError as error:
             results.append(
                 DeletableTopicResult(
@@ -56,15 +59,45 @@ async def handle(request: Request, services: Services) -> DeleteTopicsResponse:
     return DeleteTopicsResponse(responses=results)
 
 
-async def _delete(
-    services: Services, wanted: DeleteTopicState, *, given_twice: bool
-) -> DeletableTopicResult:
-    if given_twice:
-        raise TopicError(ErrorCode.INVALID_REQUEST, "Duplicate topic in the request.")
-    if wanted.name is not None and wanted.topic_id != ZERO_UUID:
-        raise TopicError(
-            ErrorCode.INVALID_REQUEST, "A topic must be given by its name or its id, not both."
-        )
+def _judged(
+    services: Services, wanted: list[DeleteTopicState]
+) -> list[tuple[DeleteTopicState, TopicError | None]]:
+    """Return what is to be answered, with why it is refused whatever there is under that name.
+
+    Kafka's ControllerApis.deleteTopics: what is given twice has one answer.
+    """
+    counts = Counter((topic.name, topic.topic_id) for topic in wanted)
+    ids = {topic.topic_id for topic in wanted if topic.name is None}
+    twins = {
+        topic.name: known.topic_id
+        for topic in wanted
+        if topic.name is not None
+        and counts[topic.name, ZERO_UUID] == 1
+        and (known := services.topics.by_name(topic.name)) is not None
+        and known.topic_id in ids
+    }
+    judged: list[tuple[DeleteTopicState, TopicError | None]] = []
+    for topic in wanted:
+        name, topic_id = topic.name, topic.topic_id
+        reason = None
+        answered = topic
+        if (name is None) == (topic_id == ZERO_UUID):
+            reason = "A topic is to be given by its name or by its id, and not by both."
+        else:
+            count = counts.pop((name, topic_id), 0)
+            if count > 1:
+                reason = "Duplicate topic id." if name is None else "Duplicate topic name."
+            elif name in twins:
+                answered = DeleteTopicState(name=name, topic_id=twins[name])
+                reason = "The provided topic name maps to an ID that was already supplied."
+            elif count == 0 or topic_id in twins.values():
+                continue  # refused where it was given first, or under its name
+        refusal = None if reason is None else TopicError(ErrorCode.INVALID_REQUEST, reason)
+        judged.append((answered, refusal))
+    return judged
+
+
+async def _delete(services: Services, wanted: DeleteTopicState) -> DeletableTopicResult:
     if wanted.name is None:
         known = services.topics.by_id(wanted.topic_id)
         code = ErrorCode.UNKNOWN_TOPIC_ID

@@ -2,21 +2,24 @@
 
 Behaviour
 - Topics null (from version 1) or an empty list (version 0): all of them. Otherwise those named,
-  or from version 10 on also those given by id.
+  each once; or from version 12 on those given by id, and then no names are answered, as in Kafka.
+  An id in an older version, or a topic with neither: the whole request is INVALID_REQUEST.
 - A named topic that does not exist is created with `num.partitions` when the client allows it
   (version 4 on; older ones always do) and `auto.create.topics.enable` is on; the answer comes
-  when it is there. Kafka answers LEADER_NOT_AVAILABLE first and lets the client ask again; that
-  costs every client a retry and tells it nothing.
+  when it is there, or says why it cannot be. Kafka answers UNKNOWN_TOPIC_OR_PARTITION first and
+  lets the client ask again; that costs every client a retry and tells it nothing.
+- Kafka's internal topics are never created here: they belong to the coordinators that use them.
 - One broker: this one, under the address of the listener that was asked (broker/advertised.py).
+- Authorized operations, when asked for, are all that there are: anyone may do anything.
 
 Version notes: 1 controller and internal flag, 2 cluster id, 5 offline replicas, 7 leader epoch,
 8 authorized operations, 9 flexible, 10 topic ids, 12 nullable names (KIP-516), 13 top-level error
 (KIP-1102).
-
-Not done: authorized operations are never included, there are no ACLs.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from broker.metadata.image import TopicInfo
 from broker.metadata.topic_rules import NewTopic, TopicError, check_name
@@ -25,7 +28,6 @@ from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import (
     MetadataRequest,
-    MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
@@ -33,16 +35,24 @@ from protocol.messages.metadata import (
 )
 from protocol.wire import ZERO_UUID
 from storage.errors import UnknownPartition
+from storage.filenames import METADATA_TOPIC
 
 ALL_TOPICS_IS_EMPTY_VERSION = 0
 AUTO_CREATION_FLAG_VERSION = 4
+BY_ID_VERSION = 12  # ids are in the schema from 10 on, and refused until here
 INTERNAL_TOPICS = {"__consumer_offsets", "__transaction_state", "__share_group_state"}
+NEVER_CREATED = INTERNAL_TOPICS | {METADATA_TOPIC}
+# Kafka's answers without an authorizer: a bit for each AclOperation that the resource supports.
+CLUSTER_OPERATIONS = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
+TOPIC_OPERATIONS = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
 
 
 async def handle(request: Request, services: Services) -> MetadataResponse:
     """Describe the broker and the topics asked for, creating those that may be."""
     body: MetadataRequest = request.body
     version = request.header.api_version
+    if not _is_valid(body, version):
+        return error_response(request, ErrorCode.INVALID_REQUEST)
     host, port = services.advertised.endpoint(request.info)
     response = MetadataResponse(
         brokers=[
@@ -56,26 +66,46 @@ async def handle(request: Request, services: Services) -> MetadataResponse:
     wanted = body.topics
     if wanted is None or (version == ALL_TOPICS_IS_EMPTY_VERSION and not wanted):
         response.topics = [_describe(services, topic) for topic in services.topics.all()]
-        return response
-    may_create = services.config.auto_create_topics_enable and (
-        version < AUTO_CREATION_FLAG_VERSION or body.allow_auto_topic_creation
-    )
-    failures = await _create_missing(services, wanted) if may_create else {}
-    response.topics = [_answer(services, topic, failures) for topic in wanted]
+    else:
+        response.topics = await _answers(services, body, version)
+    if body.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    if body.include_topic_authorized_operations:
+        for topic in response.topics:
+            if topic.name is not None:
+                topic.topic_authorized_operations = TOPIC_OPERATIONS
     return response
 
 
-async def _create_missing(
-    services: Services, wanted: list[MetadataRequestTopic]
-) -> dict[str, ErrorCode]:
-    """Create the named topics that do not exist; return the codes of those that cannot be."""
-    missing = dict.fromkeys(
-        topic.name
-        for topic in wanted
-        if topic.name is not None
-        and topic.topic_id == ZERO_UUID
-        and services.topics.by_name(topic.name) is None
+def _is_valid(body: MetadataRequest, version: int) -> bool:
+    wanted = body.topics or ()
+    if version < BY_ID_VERSION:
+        return all(topic.name is not None and topic.topic_id == ZERO_UUID for topic in wanted)
+    return all(topic.name is not None or topic.topic_id != ZERO_UUID for topic in wanted)
+
+
+async def _answers(
+    services: Services, body: MetadataRequest, version: int
+) -> list[MetadataResponseTopic]:
+    wanted = body.topics or []
+    ids = dict.fromkeys(topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID)
+    if ids:
+        return [_by_id(services, topic_id) for topic_id in ids]
+    names = dict.fromkeys(topic.name for topic in wanted if topic.name is not None)
+    may_create = services.config.auto_create_topics_enable and (
+        version < AUTO_CREATION_FLAG_VERSION or body.allow_auto_topic_creation
     )
+    failures = await _create_missing(services, names) if may_create else {}
+    return [_by_name(services, name, failures.get(name)) for name in names]
+
+
+async def _create_missing(services: Services, names: Iterable[str]) -> dict[str, ErrorCode]:
+    """Create the named topics that do not exist; return the codes of those that cannot be."""
+    missing = [
+        name
+        for name in names
+        if name not in NEVER_CREATED and services.topics.by_name(name) is None
+    ]
     if not missing:
         return {}
     outcomes = await services.topics.create([NewTopic(name=name) for name in missing])
@@ -87,21 +117,19 @@ async def _create_missing(
     return failures
 
 
-def _answer(
-    services: Services, wanted: MetadataRequestTopic, failures: dict[str, ErrorCode]
-) -> MetadataResponseTopic:
-    if wanted.topic_id != ZERO_UUID:
-        topic = services.topics.by_id(wanted.topic_id)
-        if topic is None:
-            return MetadataResponseTopic(
-                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id
-            )
+def _by_id(services: Services, topic_id: bytes) -> MetadataResponseTopic:
+    topic = services.topics.by_id(topic_id)
+    if topic is not None:
         return _describe(services, topic)
-    name = wanted.name or ""
+    return MetadataResponseTopic(
+        error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id
+    )
+
+
+def _by_name(services: Services, name: str, code: ErrorCode | None) -> MetadataResponseTopic:
     topic = services.topics.by_name(name)
     if topic is not None:
         return _describe(services, topic)
-    code = failures.get(name)
     if code is None:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         try:
@@ -143,7 +171,7 @@ def error_response(request: Request, code: ErrorCode) -> MetadataResponse:
     return MetadataResponse(
         error_code=code,
         topics=[
-            MetadataResponseTopic(error_code=code, name=topic.name, topic_id=topic.topic_id)
+            MetadataResponseTopic(error_code=code, name=topic.name or "", topic_id=topic.topic_id)
             for topic in request.body.topics or []
         ],
     )
