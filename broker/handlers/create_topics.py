@@ -2,8 +2,10 @@
 
 Behaviour
 - Each topic is checked and created on its own; the answer comes when all are durable.
-- `num_partitions` and `replication_factor` -1 take the broker's defaults (version 4 on, KIP-464);
-  an assignment must name this broker once for each partition.
+- `num_partitions` and `replication_factor` -1 take the broker's defaults (KIP-464, for clients
+  from version 4 on; Kafka takes them in older versions too). An assignment must name this broker
+  once for each partition.
+- A config given twice takes the later value; one that is null at any place is refused.
 - A replication factor other than 1 is refused, since there is one broker, unless
   `barnabas.replication.factor.clamp` is on.
 - `validate_only` checks and creates nothing.
@@ -56,12 +58,14 @@ async def handle(request: Request, services: Services) -> CreateTopicsResponse:
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:
+    # Nulls last, so that the value before or after one does not hide it.
+    configs = sorted(topic.configs, key=lambda config: config.value is None)
     return NewTopic(
         name=topic.name,
         partition_count=topic.num_partitions,
         replication_factor=topic.replication_factor,
         assignments=[(given.partition_index, given.broker_ids) for given in topic.assignments],
-        configs={config.name: config.value for config in topic.configs},
+        configs={config.name: config.value for config in configs},
     )
 
 
