@@ -1,4 +1,4 @@
-"""DescribeConfigs, API key 32, versions 1 to 4: what a topic, a broker or another resource is set to.
+"""DescribeConfigs, API key 32, versions 1 to 4: what a topic, a broker or the like is set to.
 
 Version notes
 - 0 went with Apache Kafka 4.0, and with it a flag "is the default". 1: `config_source`, and the
