@@ -12,6 +12,7 @@ look clean after it.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 from storage.filesystem import File, FileSystem
@@ -25,7 +26,7 @@ class Flush:
     """
 
     __slots__ = (
-        "_directory",
+        "_directories",
         "_files",
         "_filesystem",
         "end_offset",
@@ -38,7 +39,7 @@ class Flush:
         self,
         filesystem: FileSystem,
         files: Sequence[File],
-        directory: str | None,
+        directories: Sequence[str],
         *,
         end_offset: int,
         segment_base_offset: int,
@@ -47,7 +48,7 @@ class Flush:
     ) -> None:
         self._filesystem = filesystem
         self._files = files
-        self._directory = directory
+        self._directories = directories
         self.end_offset = end_offset
         self.segment_base_offset = segment_base_offset
         self.segment_position = segment_position
@@ -57,5 +58,6 @@ class Flush:
         """Wait for the disk. For a thread of the pool. Raises OSError: the data may be lost."""
         for file in self._files:
             file.fdatasync()
-        if self._directory is not None:
-            self._filesystem.sync_directory(self._directory)
+        for directory in self._directories:
+            with contextlib.suppress(FileNotFoundError):  # renamed away: its topic is deleted
+                self._filesystem.sync_directory(directory)

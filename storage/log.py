@@ -78,12 +78,38 @@ class Log:
     """One partition's log. See the module's theory for the offsets and for who may call what."""
 
     __slots__ = (
-        "_after_max_ms", "_append_time_ms", "_batch_bytes_max", "_before_max_ms", "_checkpoint",
-        "_directory_changed", "_flush", "_roll_after_ms", "_segment_bytes_max",
-        "_stamps_append_time", "_unsynced", "config", "directory", "durable_offset", "end_offset",
-        "epochs", "failed", "high_watermark", "home", "leader_epoch", "partition", "producers",
-        "recovery_point", "segments", "snapshots", "start_offset", "topic", "topic_id",
-        "unflushed_bytes", "unflushed_since_ms", "write_caching",
+        "_after_max_ms",
+        "_append_time_ms",
+        "_batch_bytes_max",
+        "_before_max_ms",
+        "_checkpoint",
+        "_flush",
+        "_roll_after_ms",
+        "_segment_bytes_max",
+        "_stamps_append_time",
+        "_unsynced",
+        "_unsynced_directories",
+        "_unsynced_paths",
+        "config",
+        "directory",
+        "durable_offset",
+        "end_offset",
+        "epochs",
+        "failed",
+        "high_watermark",
+        "home",
+        "leader_epoch",
+        "partition",
+        "producers",
+        "recovery_point",
+        "segments",
+        "snapshots",
+        "start_offset",
+        "topic",
+        "topic_id",
+        "unflushed_bytes",
+        "unflushed_since_ms",
+        "write_caching",
     )  # fmt: skip
 
     def __init__(
@@ -125,7 +151,8 @@ class Log:
         self.unflushed_since_ms = 0
         self._flush: Flush | None = None
         self._unsynced: list[Segment] = []
-        self._directory_changed = False
+        self._unsynced_directories: list[str] = []
+        self._unsynced_paths: list[str] = []
         self._checkpoint: Checkpoint | None = None
         self._append_time_ms = NO_TIMESTAMP
         self.update_config(config)
@@ -267,7 +294,8 @@ class Log:
         except AppendFailed as error:
             self._failed_write(error)
             raise
-        self._directory_changed = True
+        if self.directory not in self._unsynced_directories:
+            self._unsynced_directories.append(self.directory)
         self._unsynced.append(old)
         try:
             old.on_roll()
@@ -298,26 +326,40 @@ class Log:
             or (now_ms is not None and now_ms - self.unflushed_since_ms >= self.config.flush_ms)
         )
 
+    def note_created(self, paths: Sequence[str], directories: Sequence[str]) -> None:
+        """Have the first flush also sync what was made with the log: files, and their directories.
+
+        So a new log costs no fsync until something in it must be durable. One that a power cut
+        undoes is made again at the next start, from the metadata.
+        """
+        self._unsynced_paths += paths
+        self._unsynced_directories += directories
+
     def begin_flush(self) -> Flush | None:
         """Capture what must reach the disk; None if nothing does, or a flush is under way."""
         if self._flush is not None or self.failed is not None:
             return None
-        if self.durable_offset == self.end_offset and not self._directory_changed:
+        if self.durable_offset == self.end_offset and not self._unsynced_directories:
             return None
         active = self.segments.active
         # One that retention has taken meanwhile needs no fsync, and has no name.
         rolled = [segment for segment in self._unsynced if segment in self.segments.all]
         self._flush = flush = Flush(
             self.home.filesystem,
-            [segment.log_file.file() for segment in rolled] + [active.log_file.file()],
-            self.directory if self._directory_changed else None,
+            [
+                *(self.home.filesystem.open(path) for path in self._unsynced_paths),
+                *(segment.log_file.file() for segment in rolled),
+                active.log_file.file(),
+            ],
+            self._unsynced_directories,
             end_offset=self.end_offset,
             segment_base_offset=active.base_offset,
             segment_position=active.size,
             size_bytes=self.unflushed_bytes,
         )
         self._unsynced.clear()
-        self._directory_changed = False
+        self._unsynced_paths = []
+        self._unsynced_directories = []
         return flush
 
     def finish_flush(self, flush: Flush, error: OSError | None) -> None:
@@ -396,13 +438,16 @@ class Log:
         active = segments.active
         if start_offset >= active.base_offset:
             position_end = segments.position_of_end(active, limit, self.end_offset)
-            return active.read(
+            found = active.read(
                 start_offset,
                 size_max,
                 position_end,
                 at_least_one_batch=at_least_one_batch,
                 offset_end=limit,
             )
+            if found is None:
+                return None
+            return segments.soundness.checked(active, found, start_offset, self.end_offset)
         try:
             return segments.read(
                 start_offset,

@@ -138,6 +138,8 @@ def load_log(
         snapshots=snapshots,
     )
     log.failed = failed
+    if not listing.logs:
+        log.note_created([], [origin.directory])
     return log, report
 
 
@@ -221,7 +223,6 @@ def _open_segments(
                 "the log begins there, empty"
             )
         segment = create_segment(home.files, directory, base_offset, config, now_ms)
-        home.filesystem.sync_directory(directory)
         return [segment]
     segments = []
     for base_offset in listing.logs:

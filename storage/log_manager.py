@@ -246,7 +246,10 @@ class LogManager:
             is_new = self._check_topic_id(directory, topic, partition, topic_id, create=create)
         if is_new:
             self.filesystem.mkdir(directory)
-            self._write_topic_id(directory, topic_id)
+            path = posixpath.join(directory, filenames.PARTITION_METADATA)
+            file = self.filesystem.open(path, create=True)
+            file.pwrite(encode_partition_metadata(topic_id), 0)
+            file.close()
             self._recovery_points[key] = 0
             self._log_starts.pop(key, None)
         origin = Origin(
@@ -261,7 +264,7 @@ class LogManager:
         )
         log, report = load_log(self.home, origin, config, self.now_ms())
         if is_new:
-            self.filesystem.sync_directory(self.data_directory)
+            log.note_created([path], [self.data_directory])
         self._report(report)
         self.logs[key] = log
         self.home.checkpoint_changes += 1

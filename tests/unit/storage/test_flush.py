@@ -6,12 +6,12 @@ from storage.flush import Flush
 from tests.support.memory_filesystem import MemoryFileSystem
 
 
-def job(filesystem, *, directory="/d"):
+def job(filesystem, *, directories=("/d",)):
     files = [filesystem.open(f"/d/{n}", create=True) for n in "ab"]
     for file in files:
         file.pwrite(b"data", 0)
     return Flush(
-        filesystem, files, directory,
+        filesystem, files, directories,
         end_offset=5, segment_base_offset=0, segment_position=4, size_bytes=8,
     )  # fmt: skip
 
@@ -31,7 +31,7 @@ def test_files_and_names_are_durable(filesystem):
 
 
 def test_without_a_directory_only_the_files_are_synced(filesystem):
-    job(filesystem, directory=None).run()
+    job(filesystem, directories=()).run()
     assert filesystem.counts["sync_directory"] == 1, "the one of the fixture"
 
 

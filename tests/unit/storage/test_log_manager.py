@@ -184,12 +184,22 @@ def test_logs_are_found_by_name(house):
     assert not house.manager.has_directory("a-b.c", 8)
 
 
-def test_a_created_log_survives_a_power_cut(house):
-    house.log()
+@pytest.mark.parametrize("flushed", [True, False])
+def test_a_created_log_is_durable_with_its_first_flush_and_else_made_again(house, flushed):
+    log = house.log()
+    append(log)
+    if flushed:
+        flush(log)
     house.crash()
     house.open()
-    log = house.manager.open_log("t", 0, TOPIC_ID, TopicConfig(), 1)
-    assert append(log) == [0]
+    log = house.manager.open_log("t", 0, TOPIC_ID, TopicConfig(), 1, create=not flushed)
+    assert append(log) == [1 if flushed else 0]
+
+
+def test_making_a_log_waits_for_no_fsync(house):
+    house.filesystem.fail("fdatasync", forever=True)
+    house.filesystem.fail("sync_directory", forever=True)
+    house.log()
 
 
 def test_a_log_that_cannot_be_made_leaves_the_manager_as_it_was(house):
