@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from broker.advertised import Advertised
@@ -67,6 +67,7 @@ class Assembly:
     queue: RequestQueue
     budget: ByteBudget
     outbox: Outbox
+    bound: Sequence[tuple[Listener, int]]
 
 
 def open_directory(config: BrokerConfig, clock: Clock) -> Opened:
@@ -146,13 +147,14 @@ def _open_metadata(config: BrokerConfig, clock: Clock, logs: LogManager) -> Open
 def assemble(
     loaded: Loaded,
     opened: Opened,
-    bound: Sequence[tuple[Listener, int]],
+    bind: Callable[[], Sequence[tuple[Listener, int]]],
     clock: Clock,
     loop: asyncio.AbstractEventLoop,
 ) -> Assembly:
     """Make the services, and open every log: recovery happens here.
 
-    `bound` are the listeners with the ports they have.
+    `bind` returns the listeners with the ports they got. It is called when recovery has ended:
+    nothing listens before.
     """
     config = loaded.config
     metrics = Metrics()
@@ -186,6 +188,7 @@ def assemble(
     topics.open_all()
     for stray in opened.logs.strays():
         logger.warning("%s in the data directory belongs to no topic, it is left alone", stray)
+    bound = bind()
     services = Services(
         config=config,
         clock=clock,
@@ -208,7 +211,7 @@ def assemble(
     )
     queue = RequestQueue(config.queued_max_requests, metrics)
     budget = ByteBudget(config.queued_max_request_bytes, metrics)
-    return Assembly(services, queue, budget, Outbox(loop))
+    return Assembly(services, queue, budget, Outbox(loop), bound)
 
 
 def _api_versions() -> list[ApiVersion]:

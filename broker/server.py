@@ -20,6 +20,7 @@ import logging
 import resource
 import signal
 import socket
+from collections.abc import Sequence
 
 import uvloop
 
@@ -104,8 +105,13 @@ class Broker:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled, number)
         opened = open_directory(self._config, self._clock)
-        bound = self._bind()
-        self._assembly = assemble(self._loaded, opened, bound, self._clock, loop)
+        try:
+            self._assembly = assemble(self._loaded, opened, self._bind, self._clock, loop)
+        except BaseException:
+            # A taken port, say: what was recovered need not be recovered again.
+            opened.logs.close(clean=True)
+            raise
+        bound = self._assembly.bound
         self._start_tasks(bound)
         # What startup has made lives as long as the broker: keep the collector off it.
         gc.collect()
@@ -150,7 +156,7 @@ class Broker:
             bound.append((listener, sock.getsockname()[1]))
         return bound
 
-    def _start_tasks(self, bound: list[tuple[Listener, int]]) -> None:
+    def _start_tasks(self, bound: Sequence[tuple[Listener, int]]) -> None:
         config = self._config
         assembly = self._assembly
         services = assembly.services

@@ -34,7 +34,7 @@ class Rig:
         self.clock = SystemClock()
         opened = open_directory(self.loaded.config, self.clock)
         self.assembly: Assembly = assemble(
-            self.loaded, opened, [(LISTENER, 9092)], self.clock, asyncio.get_running_loop()
+            self.loaded, opened, lambda: [(LISTENER, 9092)], self.clock, asyncio.get_running_loop()
         )
         self.services = self.assembly.services
         self.dispatcher = Dispatcher(self.services)
