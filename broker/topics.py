@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 from broker.append_queue import AppendQueue
 from broker.clock import Clock
@@ -117,6 +118,14 @@ class Topics:
         block = self._controller.next_producer_id_block(self._clock.now_ms())
         await self._durable(block.end_offset)
         return range(block.start, block.start + block.count)
+
+    async def record(self, records: Sequence[Any]) -> None:
+        """Write `records` to the metadata log, and return when they are durable.
+
+        For changes that concern the image alone: no log is made, opened or dropped. Raises
+        LogFailed, or TopicError if the metadata log cannot be made durable.
+        """
+        await self._durable(self._controller.metadata_log.append(records, self._clock.now_ms()))
 
     async def _durable(self, end_offset: int) -> None:
         code = await self._commit.durable(self._metadata_partition, end_offset, METADATA_TIMEOUT_MS)

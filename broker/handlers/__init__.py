@@ -12,32 +12,54 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from broker.handlers import (
+    alter_partition_reassignments,
     api_versions,
+    create_acls,
     create_topics,
+    delete_acls,
     delete_topics,
+    describe_acls,
+    elect_leaders,
     fetch,
     init_producer_id,
     list_offsets,
+    list_partition_reassignments,
     metadata,
     offset_for_leader_epoch,
     produce,
+    unregister_broker,
+    update_features,
 )
 from broker.request import Request
 from broker.services import Services
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
+from protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
 from protocol.messages.produce import ProduceRequest, ProduceResponse
+from protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 
 class Handler(NamedTuple):
@@ -83,5 +105,37 @@ HANDLERS: tuple[Handler, ...] = (
         offset_for_leader_epoch,
         OffsetForLeaderEpochRequest,
         OffsetForLeaderEpochResponse,
+    ),
+    _row(ApiKey.DESCRIBE_ACLS, (1, 3), describe_acls, DescribeAclsRequest, DescribeAclsResponse),
+    _row(ApiKey.CREATE_ACLS, (1, 3), create_acls, CreateAclsRequest, CreateAclsResponse),
+    _row(ApiKey.DELETE_ACLS, (1, 3), delete_acls, DeleteAclsRequest, DeleteAclsResponse),
+    _row(ApiKey.ELECT_LEADERS, (0, 2), elect_leaders, ElectLeadersRequest, ElectLeadersResponse),
+    _row(
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        (0, 1),
+        alter_partition_reassignments,
+        AlterPartitionReassignmentsRequest,
+        AlterPartitionReassignmentsResponse,
+    ),
+    _row(
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        (0, 0),
+        list_partition_reassignments,
+        ListPartitionReassignmentsRequest,
+        ListPartitionReassignmentsResponse,
+    ),
+    _row(
+        ApiKey.UPDATE_FEATURES,
+        (0, 2),
+        update_features,
+        UpdateFeaturesRequest,
+        UpdateFeaturesResponse,
+    ),
+    _row(
+        ApiKey.UNREGISTER_BROKER,
+        (0, 0),
+        unregister_broker,
+        UnregisterBrokerRequest,
+        UnregisterBrokerResponse,
     ),
 )

@@ -177,15 +177,15 @@ def _assigned_replicas(topic: NewTopic, node_id: int) -> list[list[int]]:
             raise _bad_assignment(
                 f"Found multiple manual partition assignments for partition {partition}"
             )
-        _check_assigned_brokers(brokers, node_id)
+        check_assigned_brokers(brokers, node_id)
         by_partition[partition] = list(brokers)
     if sorted(by_partition) != list(range(len(by_partition))):
         raise _bad_assignment("partitions should be a consecutive 0-based integer sequence")
     return [by_partition[partition] for partition in range(len(by_partition))]
 
 
-def _check_assigned_brokers(brokers: Sequence[int], node_id: int) -> None:
-    """One broker means that a valid list is exactly [node_id]."""
+def check_assigned_brokers(brokers: Sequence[int], node_id: int) -> None:
+    """Raise TopicError unless `brokers` is [node_id]: with one broker nothing else is valid."""
     if not brokers:
         raise _bad_assignment("The manual partition assignment includes an empty replica list.")
     strangers = sorted(broker for broker in brokers if broker != node_id)

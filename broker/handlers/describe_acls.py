@@ -1,0 +1,40 @@
+"""DescribeAcls, API key 29, versions 1-3.
+
+Behaviour
+- There are no ACLs: SECURITY_DISABLED, as Kafka answers when it has no authorizer.
+- A filter with an element of code 0 (UNKNOWN) closes the connection, as in Kafka, which takes it
+  for a request that cannot be read.
+
+Version notes: 2 flexible, 3 the resource type user (KIP-48).
+"""
+
+from __future__ import annotations
+
+from broker.request import Request
+from broker.services import Services
+from protocol.errors import ErrorCode
+from protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+
+UNKNOWN = 0  # the code of UNKNOWN in each of Kafka's enumerations for ACLs
+
+
+def handle(request: Request, services: Services) -> DescribeAclsResponse | None:  # noqa: ARG001
+    """Refuse."""
+    body: DescribeAclsRequest = request.body
+    if UNKNOWN in (
+        body.resource_type_filter,
+        body.pattern_type_filter,
+        body.operation,
+        body.permission_type,
+    ):
+        request.connection.abort("DescribeAcls with an UNKNOWN element")
+        return None
+    return DescribeAclsResponse(
+        error_code=ErrorCode.SECURITY_DISABLED,
+        error_message="No Authorizer is configured on the broker",
+    )
+
+
+def error_response(request: Request, code: ErrorCode) -> DescribeAclsResponse:  # noqa: ARG001
+    """Return the answer that says `code` of the whole request."""
+    return DescribeAclsResponse(error_code=code, error_message=code.message)

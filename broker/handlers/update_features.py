@@ -1,0 +1,68 @@
+"""UpdateFeatures, API key 57, versions 0-2.
+
+Behaviour
+- All changes are made or none; `broker.metadata.feature_updates` has the rules. What is refused is
+  INVALID_UPDATE_VERSION, with the first reason.
+- Features are those that ApiVersions names as supported here; any other is unknown.
+- Setting the level in force succeeds and writes nothing.
+
+Version notes: 0 knows upgrades only: its `allow_downgrade` is not read, as in Kafka. 1 the kind of
+change, and `validate_only` (KIP-778). Up to 1 a success has a row for each feature. 2 has one
+outcome for all (KIP-1022).
+"""
+
+from __future__ import annotations
+
+from broker.metadata.feature_updates import FeatureUpdateError, Update, changed_levels
+from broker.metadata.features import supported_features
+from broker.request import Request
+from broker.services import Services
+from protocol.errors import ErrorCode
+from protocol.messages.update_features import (
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from protocol.metadata_records import FeatureLevelRecord
+
+ALL_FEATURES_VERSION = 4  # of ApiVersions: the first that names features with a lowest level of 0
+REFUSED = "The update failed for all features since the following feature had an error: "
+
+
+async def handle(request: Request, services: Services) -> UpdateFeaturesResponse:
+    """Check the changes; make them, and wait until they are durable, unless only to be checked."""
+    body: UpdateFeaturesRequest = request.body
+    supported = {
+        feature.name: (feature.min_version, feature.max_version)
+        for feature in supported_features(services.served_keys, ALL_FEATURES_VERSION)
+    }
+    try:
+        changed = changed_levels(
+            (
+                Update(update.feature, update.max_version_level, update.upgrade_type)
+                for update in body.feature_updates
+            ),
+            services.controller.image.feature_levels,
+            supported,
+            services.node_id,
+        )
+    except FeatureUpdateError as error:
+        return UpdateFeaturesResponse(
+            error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=f"{REFUSED}{error}"
+        )
+    if changed and not body.validate_only:
+        await services.topics.record(
+            [FeatureLevelRecord(name=name, feature_level=level) for name, level in changed.items()]
+        )
+    return UpdateFeaturesResponse(
+        error_message=None,
+        results=[
+            UpdatableFeatureResult(feature=update.feature, error_message=ErrorCode.NONE.name)
+            for update in body.feature_updates
+        ],
+    )
+
+
+def error_response(request: Request, code: ErrorCode) -> UpdateFeaturesResponse:  # noqa: ARG001
+    """Return the answer that says `code` of the whole request."""
+    return UpdateFeaturesResponse(error_code=code, error_message=code.message)

@@ -1,0 +1,56 @@
+"""ListPartitionReassignments, API key 46, version 0: which partitions are moving between brokers.
+
+Source: ListPartitionReassignmentsRequest.json and ListPartitionReassignmentsResponse.json,
+Apache Kafka 4.3 (KIP-455).
+"""
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from protocol.wire import Int16, Int32, Nullable, String, message
+
+
+@dataclass(slots=True, kw_only=True)
+class ListPartitionReassignmentsTopics:
+    """Partitions of one topic."""
+
+    name: String
+    partition_indexes: list[Int32] = field(default_factory=list)
+
+
+@message(api_key=46, kind="request", versions=(0, 0), flexible_since=0)
+@dataclass(slots=True, kw_only=True)
+class ListPartitionReassignmentsRequest:
+    """The partitions to tell of; null for all."""
+
+    timeout_ms: Int32 = 60_000
+    topics: Annotated[list[ListPartitionReassignmentsTopics] | None, Nullable()] = None
+
+
+@dataclass(slots=True, kw_only=True)
+class OngoingPartitionReassignment:
+    """One partition on the move: where it is, and which brokers are joining and leaving."""
+
+    partition_index: Int32
+    replicas: list[Int32] = field(default_factory=list)
+    adding_replicas: list[Int32] = field(default_factory=list)
+    removing_replicas: list[Int32] = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class OngoingTopicReassignment:
+    """The moving partitions of one topic."""
+
+    name: String
+    partitions: list[OngoingPartitionReassignment] = field(default_factory=list)
+
+
+@message(api_key=46, kind="response", versions=(0, 0), flexible_since=0)
+@dataclass(slots=True, kw_only=True)
+class ListPartitionReassignmentsResponse:
+    """What is moving; partitions that are not are left out."""
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: Annotated[String | None, Nullable()] = ""
+    topics: list[OngoingTopicReassignment] = field(default_factory=list)

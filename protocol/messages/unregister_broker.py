@@ -1,0 +1,27 @@
+"""UnregisterBroker, API key 64, version 0: take a broker that is gone out of the cluster.
+
+Source: UnregisterBrokerRequest.json and UnregisterBrokerResponse.json, Apache Kafka 4.3 (KIP-631).
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from protocol.wire import Int16, Int32, Nullable, String, message
+
+
+@message(api_key=64, kind="request", versions=(0, 0), flexible_since=0)
+@dataclass(slots=True, kw_only=True)
+class UnregisterBrokerRequest:
+    """The broker to forget."""
+
+    broker_id: Int32
+
+
+@message(api_key=64, kind="response", versions=(0, 0), flexible_since=0)
+@dataclass(slots=True, kw_only=True)
+class UnregisterBrokerResponse:
+    """What became of it."""
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: Annotated[String | None, Nullable()] = ""
