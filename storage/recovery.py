@@ -186,7 +186,11 @@ class _Recovery:
         if entry is not None and _is_batch_at(segment, entry):
             position = entry[1]
         try:
+            is_known = position == 0  # whether next_offset is what the next batch must begin with
             for at, header in segment.log_file.scan(position, offset_min=segment.base_offset):
+                if is_known:
+                    self._check_row(segment, at, header)
+                is_known = True
                 if header.next_offset > self.recovery_point:
                     # One that begins below it is a batch that holds it: begin with the batch.
                     self.next_offset = min(self.recovery_point, header.base_offset)
@@ -250,20 +254,34 @@ class _Recovery:
         self, segment: Segment, position: int, header: BatchHeader, batch: memoryview
     ) -> str:
         """Take an undamaged batch in, if it follows; otherwise say why not."""
-        gap = header.base_offset - self.next_offset
         if not segment.fits(header.last_offset):
             return f"last offset {header.last_offset} in a segment from {segment.base_offset}"
-        if gap < 0 or (
-            gap > 0
-            and "compact" not in self.config.cleanup_policy
-            and not self._is_followed(segment, position, header)
-        ):
+        if self._breaks_the_row(segment, position, header):
             return f"base offset {header.base_offset}, wanted {self.next_offset}"
         segment.note_batch(position, header)
         self.visit(header, batch)
         self.next_offset = header.next_offset
         self.report.batches_checked += 1
         return ""
+
+    def _check_row(self, segment: Segment, position: int, header: BatchHeader) -> None:
+        if self._breaks_the_row(segment, position, header):
+            raise DamagedLog(
+                segment.log_file.path,
+                position,
+                self.next_offset,
+                found=f"base offset {header.base_offset}",
+                wanted=str(self.next_offset),
+            )
+
+    def _breaks_the_row(self, segment: Segment, position: int, header: BatchHeader) -> bool:
+        """Whether a batch begins where none can after the ones before it."""
+        gap = header.base_offset - self.next_offset
+        return gap < 0 or (
+            gap > 0
+            and "compact" not in self.config.cleanup_policy
+            and not self._is_followed(segment, position, header)
+        )
 
     def _is_followed(self, segment: Segment, position: int, header: BatchHeader) -> bool:
         """Whether the next batch continues this one, so that a gap before it was there before.

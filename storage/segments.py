@@ -22,6 +22,7 @@ from storage.errors import AppendFailed
 from storage.log_file import LogSlice
 from storage.open_files import OpenFiles
 from storage.segment import Segment, TimestampOffset
+from storage.soundness import Soundness
 
 _base_offset = attrgetter("base_offset")
 
@@ -33,11 +34,20 @@ class HoleInLogError(LookupError):
 class Segments:
     """The segments of a log. `end_offset` is given where it matters; the log owns it."""
 
-    __slots__ = ("_durable_base", "_durable_offset", "_durable_position", "active", "all")
+    __slots__ = (
+        "_durable_base",
+        "_durable_offset",
+        "_durable_position",
+        "active",
+        "all",
+        "soundness",
+    )
 
     def __init__(self, segments: list[Segment], end_offset: int) -> None:
         self.all = segments
         self.active = segments[-1]
+        self.soundness = Soundness()
+        self.soundness.trust_from(self.active.base_offset, self.active.size)
         self.note_durable(end_offset, self.active.base_offset, self.active.size)
 
     def __iter__(self) -> Iterator[Segment]:
@@ -61,6 +71,7 @@ class Segments:
         """Make `segment` the active one."""
         self.all.append(segment)
         self.active = segment
+        self.soundness.trust_from(segment.base_offset, 0)
 
     def replace(self, segment: Segment) -> None:
         """Put another object in the place of the closed segment with the same base offset.
@@ -76,6 +87,8 @@ class Segments:
         assert count < len(self.all), "a log has an active segment"
         gone = self.all[:count]
         del self.all[:count]
+        for segment in gone:
+            self.soundness.forget(segment.base_offset)
         return gone
 
     def index_of(self, offset: int) -> int:
@@ -109,7 +122,8 @@ class Segments:
         Going on to the next is right where compaction emptied the rest of a segment
         (`may_have_holes`); otherwise a file is missing, and HoleInLogError says so.
         """
-        for segment in self.all[self.index_of(start_offset) :]:
+        for index in range(self.index_of(start_offset), len(self.all)):
+            segment = self.all[index]
             if segment.base_offset >= limit:
                 return None
             if segment.base_offset > start_offset and not may_have_holes:
@@ -122,7 +136,13 @@ class Segments:
                 at_least_one_batch=at_least_one_batch,
             )
             if found is not None:
-                return found
+                ends = [other.base_offset for other in self.all[index + 1 : index + 2]]
+                return self.soundness.checked(
+                    segment,
+                    found,
+                    max(start_offset, segment.base_offset),
+                    ends[0] if ends else end_offset,
+                )
             if not at_least_one_batch and segment.position_of(start_offset, position_end):
                 return None  # there is one, but it is too large
         raise HoleInLogError(start_offset)
