@@ -22,6 +22,7 @@ from collections.abc import Awaitable, Callable
 
 from broker.processor import Processor
 from broker.services import Services
+from storage.errors import StorageError
 
 logger = logging.getLogger("barnabas.housekeeping")
 
@@ -40,6 +41,7 @@ class Housekeeping:
         self._services = services
         self._processors = processors
         self._tasks: list[asyncio.Task[None]] = []
+        self._stopping = asyncio.Event()
 
     def start(self) -> None:
         """Begin all tickers."""
@@ -61,20 +63,26 @@ class Housekeeping:
 
     async def stop(self) -> None:
         """End all tickers; one that is within its duty ends it first."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._stopping.set()
+        await asyncio.gather(*self._tasks)
 
     async def _every(
         self, seconds: float, first_seconds: float, duty: Callable[[], Awaitable[None]]
     ) -> None:
-        await asyncio.sleep(first_seconds)
-        while True:
+        rest_seconds = first_seconds
+        while not await self._stops_within(rest_seconds):
+            rest_seconds = seconds
             try:
-                await asyncio.shield(asyncio.ensure_future(duty()))
+                await duty()
             except Exception:
                 logger.exception("housekeeping failed and will be tried again")
-            await asyncio.sleep(seconds)
+
+    async def _stops_within(self, seconds: float) -> bool:
+        try:
+            await asyncio.wait_for(self._stopping.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True
 
     async def _deadlines(self) -> None:
         self._services.commit.sweep()
@@ -108,7 +116,10 @@ class Housekeeping:
     async def _retention(self) -> None:
         now_ms = self._services.clock.now_ms()
         for partition in self._services.partitions.all():
-            partition.log.apply_retention(now_ms)
+            try:
+                partition.log.apply_retention(now_ms)
+            except (OSError, StorageError) as error:
+                logger.error("retention of %s failed: %s", partition.log.directory, error)
             await asyncio.sleep(0)
 
     async def _deletions(self) -> None:
