@@ -15,8 +15,15 @@ SERVED = {
     "ApiVersions": (18, 0, 4),
     "CreateTopics": (19, 2, 7),
     "DeleteTopics": (20, 1, 6),
+    "DeleteRecords": (21, 0, 2),
     "InitProducerId": (22, 0, 5),
     "OffsetForLeaderEpoch": (23, 2, 4),
+    "DescribeLogDirs": (35, 1, 5),
+    "CreatePartitions": (37, 0, 3),
+    "DescribeQuorum": (55, 0, 2),
+    "DescribeCluster": (60, 0, 2),
+    "DescribeProducers": (61, 0, 0),
+    "DescribeTopicPartitions": (75, 0, 0),
 }
 
 
@@ -79,7 +86,7 @@ def test_defaults_are_those_of_the_schema(message: object, expected: dict[str, o
 def test_no_two_instances_share_a_list() -> None:
     for cls in api_messages():
         for field in fields_of(cls):
-            if field.is_list:
+            if field.is_list and field.default is not None:
                 assert field.default == []
     first, second = metadata.MetadataResponseTopic(), metadata.MetadataResponseTopic()
     assert first.partitions is not second.partitions

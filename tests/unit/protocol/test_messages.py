@@ -20,6 +20,7 @@ from protocol.messages import (
 )
 from protocol.wire import message_spec
 from tests.support.message_fields import api_messages
+from tests.unit.protocol import golden_cluster_messages
 
 CLICKS_ID = bytes([2]) * 16
 
@@ -425,6 +426,8 @@ GOLDEN = [
         "00000000020002020202020202020202020202020202006408756e6b6e6f776e0000",
     ),
 ]
+
+GOLDEN += golden_cluster_messages.GOLDEN
 
 
 @pytest.mark.parametrize(("message", "version", "golden"), GOLDEN)

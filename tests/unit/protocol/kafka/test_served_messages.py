@@ -28,8 +28,15 @@ KAFKA_4_3 = {
     ApiKey.API_VERSIONS: (0, 4, 3),
     ApiKey.CREATE_TOPICS: (2, 7, 5),
     ApiKey.DELETE_TOPICS: (1, 6, 4),
+    ApiKey.DELETE_RECORDS: (0, 2, 2),
     ApiKey.INIT_PRODUCER_ID: (0, 5, 2),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (2, 4, 4),
+    ApiKey.DESCRIBE_LOG_DIRS: (1, 5, 2),
+    ApiKey.CREATE_PARTITIONS: (0, 3, 2),
+    ApiKey.DESCRIBE_QUORUM: (0, 2, 0),
+    ApiKey.DESCRIBE_CLUSTER: (0, 2, 0),
+    ApiKey.DESCRIBE_PRODUCERS: (0, 0, 0),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0, 0),
 }
 
 
