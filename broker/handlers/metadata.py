@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from broker.error_mapping import error_code_of
 from broker.metadata.image import TopicInfo
 from broker.metadata.topic_rules import NewTopic, TopicError, check_name
 from broker.request import Request
@@ -34,7 +35,7 @@ from protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from protocol.wire import ZERO_UUID
-from storage.errors import UnknownPartition
+from storage.errors import StorageError, UnknownPartition
 from storage.filenames import METADATA_TOPIC
 
 ALL_TOPICS_IS_EMPTY_VERSION = 0
@@ -108,7 +109,10 @@ async def _create_missing(services: Services, names: Iterable[str]) -> dict[str,
     ]
     if not missing:
         return {}
-    outcomes = await services.topics.create([NewTopic(name=name) for name in missing])
+    try:
+        outcomes = await services.topics.create([NewTopic(name=name) for name in missing])
+    except (StorageError, TopicError) as error:  # of all: those that exist are still described
+        return dict.fromkeys(missing, error_code_of(error))
     failures: dict[str, ErrorCode] = {}
     for name, outcome in outcomes.items():
         # Another client may have created it first: then it is there, and that is all we want.
