@@ -134,11 +134,10 @@ def encode_history(entries: Collection[ProducerEntry]) -> bytes:
     return _HISTORY_MAGIC + struct.pack(">hI", _HISTORY_VERSION, crc32c(body)) + bytes(body)
 
 
-def apply_history(data: bytes, entries: Mapping[int, ProducerEntry], path: str) -> None:
-    """Add to `entries`, as read from the `.snapshot`, what the `.producers` file knows.
+def decode_history(data: bytes, path: str) -> list[tuple[int, int, int, list[AppendedBatch]]]:
+    """Read a `.producers` file: (producer id, epoch, heard of at, older batches) of each.
 
-    What does not continue, sequence by sequence, into the entry's last batch is left out.
-    Raises CheckpointError, with `entries` unchanged.
+    Raises CheckpointError.
     """
     if len(data) < _HISTORY_HEAD.size:
         raise CheckpointError(path, f"{len(data)} bytes, wanted at least {_HISTORY_HEAD.size}")
@@ -153,9 +152,18 @@ def apply_history(data: bytes, entries: Mapping[int, ProducerEntry], path: str) 
     if crc != computed:
         raise CheckpointError(path, f"CRC-32C {computed:#010x}, the file says {crc:#010x}")
     try:
-        found = _decode_history(data, count)
+        return _decode_history(data, count)
     except struct.error as error:
         raise CheckpointError(path, f"{count} entries in {len(data)} bytes: {error}") from None
+
+
+def apply_history(data: bytes, entries: Mapping[int, ProducerEntry], path: str) -> None:
+    """Add to `entries`, as read from the `.snapshot`, what the `.producers` file knows.
+
+    What does not continue, sequence by sequence, into the entry's last batch is left out.
+    Raises CheckpointError, with `entries` unchanged.
+    """
+    found = decode_history(data, path)
     for producer_id, epoch, seen_ms, older in found:
         entry = entries.get(producer_id)
         if entry is None or entry.epoch != epoch:
