@@ -88,7 +88,7 @@ def begin(log: Log, *, with_snapshot: bool) -> Checkpoint | None:
     if with_snapshot:
         if snapshots.is_behind(log.producers):
             snapshots.take(log.producers)
-    elif target == log.recovery_point and damaged is None:
+    elif target == log.recovery_point and damaged is None and not snapshots.has_unwritten:
         return None
     elif snapshots.is_due(log.producers):
         snapshots.take(log.producers)

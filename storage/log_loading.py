@@ -113,6 +113,8 @@ def load_log(
         )
     _mend_active(home, segments[-1], report)
     producers.end_offset = end_offset
+    if not origin.was_clean and producers.entries:
+        snapshots.take(producers)  # what was replayed may outlive the segments it came from
     epochs.drop_from(end_offset)
     if start_offset > end_offset:
         report.warnings.append(

@@ -108,7 +108,9 @@ class LogManager:
             self._log_starts = self._read_checkpoint(filenames.LOG_START_CHECKPOINT)
             if self.filesystem.exists(marker):
                 self.filesystem.unlink(marker)
-                self.filesystem.sync_directory(self.data_directory)
+            # Also the names of logs that a killed process made and never flushed: recovery is
+            # about to call what is in them durable.
+            self.filesystem.sync_directory(self.data_directory)
         except BaseException:
             self.abandon()
             raise
@@ -267,7 +269,12 @@ class LogManager:
             log.note_created([path], [self.data_directory])
         self._report(report)
         self.logs[key] = log
+        self._recovery_points.pop(key, None)  # from now on the log itself knows
+        checkpointed_start = self._log_starts.pop(key, 0)
         self.home.checkpoint_changes += 1
+        if checkpointed_start > log.start_offset:
+            # It was beyond the end. Left there, it would hide what is appended from now on.
+            self.write_checkpoints()
         return log
 
     def _check_topic_id(

@@ -57,6 +57,15 @@ class SnapshotFiles:
             entries = state.entries.values()
             self._unwritten[state.end_offset] = encode_snapshot(entries), encode_history(entries)
 
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether a snapshot was taken that is not on disk."""
+        return bool(self._unwritten)
+
+    def covers(self, state: ProducerState, offset: int) -> bool:
+        """Whether the log below `offset` may go without taking knowledge of producers along."""
+        return not state.entries or (bool(self.offsets) and self.offsets[-1] >= offset)
+
     def unwritten(self, offset_max: int) -> dict[int, list[tuple[str, bytes]]]:
         """Files to write for each snapshot taken at or below `offset_max`.
 

@@ -30,7 +30,7 @@ def segments_to_delete(log: Log, now_ms: int) -> list[tuple[Segment, str]]:
     return [
         item
         for item, end in zip(_breaching(log, now_ms), ends, strict=False)
-        if end <= log.recovery_point
+        if end <= log.recovery_point and log.snapshots.covers(log.producers, end)
     ]
 
 
