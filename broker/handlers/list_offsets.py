@@ -130,10 +130,10 @@ def _resolve(
 
     def durable(code: ErrorCode) -> None:
         # A failed log answers from what it has: its reads go on up to the durable end.
-        if code == ErrorCode.REQUEST_TIMED_OUT:
-            answer.error_code = code
-        else:
+        if code in (ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR):
             _look_up(partition, timestamp, answer)
+        else:  # too late, or the topic has been deleted meanwhile
+            answer.error_code = code
         progress.settle()
 
     progress.outstanding += 1

@@ -53,3 +53,10 @@ async def produce(
     assert answer.error_code == 0, answer
     offset: int = answer.base_offset
     return offset
+
+
+async def crash(rig: Rig) -> None:
+    """Leave the directory as a crash would: the next rig on it recovers, and epochs move on."""
+    await rig.services.commit.drained()
+    rig.services.logs.abandon()
+    rig.services.pool.close()

@@ -1,0 +1,268 @@
+"""ListOffsets: places and times, and who waits for the disk. Answers compared with Kafka's."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.errors import ErrorCode
+from protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from protocol.record_batch import write_crc
+from protocol.records import Record, build
+from storage.errors import LogFailed
+from tests.support.broker_rig import Rig, batch
+from tests.support.rig_client import ask, crash, create, produce
+
+NOW_MS = 1_700_000_000_000
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, PENDING_UPLOAD = range(-1, -7, -1)
+UNSUPPORTED = ErrorCode.UNSUPPORTED_VERSION
+
+
+def asks(*questions: tuple[Any, ...], topic: str = "t", timeout_ms: int = 5_000) -> Any:
+    """A request; a question is (partition, timestamp) or (partition, timestamp, leader epoch)."""
+    return ListOffsetsRequest(
+        replica_id=-1,
+        timeout_ms=timeout_ms,
+        topics=[
+            ListOffsetsTopic(
+                name=topic,
+                partitions=[
+                    ListOffsetsPartition(
+                        partition_index=question[0],
+                        timestamp=question[1],
+                        current_leader_epoch=question[2] if len(question) > 2 else -1,
+                    )
+                    for question in questions
+                ],
+            )
+        ],
+    )
+
+
+async def one(rig: Rig, timestamp: int, version: int = 11, epoch: int = -1) -> Any:
+    (topic,) = (await ask(rig, asks((0, timestamp, epoch)), version)).topics
+    (answer,) = topic.partitions
+    return answer
+
+
+def seen(answer: Any) -> tuple[int, int, int, int]:
+    return answer.error_code, answer.timestamp, answer.offset, answer.leader_epoch
+
+
+async def fill(rig: Rig) -> None:
+    """Offsets 0 to 6 at +0 +10 | +5 | +3 +10 +10 | +7: the largest timestamp is at 1 first."""
+    await create(rig)
+    for offsets in ((0, 10), (5,), (3, 10, 10), (7,)):
+        records = [Record(0, NOW_MS + offset, None, b"v") for offset in offsets]
+        await produce(rig, memoryview(build(records)))
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "since", "expected"),
+    [
+        (LATEST, 1, (0, -1, 7, 0)),
+        (EARLIEST, 1, (0, -1, 0, 0)),
+        (MAX_TIMESTAMP, 7, (0, NOW_MS + 10, 1, 0)),
+        (EARLIEST_LOCAL, 8, (0, -1, 0, 0)),
+        (LATEST_TIERED, 9, (0, -1, -1, -1)),
+        (PENDING_UPLOAD, 11, (0, -1, -1, -1)),
+        (-7, 99, None),
+        (-100, 99, None),
+        (0, 1, (0, NOW_MS, 0, 0)),
+        (NOW_MS, 1, (0, NOW_MS, 0, 0)),
+        (NOW_MS + 1, 1, (0, NOW_MS + 10, 1, 0)),
+        (NOW_MS + 10, 1, (0, NOW_MS + 10, 1, 0)),
+        (NOW_MS + 11, 1, (0, -1, -1, -1)),
+        (2**63 - 1, 1, (0, -1, -1, -1)),
+    ],
+)
+async def test_every_place_and_time_in_every_version(
+    rig: Rig, timestamp: int, since: int, expected: tuple[int, int, int, int]
+) -> None:
+    await fill(rig)
+    for version in range(1, 12):
+        wanted = expected if version >= since else (UNSUPPORTED, -1, -1, -1)
+        if version < 4:
+            wanted = (*wanted[:3], -1)
+        assert seen(await one(rig, timestamp, version)) == wanted, version
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "expected"),
+    [
+        (LATEST, (0, -1, 0, 0)),
+        (EARLIEST, (0, -1, 0, 0)),
+        (EARLIEST_LOCAL, (0, -1, 0, 0)),
+        (MAX_TIMESTAMP, (0, -1, -1, -1)),
+        (LATEST_TIERED, (0, -1, -1, -1)),
+        (0, (0, -1, -1, -1)),
+    ],
+)
+async def test_an_empty_log(rig: Rig, timestamp: int, expected: tuple[int, int, int, int]) -> None:
+    await create(rig)
+    assert seen(await one(rig, timestamp)) == expected
+
+
+async def test_a_log_that_was_emptied_is_led_under_its_epoch(rig: Rig) -> None:
+    await fill(rig)
+    rig.services.partitions.get("t", 0).log.delete_records_before(7)
+    assert seen(await one(rig, EARLIEST)) == (0, -1, 7, 0)
+    assert seen(await one(rig, LATEST)) == (0, -1, 7, 0)
+    assert seen(await one(rig, 0)) == (0, -1, -1, -1)
+    assert seen(await one(rig, MAX_TIMESTAMP)) == (0, -1, -1, -1)
+
+
+async def test_what_is_before_the_start_is_not_found(rig: Rig) -> None:
+    await fill(rig)
+    rig.services.partitions.get("t", 0).log.delete_records_before(2)
+    assert seen(await one(rig, EARLIEST)) == (0, -1, 2, 0)
+    assert seen(await one(rig, 0)) == (0, NOW_MS + 5, 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "code"),
+    [
+        (-1, ErrorCode.NONE),
+        (1, ErrorCode.NONE),
+        (0, ErrorCode.FENCED_LEADER_EPOCH),
+        (-2, ErrorCode.FENCED_LEADER_EPOCH),
+        (2, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
+)
+async def test_leader_epochs(tmp_path: Path, epoch: int, code: ErrorCode) -> None:
+    first = Rig(tmp_path / "data")
+    await fill(first)
+    await crash(first)
+    rig = Rig(tmp_path / "data")
+    assert (await one(rig, LATEST, 4, epoch)).error_code == code
+    assert (await one(rig, LATEST, 3, epoch)).error_code == 0, "no epochs before version 4"
+    assert seen(await one(rig, LATEST)) == (0, -1, 7, 1)
+    assert seen(await one(rig, EARLIEST)) == (0, -1, 0, 0)
+    await produce(rig, batch(b"v", timestamp=NOW_MS + 20))
+    assert seen(await one(rig, NOW_MS + 11)) == (0, NOW_MS + 20, 7, 1)
+    assert await rig.close()
+
+
+async def test_unknown_topics_and_partitions(rig: Rig) -> None:
+    await fill(rig)
+    (topic,) = (await ask(rig, asks((7, LATEST, 9), (0, LATEST), (-1, LATEST)), 9)).topics
+    answers = {answer.partition_index: answer.error_code for answer in topic.partitions}
+    assert answers == {
+        7: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        0: ErrorCode.NONE,
+        -1: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+    for name in ("no", "..", ""):
+        (topic,) = (await ask(rig, asks((0, LATEST), topic=name), 9)).topics
+        assert topic.partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    (topic,) = (await ask(rig, asks((7, -9)), 9)).topics
+    assert topic.partitions[0].error_code == UNSUPPORTED, "what is asked comes before of whom"
+
+
+async def test_a_partition_asked_about_twice_is_refused_once(rig: Rig) -> None:
+    await create(rig, count=2)
+    body = asks((0, LATEST), (1, EARLIEST), (0, EARLIEST))
+    body.topics += asks((0, LATEST)).topics
+    (topic,) = (await ask(rig, body, 5)).topics
+    assert [(answer.partition_index, answer.error_code) for answer in topic.partitions] == [
+        (0, ErrorCode.INVALID_REQUEST),
+        (1, ErrorCode.NONE),
+    ]
+    assert (await ask(rig, asks(), 5)).topics == []
+
+
+def hold(rig: Rig) -> Any:
+    """Let the partition look as though a flush of it were under way, so that none begins."""
+    partition = rig.services.partitions.get("t", 0)
+    partition.flush_started_ns = rig.clock.monotonic_ns()
+    return partition
+
+
+async def settle(rig: Rig, partition: Any) -> None:
+    partition.flush_started_ns = 0
+    rig.services.commit.flush_now(partition)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "waits", "offset"),
+    [
+        (LATEST, True, 1),
+        (MAX_TIMESTAMP, True, 0),
+        (NOW_MS, True, 0),
+        (EARLIEST, False, 0),
+        (EARLIEST_LOCAL, False, 0),
+        (LATEST_TIERED, False, -1),
+    ],
+)
+async def test_what_was_acknowledged_before_is_counted(
+    rig: Rig, timestamp: int, waits: bool, offset: int
+) -> None:
+    """acks=1, then "where is the end?": Kafka counts the record, so the answer waits for it."""
+    await create(rig)
+    partition = hold(rig)
+    await produce(rig, batch(b"v"), acks=1)
+    question = asyncio.create_task(one(rig, timestamp))
+    for _ in range(10):
+        await asyncio.sleep(0.001)
+    assert question.done() != waits
+    await settle(rig, partition)
+    answer = await question
+    assert (answer.error_code, answer.offset) == (0, offset)
+
+
+async def test_the_wait_has_an_end(rig: Rig) -> None:
+    await create(rig, count=2)
+    partition = hold(rig)
+    await produce(rig, batch(b"v"), acks=1)
+    question = asyncio.create_task(
+        ask(rig, asks((0, LATEST), (1, LATEST), (0, 5, 9), timeout_ms=0), 10)
+    )
+    other = asyncio.create_task(ask(rig, asks((0, LATEST), (1, LATEST), timeout_ms=0), 10))
+    await asyncio.sleep(0.005)
+    assert question.done(), "asked twice, nothing to wait for"
+    rig.services.commit.sweep()
+    (topic,) = (await other).topics
+    assert [answer.error_code for answer in topic.partitions] == [
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NONE,
+    ]
+    await settle(rig, partition)
+
+
+async def test_a_topic_that_is_deleted_meanwhile(rig: Rig) -> None:
+    await create(rig)
+    hold(rig)
+    await produce(rig, batch(b"v"), acks=1)
+    question = asyncio.create_task(one(rig, LATEST))
+    await asyncio.sleep(0.002)
+    await rig.services.topics.delete("t")
+    answer = await question
+    assert seen(answer) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1, -1)
+
+
+async def test_a_failed_log_answers_up_to_its_durable_end(tmp_path: Path) -> None:
+    rig = Rig(tmp_path / "data")
+    await fill(rig)
+    partition = hold(rig)
+    await produce(rig, batch(b"v"), acks=1)
+    partition.log.failed = LogFailed("t-0", "fsync failed")
+    assert seen(await one(rig, LATEST)) == (0, -1, 7, 0)
+    assert not await rig.close()
+
+
+async def test_damage_in_a_batch_that_must_be_opened_is_said(rig: Rig) -> None:
+    """The batch is whole by its CRC and is stored; a look-up by time has to read its records."""
+    await create(rig)
+    damaged = batch(b"some value", b"another", codec=1)
+    damaged[61:70] = b"no gzip.."
+    write_crc(damaged, 0)
+    await produce(rig, damaged)
+    answer = await one(rig, NOW_MS)
+    assert answer.error_code == ErrorCode.CORRUPT_MESSAGE
+    assert (answer.offset, answer.leader_epoch) == (-1, -1)
+    assert seen(await one(rig, LATEST)) == (0, -1, 2, 0)
