@@ -20,7 +20,7 @@ Failure. A write that failed with the disk full is taken back and the log goes o
 failed write, and every failed fsync, makes the log `failed` until it is opened anew: appends
 raise LogFailed, reads end at the last durable offset. The log does not retry (docs/decisions).
 
-Reads, by offset and by timestamp, are in `storage.log_reads`; opening in `storage.log_loading`.
+Looking things up is in `storage.segments`, opening in `storage.log_loading`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from __future__ import annotations
 import errno
 import logging
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from config.topic import TopicConfig
 from protocol.record_batch import (
@@ -40,11 +39,11 @@ from protocol.record_batch import (
     verify_produced,
 )
 from storage import checkpointing, trimming
+from storage.appending import NO_TIMESTAMP, Appended, check_timestamps
 from storage.checkpointing import Checkpoint
 from storage.errors import (
     AppendFailed,
     BatchTooLarge,
-    InvalidTimestamp,
     LogFailed,
     NoTransaction,
     OffsetOutOfRange,
@@ -59,19 +58,9 @@ from storage.segment import Segment, TimestampOffset
 from storage.segments import HoleInLogError, Segments, create_segment
 from storage.snapshot_files import SnapshotFiles
 
-NO_TIMESTAMP = -1
+__all__ = ["Appended", "Log"]
 _log = logging.getLogger(__name__)
 _DISK_FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE))
-
-
-class Appended(NamedTuple):
-    """Where a batch stands in the log. For a duplicate: where the original stands."""
-
-    base_offset: int
-    last_offset: int
-    append_time_ms: int  # -1 with CreateTime, except for a duplicate, as in Kafka
-    start_offset: int
-    is_duplicate: bool
 
 
 class Log:
@@ -203,7 +192,7 @@ class Log:
             header.max_timestamp > now_ms + self._after_max_ms
             or header.base_timestamp < now_ms - self._before_max_ms
         ):
-            self._check_timestamps(header, now_ms)
+            check_timestamps(header, now_ms, self._before_max_ms, self._after_max_ms)
         if header.producer_id >= 0:
             original = self.producers.check(header)
             if original is not None:
@@ -246,7 +235,9 @@ class Log:
             active.size
             and is_roll_due(active, self._roll_after_ms, last_offset, header.max_timestamp, now_ms)
         ):
-            active = self._roll_for(size, now_ms)
+            if size > self._segment_bytes_max:
+                raise BatchTooLarge(size, self._segment_bytes_max)
+            active = self.roll(now_ms)
         leader_epoch = self.leader_epoch
         stamp(batch, 0, base_offset, leader_epoch)
         try:
@@ -266,19 +257,7 @@ class Log:
             self.high_watermark = last_offset + 1
         return base_offset
 
-    def _check_timestamps(self, header: BatchHeader, now_ms: int) -> None:
-        """Kafka's LogValidator, by the batch's first and largest timestamp."""
-        earliest, latest = now_ms - self._before_max_ms, now_ms + self._after_max_ms
-        for timestamp in (header.max_timestamp, header.base_timestamp):
-            if timestamp != NO_TIMESTAMP and not earliest <= timestamp <= latest:
-                raise InvalidTimestamp(timestamp, earliest, latest)
-
     # -- Rolling ------------------------------------------------------------------------------
-
-    def _roll_for(self, size: int, now_ms: int) -> Segment:
-        if size > self._segment_bytes_max:
-            raise BatchTooLarge(size, self._segment_bytes_max)
-        return self.roll(now_ms)
 
     def roll(self, now_ms: int) -> Segment:
         """Begin a new active segment at the end offset, unless the active one is empty.
@@ -327,11 +306,7 @@ class Log:
         )
 
     def note_created(self, paths: Sequence[str], directories: Sequence[str]) -> None:
-        """Have the first flush also sync what was made with the log: files, and their directories.
-
-        So a new log costs no fsync until something in it must be durable. One that a power cut
-        undoes is made again at the next start, from the metadata.
-        """
+        """Have the first flush sync what was made with the log too: making one costs no fsync."""
         self._unsynced_paths += paths
         self._unsynced_directories += directories
 
@@ -512,10 +487,6 @@ class Log:
         return self.producers.expire(now_ms, self.home.producer_expiration_ms)
 
     # -- The end ------------------------------------------------------------------------------
-
-    def finish_indexes(self) -> None:
-        """Make the active segment's time index say its largest timestamp, as a roll does."""
-        self.segments.active.on_roll()
 
     def close(self) -> None:
         """Let go of the files. What is to be durable must have been flushed before.

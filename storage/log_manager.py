@@ -455,7 +455,7 @@ def _last_jobs(
     flush = log.begin_flush()
     if flush is not None:
         yield flush.run, lambda error: log.finish_flush(flush, error)
-    log.finish_indexes()
+    log.segments.active.on_roll()  # its largest timestamp, as a roll notes it
     checkpoint = log.begin_checkpoint(with_snapshot=True)
     if checkpoint is not None:
         yield checkpoint.run, lambda error: log.finish_checkpoint(checkpoint, error)
