@@ -1,0 +1,337 @@
+"""Fetch: what is read, what is refused, and with which code. Compared with Kafka's answers.
+
+Kafka cuts the last batch off at the limit; here only whole batches leave (docs/unsupported.md).
+How long a reader waits is in test_fetch_waiting.py.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import ReplicaState
+from protocol.wire import ZERO_UUID
+from tests.support.broker_rig import Rig, batch
+from tests.support.rig_client import ask, crash, create, produce
+from tests.support.rig_fetch import (
+    BATCH_BYTES,
+    MANY,
+    VALUE,
+    fetch,
+    fill,
+    of,
+    read,
+    read_one,
+    sizes,
+    values,
+)
+
+STRANGE_ID = b"x" * 16
+READ_COMMITTED = 1
+
+
+# -- what is read ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(4, 19))
+async def test_every_version_reads_the_bytes_that_were_written(rig: Rig, version: int) -> None:
+    topic_id = await create(rig)
+    written = batch(b"a", b"b")
+    await produce(rig, written)
+    body = fetch(of(0, 0), topic_id=topic_id)
+    response = await ask(rig, body, version)
+    (topic,) = response.responses
+    assert (topic.topic, topic.topic_id) == (("t", ZERO_UUID) if version < 13 else ("", topic_id))
+    (answer,) = topic.partitions
+    assert (answer.error_code, answer.high_watermark, answer.last_stable_offset) == (0, 2, 2)
+    assert answer.log_start_offset == (0 if version >= 5 else -1)
+    assert answer.aborted_transactions is None
+    assert answer.preferred_read_replica == -1
+    assert answer.diverging_epoch is answer.current_leader is answer.snapshot_id is None
+    assert bytes(answer.records) == bytes(written)
+
+
+@pytest.mark.parametrize(
+    ("offset", "first"),
+    [(0, 0), (1, 0), (2, 2), (3, 3), (4, 3), (5, 3), (6, 6)],
+)
+async def test_a_fetch_within_a_batch_returns_the_whole_batch(
+    rig: Rig, offset: int, first: int
+) -> None:
+    await fill(rig)
+    answer = await read_one(rig, fetch(of(0, offset)))
+    assert values(answer) == [b"%d" % number for number in range(first, 7)]
+
+
+async def test_at_the_end_there_is_nothing_yet(rig: Rig) -> None:
+    await fill(rig)
+    answer = await read_one(rig, fetch(of(0, 7)))
+    assert (answer.error_code, bytes(answer.records), answer.high_watermark) == (0, b"", 7)
+
+
+@pytest.mark.parametrize("offset", [-2, -1, 1, 8, 2**63 - 1])
+async def test_out_of_range_does_not_wait(rig: Rig, offset: int) -> None:
+    await fill(rig)
+    partition = rig.services.partitions.get("t", 0)
+    partition.log.delete_records_before(2)
+    answer = await read_one(rig, fetch(of(0, offset), max_wait_ms=60_000))
+    assert answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert answer.high_watermark == answer.last_stable_offset == answer.log_start_offset == -1
+    assert answer.records == b""
+
+
+async def test_out_of_range_is_said_even_when_there_is_no_room(rig: Rig) -> None:
+    await fill(rig, 2)
+    first, second = await read(rig, fetch(of(0, 0), of(1, 77), max_bytes=1))
+    assert values(first) == [b"0", b"1"]
+    assert second.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+@pytest.mark.parametrize(
+    ("case", "answer_is"),
+    [("found", []), ("out of range", None), ("unknown", []), ("uncommitted", None)],
+)
+async def test_aborted_transactions_are_none_or_null(
+    rig: Rig, case: str, answer_is: list[Any] | None
+) -> None:
+    """Kafka's two ways to say that there are none, each where Kafka says it (tried)."""
+    await fill(rig)
+    body = {
+        "found": fetch(of(0, 0), isolation_level=READ_COMMITTED),
+        "out of range": fetch(of(0, 99), isolation_level=READ_COMMITTED),
+        "unknown": fetch(of(9, 0)),
+        "uncommitted": fetch(of(0, 0)),
+    }[case]
+    assert (await read_one(rig, body)).aborted_transactions == answer_is
+
+
+# -- limits ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("max_bytes", "expected"),
+    [
+        (-1, [1, 0, 0]),
+        (0, [1, 0, 0]),
+        (1, [1, 0, 0]),
+        (BATCH_BYTES - 1, [1, 0, 0]),
+        (BATCH_BYTES, [1, 0, 0]),
+        (2 * BATCH_BYTES, [2, 0, 0]),
+        (3 * BATCH_BYTES, [3, 0, 0]),
+        (4 * BATCH_BYTES, [3, 1, 0]),
+        (5 * BATCH_BYTES - 1, [3, 1, 0]),
+        (8 * BATCH_BYTES, [3, 3, 2]),
+        (MANY, [3, 3, 3]),
+    ],
+)
+async def test_max_bytes_over_partitions_with_at_least_one_batch(
+    rig: Rig, max_bytes: int, expected: list[int]
+) -> None:
+    await create(rig, count=3)
+    for partition in (0, 1, 2):
+        for _ in range(3):
+            await produce(rig, batch(VALUE), partition=partition)
+    answers = await read(rig, fetch(of(0, 0), of(1, 0), of(2, 0), max_bytes=max_bytes))
+    assert sizes(answers) == [count * BATCH_BYTES for count in expected]
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ((0, 0), [1, 0]),
+        ((-1, -1), [1, 0]),
+        ((BATCH_BYTES - 1, BATCH_BYTES - 1), [1, 0]),
+        ((BATCH_BYTES, BATCH_BYTES), [1, 1]),
+        ((2 * BATCH_BYTES, MANY), [2, 3]),
+    ],
+)
+async def test_partition_max_bytes(rig: Rig, limits: tuple[int, int], expected: list[int]) -> None:
+    await create(rig, count=2)
+    for partition in (0, 1):
+        for _ in range(3):
+            await produce(rig, batch(VALUE), partition=partition)
+    answers = await read(rig, fetch(of(0, 0, limits[0]), of(1, 0, limits[1])))
+    assert sizes(answers) == [count * BATCH_BYTES for count in expected]
+
+
+async def test_the_first_partition_that_has_anything_gives_the_batch(rig: Rig) -> None:
+    await create(rig, count=3)
+    await produce(rig, batch(VALUE), partition=1)
+    await produce(rig, batch(VALUE), partition=2)
+    answers = await read(rig, fetch(of(0, 0), of(1, 0), of(2, 0), max_bytes=1))
+    assert sizes(answers) == [0, BATCH_BYTES, 0]
+
+
+async def test_the_brokers_own_limit(tmp_path: Path) -> None:
+    rig = Rig(tmp_path / "data", fetch_max_bytes="1024")
+    await create(rig)
+    for _ in range(3):
+        await produce(rig, batch(VALUE))
+    assert sizes(await read(rig, fetch(of(0, 0)))) == [BATCH_BYTES]
+    # What can never be read must not be waited for.
+    answers = await read(rig, fetch(of(0, 0), min_bytes=MANY, max_wait_ms=60_000))
+    assert sizes(answers) == [BATCH_BYTES]
+    assert await rig.close()
+
+
+# -- who is refused --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("version", "topic", "topic_id", "code"),
+    [
+        (4, "no", ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (12, "no", ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (12, "", ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (12, "..", ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (13, "", STRANGE_ID, ErrorCode.UNKNOWN_TOPIC_ID),
+        (13, "", ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_ID),
+        (18, "", STRANGE_ID, ErrorCode.UNKNOWN_TOPIC_ID),
+    ],
+)
+async def test_unknown_topics_are_said_at_once(
+    rig: Rig, version: int, topic: str, topic_id: bytes, code: ErrorCode
+) -> None:
+    body = fetch(of(0, 0), topic=topic, topic_id=topic_id, max_wait_ms=60_000)
+    answer = await read_one(rig, body, version)
+    assert (answer.error_code, bytes(answer.records)) == (code, b"")
+    assert answer.high_watermark == answer.log_start_offset == -1
+
+
+async def test_unknown_partitions_beside_known_ones(rig: Rig) -> None:
+    await fill(rig)
+    unknown, known, negative = await read(rig, fetch(of(9, 0), of(0, 6), of(-1, 0)))
+    assert unknown.error_code == negative.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert values(known) == [b"6"]
+
+
+async def epoch_1(tmp_path: Path) -> Rig:
+    """Offsets 0 to 6 under epoch 0, and a leader that has written nothing under epoch 1."""
+    first = Rig(tmp_path / "data")
+    await fill(first)
+    await crash(first)
+    return Rig(tmp_path / "data")
+
+
+@pytest.mark.parametrize(
+    ("current", "offset", "code"),
+    [
+        (-1, 0, ErrorCode.NONE),
+        (-2, 0, ErrorCode.NONE),
+        (1, 0, ErrorCode.NONE),
+        (0, 0, ErrorCode.FENCED_LEADER_EPOCH),
+        (2, 0, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        (2, 99, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        (0, 7, ErrorCode.FENCED_LEADER_EPOCH),
+    ],
+)
+async def test_current_leader_epochs(
+    tmp_path: Path, current: int, offset: int, code: ErrorCode
+) -> None:
+    rig = await epoch_1(tmp_path)
+    body = fetch(of(0, offset, current_leader_epoch=current), max_wait_ms=60_000)
+    answer = await read_one(rig, body)
+    assert answer.error_code == code
+    assert bool(len(answer.records)) == (code == ErrorCode.NONE)
+    assert answer.aborted_transactions is None
+    body.max_wait_ms = 0
+    beyond = ErrorCode.OFFSET_OUT_OF_RANGE if offset == 99 else ErrorCode.NONE
+    assert (await read_one(rig, body, 8)).error_code == beyond, "no epochs before version 9"
+    assert await rig.close()
+
+
+@pytest.mark.parametrize(
+    ("fetched", "offset", "code", "diverging"),
+    [
+        (-1, 7, ErrorCode.NONE, None),
+        (-2, 7, ErrorCode.NONE, None),
+        (0, 7, ErrorCode.NONE, None),
+        (0, 6, ErrorCode.NONE, None),
+        (1, 7, ErrorCode.NONE, None),
+        (0, 8, ErrorCode.NONE, (0, 7)),
+        (0, 99, ErrorCode.NONE, (0, 7)),
+        (1, 99, ErrorCode.NONE, (1, 7)),
+        (2, 7, ErrorCode.OFFSET_OUT_OF_RANGE, None),
+        (5, 0, ErrorCode.OFFSET_OUT_OF_RANGE, None),
+    ],
+)
+async def test_last_fetched_epochs(
+    tmp_path: Path,
+    fetched: int,
+    offset: int,
+    code: ErrorCode,
+    diverging: tuple[int, int] | None,
+) -> None:
+    """KIP-595: a reader whose history parted from the log's is told where."""
+    rig = await epoch_1(tmp_path)
+    waits = diverging is None and code == ErrorCode.NONE and offset == 7
+    body = fetch(of(0, offset, last_fetched_epoch=fetched), max_wait_ms=0 if waits else 60_000)
+    answer = await read_one(rig, body)
+    assert answer.error_code == code
+    if diverging is None:
+        assert answer.diverging_epoch is None
+    else:
+        told = answer.diverging_epoch
+        assert (told.epoch, told.end_offset) == diverging
+        assert answer.records == b""
+    assert await rig.close()
+
+
+async def test_an_empty_log_and_its_first_epoch(rig: Rig) -> None:
+    await create(rig)
+    for fetched, code in ((0, ErrorCode.NONE), (1, ErrorCode.OFFSET_OUT_OF_RANGE)):
+        answer = await read_one(rig, fetch(of(0, 0, last_fetched_epoch=fetched)))
+        assert (answer.error_code, answer.diverging_epoch) == (code, None)
+
+
+@pytest.mark.parametrize("version", [7, 12, 13])
+@pytest.mark.parametrize(
+    ("session_id", "session_epoch", "code"),
+    [
+        (0, 0, ErrorCode.NONE),
+        (0, -1, ErrorCode.NONE),
+        (5, 0, ErrorCode.NONE),
+        (5, -1, ErrorCode.NONE),
+        (0, 1, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
+        (5, 1, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
+        (5, 3, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
+        (-1, 1, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
+        (5, -2, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
+    ],
+)
+async def test_sessions_are_declined(
+    rig: Rig, version: int, session_id: int, session_epoch: int, code: ErrorCode
+) -> None:
+    """KIP-227: session id 0 in an answer means "send full requests"."""
+    topic_id = await create(rig)
+    await produce(rig, batch(b"a"))
+    body = fetch(of(0, 0), topic_id=topic_id, session_id=session_id, session_epoch=session_epoch)
+    response = await ask(rig, body, version)
+    assert (response.error_code, response.session_id) == (code, 0)
+    if code:
+        assert response.responses == []
+    else:
+        assert values(response.responses[0].partitions[0]) == [b"a"]
+
+
+@pytest.mark.parametrize("version", [12, 15])
+@pytest.mark.parametrize("replica", [-3, -2, -1, 0, 1, 5])
+async def test_there_are_no_followers(rig: Rig, version: int, replica: int) -> None:
+    topic_id = await create(rig)
+    await produce(rig, batch(b"a"))
+    body = fetch(
+        of(0, 0),
+        topic_id=topic_id,
+        replica_id=replica,
+        replica_state=ReplicaState(replica_id=replica),
+        max_wait_ms=60_000,
+    )
+    answer = await read_one(rig, body, version)
+    if replica < 0:
+        assert values(answer) == [b"a"]
+    else:
+        assert (answer.error_code, bytes(answer.records)) == (
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            b"",
+        )

@@ -1,0 +1,208 @@
+"""Fetch: who waits and for how long, and what the disk does meanwhile. Compared with Kafka's."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchRequest
+from storage.errors import LogFailed
+from storage.log_file import LogSlice
+from tests.support.broker_rig import Rig, batch
+from tests.support.rig_client import ask, create, produce
+from tests.support.rig_fetch import (
+    BATCH_BYTES,
+    MANY,
+    VALUE,
+    fetch,
+    fill,
+    of,
+    read,
+    read_one,
+    sizes,
+    values,
+)
+
+# -- waiting ---------------------------------------------------------------------------------------
+
+
+async def parked(rig: Rig, body: FetchRequest, version: int = 12) -> asyncio.Task[Any]:
+    """Begin a fetch and return once it waits."""
+    count = rig.services.metrics.fetches_parked
+    task = asyncio.create_task(read(rig, body, version))
+    async with asyncio.timeout(5):
+        while rig.services.metrics.fetches_parked == count:
+            assert not task.done(), "did not wait"
+            await asyncio.sleep(0)
+    return task
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+async def test_a_fetch_wakes_when_there_is_something_to_read(rig: Rig, acks: int) -> None:
+    await create(rig, count=2)
+    waiting = await parked(rig, fetch(of(0, 0), of(1, 0), max_wait_ms=60_000))
+    await produce(rig, batch(b"a"), partition=1, acks=acks)
+    first, second = await waiting
+    assert (values(first), values(second)) == ([], [b"a"])
+    partition = rig.services.partitions.get("t", 1)
+    assert partition.log.durable_offset == 1, "visible means durable"
+    assert rig.services.metrics.fetches_parked_now == 0
+    assert not partition.watchers
+
+
+async def test_min_bytes_are_counted_over_partitions(rig: Rig) -> None:
+    await create(rig, count=2)
+    body = fetch(of(0, 0), of(1, 0), max_wait_ms=60_000, min_bytes=2 * BATCH_BYTES)
+    waiting = await parked(rig, body)
+    await produce(rig, batch(VALUE), partition=0)
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    await produce(rig, batch(VALUE), partition=1)
+    assert sizes(await waiting) == [BATCH_BYTES] * 2
+
+
+async def test_the_wait_ends_with_what_there_is(rig: Rig) -> None:
+    await fill(rig)
+    (answer,) = await (await parked(rig, fetch(of(0, 6), max_wait_ms=20, min_bytes=MANY)))
+    assert values(answer) == [b"6"]
+    (answer,) = await (await parked(rig, fetch(of(0, 7), max_wait_ms=20)))
+    assert (answer.error_code, values(answer)) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("no wait", fetch(of(0, 7), max_wait_ms=0)),
+        ("wait below 0", fetch(of(0, 7), max_wait_ms=-5)),
+        ("min_bytes 0", fetch(of(0, 7), max_wait_ms=60_000, min_bytes=0)),
+        ("min_bytes below 0", fetch(of(0, 7), max_wait_ms=60_000, min_bytes=-1)),
+        ("max_bytes 0", fetch(of(0, 7), max_wait_ms=60_000, min_bytes=10, max_bytes=0)),
+        (
+            "min above max_bytes",
+            fetch(of(0, 0), max_wait_ms=60_000, min_bytes=MANY, max_bytes=50),
+        ),
+        ("enough", fetch(of(0, 0), max_wait_ms=60_000)),
+        ("partition_max_bytes 0", fetch(of(0, 0, 0), max_wait_ms=60_000)),
+        ("one out of range", fetch(of(0, 7), of(1, 1), max_wait_ms=60_000)),
+        (
+            "one fenced",
+            fetch(of(0, 7), of(1, 0, current_leader_epoch=9), max_wait_ms=60_000),
+        ),
+        (
+            "one diverged",
+            fetch(of(0, 7), of(1, 0, last_fetched_epoch=9), max_wait_ms=60_000),
+        ),
+        ("no partitions", fetch(max_wait_ms=60_000)),
+        ("no topics", FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[])),
+    ],
+)
+async def test_what_does_not_wait(rig: Rig, name: str, body: FetchRequest) -> None:
+    await fill(rig, 2)
+    await ask(rig, body, 12)
+    assert rig.services.metrics.fetches_parked == 0, name
+
+
+async def test_an_unknown_partition_does_not_end_the_wait_of_others(rig: Rig) -> None:
+    """As in Kafka: else a reader that still asks for a deleted topic would never pause."""
+    await fill(rig)
+    waiting = await parked(rig, fetch(of(9, 0), of(0, 7), max_wait_ms=60_000))
+    await produce(rig, batch(b"7"))
+    unknown, known = await waiting
+    assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert values(known) == [b"7"]
+
+
+async def test_a_reader_hastens_the_flush_of_what_nobody_waited_for(rig: Rig) -> None:
+    await create(rig)
+    await produce(rig, batch(b"a"), acks=1)
+    answer = await read_one(rig, fetch(of(0, 0), max_wait_ms=60_000))
+    assert values(answer) == [b"a"]
+
+
+async def test_what_is_not_durable_is_not_served(rig: Rig) -> None:
+    await create(rig)
+    partition = rig.services.partitions.get("t", 0)
+    partition.flush_started_ns = rig.clock.monotonic_ns()  # no flush begins
+    await produce(rig, batch(b"a"), acks=1)
+    answer = await read_one(rig, fetch(of(0, 0)))
+    assert (answer.error_code, answer.high_watermark, values(answer)) == (0, 0, [])
+    assert (await read_one(rig, fetch(of(0, 1)))).error_code == 0, "at the end, not beyond it"
+    partition.flush_started_ns = 0
+    rig.services.commit.flush_now(partition)
+
+
+async def test_write_caching_serves_from_the_page_cache(rig: Rig) -> None:
+    await create(rig, write_caching="true")
+    waiting = await parked(rig, fetch(of(0, 0), max_wait_ms=60_000))
+    await produce(rig, batch(b"a"), acks=1)
+    (answer,) = await waiting
+    assert values(answer) == [b"a"]
+    assert rig.services.partitions.get("t", 0).log.durable_offset == 0
+
+
+async def test_a_connection_that_is_gone_waits_no_more(rig: Rig) -> None:
+    await create(rig)
+    waiting = await parked(rig, fetch(of(0, 0), max_wait_ms=60_000))
+    partition = rig.services.partitions.get("t", 0)
+    (fetch_parked,) = partition.watchers
+    fetch_parked.request.abandon()
+    assert not partition.watchers
+    assert rig.services.metrics.fetches_parked_now == 0
+    waiting.cancel()
+
+
+# -- the disk --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_cold_bytes_are_loaded_off_the_loop(
+    rig: Rig, waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await create(rig, count=2)
+    await produce(rig, batch(b"a"))
+    monkeypatch.setattr(LogSlice, "load_hot", lambda _: None)
+    body = fetch(of(0, 0), of(1, 0), max_wait_ms=60_000, min_bytes=120 if waits else 1)
+    if waits:
+        task = await parked(rig, body)
+        await produce(rig, batch(b"b"), partition=1)
+        first, second = await task
+        assert values(second) == [b"b"]
+    else:
+        first, second = await read(rig, body)
+        assert values(second) == []
+    assert values(first) == [b"a"]
+    assert rig.services.metrics.reads_cold == (2 if waits else 1)
+
+
+async def test_a_disk_that_cannot_be_read(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    await create(rig, count=2)
+    await produce(rig, batch(b"a"))
+    await produce(rig, batch(b"b"), partition=1)
+
+    def broken(_: LogSlice) -> bytes:
+        raise OSError(5, "Input/output error")
+
+    for method in ("load_hot", "load"):
+        monkeypatch.setattr(LogSlice, "load_hot", lambda _: None)
+        monkeypatch.setattr(LogSlice, method, broken)
+        answers = await read(rig, fetch(of(0, 0), of(1, 0)))
+        for answer in answers:
+            assert (answer.error_code, bytes(answer.records)) == (
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                b"",
+            )
+            assert answer.high_watermark == -1
+
+
+async def test_a_failed_log_is_read_up_to_its_durable_end(tmp_path: Path) -> None:
+    rig = Rig(tmp_path / "data")
+    await fill(rig)
+    partition = rig.services.partitions.get("t", 0)
+    partition.flush_started_ns = rig.clock.monotonic_ns()
+    await produce(rig, batch(b"7"), acks=1)
+    partition.log.failed = LogFailed("t-0", "fsync failed")
+    answer = await read_one(rig, fetch(of(0, 6)))
+    assert (answer.error_code, answer.high_watermark, values(answer)) == (0, 7, [b"6"])
+    assert not await rig.close()
