@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from broker.advertised import Advertised
 from broker.append_queue import AppendQueue
 from broker.blocking_pool import BlockingPool
+from broker.checkpoint_writer import CheckpointWriter
 from broker.byte_budget import ByteBudget
 from broker.clock import Clock
 from broker.group_commit import GroupCommit
@@ -195,6 +196,7 @@ def assemble(
         metrics=metrics,
         pool=pool,
         logs=opened.logs,
+        checkpoints=CheckpointWriter(opened.logs, pool),
         partitions=partitions,
         commit=commit,
         appends=appends,

@@ -109,9 +109,7 @@ class Housekeeping:
                     error = caught
                     logger.error("checkpoint of %s failed: %s", log.directory, caught)
                 log.finish_checkpoint(checkpoint, error)
-        write = self._services.logs.begin_write_checkpoints()
-        if write is not None:
-            await self._services.pool.run(write)
+        await self._services.checkpoints.write()
 
     async def _retention(self) -> None:
         now_ms = self._services.clock.now_ms()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from broker.advertised import Advertised
 from broker.append_queue import AppendQueue
 from broker.blocking_pool import BlockingPool
+from broker.checkpoint_writer import CheckpointWriter
 from broker.clock import Clock
 from broker.group_commit import GroupCommit
 from broker.metadata.controller import Controller
@@ -29,6 +30,7 @@ class Services:
     metrics: Metrics
     pool: BlockingPool
     logs: LogManager
+    checkpoints: CheckpointWriter
     partitions: Partitions
     commit: GroupCommit
     appends: AppendQueue

@@ -23,7 +23,8 @@ from collections.abc import Iterable
 
 from broker.error_mapping import error_code_of
 from broker.metadata.image import TopicInfo
-from broker.metadata.topic_rules import NewTopic, TopicError, check_name
+from broker.metadata.topic_rules import INTERNAL_TOPICS, NewTopic, TopicError, check_name
+from broker.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from broker.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
@@ -41,11 +42,7 @@ from storage.filenames import METADATA_TOPIC
 ALL_TOPICS_IS_EMPTY_VERSION = 0
 AUTO_CREATION_FLAG_VERSION = 4
 BY_ID_VERSION = 12  # ids are in the schema from 10 on, and refused until here
-INTERNAL_TOPICS = {"__consumer_offsets", "__transaction_state", "__share_group_state"}
 NEVER_CREATED = INTERNAL_TOPICS | {METADATA_TOPIC}
-# Kafka's answers without an authorizer: a bit for each AclOperation that the resource supports.
-CLUSTER_OPERATIONS = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
-TOPIC_OPERATIONS = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
 
 
 async def handle(request: Request, services: Services) -> MetadataResponse:

@@ -1,0 +1,30 @@
+"""What anyone may do to a resource: everything, since there are no ACLs.
+
+Kafka without an authorizer answers so too, to clients that ask for the operations they are
+authorized for (KIP-430): a bit for each AclOperation that the kind of resource supports.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = 3, 4, 5, 6, 7, 8  # AclOperation in Kafka
+_CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = 9, 10, 11, 12
+
+
+def _bits(*codes: int) -> int:
+    return sum(1 << code for code in codes)
+
+
+CLUSTER_OPERATIONS: Final = _bits(
+    _CREATE,
+    _ALTER,
+    _DESCRIBE,
+    _CLUSTER_ACTION,
+    _DESCRIBE_CONFIGS,
+    _ALTER_CONFIGS,
+    _IDEMPOTENT_WRITE,
+)
+TOPIC_OPERATIONS: Final = _bits(
+    _READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS
+)

@@ -1,0 +1,82 @@
+"""Checkpoint files are written one at a time, and never without what the caller has changed."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from broker.blocking_pool import BlockingPool
+from broker.checkpoint_writer import CheckpointWriter
+
+
+class FakeLogs:
+    """A value to write and what has been written; a write takes its value when it begins."""
+
+    def __init__(self) -> None:
+        self.value = 0
+        self.written = [0]
+        self.running = 0
+        self.most_running = 0
+        self.failures = 0
+
+    def begin_write_checkpoints(self) -> Callable[[], None] | None:
+        value = self.value
+        if value == self.written[-1]:
+            return None
+
+        def write() -> None:
+            self.running += 1
+            self.most_running = max(self.most_running, self.running)
+            self.running -= 1
+            if self.failures:
+                self.failures -= 1
+                raise OSError("no space")
+            self.written.append(value)
+
+        return write
+
+
+@pytest.fixture
+def logs() -> FakeLogs:
+    return FakeLogs()
+
+
+async def write_all(logs: FakeLogs, count: int) -> list[BaseException | None]:
+    pool = BlockingPool(4, asyncio.get_running_loop())
+    writer = CheckpointWriter(logs, pool)  # type: ignore[arg-type]
+
+    async def change_and_write() -> None:
+        logs.value += 1
+        wanted = logs.value
+        await writer.write()
+        assert max(logs.written) >= wanted
+
+    outcomes = await asyncio.gather(
+        *(change_and_write() for _ in range(count)), return_exceptions=True
+    )
+    pool.close()
+    return outcomes
+
+
+async def test_whoever_waits_finds_the_change_written_and_many_share_one_write(
+    logs: FakeLogs,
+) -> None:
+    assert await write_all(logs, 50) == [None] * 50
+    assert logs.written[-1] == 50
+    assert logs.written == sorted(logs.written)
+    assert len(logs.written) <= 4
+    assert logs.most_running == 1
+
+
+async def test_a_failure_is_the_callers_and_the_next_tries_again(logs: FakeLogs) -> None:
+    logs.failures = 1
+    outcomes = await write_all(logs, 3)
+    assert [type(outcome) for outcome in outcomes] == [OSError, type(None), type(None)]
+    assert logs.written[-1] == 3
+
+
+async def test_nothing_to_write_is_no_work(logs: FakeLogs) -> None:
+    pool = BlockingPool(1, asyncio.get_running_loop())
+    await CheckpointWriter(logs, pool).write()  # type: ignore[arg-type]
+    pool.close()
+    assert logs.written == [0]
