@@ -1,0 +1,158 @@
+"""Putting a broker together: what the directory and the configuration become."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+import pytest
+
+from broker import assembly
+from broker.assembly import assemble, open_directory
+from broker.clock import SystemClock
+from broker.handlers import HANDLERS
+from config.listeners import Listener
+from config.load import Loaded, load
+from protocol.api_keys import ApiKey
+from protocol.errors import ErrorCode
+from storage.errors import DirectoryLocked
+from tests.support.broker_rig import LISTENER, Rig, batch
+from tests.support.fake_connection import FakeConnection
+from tests.support.rig_client import crash, create, produce
+
+
+def loaded(directory: Path, *settings: str) -> Loaded:
+    return load(file=None, environment={}, set_values=settings, data_dir=str(directory))
+
+
+def told(caplog: pytest.LogCaptureFixture, part: str) -> list[str]:
+    return [message for message in caplog.messages if part in message]
+
+
+async def test_a_new_directory_is_made(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    rig = Rig(tmp_path / "data")
+    assert told(caplog, ": new, 0 topics with 0 partitions")
+    names = {path.name for path in (tmp_path / "data").iterdir()}
+    assert {"meta.properties", ".lock", "__cluster_metadata-0"} <= names
+    assert rig.services.node_id == 1
+    assert len(rig.services.cluster_id) == 22
+    assert await rig.close()
+
+
+async def test_a_second_broker_on_the_same_directory_is_refused(tmp_path: Path) -> None:
+    rig = Rig(tmp_path / "data")
+    with pytest.raises(DirectoryLocked):
+        open_directory(loaded(tmp_path / "data").config, SystemClock())
+    assert await rig.close()
+
+
+async def test_a_start_that_fails_lets_the_directory_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(assembly, "open_metadata_log", broken)
+        with pytest.raises(OSError, match="Input/output error"):
+            open_directory(loaded(tmp_path / "data").config, SystemClock())
+    rig = Rig(tmp_path / "data")  # not locked
+    assert await rig.close()
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+async def test_what_was_there_is_there_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, is_clean: bool
+) -> None:
+    caplog.set_level(logging.INFO)
+    first = Rig(tmp_path / "data")
+    topic_id = await create(first, "t", 3)
+    await produce(first, batch(b"a", b"b"), partition=2)
+    cluster_id = first.services.cluster_id
+    if is_clean:
+        assert await first.close()
+    else:
+        await crash(first)
+    second = Rig(tmp_path / "data")
+    words = "stopped cleanly" if is_clean else "recovering"
+    assert told(caplog, f": {words}, 1 topics with 3 partitions")
+    assert second.services.cluster_id == cluster_id
+    topic = second.services.topics.by_id(topic_id)
+    assert topic is not None
+    assert topic.name == "t"
+    log = second.services.partitions.get("t", 2).log
+    assert (log.end_offset, log.high_watermark) == (2, 2)
+    assert log.leader_epoch == (0 if is_clean else 1)
+    assert await second.close()
+
+
+async def test_a_directory_of_nobody_is_reported_and_left_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = Rig(tmp_path / "data")
+    assert await first.close()
+    stray = tmp_path / "data" / "stranger-0"
+    stray.mkdir()
+    (stray / "00000000000000000000.log").write_bytes(b"something")
+    second = Rig(tmp_path / "data")
+    assert told(caplog, "stranger-0")
+    assert await second.close()
+    assert (stray / "00000000000000000000.log").read_bytes() == b"something"
+
+
+async def test_versions_are_those_of_the_table_but_for_produce(tmp_path: Path) -> None:
+    rig = Rig(tmp_path / "data")
+    rows = {row.api_key: (row.min_version, row.max_version) for row in rig.services.api_versions}
+    for handler in HANDLERS:
+        lowest = 0 if handler.api_key == ApiKey.PRODUCE else handler.min_version
+        assert rows.pop(handler.api_key) == (lowest, handler.max_version)
+    assert rows == {}
+    assert rig.services.served_keys == {int(row.api_key) for row in HANDLERS}
+    assert await rig.close()
+
+
+async def test_topic_keys_that_the_operator_has_set_by_any_name(tmp_path: Path) -> None:
+    rig = Rig(tmp_path / "data", log_retention_hours="1", message_max_bytes="2000000")
+    assert rig.services.configured_topic_keys == {"retention.ms", "max.message.bytes"}
+    await create(rig)
+    assert rig.services.partitions.get("t", 0).log.config.max_message_bytes == 2_000_000
+    assert await rig.close()
+
+
+async def test_it_listens_after_recovery_and_advertises_the_port_it_got(tmp_path: Path) -> None:
+    first = Rig(tmp_path / "data")
+    await create(first)
+    await produce(first, batch(b"a"))
+    await crash(first)
+    config = loaded(tmp_path / "data")
+    opened = open_directory(config.config, SystemClock())
+    recovered = []
+
+    def bind() -> list[tuple[Listener, int]]:
+        recovered.append(opened.logs.get("t", 0).high_watermark)
+        return [(LISTENER, 54_321)]
+
+    parts = assemble(config, opened, bind, SystemClock(), asyncio.get_running_loop())
+    assert recovered == [1]
+    assert parts.services.advertised.endpoint(FakeConnection().info) == ("127.0.0.1", 54_321)
+    assert parts.services.logs.close(clean=True)
+    parts.services.pool.close()
+
+
+async def test_a_flush_that_ends_wakes_readers_and_queued_appends(tmp_path: Path) -> None:
+    """The three that wait on a partition are tied to each other here and nowhere else."""
+    rig = Rig(tmp_path / "data")
+    await create(rig)
+    partition = rig.services.partitions.get("t", 0)
+    partition.flush_started_ns = 1  # as though a flush hung: appends queue
+    queued = asyncio.create_task(produce(rig, batch(b"a"), acks=1))
+    while not rig.services.metrics.appends_queued:
+        await asyncio.sleep(0)
+    partition.flush_started_ns = 0
+    # The flush of another partition has ended: that looks at every queue.
+    await create(rig, "other")
+    await produce(rig, batch(b"b"), topic="other")
+    assert await queued == 0
+    code = await rig.services.commit.durable(partition, 1, 5_000)
+    assert code == ErrorCode.NONE
+    assert await rig.close()

@@ -1,0 +1,31 @@
+"""A request: what it carries from its connection, and who is told when that is gone."""
+
+import pytest
+
+from broker.request import ConnectionInfo
+from tests.support.fake_connection import LISTENER, NO_DIALECT, FakeConnection
+
+
+def test_a_connection_is_known_by_both_its_ends() -> None:
+    info = ConnectionInfo(LISTENER, NO_DIALECT, ("127.0.0.1", 9092), ("10.0.0.7", 50_000))
+    assert (info.local_host, info.local_port) == ("127.0.0.1", 9092)
+    assert (info.peer_host, info.peer_port) == ("10.0.0.7", 50_000)
+    assert info.listener is LISTENER
+
+
+def test_a_request_is_the_empty_slot_of_its_answer() -> None:
+    connection = FakeConnection()
+    request = connection.request("body", api_key=3, version=9, number=7)
+    assert request.buffers is None, "no answer yet, which () would be"
+    assert (request.body, request.info) == ("body", connection.info)
+    assert (request.header.api_key, request.header.correlation_id) == (3, 7)
+
+
+@pytest.mark.parametrize("is_parked", [False, True])
+def test_whoever_parks_a_request_is_told_when_its_connection_goes(is_parked: bool) -> None:
+    request = FakeConnection().request("body")
+    told: list[str] = []
+    if is_parked:
+        request.on_abandon = lambda: told.append("gone")
+    request.abandon()
+    assert told == (["gone"] if is_parked else [])

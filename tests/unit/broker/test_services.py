@@ -1,0 +1,26 @@
+"""Services: the assembly fills every part, and each handler finds what belongs to it."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from broker.services import Services
+from tests.support.broker_rig import Rig
+
+
+async def test_the_assembly_fills_every_part(tmp_path: Path) -> None:
+    rig = Rig(tmp_path / "data")
+    services = rig.services
+    for field in dataclasses.fields(Services):
+        assert getattr(services, field.name) is not None, field.name
+    assert services.config is rig.loaded.config
+    assert services.topics.by_name("t") is None
+    assert services.controller.image.topics == {}
+    assert services.logs.get("__cluster_metadata", 0) is services.controller.metadata_log.log
+    assert await rig.close()
+
+
+def test_a_part_that_is_forgotten_is_an_error() -> None:
+    with pytest.raises(TypeError, match="missing"):
+        Services()  # type: ignore[call-arg]
