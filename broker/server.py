@@ -245,7 +245,8 @@ class Broker:
             logs.abandon()
             return True
         await asyncio.sleep(0)  # let what was answered last leave
-        clean = logs.close(clean=True)
+        broker_epoch = self._assembly.services.controller.broker_epoch
+        clean = logs.close(clean=True, broker_epoch=broker_epoch)
         self._assembly.services.pool.close()
         if clean:
             logger.info("stopped; everything is on disk")

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from config.topic import TopicConfig
 from storage import filenames, meta_properties
 from storage.checkpoints import (
+    NO_BROKER_EPOCH,
     Offsets,
     encode_clean_shutdown,
     encode_partition_metadata,
@@ -397,11 +398,12 @@ class LogManager:
         if write is not None:
             write()
 
-    def close(self, *, clean: bool) -> bool:
+    def close(self, *, clean: bool, broker_epoch: int = NO_BROKER_EPOCH) -> bool:
         """Make everything durable and let go of the directory; whether the stop is clean.
 
         Call it when nothing is appended any more and no flush or checkpoint is under way. The
-        clean mark is written last, and only if nothing failed; without `clean` it is not.
+        clean mark is written last, and only if nothing failed; without `clean` it is not. A Kafka
+        that starts here and finds its own `broker_epoch` in the mark need not elect leaders anew.
         """
         went_well = clean
         for log in self.logs.values():
@@ -410,7 +412,7 @@ class LogManager:
             self.write_checkpoints()
             if went_well:
                 path = self._path(filenames.CLEAN_SHUTDOWN)
-                self.filesystem.replace(path, encode_clean_shutdown())
+                self.filesystem.replace(path, encode_clean_shutdown(broker_epoch))
         except OSError as error:
             self._warn(f"the stop is not clean: {error}")
             went_well = False
