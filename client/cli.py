@@ -1,9 +1,13 @@
 """The command `barnabas`: what it accepts, and which part of the house answers it.
 
+    serve                     runs the broker (here)
+    topics, config, health    ask a running broker (client/commands/, by client/connection.py)
+    dump, verify              read a data directory (client/commands/, client/files/)
+
 This is the top layer: it may import everything and nobody imports it. It imports late, because a
-start should pay for nothing it does not use: the broker when it serves, `rich` when a terminal is
-there to show it on. Exit codes: 0 done, 1 the broker failed, 2 the command or the configuration
-was refused.
+start should pay for nothing it does not use: the broker when it serves, a command's module when it
+is called, `rich` when a terminal is there to show it on. Exit codes of `serve`: 0 done, 1 the
+broker failed, 2 the command or the configuration was refused.
 """
 
 from __future__ import annotations
@@ -13,9 +17,13 @@ import sys
 
 import click
 
+from client.lazy_group import LazyGroup
 from config.errors import ConfigError
 
 REFUSED = 2
+COMMANDS = {
+    "dump": "client.commands.dump:dump",
+}
 
 
 def _version() -> str:
@@ -33,7 +41,7 @@ def _show_version(context: click.Context, _option: click.Parameter, value: objec
         context.exit()
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--version",
     is_flag=True,

@@ -288,6 +288,14 @@ class AbortTransactionRecord:
     reason: Annotated[String | None, Nullable(), Tag(0)] = None
 
 
+@message(api_key=28, kind="data", versions=(0, 0), flexible_since=0)
+@dataclass(slots=True, kw_only=True)
+class ClearElrRecord:
+    """The eligible leader replicas of a topic, or with "" of every topic, are void (KIP-966)."""
+
+    topic_name: String
+
+
 # --- bodies of control records --------------------------------------------------------------
 
 
@@ -393,6 +401,7 @@ METADATA_RECORDS: Final[Mapping[int, type[Any]]] = MappingProxyType(
             EndTransactionRecord,
             AbortTransactionRecord,
             RegisterControllerRecord,
+            ClearElrRecord,
         )
     }
 )

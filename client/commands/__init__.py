@@ -1,0 +1,1 @@
+"""The subcommands of `barnabas`, one module each, imported when they are called."""

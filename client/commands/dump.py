@@ -1,0 +1,95 @@
+"""`barnabas dump`: the contents of a data directory, as Kafka's DumpLogSegments shows them."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+
+import click
+
+DAMAGED = 1
+REFUSED = 2
+
+
+@click.command()
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path())
+@click.option("--short", "form", flag_value="short", help="One line a record, none a batch.")
+@click.option("--json", "form", flag_value="json", help="One JSON object a line.")
+@click.option("--records/--no-records", default=True, help="Show the records in each batch.")
+@click.option("--values/--no-values", default=True, help="Show keys and values of records.")
+@click.option(
+    "--metadata/--no-metadata",
+    default=None,
+    help="Read values as metadata records [default: in __cluster_metadata-0 and *.checkpoint].",
+)
+@click.option(
+    "--from-offset", "offset_start", metavar="N", type=click.IntRange(min=0), default=0,
+    help="Begin at this offset.",
+)  # fmt: skip
+@click.option(
+    "--limit", "record_count_max", metavar="N", type=click.IntRange(min=1),
+    help="Stop after so many records (with --no-records: batches) of each file.",
+)  # fmt: skip
+def dump(
+    paths: tuple[str, ...],
+    *,
+    form: str | None,
+    records: bool,
+    values: bool,
+    metadata: bool | None,
+    offset_start: int,
+    record_count_max: int | None,
+) -> None:
+    """Show what stands in .log, .index, .timeindex, .snapshot, .producers and .txnindex files.
+
+    PATH is such a file, or the directory of a partition. The metadata log and its snapshots are
+    shown as JSON records. Messages of magic 0 and 1 are shown too. Nothing is written; a running
+    broker's files may be read.
+
+    The lines are those of Kafka's DumpLogSegments, so what reads one reads the other. Control
+    characters in keys and values are escaped.
+
+    Exit code: 0 all was shown; 1 something was damaged; 2 a path cannot be shown.
+    """
+    from client.files.dump import NotDumpable, dump_lines, files_in, is_metadata
+    from client.files.dump_log import KAFKA, Shown
+
+    complaints: list[str] = []
+
+    def complain(sentence: str) -> None:
+        complaints.append(sentence)
+        click.echo(sentence, err=True)
+
+    shown_as = Shown(
+        form=form or KAFKA,
+        records=records,
+        values=values,
+        offset_start=offset_start,
+        record_count_max=record_count_max,
+    )
+    refused = False
+    write = sys.stdout.write
+    for path in paths:
+        try:
+            for file in files_in(path):
+                as_metadata = is_metadata(file) if metadata is None else metadata
+                for line in dump_lines(
+                    file, dataclasses.replace(shown_as, metadata=as_metadata), complain
+                ):
+                    write(line + "\n")
+        except (NotDumpable, OSError) as error:
+            if isinstance(error, BrokenPipeError):
+                raise
+            click.echo(_why(path, error), err=True)
+            refused = True
+    if refused:
+        sys.exit(REFUSED)
+    if complaints:
+        click.echo("Some of it is damaged; `barnabas verify` says what that means.", err=True)
+        sys.exit(DAMAGED)
+
+
+def _why(path: str, error: Exception) -> str:
+    if isinstance(error, OSError):
+        return f"{error.filename or path}: {error.strerror or error}"
+    return str(error)

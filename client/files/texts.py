@@ -1,0 +1,51 @@
+"""Small texts that the tools print: bytes and counts as a person or a program reads them."""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import Any
+
+# What would move a terminal's cursor, break a line or give a terminal orders.
+_CONTROLS = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def shown(data: bytes) -> str:
+    """Return bytes as Kafka's tools show them, as UTF-8 with replacements, on one line.
+
+    Control characters are written as escapes: what a producer sent must not reach the terminal.
+    """
+    return one_line(data.decode("utf-8", "replace"))
+
+
+def one_line(text: str) -> str:
+    """Return `text` with its control characters, but for tabs, as escapes."""
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def as_json(name: str, data: bytes | None) -> dict[str, Any]:
+    """Return bytes as a member of a JSON object: text if they are UTF-8, else base64."""
+    if data is None:
+        return {name: None}
+    try:
+        return {name: data.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(data).decode("ascii")}
+
+
+def bytes_text(count: int) -> str:
+    """Return a number of bytes with a unit, three digits or so."""
+    size = float(count)
+    for unit in _UNITS:
+        if abs(size) < 1024 or unit == _UNITS[-1]:
+            return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    raise AssertionError(count)
+
+
+def plural(count: int, noun: str) -> str:
+    """Return "1 file", "2 files", "2 batches"."""
+    if count == 1:
+        return f"{count:,} {noun}"
+    return f"{count:,} {noun}{'es' if noun.endswith(('ch', 's', 'x')) else 's'}"

@@ -1,0 +1,19 @@
+"""What was probably meant by a misspelt name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+SUGGESTIONS_MAX = 3
+ALIKE_MIN = 0.6  # of 1; difflib's own choice
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return "Did you mean a or b?" for the names most like `name`, or "" if none is."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(name, sorted(known), SUGGESTIONS_MAX, ALIKE_MIN)
+    if not found:
+        return ""
+    *rest, last = found
+    return f"Did you mean {', '.join(rest)} or {last}?" if rest else f"Did you mean {last}?"
