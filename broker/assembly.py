@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from broker.advertised import Advertised
 from broker.append_queue import AppendQueue
 from broker.blocking_pool import BlockingPool
-from broker.checkpoint_writer import CheckpointWriter
 from broker.byte_budget import ByteBudget
+from broker.checkpoint_writer import CheckpointWriter
 from broker.clock import Clock
+from broker.configs import BrokerSettings, Configs
 from broker.group_commit import GroupCommit
 from broker.handlers import HANDLERS, PRODUCE_ADVERTISED_MIN
 from broker.metadata.controller import Controller
@@ -35,8 +36,7 @@ from broker.topics import Topics
 from config.broker import BrokerConfig
 from config.listeners import Listener
 from config.load import Loaded
-from config.sources import Source
-from config.topic import TopicConfig, topic_keys
+from config.topic import TopicConfig
 from protocol.api_keys import ApiKey
 from protocol.messages.api_versions import ApiVersion
 from storage.filenames import METADATA_TOPIC
@@ -157,7 +157,9 @@ def assemble(
     `bind` returns the listeners with the ports they got. It is called when recovery has ended:
     nothing listens before.
     """
-    config = loaded.config
+    node_id = opened.logs.meta.node_id
+    settings = BrokerSettings(loaded, opened.controller, node_id)
+    config = settings.loaded.config
     metrics = Metrics()
     partitions = Partitions()
     purgatory = Purgatory(metrics)
@@ -186,6 +188,9 @@ def assemble(
         purgatory,
         clock,
     )
+    configs = Configs(
+        settings, opened.controller, partitions, topics.record_configs, commit, purgatory, node_id
+    )
     topics.open_all()
     for stray in opened.logs.strays():
         logger.warning("%s in the data directory belongs to no topic, it is left alone", stray)
@@ -203,14 +208,15 @@ def assemble(
         purgatory=purgatory,
         controller=opened.controller,
         topics=topics,
+        configs=configs,
         producer_ids=ProducerIds(topics.next_producer_ids),
         advertised=Advertised(bound, config.advertised),
         api_versions=_api_versions(),
         served_keys=frozenset(int(row.api_key) for row in HANDLERS),
-        configured_topic_keys=_configured_topic_keys(loaded),
         cluster_id=opened.logs.meta.cluster_id,
-        node_id=opened.logs.meta.node_id,
+        node_id=node_id,
     )
+    settings.listen(services.reconfigure)
     queue = RequestQueue(config.queued_max_requests, metrics)
     budget = ByteBudget(config.queued_max_request_bytes, metrics)
     return Assembly(services, queue, budget, Outbox(loop), bound)
@@ -227,12 +233,3 @@ def _api_versions() -> list[ApiVersion]:
         )
         for row in HANDLERS
     ]
-
-
-def _configured_topic_keys(loaded: Loaded) -> frozenset[str]:
-    """Topic keys whose default the operator has set under one of the broker's names for it."""
-    return frozenset(
-        key.name
-        for key in topic_keys().values()
-        if any(loaded.origin(synonym.name).source is not Source.DEFAULT for synonym in key.synonyms)
-    )

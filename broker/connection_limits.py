@@ -17,11 +17,17 @@ class ConnectionLimits:
     def __init__(
         self, connections_max: int, per_address_max: int, overrides: Mapping[str, int]
     ) -> None:
+        self._by_address: Counter[str] = Counter()
+        self.count = 0
+        self.change(connections_max, per_address_max, overrides)
+
+    def change(
+        self, connections_max: int, per_address_max: int, overrides: Mapping[str, int]
+    ) -> None:
+        """Use other bounds for the connections to come; those that are open stay."""
         self._max = connections_max
         self._per_address_max = per_address_max
         self._overrides = overrides  # max.connections.per.ip.overrides, by address
-        self._by_address: Counter[str] = Counter()
-        self.count = 0
 
     def admit(self, address: str) -> str | None:
         """Count a connection from `address` in, or say why it may not come in."""

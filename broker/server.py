@@ -163,6 +163,11 @@ class Broker:
         limits = ConnectionLimits(
             config.max_connections, config.max_connections_per_ip, config.connection_limits
         )
+        services.configs.settings.listen(
+            lambda changed: limits.change(
+                changed.max_connections, changed.max_connections_per_ip, changed.connection_limits
+            )
+        )
         settings = ConnectionSettings(
             frame_bytes_max=config.socket_request_max_bytes,
             in_flight_max=config.barnabas_requests_per_connection_max,

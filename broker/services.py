@@ -9,6 +9,7 @@ from broker.append_queue import AppendQueue
 from broker.blocking_pool import BlockingPool
 from broker.checkpoint_writer import CheckpointWriter
 from broker.clock import Clock
+from broker.configs import Configs
 from broker.group_commit import GroupCommit
 from broker.metadata.controller import Controller
 from broker.metrics import Metrics
@@ -23,7 +24,7 @@ from storage.log_manager import LogManager
 
 @dataclass(slots=True, kw_only=True)
 class Services:
-    """One broker's parts, made once by the server."""
+    """One broker's parts, made once by the server; `config` is what holds now."""
 
     config: BrokerConfig
     clock: Clock
@@ -37,10 +38,15 @@ class Services:
     purgatory: Purgatory
     controller: Controller
     topics: Topics
+    configs: Configs
     producer_ids: ProducerIds
     advertised: Advertised
     api_versions: list[ApiVersion]  # what ApiVersions answers: the handler table
     served_keys: frozenset[int]
-    configured_topic_keys: frozenset[str]  # topic keys whose default the operator has set
     cluster_id: str
     node_id: int
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Use `config` from the next request on: the broker's keys were changed while it runs."""
+        self.config = config
+        self.logs.home.producer_expiration_ms = config.producer_id_expiration_ms

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from broker.append_queue import AppendQueue
 from broker.clock import Clock
 from broker.group_commit import GroupCommit
-from broker.metadata.controller import Controller
+from broker.metadata.controller import ConfigChange, Controller
+from broker.metadata.growth import MorePartitions
 from broker.metadata.image import TopicInfo
 from broker.metadata.topic_rules import NewTopic, TopicError
 from broker.partition import Partition, Partitions
@@ -90,6 +91,33 @@ class Topics:
         topics = [outcome for outcome in created.results.values() if isinstance(outcome, TopicInfo)]
         if topics:
             await self._durable(created.end_offset)
+        await self._open(topics)
+        for topic in topics:
+            logger.info("created topic %s with %d partitions", topic.name, len(topic.partitions))
+        return created.results
+
+    def validate_growth(self, asked: Sequence[MorePartitions]) -> dict[str, TopicInfo | TopicError]:
+        """Return what `grow` would say, and change nothing."""
+        now_ms = self._clock.now_ms()
+        return self._controller.create_partitions(asked, now_ms, validate_only=True).results
+
+    async def grow(self, asked: Sequence[MorePartitions]) -> dict[str, TopicInfo | TopicError]:
+        """Add partitions to topics, each with an outcome of its own.
+
+        Returns when those added are durable and can be produced to. Raises LogFailed, or
+        TopicError if the metadata log cannot be made durable.
+        """
+        grown = self._controller.create_partitions(asked, self._clock.now_ms())
+        topics = [outcome for outcome in grown.results.values() if isinstance(outcome, TopicInfo)]
+        if topics:
+            await self._durable(grown.end_offset)
+        await self._open(topics)
+        for topic in topics:
+            logger.info("topic %s has %d partitions now", topic.name, len(topic.partitions))
+        return grown.results
+
+    async def _open(self, topics: Iterable[TopicInfo]) -> None:
+        """Open what is not open of `topics`; the loop gets its turns meanwhile."""
         opened = 0
         for topic in topics:
             for log in self._controller.open_logs(topic):
@@ -97,8 +125,6 @@ class Topics:
                 opened += 1
                 if opened % DIRECTORIES_PER_TURN == 0:
                     await asyncio.sleep(0)
-            logger.info("created topic %s with %d partitions", topic.name, len(topic.partitions))
-        return created.results
 
     async def delete(self, name: str) -> None:
         """Delete a topic. Raises TopicError if there is none of that name, LogFailed."""
@@ -112,6 +138,10 @@ class Topics:
                 self._purgatory.release_all(partition)
         self._controller.drop_logs(topic)
         logger.info("deleted topic %s with %d partitions", name, len(topic.partitions))
+
+    async def record_configs(self, changes: Sequence[ConfigChange]) -> None:
+        """Record changes of configs; return when they are durable. Raises LogFailed, TopicError."""
+        await self._durable(self._controller.set_configs(changes, self._clock.now_ms()))
 
     async def next_producer_ids(self) -> range:
         """Return a block of producer ids that is recorded and durable."""

@@ -80,6 +80,28 @@ class Loaded:
         config = _build({**self.static, **dynamic})
         return dataclasses.replace(self, config=config, dynamic=dynamic)
 
+    def with_usable_dynamic(self, values: Mapping[str, str]) -> tuple[Loaded, list[str]]:
+        """Return the configuration with those of `values` that can be used, and why others cannot.
+
+        For values that are recorded already: Kafka, or another version of this broker, may have
+        accepted what this one does not know. Keys without effect are left out in silence.
+        """
+        held = {name: text for name, text in values.items() if group_of(name) is None}
+        try:
+            return self.with_dynamic(held), []
+        except ConfigError:
+            pass
+        usable: dict[str, str] = {}
+        refused: list[str] = []
+        for name, text in held.items():
+            try:
+                self.with_dynamic({**usable, name: text})
+            except ConfigError as error:
+                refused.append(str(error))
+            else:
+                usable[name] = text
+        return self.with_dynamic(usable), refused
+
 
 def load(
     *,

@@ -20,7 +20,6 @@ from broker.metadata.image import TopicInfo
 from broker.metadata.topic_rules import NewTopic, TopicError
 from broker.request import Request
 from broker.services import Services
-from config.topic import topic_keys
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import (
     CreatableTopic,
@@ -31,9 +30,6 @@ from protocol.messages.create_topics import (
 )
 
 CONFIGS_VERSION = 5
-SOURCE_TOPIC = 1  # DescribeConfigsResponse.ConfigSource in Kafka: on the wire, never renumber
-SOURCE_STATIC_BROKER = 4
-SOURCE_DEFAULT = 5
 
 
 async def handle(request: Request, services: Services) -> CreateTopicsResponse:
@@ -77,26 +73,16 @@ def _describe(
     result.replication_factor = 1
     if not with_configs:
         return
-    config = services.topics.config_of(topic)
-    values = config.texts()
     result.configs = [
         CreatableTopicConfigs(
-            name=key.name,
-            value=None if key.sensitive else values[key.name],
-            config_source=_source(services, topic, key.name),
-            is_sensitive=key.sensitive,
+            name=row.name,
+            value=row.value,
+            read_only=row.is_read_only,
+            config_source=row.effective_source,
+            is_sensitive=row.is_sensitive,
         )
-        for key in topic_keys().values()
-        if not key.internal
+        for row in services.configs.topic(topic)
     ]
-
-
-def _source(services: Services, topic: TopicInfo, name: str) -> int:
-    if name in topic.configs:
-        return SOURCE_TOPIC
-    if name in services.configured_topic_keys:
-        return SOURCE_STATIC_BROKER
-    return SOURCE_DEFAULT
 
 
 def error_response(request: Request, code: ErrorCode) -> CreateTopicsResponse:

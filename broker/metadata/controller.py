@@ -4,6 +4,7 @@ Every change is a batch of records in the metadata log, applied to the image at 
 happened for others only when the log is durable up to the end offset that each method returns:
 
     create    append ── wait until durable ── open_logs ── answer
+    grow      append ── wait until durable ── open_logs ── answer
     delete    append ── wait until durable ── drop_logs ── answer
     ids       append ── wait until durable ── hand out
 
@@ -13,29 +14,27 @@ append and `open_logs` leaves a topic without directories: the next start makes 
 the append and `drop_logs` leaves directories without a topic: they are reported as strays by the
 log manager and left alone. While a topic is between the two, its name stays taken.
 
-Leadership at start: we lead every partition whose replicas name us. A PARTITION_CHANGE with
-leader epoch + 1 is written for those that Kafka left without a leader (its clean stop does), for
-those that are not ours alone in the ISR, and after an unclean stop for all of them, so that two
-runs never stamp one epoch. A partition that Kafka keeps in another of its log directories, and
-which is not here, is reported and not led: making it here would serve an empty log for a full one.
+What is led from the start on is decided by `broker.metadata.leadership`.
 
-The checks of a request to create topics are in `broker.metadata.topic_rules`. Waiting, answering
+The checks of a request to create topics are in `broker.metadata.topic_rules`, those of one for
+more partitions in `broker.metadata.growth`. Waiting, answering
 and the choice of error per API version are the handlers' part.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from broker.metadata.growth import MorePartitions, added_replicas
 from broker.metadata.image import (
     CONFIG_TOPIC,
-    RECOVERED,
-    RECOVERY_STATE_UNCHANGED,
     PartitionInfo,
     TopicInfo,
 )
+from broker.metadata.leadership import Leadership, leadership_change, may_be_elsewhere
 from broker.metadata.metadata_log import RECORDS_PER_BATCH, MetadataLog
 from broker.metadata.topic_config import checked_topic_config, usable_topic_config
 from broker.metadata.topic_rules import (
@@ -51,7 +50,6 @@ from broker.metadata.topic_rules import (
 from config.topic import TopicConfig
 from protocol.errors import ErrorCode
 from protocol.metadata_records import (
-    NO_LEADER_CHANGE,
     ConfigRecord,
     PartitionChangeRecord,
     PartitionRecord,
@@ -66,7 +64,6 @@ if TYPE_CHECKING:
 
 NO_BROKER_EPOCH: Final = -1
 PRODUCER_IDS_PER_BLOCK: Final = 1_000  # Kafka's ProducerIdsBlock
-_RESERVED_DIRECTORY_IDS: Final = 100  # DirectoryId: MIGRATING 0, UNASSIGNED 1, LOST 2, up to 99
 _RESERVED_TOPIC_IDS: Final = (bytes(16), bytes(15) + b"\x01")  # ZERO_UUID, METADATA_TOPIC_ID
 
 
@@ -90,10 +87,18 @@ class Logs(Protocol):
 
 
 class Created(NamedTuple):
-    """What became of a request to create topics, by name in the order of Kafka's answer."""
+    """What became of a request to create or enlarge topics, by name in the order of the answer."""
 
     results: dict[str, TopicInfo | TopicError]
     end_offset: int  # to wait for, before `open_logs` and the answer
+
+
+class ConfigChange(NamedTuple):
+    """New values of a resource's configs, None for those that go; `kind` is ConfigResource.Type."""
+
+    kind: int
+    name: str
+    values: Mapping[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,17 +108,6 @@ class ProducerIds:
     start: int
     count: int
     end_offset: int  # to wait for, before the first is handed out
-
-
-@dataclass(slots=True)
-class Leadership:
-    """What `take_leadership` found and did."""
-
-    end_offset: int
-    led: list[tuple[TopicInfo, PartitionInfo]] = field(default_factory=list)
-    changed_count: int = 0
-    elsewhere: list[str] = field(default_factory=list)  # in another log directory: not led
-    not_ours: list[str] = field(default_factory=list)  # replicas name other nodes only
 
 
 class Controller:
@@ -142,6 +136,7 @@ class Controller:
         self._random_bytes = random_bytes
         self._dropping: dict[str, TopicInfo] = {}
         self._led: set[tuple[bytes, int]] = set()
+        self._opened: set[tuple[bytes, int]] = set()
 
     @property
     def broker_epoch(self) -> int:
@@ -171,7 +166,13 @@ class Controller:
                     result.elsewhere.append(name)
                 else:
                     result.led.append((topic, partition))
-                    change = self._leadership_change(topic, partition, unclean=unclean)
+                    change = leadership_change(
+                        topic.topic_id,
+                        partition,
+                        self._node_id,
+                        self._directory_id,
+                        unclean=unclean,
+                    )
                     if change is not None:
                         changes.append(change)
         if unclean or changes:
@@ -196,47 +197,9 @@ class Controller:
         return (topic.topic_id, partition) in self._led
 
     def _is_elsewhere(self, topic: TopicInfo, partition: PartitionInfo) -> bool:
-        directory_id = partition.directory_of(self._node_id)
-        if directory_id == self._directory_id:
-            return False
-        if int.from_bytes(directory_id, "big") < _RESERVED_DIRECTORY_IDS:
+        if not may_be_elsewhere(partition, self._node_id, self._directory_id):
             return False
         return not self._has_directory(topic.name, partition.partition)
-
-    def _leadership_change(
-        self, topic: TopicInfo, partition: PartitionInfo, *, unclean: bool
-    ) -> PartitionChangeRecord | None:
-        """The record that makes us the leader with a new epoch; None when nothing is to do."""
-        node_id = self._node_id
-        has_directory = partition.directory_of(node_id) == self._directory_id
-        is_leader = partition.leader == node_id and partition.isr == [node_id]
-        is_tidy = (
-            partition.leader_recovery_state == RECOVERED
-            and not partition.eligible_leader_replicas
-            and not partition.last_known_elr
-        )
-        if is_leader and is_tidy and has_directory and not unclean:
-            return None
-        directories: list[bytes] | None = None
-        if not has_directory:
-            directories = [
-                self._directory_id if replica == node_id else partition.directory_of(replica)
-                for replica in partition.replicas
-            ]
-        return PartitionChangeRecord(
-            partition_id=partition.partition,
-            topic_id=topic.topic_id,
-            isr=None if partition.isr == [node_id] else [node_id],
-            leader=node_id if unclean or not is_leader else NO_LEADER_CHANGE,
-            leader_recovery_state=(
-                RECOVERY_STATE_UNCHANGED
-                if partition.leader_recovery_state == RECOVERED
-                else RECOVERED
-            ),
-            directories=directories,
-            eligible_leader_replicas=[] if partition.eligible_leader_replicas else None,
-            last_known_elr=[] if partition.last_known_elr else None,
-        )
 
     # -- Topics -------------------------------------------------------------------------------
 
@@ -299,25 +262,34 @@ class Controller:
         return result, created.end_offset
 
     def open_logs(self, topic: TopicInfo) -> Iterator[Log]:
-        """Open or create the logs of the partitions of `topic` that we lead, one at a step.
+        """Open or create the logs of `topic` that we lead and that are not open, one at a step.
 
         An iterator, so that a caller may do other work between the partitions of a large topic.
         It ends early when the topic is removed meanwhile. Raises what opening a log raises; the
-        partitions that are not open then are opened at the next start.
+        partitions that are not open then are opened by the next call or start.
         """
-        config = self.config_of(topic)
         for partition in topic.partitions:
             if self.image.topics_by_id.get(topic.topic_id) is not topic:
                 return
-            if self.leads(topic, partition.partition):
-                yield self._logs.open_log(
-                    topic.name,
-                    partition.partition,
-                    topic.topic_id,
-                    config,
-                    partition.leader_epoch,
-                    create=True,
-                )
+            config = self.config_of(topic)  # it may change between two steps
+            key = (topic.topic_id, partition.partition)
+            if key in self._led and key not in self._opened:
+                self._opened.add(key)
+                yield self._open_log(topic, partition, config)
+
+    def _open_log(self, topic: TopicInfo, partition: PartitionInfo, config: TopicConfig) -> Log:
+        try:
+            return self._logs.open_log(
+                topic.name,
+                partition.partition,
+                topic.topic_id,
+                config,
+                partition.leader_epoch,
+                create=True,
+            )
+        except BaseException:
+            self._opened.discard((topic.topic_id, partition.partition))
+            raise
 
     def config_of(self, topic: TopicInfo) -> TopicConfig:
         """Return the configuration of a topic: the broker's defaults under its own values.
@@ -360,6 +332,7 @@ class Controller:
             if not self.leads(topic, partition.partition):
                 continue
             self._led.discard((topic.topic_id, partition.partition))
+            self._opened.discard((topic.topic_id, partition.partition))
             try:
                 self._logs.delete_log(topic.name, partition.partition)
             except UnknownPartition:
@@ -391,19 +364,58 @@ class Controller:
         for number, nodes in enumerate(replicas):
             directories = [self._directory_id] * len(nodes)
             info.partitions.append(PartitionInfo(number, nodes, nodes, nodes[0], 0, 0, directories))
-            records.append(
-                PartitionRecord(
-                    partition_id=number,
-                    topic_id=topic_id,
-                    replicas=nodes,
-                    isr=nodes,
-                    leader=nodes[0],
-                    leader_epoch=0,
-                    partition_epoch=0,
-                    directories=directories,
-                )
-            )
+            records.append(self._new_partition(topic_id, number, nodes))
         return info, records
+
+    def _new_partition(self, topic_id: bytes, number: int, nodes: list[int]) -> PartitionRecord:
+        return PartitionRecord(
+            partition_id=number,
+            topic_id=topic_id,
+            replicas=nodes,
+            isr=nodes,
+            leader=nodes[0],
+            leader_epoch=0,
+            partition_epoch=0,
+            directories=[self._directory_id] * len(nodes),
+        )
+
+    def create_partitions(
+        self, topics: Sequence[MorePartitions], now_ms: int, *, validate_only: bool = False
+    ) -> Created:
+        """Add partitions to topics, in one atomic batch of records.
+
+        A topic that cannot grow has a TopicError in the results and hinders no other. Raises
+        LogFailed when nothing was added.
+        """
+        counts = Counter(asked.name for asked in topics)
+        results: dict[str, TopicInfo | TopicError] = {
+            name: TopicError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            for name, count in counts.items()
+            if count > 1
+        }
+        records: list[PartitionRecord] = []
+        for asked in topics:
+            if counts[asked.name] > 1:
+                continue
+            topic = self.image.topics.get(asked.name)
+            if topic is None:
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                results[asked.name] = TopicError(code, code.message)
+                continue
+            try:
+                added = added_replicas(topic, asked, self._placement, record_count=len(records))
+            except TopicError as error:
+                results[asked.name] = error
+                continue
+            results[asked.name] = topic
+            records += [
+                self._new_partition(topic.topic_id, number, nodes)
+                for number, nodes in enumerate(added, len(topic.partitions))
+            ]
+        if records and not validate_only:
+            self.metadata_log.append(records, now_ms)
+            self._led |= {(record.topic_id, record.partition_id) for record in records}
+        return Created(results, self.metadata_log.end_offset)
 
     def _new_topic_id(self) -> bytes:
         """A random UUID (RFC 9562, version 4) that Kafka would give out too.
@@ -420,6 +432,25 @@ class Controller:
                 continue
             if topic_id not in self.image.topics_by_id:
                 return topic_id
+
+    # -- Configs ------------------------------------------------------------------------------
+
+    def set_configs(self, changes: Iterable[ConfigChange], now_ms: int) -> int:
+        """Record changes that were checked, in one batch; return the end offset to wait for.
+
+        Raises TopicError when a request makes too many records, LogFailed.
+        """
+        records = [
+            ConfigRecord(
+                resource_type=change.kind, resource_name=change.name, name=name, value=value
+            )
+            for change in changes
+            for name, value in change.values.items()
+        ]
+        check_record_total(len(records))
+        if records:
+            self.metadata_log.append(records, now_ms)
+        return self.metadata_log.end_offset
 
     # -- Producer ids -------------------------------------------------------------------------
 

@@ -1,0 +1,300 @@
+"""What a request to change configs comes to: new values for a resource, or why there are none.
+
+Pure: from what a resource has and what is asked to what it will have, in Kafka 4.3's order of
+checks (ConfigAdminManager, then ConfigurationControlManager with ControllerConfigurationValidator),
+because the order decides which of two errors a client sees. Each resource is checked by itself:
+
+    any      twice in the request; a key twice; a null to set       INVALID_REQUEST
+    any      APPEND or SUBTRACT on a key that is no list             INVALID_CONFIG
+    topic    no name; the name; keys and values; exists              42, 17, INVALID_CONFIG, 3
+    broker   another node; fixed keys; values                        INVALID_REQUEST
+    group, client metrics: their own tables (config/resources.py)
+
+A broker's unknown keys are accepted, as by Kafka, which takes them for a plugin's; they are never
+shown. Keys without effect are checked by their kind. Code -1 for an unknown operation is Kafka's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from broker.metadata.image import CONFIG_BROKER, CONFIG_TOPIC, ClusterImage
+from broker.metadata.topic_config import checked_topic_config
+from broker.metadata.topic_rules import TopicError, check_name
+from config.broker_names import broker_names
+from config.errors import ConfigError
+from config.load import Loaded
+from config.resources import ResourceConfigError, check_client_metrics, check_group
+from config.topic import TopicConfig, topic_keys
+from config.values import Kind, text_of
+from config.without_effect import LISTENER_PREFIX
+from protocol.errors import ErrorCode
+
+# ConfigResource.Type and AlterConfigOp.OpType in Kafka; on the wire: never renumber.
+CLIENT_METRICS: Final = 16
+GROUP: Final = 32
+RESOURCE_TYPES: Final = (CONFIG_TOPIC, CONFIG_BROKER, CLIENT_METRICS, GROUP)
+SET, DELETE, APPEND, SUBTRACT = range(4)
+LIST_OPERATIONS: Final = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
+
+MIN_ISR: Final = "min.insync.replicas"
+ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
+
+
+class Operation(NamedTuple):
+    """One key of a request: what to do with it. DELETE needs no value."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+class Resource(NamedTuple):
+    """A resource by type and name, and what is asked for it."""
+
+    kind: int
+    name: str
+    operations: Sequence[Operation]
+    replaces: bool = False  # AlterConfigs: what is not named goes
+
+
+class State(NamedTuple):
+    """What changes are checked against."""
+
+    image: ClusterImage
+    node_id: int
+    topic_defaults: TopicConfig
+    loaded: Loaded
+
+
+def duplicates(resources: Sequence[Resource]) -> set[tuple[int, str]]:
+    """Return the resources that a request names more than once."""
+    seen: set[tuple[int, str]] = set()
+    twice: set[tuple[int, str]] = set()
+    for resource in resources:
+        key = (resource.kind, resource.name)
+        (twice if key in seen else seen).add(key)
+    return twice
+
+
+def check_named_once(resource: Resource, twice: Container[tuple[int, str]]) -> None:
+    """Raise TopicError for a resource that is among those named `twice`."""
+    if (resource.kind, resource.name) in twice:
+        raise TopicError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+
+
+def changes_of(resource: Resource, state: State) -> dict[str, str | None]:
+    """Return the keys that change, with their new values; None removes one. Raises TopicError."""
+    _check_form(resource)
+    if resource.kind not in RESOURCE_TYPES:
+        raise TopicError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.kind}")
+    if resource.kind == CONFIG_BROKER:
+        _check_broker_name(resource.name, state.node_id)
+    before = configs_of(state.image, resource.kind, resource.name)
+    after = {} if resource.replaces else dict(before)
+    for operation in resource.operations:
+        _operate(resource.kind, after, operation)
+    _CHECKS[resource.kind](resource, before, after, state)
+    gone: dict[str, str | None] = {name: None for name in sorted(before) if name not in after}
+    return gone | {name: text for name, text in after.items() if before.get(name) != text}
+
+
+def configs_of(image: ClusterImage, kind: int, name: str) -> Mapping[str, str]:
+    """Return what is set on a resource itself."""
+    if kind == CONFIG_TOPIC and name in image.topics:
+        return image.topics[name].configs
+    if kind == CONFIG_BROKER:
+        return image.broker_configs.get(name, {})
+    return image.other_configs.get((kind, name), {})
+
+
+def is_list(kind: int, name: str) -> bool:
+    """Whether a key of a resource takes APPEND and SUBTRACT."""
+    if kind == CONFIG_TOPIC:
+        return name in topic_keys() and topic_keys()[name].kind is Kind.LIST
+    if kind == CONFIG_BROKER:
+        return name in broker_names() and broker_names()[name].kind is Kind.LIST
+    return False  # as Kafka has it, whose table of lists is of topics and brokers
+
+
+# -- the form of a request -------------------------------------------------------------------------
+
+
+def _check_form(resource: Resource) -> None:
+    names = [operation.name for operation in resource.operations]
+    if len(set(names)) < len(names):
+        raise TopicError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    nulls = [
+        operation.name
+        for operation in resource.operations
+        if operation.operation != DELETE and operation.value is None
+    ]
+    if nulls:
+        raise TopicError(
+            ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}"
+        )
+
+
+def _operate(kind: int, values: dict[str, str], operation: Operation) -> None:
+    name, code, text = operation
+    if code == DELETE:
+        values.pop(name, None)
+        return
+    assert text is not None, "refused above"
+    if code == SET:
+        values[name] = text
+        return
+    if code not in LIST_OPERATIONS:
+        raise TopicError(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            f"Unknown operation {code} on {name}: 0 sets, 1 deletes, 2 appends, 3 subtracts",
+        )
+    if not is_list(kind, name):
+        raise TopicError(
+            ErrorCode.INVALID_CONFIG,
+            f"Can't {LIST_OPERATIONS[code]} to key {name} because its type is not LIST.",
+        )
+    held = values.get(name, _default(kind, name))
+    parts = held.split(",") if held else []
+    for part in text.split(","):
+        if code == APPEND and part not in parts:
+            parts.append(part)
+        elif code == SUBTRACT and part in parts:
+            parts.remove(part)
+    values[name] = ",".join(parts)
+
+
+def _default(kind: int, name: str) -> str:
+    if kind == CONFIG_TOPIC:
+        return text_of(topic_keys()[name].default) or ""
+    return broker_names()[name].default or ""
+
+
+# -- one kind of resource --------------------------------------------------------------------------
+
+
+def _check_topic(
+    resource: Resource, _before: Mapping[str, str], after: Mapping[str, str], state: State
+) -> None:
+    if not resource.name:
+        raise TopicError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+    check_name(resource.name)
+    checked_topic_config(state.topic_defaults, after)
+    if resource.name not in state.image.topics:
+        raise TopicError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource.name}' does not exist."
+        )
+
+
+def _check_broker_name(name: str, node_id: int) -> None:
+    """Only this broker, or "" for all of them."""
+    if not name:
+        return
+    try:
+        number = int(name)
+    except ValueError:
+        raise TopicError(
+            ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}"
+        ) from None
+    if number != node_id:
+        raise TopicError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {node_id}, but received {name}",
+        )
+
+
+def _check_broker(
+    resource: Resource, before: Mapping[str, str], after: Mapping[str, str], state: State
+) -> None:
+    known = broker_names()
+    fixed = [
+        name
+        for name in after
+        if name.startswith(LISTENER_PREFIX) or (name in known and not known[name].is_dynamic)
+    ]
+    if fixed:
+        raise TopicError(
+            ErrorCode.INVALID_REQUEST,
+            f"Cannot update these configs dynamically: [{', '.join(sorted(fixed))}]",
+        )
+    for name, text in after.items():
+        if name in known:
+            _check_broker_value(name, text)
+    others = state.image.broker_configs.get("" if resource.name else str(state.node_id), {})
+    together = {**others, **after} if resource.name else {**after, **others}
+    declared = {name: text for name, text in together.items() if name in known and known[name].key}
+    try:
+        state.loaded.with_dynamic(declared)
+    except ConfigError as error:
+        raise _refused_value(error) from error
+    _check_eligible_leaders(resource, before, after, state.image)
+
+
+def _check_broker_value(name: str, text: str) -> None:
+    try:
+        broker_names()[name].check(text)
+    except ConfigError as error:
+        raise _refused_value(error) from error
+    except ValueError as error:
+        raise TopicError(
+            ErrorCode.INVALID_REQUEST, f"Invalid value {text} for configuration {name}: {error}"
+        ) from error
+
+
+def _refused_value(error: ConfigError) -> TopicError:
+    allowed = f" (allowed: {error.allowed})" if error.allowed else ""
+    return TopicError(
+        ErrorCode.INVALID_REQUEST,
+        f"Invalid value {error.value} for configuration {error.key}: {error.reason}{allowed}",
+    )
+
+
+def _check_eligible_leaders(
+    resource: Resource, before: Mapping[str, str], after: Mapping[str, str], image: ClusterImage
+) -> None:
+    """Keep the one place where Kafka looks for min.insync.replicas (KIP-966) as it wants it."""
+    if not image.feature_levels.get(ELIGIBLE_LEADER_REPLICAS):
+        return
+    if resource.name and before.get(MIN_ISR) != after.get(MIN_ISR):
+        raise TopicError(
+            ErrorCode.INVALID_CONFIG,
+            f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled.",
+        )
+    if not resource.name and MIN_ISR in before and MIN_ISR not in after:
+        raise TopicError(
+            ErrorCode.INVALID_CONFIG,
+            f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled.",
+        )
+
+
+def _check_group(
+    resource: Resource, _before: Mapping[str, str], after: Mapping[str, str], _state: State
+) -> None:
+    if not resource.name:
+        raise TopicError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+    try:
+        check_group(after)
+    except ResourceConfigError as error:
+        raise TopicError(ErrorCode.INVALID_CONFIG, str(error)) from error
+
+
+def _check_client_metrics(
+    resource: Resource, _before: Mapping[str, str], after: Mapping[str, str], _state: State
+) -> None:
+    if not resource.name:
+        raise TopicError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
+    try:
+        check_client_metrics(after)
+    except ResourceConfigError as error:
+        code = ErrorCode.INVALID_REQUEST if error.is_bound else ErrorCode.INVALID_CONFIG
+        raise TopicError(code, str(error)) from error
+
+
+_Check = Callable[[Resource, Mapping[str, str], Mapping[str, str], State], None]
+_CHECKS: Final[dict[int, _Check]] = {
+    CONFIG_TOPIC: _check_topic,
+    CONFIG_BROKER: _check_broker,
+    CLIENT_METRICS: _check_client_metrics,
+    GROUP: _check_group,
+}

@@ -1,0 +1,225 @@
+"""Configs as they are seen and changed while the broker runs (KIP-226, KIP-339).
+
+Changes are CONFIG records of the metadata log, and hold once these are durable:
+
+    check ── append ── wait until durable ── apply ── answer
+                                start ── replay ── apply
+
+Applying means: the broker's configuration is built again from what it was started with and from
+all that is recorded, whoever listens is told of it, and each log gets its topic's configuration. A
+topic that is made in between finds the new defaults by itself. What is recorded and cannot be used
+(Kafka may have accepted it) is reported and left out; it never keeps a broker from starting.
+
+What a request may change is in `broker.config_changes`, what an answer shows in
+`broker.config_rows`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from broker.config_changes import (
+    CLIENT_METRICS,
+    GROUP,
+    Resource,
+    State,
+    changes_of,
+    check_named_once,
+    configs_of,
+    duplicates,
+)
+from broker.config_rows import (
+    BrokerLayers,
+    Row,
+    Source,
+    TopicRow,
+    broker_rows,
+    cluster_rows,
+    resource_rows,
+    topic_rows,
+)
+from broker.group_commit import GroupCommit
+from broker.metadata.controller import ConfigChange, Controller
+from broker.metadata.image import CONFIG_BROKER, CONFIG_TOPIC, TopicInfo
+from broker.metadata.topic_rules import TopicError
+from broker.partition import Partitions
+from broker.purgatory import Purgatory
+from config.broker import BrokerConfig
+from config.load import Loaded
+from config.resources import CLIENT_METRICS_KEYS, GROUP_KEYS
+from storage.errors import UnknownPartition
+
+logger = logging.getLogger("barnabas.configs")
+
+NODE_ID_NAMES = ("node.id", "broker.id")  # either says both
+
+RESOURCE_NAMES = {
+    CONFIG_TOPIC: "topic",
+    CONFIG_BROKER: "broker",
+    CLIENT_METRICS: "client metrics",
+    GROUP: "group",
+}
+
+Listener = Callable[[BrokerConfig], None]
+
+
+class BrokerSettings:
+    """The broker's configuration as it is now: what it was started with, and what was recorded."""
+
+    def __init__(self, loaded: Loaded, controller: Controller, node_id: int) -> None:
+        self.loaded = loaded
+        self._controller = controller
+        self._node_id = node_id
+        self._listeners: list[Listener] = []
+        self._complaints: list[str] = []
+        self._static = _static_texts(loaded, node_id)
+        self.refresh()
+
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` with the configuration, now and whenever it changes."""
+        self._listeners.append(listener)
+        listener(self.loaded.config)
+
+    @property
+    def layers(self) -> BrokerLayers:
+        """What the broker's names are set to, by layer."""
+        configs = self._controller.image.broker_configs
+        own = configs.get(str(self._node_id), {})
+        return BrokerLayers(own, configs.get("", {}), self._static)
+
+    def refresh(self) -> None:
+        """Build the configuration again from what is recorded, and tell everyone."""
+        layers = self.layers
+        self.loaded, complaints = self.loaded.with_usable_dynamic({**layers.cluster, **layers.own})
+        for complaint in complaints:
+            if complaint not in self._complaints:
+                logger.warning("recorded, but without effect here: %s", complaint)
+        self._complaints = complaints
+        self._controller.topic_defaults = self.loaded.config.topic_defaults
+        for listener in self._listeners:
+            listener(self.loaded.config)
+
+
+class Configs:
+    """Describes and changes the configs of topics, of the broker, and of what else has some."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        controller: Controller,
+        partitions: Partitions,
+        record: Callable[[Sequence[ConfigChange]], Awaitable[None]],
+        commit: GroupCommit,
+        purgatory: Purgatory,
+        node_id: int,
+    ) -> None:
+        """`record` appends changes to the metadata log and returns when they are durable."""
+        self.settings = settings
+        self._controller = controller
+        self._image = controller.image
+        self._partitions = partitions
+        self._record = record
+        self._commit = commit
+        self._purgatory = purgatory
+        self._node_id = node_id
+
+    # -- seeing --------------------------------------------------------------------------------
+
+    def topic(self, topic: TopicInfo) -> list[TopicRow]:
+        """Return the rows of a topic, also of one that would only be created."""
+        config = self._controller.config_of(topic)
+        return topic_rows(config, topic.configs, self.settings.layers)
+
+    def broker(self) -> list[Row]:
+        """Return the rows of this broker."""
+        return broker_rows(self.settings.layers)
+
+    def cluster(self) -> list[Row]:
+        """Return the rows of what is set on all brokers while they run."""
+        return cluster_rows(self.settings.layers)
+
+    def group(self, name: str) -> list[Row]:
+        """Return the rows of a group; it need not exist."""
+        own = configs_of(self._image, GROUP, name)
+        return resource_rows(GROUP_KEYS.values(), own, Source.GROUP, self.settings.layers)
+
+    def client_metrics(self, name: str) -> list[Row]:
+        """Return the rows of a subscription of client metrics; it need not exist."""
+        own = configs_of(self._image, CLIENT_METRICS, name)
+        keys = CLIENT_METRICS_KEYS.values()
+        return resource_rows(keys, own, Source.CLIENT_METRICS, self.settings.layers)
+
+    def names(self, kind: int) -> list[str]:
+        """Return every resource of a type that has configs, or could have some."""
+        if kind == CONFIG_TOPIC:
+            return list(self._image.topics)
+        if kind == CONFIG_BROKER:
+            return [str(self._node_id)]
+        others = self._image.other_configs.items()
+        return [name for (other, name), values in others if other == kind and values]
+
+    # -- changing ------------------------------------------------------------------------------
+
+    async def alter(
+        self, resources: Sequence[Resource], *, validate_only: bool = False
+    ) -> list[TopicError | None]:
+        """Change each resource by itself; return what was wrong with it, or None, in their order.
+
+        Returns when the changes are durable and in effect. Raises LogFailed, or TopicError if the
+        metadata log cannot be made durable.
+        """
+        state = State(
+            self._image, self._node_id, self._controller.topic_defaults, self.settings.loaded
+        )
+        twice = duplicates(resources)
+        outcomes: list[TopicError | None] = []
+        changes: list[ConfigChange] = []
+        for resource in resources:
+            try:
+                check_named_once(resource, twice)
+                values = changes_of(resource, state)
+            except TopicError as error:
+                outcomes.append(error)
+                continue
+            outcomes.append(None)
+            if values:
+                changes.append(ConfigChange(resource.kind, resource.name, values))
+        if changes and not validate_only:
+            await self._record(changes)
+            self._apply(changes)
+        return outcomes
+
+    def _apply(self, changes: Sequence[ConfigChange]) -> None:
+        for change in changes:
+            resource = f"{RESOURCE_NAMES[change.kind]} {change.name or 'default'}"
+            logger.info("configs of %s changed: %s", resource, ", ".join(sorted(change.values)))
+        if any(change.kind == CONFIG_BROKER for change in changes):
+            self.settings.refresh()
+            topics = set(self._image.topics)
+        else:
+            topics = {change.name for change in changes if change.kind == CONFIG_TOPIC}
+        for name in topics:
+            topic = self._image.topics.get(name)
+            if topic is not None:  # removed meanwhile
+                self._apply_topic(topic)
+
+    def _apply_topic(self, topic: TopicInfo) -> None:
+        config = self._controller.config_of(topic)
+        for info in topic.partitions:
+            try:
+                partition = self._partitions.get(topic.name, info.partition)
+            except UnknownPartition:
+                continue  # not ours, or not open yet: then it is opened with its new config
+            log = partition.log
+            was_caching = log.write_caching
+            log.update_config(config)
+            if log.write_caching and not was_caching:
+                self._purgatory.notify(partition)  # what was written is seen at once
+            elif was_caching and not log.write_caching:
+                self._commit.flush_now(partition)  # what was acknowledged unflushed is flushed
+
+
+def _static_texts(loaded: Loaded, node_id: int) -> dict[str, str]:
+    texts = {name: setting.text for name, setting in loaded.static.items()}
+    return texts | dict.fromkeys(NODE_ID_NAMES, str(node_id))
