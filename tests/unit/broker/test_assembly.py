@@ -111,11 +111,12 @@ async def test_versions_are_those_of_the_table_but_for_produce(tmp_path: Path) -
     assert await rig.close()
 
 
-async def test_topic_keys_that_the_operator_has_set_by_any_name(tmp_path: Path) -> None:
+async def test_topics_take_what_the_operator_has_set(tmp_path: Path) -> None:
     rig = Rig(tmp_path / "data", log_retention_hours="1", message_max_bytes="2000000")
-    assert rig.services.configured_topic_keys == {"retention.ms", "max.message.bytes"}
-    await create(rig)
-    assert rig.services.partitions.get("t", 0).log.config.max_message_bytes == 2_000_000
+    await create(rig, retention_bytes="77")
+    config = rig.services.partitions.get("t", 0).log.config
+    assert (config.retention_ms, config.max_message_bytes) == (3_600_000, 2_000_000)
+    assert config.retention_bytes == 77
     assert await rig.close()
 
 
@@ -130,7 +131,7 @@ async def test_it_listens_after_recovery_and_advertises_the_port_it_got(tmp_path
 
     def bind() -> list[tuple[Listener, int]]:
         recovered.append(opened.logs.get("t", 0).high_watermark)
-        return [(LISTENER, 54_321)]
+        return [(LISTENER._replace(port=0), 54_321)]
 
     parts = assemble(config, opened, bind, SystemClock(), asyncio.get_running_loop())
     assert recovered == [1]

@@ -1,0 +1,218 @@
+"""Housekeeping: each duty is done by itself, again after it failed, and ends at the stop.
+
+The tickers that beat once a second beat once a millisecond here.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker import housekeeping
+from broker.housekeeping import Housekeeping
+from protocol.errors import ErrorCode
+from storage.checkpointing import Checkpoint
+from storage.log import Log
+from tests.support.broker_rig import Rig, batch
+from tests.support.rig_client import create, produce
+
+FAST = {
+    "barnabas_recovery_point_interval_ms": "10",
+    "log_retention_check_interval_ms": "1",
+    "log_initial_task_delay_ms": "0",
+    "producer_id_expiration_check_interval_ms": "1",
+    "producer_id_expiration_ms": "1",
+}
+
+
+class FakeProcessor:
+    """Counts how often it was swept; the first time fails if asked to."""
+
+    def __init__(self, *, fails: bool = False) -> None:
+        self.swept = 0
+        self.fails = fails
+
+    def sweep(self) -> None:
+        self.swept += 1
+        if self.fails and self.swept == 1:
+            raise RuntimeError("this is a bug")
+
+
+class House:
+    """A broker whose housekeeping runs."""
+
+    def __init__(self, directory: Path) -> None:
+        settings = {name.replace("_", "."): value for name, value in FAST.items()}
+        self.rig = Rig(directory, **settings)
+        self.processor = FakeProcessor()
+        self.keeping = Housekeeping(self.rig.services, [self.processor])  # type: ignore[list-item]
+
+    def log(self, topic: str = "t") -> Any:
+        return self.rig.services.partitions.get(topic, 0).log
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(5):
+            while not condition():
+                await asyncio.sleep(0.001)
+
+
+@pytest.fixture
+async def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[House]:
+    monkeypatch.setattr(housekeeping, "TICK_SECONDS", 0.001)
+    monkeypatch.setattr(housekeeping, "DEADLINE_TICK_SECONDS", 0.001)
+    made = House(tmp_path / "data")
+    yield made
+    await made.keeping.stop()
+    assert await made.rig.close()
+
+
+async def test_commits_whose_deadline_has_passed_are_answered(house: House) -> None:
+    await create(house.rig)
+    partition = house.rig.services.partitions.get("t", 0)
+    partition.flush_started_ns = house.rig.clock.monotonic_ns()  # a flush that does not end
+    await produce(house.rig, batch(b"a"), acks=1)
+    answers: list[ErrorCode] = []
+    house.rig.services.commit.wait(partition, 1, 1, answers.append)
+    house.keeping.start()
+    await house.until(lambda: answers)
+    assert answers == [ErrorCode.REQUEST_TIMED_OUT]
+    partition.flush_started_ns = 0
+
+
+async def test_queued_appends_look_again(house: House) -> None:
+    await create(house.rig)
+    partition = house.rig.services.partitions.get("t", 0)
+    partition.flush_started_ns = 1  # a flush older than any limit
+    queued = asyncio.create_task(produce(house.rig, batch(b"a"), acks=1))
+    await house.until(lambda: partition.queue)
+    partition.flush_started_ns = 0
+    house.keeping.start()
+    assert await queued == 0
+
+
+async def test_connections_are_looked_after(house: House) -> None:
+    house.keeping.start()
+    await house.until(lambda: house.processor.swept > 2)
+
+
+async def test_recovery_points_advance_and_are_written(house: House, tmp_path: Path) -> None:
+    await create(house.rig)
+    await produce(house.rig, batch(b"a", b"b"))
+    house.keeping.start()
+    await house.until(lambda: house.log().recovery_point == 2)
+    path = tmp_path / "data" / "recovery-point-offset-checkpoint"
+    await house.until(lambda: path.exists() and "\nt 0 2\n" in path.read_text())
+
+
+async def test_a_checkpoint_that_fails_is_tried_again(
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = Checkpoint.run
+    failed: list[object] = []
+
+    def fails_once(checkpoint: Checkpoint) -> None:
+        if not failed:
+            failed.append(checkpoint)
+            raise OSError(28, "No space left on device")
+        run(checkpoint)
+
+    monkeypatch.setattr(Checkpoint, "run", fails_once)
+    await create(house.rig)
+    await produce(house.rig, batch(b"a"))
+    house.keeping.start()
+    await house.until(lambda: house.log().recovery_point == 1)
+    assert failed
+    assert any("No space left" in message for message in caplog.messages)
+
+
+async def test_write_caching_logs_are_flushed_when_flush_ms_is_over(house: House) -> None:
+    await create(house.rig, "cached", write_caching="true", flush_ms="1", retention_ms="-1")
+    await create(house.rig, "never", write_caching="true", retention_ms="-1")
+    for name in ("cached", "never"):
+        await produce(house.rig, batch(b"a"), topic=name)
+        assert house.log(name).durable_offset == 0
+    house.keeping.start()
+    await house.until(lambda: house.log("cached").durable_offset == 1)
+    assert house.log("never").durable_offset == 0
+
+
+async def test_old_segments_go_in_every_log_but_a_broken_one(
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("broken", "kept", "old"):
+        await create(house.rig, name, retention_ms="-1" if name == "kept" else "1")
+        await produce(house.rig, batch(b"a"), topic=name)
+
+    apply_retention = Log.apply_retention
+
+    def sometimes_broken(log: Log, now_ms: int) -> int:
+        if log.topic == "broken":
+            raise OSError(5, "Input/output error")
+        return apply_retention(log, now_ms)
+
+    monkeypatch.setattr(Log, "apply_retention", sometimes_broken)
+    house.keeping.start()
+    await house.until(lambda: house.log("old").start_offset == 1)
+    assert house.log("kept").start_offset == house.log("broken").start_offset == 0
+    await house.until(lambda: any("broken-0 failed" in message for message in caplog.messages))
+
+
+async def test_deleted_files_go_after_their_delay(house: House, tmp_path: Path) -> None:
+    await create(house.rig, "soon", file_delete_delay_ms="0")
+    await create(house.rig, "later")
+    for name in ("soon", "later"):
+        await house.rig.services.topics.delete(name)
+
+    def left() -> list[str]:
+        return [path.name[:4] for path in (tmp_path / "data").glob("*-delete")]
+
+    assert sorted(left()) == ["late", "soon"]
+    house.keeping.start()
+    await house.until(lambda: left() == ["late"])
+
+
+async def test_idle_producers_are_forgotten(house: House) -> None:
+    await create(house.rig)
+    ids = {"producer_id": 7, "producer_epoch": 0}
+    await produce(house.rig, batch(b"a", base_sequence=5, **ids))
+    assert len(house.log().producers.entries) == 1
+    house.keeping.start()
+    await house.until(lambda: not house.log().producers.entries)
+
+
+async def test_a_duty_that_fails_is_reported_and_done_again(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    house.processor.fails = True
+    house.keeping.start()
+    await house.until(lambda: house.processor.swept > 2)
+    (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert "tried again" in record.message
+    assert record.exc_info is not None
+
+
+async def test_the_stop_waits_for_a_duty_that_is_under_way(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, go_on, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def duty() -> None:
+        began.set()
+        await go_on.wait()
+        ended.set()
+
+    monkeypatch.setattr(house.keeping, "_connections", duty)
+    house.keeping.start()
+    await began.wait()
+    stop = asyncio.create_task(house.keeping.stop())
+    await asyncio.sleep(0.005)
+    assert not stop.done()
+    go_on.set()
+    await stop
+    assert ended.is_set()
+    swept = house.processor.swept
+    await asyncio.sleep(0.005)
+    assert house.processor.swept == swept
