@@ -15,6 +15,7 @@ from broker.handlers import (
     alter_partition_reassignments,
     api_versions,
     create_acls,
+    create_partitions,
     create_topics,
     delete_acls,
     delete_topics,
@@ -40,6 +41,10 @@ from protocol.messages.alter_partition_reassignments import (
 )
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
+from protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+)
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -109,6 +114,13 @@ HANDLERS: tuple[Handler, ...] = (
     _row(ApiKey.DESCRIBE_ACLS, (1, 3), describe_acls, DescribeAclsRequest, DescribeAclsResponse),
     _row(ApiKey.CREATE_ACLS, (1, 3), create_acls, CreateAclsRequest, CreateAclsResponse),
     _row(ApiKey.DELETE_ACLS, (1, 3), delete_acls, DeleteAclsRequest, DeleteAclsResponse),
+    _row(
+        ApiKey.CREATE_PARTITIONS,
+        (0, 3),
+        create_partitions,
+        CreatePartitionsRequest,
+        CreatePartitionsResponse,
+    ),
     _row(ApiKey.ELECT_LEADERS, (0, 2), elect_leaders, ElectLeadersRequest, ElectLeadersResponse),
     _row(
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,

@@ -56,8 +56,9 @@ def test_a_kafka_that_was_stopped_cleanly_left_nobody_in_the_lead():
             assert partition.leader_recovery_state == 0
             assert partition.eligible_leader_replicas == partition.last_known_elr == []
             assert partition.directories == [OUR_DIRECTORY]
-    assert len(node.open_all()) == 3
-    assert {log.leader_epoch for log in node.open_all()} == {4}
+    logs = node.open_all()
+    assert len(logs) == 3
+    assert {log.leader_epoch for log in logs} == {4}
 
 
 def test_what_kafka_keeps_in_another_directory_is_not_made_here():

@@ -1,0 +1,66 @@
+"""CreatePartitions, API key 37, versions 0-3.
+
+Behaviour
+- Each topic grows to the count asked for, on its own; the answer comes when all new partitions
+  are durable and can be written. Clients see them with their next Metadata.
+- The count is that of all partitions, old and new. The same as before, or fewer: refused, since
+  nothing takes a partition away.
+- An assignment must name this broker once for each new partition, and no more than those.
+- A topic given twice is INVALID_REQUEST and is answered once, before the others.
+- `validate_only` checks and creates nothing. `timeout_ms` is not looked at: the wait for the disk
+  has a bound of its own.
+
+Version notes: 1 none, 2 flexible, 3 THROTTLING_QUOTA_EXCEEDED (never answered, there are no
+quotas).
+"""
+
+from __future__ import annotations
+
+from broker.metadata.growth import MorePartitions
+from broker.metadata.topic_rules import TopicError
+from broker.request import Request
+from broker.services import Services
+from protocol.errors import ErrorCode
+from protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+
+async def handle(request: Request, services: Services) -> CreatePartitionsResponse:
+    """Let each topic grow, with an outcome of its own."""
+    body: CreatePartitionsRequest = request.body
+    asked = [_asked(topic) for topic in body.topics]
+    if body.validate_only:
+        outcomes = services.topics.validate_growth(asked)
+    else:
+        outcomes = await services.topics.grow(asked)
+    results = []
+    for name, outcome in outcomes.items():
+        result = CreatePartitionsTopicResult(name=name)
+        if isinstance(outcome, TopicError):
+            result.error_code = outcome.code
+            result.error_message = outcome.message
+        results.append(result)
+    return CreatePartitionsResponse(results=results)
+
+
+def _asked(topic: CreatePartitionsTopic) -> MorePartitions:
+    assignments = None
+    if topic.assignments is not None:
+        assignments = [assignment.broker_ids for assignment in topic.assignments]
+    return MorePartitions(name=topic.name, count=topic.count, assignments=assignments)
+
+
+def error_response(request: Request, code: ErrorCode) -> CreatePartitionsResponse:
+    """Return the answer that says `code` of every topic asked for."""
+    return CreatePartitionsResponse(
+        results=[
+            CreatePartitionsTopicResult(
+                name=topic.name, error_code=code, error_message=code.message
+            )
+            for topic in request.body.topics
+        ]
+    )
