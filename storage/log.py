@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from config.topic import TopicConfig
 from protocol.record_batch import (
@@ -54,9 +54,10 @@ from storage.leader_epochs import LeaderEpochs
 from storage.log_file import LogSlice
 from storage.producer_state import ProducerState
 from storage.rolling import is_roll_due, roll_after_ms
-from storage.segment import Segment, TimestampOffset
+from storage.segment import Segment
 from storage.segments import HoleInLogError, Segments, create_segment
 from storage.snapshot_files import SnapshotFiles
+from storage.timestamp_lookup import TimestampCandidate
 
 __all__ = ["Appended", "Log"]
 _log = logging.getLogger(__name__)
@@ -163,7 +164,9 @@ class Log:
         self._before_max_ms = config.message_timestamp_before_max_ms
         self._roll_after_ms = roll_after_ms(config, self.segments.active)
         if self.failed is None:
-            self.high_watermark = self.end_offset if self.write_caching else self.durable_offset
+            # Without write.caching it is what is durable; what readers saw before stays visible.
+            wanted = self.end_offset if self.write_caching else self.durable_offset
+            self.high_watermark = max(self.high_watermark, wanted)
 
     @property
     def size_bytes(self) -> int:
@@ -352,7 +355,7 @@ class Log:
             self.unflushed_bytes -= flush.size_bytes
             self.home.unflushed_bytes -= flush.size_bytes
         if not self.write_caching:
-            self.high_watermark = flush.end_offset
+            self.high_watermark = max(self.high_watermark, flush.end_offset)
 
     def _fail(self, failure: LogFailed) -> None:
         """Stop taking appends until the log is opened anew; show only what is durable."""
@@ -442,13 +445,12 @@ class Log:
             return 0
         return self.segments.available_bytes(start_offset, limit, self.end_offset)
 
-    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        """Return the first record whose timestamp is at least `timestamp`, or None."""
-        return self.segments.offset_for_timestamp(timestamp, self.start_offset)
+    def timestamp_candidates(self, timestamp: int | None) -> Iterator[TimestampCandidate]:
+        """Yield where the first record with a timestamp >= `timestamp` (None: the largest) may be.
 
-    def max_timestamp_offset(self) -> TimestampOffset | None:
-        """Return the first record with the largest timestamp of the log, or None if empty."""
-        return self.segments.max_timestamp_offset(self.start_offset)
+        The first that, opened, has `found` something holds it.
+        """
+        return self.segments.timestamp_candidates(timestamp, self.start_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """Answer OffsetForLeaderEpoch: (epoch, end offset), (-1, -1) if undefined."""

@@ -16,11 +16,10 @@ What it does not do: checksums (recovery), rolling and retention (log), durabili
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 import os
-from typing import NamedTuple
 
 from protocol.record_batch import BatchHeader
-from protocol.records import offset_of_timestamp, read_records
 from storage import filenames
 from storage.errors import DamagedLog
 from storage.filesystem import Buffer, File
@@ -29,19 +28,11 @@ from storage.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
 from storage.open_files import OpenFiles
 from storage.segment_reader import HINTS_MAX, SegmentReader
 from storage.time_index import NO_TIMESTAMP, TimeIndex
+from storage.timestamp_lookup import TimestampCandidate
 
-DECOMPRESSED_BYTES_MAX = 64 * 1024 * 1024  # of one batch, when a timestamp is looked for in it
 NOT_LOADED = -(2**63)
 
 _log = logging.getLogger(__name__)
-
-
-class TimestampOffset(NamedTuple):
-    """A record found by its timestamp (ms); the epoch is its batch's leader epoch."""
-
-    timestamp: int
-    offset: int
-    leader_epoch: int
 
 
 class Segment(SegmentReader):
@@ -265,13 +256,13 @@ class Segment(SegmentReader):
             and found[1].max_timestamp == timestamp
         )
 
-    def offset_for_timestamp(
+    def timestamp_candidates(
         self, timestamp: int, start_offset: int = 0, end_position: int | None = None
-    ) -> TimestampOffset | None:
-        """Return the first record at or behind `start_offset` with a timestamp >= `timestamp`.
+    ) -> Iterator[TimestampCandidate]:
+        """Yield in order the batches that may hold the first record with that timestamp or later.
 
-        None if no batch before `end_position` has one. May block, and opens one batch. Raises
-        DamagedLog, and record errors for a batch that cannot be opened.
+        Only records at or behind `start_offset` count, and batches before `end_position`. May
+        block a little: it reads headers. Raises DamagedLog.
         """
         end = self.log_file.size if end_position is None else end_position
         start = max(start_offset, self.base_offset)
@@ -283,28 +274,10 @@ class Segment(SegmentReader):
                 self._report_index(f"the time index entry {entry} is not that of its batch")
         found = self.position_of(start, end)
         if found is None:
-            return None
+            return
         for position, header in self._scan(found[0], end):
             if header.max_timestamp >= timestamp:
-                result = self._in_batch(position, header, timestamp, start_offset)
-                if result is not None:
-                    return result
-        return None
-
-    def _in_batch(
-        self, position: int, header: BatchHeader, timestamp: int, start_offset: int
-    ) -> TimestampOffset | None:
-        batch = self.log_file.read(position, header.size)
-        found = offset_of_timestamp(batch, 0, timestamp, DECOMPRESSED_BYTES_MAX)
-        if found is not None and found[0] < start_offset:  # the log begins inside this batch
-            found = None
-            for record in read_records(batch, 0, size_max=DECOMPRESSED_BYTES_MAX):
-                if record.timestamp >= timestamp and record.offset >= start_offset:
-                    found = record.offset, record.timestamp
-                    break
-        if found is None:
-            return None
-        return TimestampOffset(found[1], found[0], header.leader_epoch)
+                yield TimestampCandidate(self.log_file, position, header, timestamp, start_offset)
 
     # Keeping.
 

@@ -21,8 +21,9 @@ from storage import filenames
 from storage.errors import AppendFailed
 from storage.log_file import LogSlice
 from storage.open_files import OpenFiles
-from storage.segment import Segment, TimestampOffset
+from storage.segment import Segment
 from storage.soundness import Soundness
+from storage.timestamp_lookup import TimestampCandidate
 
 _base_offset = attrgetter("base_offset")
 
@@ -161,21 +162,21 @@ class Segments:
                 total += end
         return max(0, total)
 
-    def offset_for_timestamp(self, timestamp: int, start_offset: int) -> TimestampOffset | None:
-        """Return the first record from `start_offset` on whose timestamp is >= `timestamp`."""
-        for segment in self.all:
-            if segment.max_timestamp >= timestamp:
-                found = segment.offset_for_timestamp(timestamp, start_offset)
-                if found is not None:
-                    return found
-        return None
+    def timestamp_candidates(
+        self, timestamp: int | None, start_offset: int
+    ) -> Iterator[TimestampCandidate]:
+        """Yield the batches that may hold the first record from `start_offset` on that is as late.
 
-    def max_timestamp_offset(self, start_offset: int) -> TimestampOffset | None:
-        """Return the first record with the largest timestamp of all, or None if there is none."""
-        best = max(self.all, key=attrgetter("max_timestamp"))
-        if best.max_timestamp < 0:
-            return None
-        return best.offset_for_timestamp(best.max_timestamp, start_offset)
+        `timestamp` None stands for the largest timestamp of all.
+        """
+        segments = self.all
+        if timestamp is None:
+            best = max(segments, key=attrgetter("max_timestamp"))
+            timestamp = best.max_timestamp
+            segments = [best] if timestamp >= 0 else []
+        for segment in tuple(segments):
+            if segment.max_timestamp >= timestamp:
+                yield from segment.timestamp_candidates(timestamp, start_offset)
 
 
 def create_segment(

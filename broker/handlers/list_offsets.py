@@ -6,7 +6,8 @@ Behaviour
   -6 earliest pending upload (KIP-1005, KIP-1023; nothing is tiered: offset -1); from 0 on, the
   first record at or after that time.
 - Latest, largest timestamp and lookup by time wait for the flush that covers the log's end at
-  arrival, so that "produce with acks=1, then ask the end" answers as Kafka does.
+  arrival, so that "produce with acks=1, then ask the end" answers as Kafka does. The batch that
+  holds the record is opened in the pool.
 - A `current_leader_epoch` other than the log's is fenced or unknown (KIP-320).
 - A partition asked about twice is answered once, with INVALID_REQUEST.
 
@@ -17,6 +18,7 @@ Version notes: 2 isolation level, 4 leader epoch, 6 flexible, 7 -3, 8 -4, 9 -5, 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 from broker.error_mapping import error_code_of
 from broker.leader_epochs import NO_EPOCH, epoch_at, fence
@@ -32,8 +34,8 @@ from protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from protocol.record_errors import RecordError
 from storage.errors import StorageError
+from storage.timestamp_lookup import TimestampCandidate
 
 LATEST = -1
 EARLIEST = -2
@@ -125,13 +127,13 @@ def _resolve(
         answer.error_code = code
         return
     if timestamp in NOTHING_WAITED_FOR or log.high_watermark >= log.end_offset:
-        _look_up(partition, timestamp, answer)
+        _look_up(services, progress, partition, timestamp, answer)
         return
 
     def durable(code: ErrorCode) -> None:
         # A failed log answers from what it has: its reads go on up to the durable end.
         if code in (ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR):
-            _look_up(partition, timestamp, answer)
+            _look_up(services, progress, partition, timestamp, answer)
         else:  # too late, or the topic has been deleted meanwhile
             answer.error_code = code
         progress.settle()
@@ -140,30 +142,56 @@ def _resolve(
     services.commit.wait(partition, log.end_offset, timeout_ms, durable)
 
 
-def _look_up(partition: Partition, timestamp: int, answer: ListOffsetsPartitionResponse) -> None:
+def _look_up(
+    services: Services,
+    progress: _Progress,
+    partition: Partition,
+    timestamp: int,
+    answer: ListOffsetsPartitionResponse,
+) -> None:
     log = partition.log
     answer.leader_epoch = log.leader_epoch
-    try:
-        if timestamp == LATEST:
-            answer.offset = log.high_watermark
-        elif timestamp in (EARLIEST, EARLIEST_LOCAL):
-            answer.offset = log.start_offset
-            answer.leader_epoch = epoch_at(log, log.start_offset)
-        elif timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-            answer.leader_epoch = NO_EPOCH
-        else:
-            found = (
-                log.max_timestamp_offset()
-                if timestamp == MAX_TIMESTAMP
-                else log.offset_for_timestamp(timestamp)
-            )
-            if found is None:
-                answer.leader_epoch = NO_EPOCH
-            else:
-                answer.timestamp, answer.offset, answer.leader_epoch = found
-    except (StorageError, RecordError, OSError) as error:
-        answer.error_code = error_code_of(error)
+    if timestamp == LATEST:
+        answer.offset = log.high_watermark
+    elif timestamp in (EARLIEST, EARLIEST_LOCAL):
+        answer.offset = log.start_offset
+        answer.leader_epoch = epoch_at(log, log.start_offset)
+    elif timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         answer.leader_epoch = NO_EPOCH
+    else:
+        answer.leader_epoch = NO_EPOCH
+        wanted = None if timestamp == MAX_TIMESTAMP else timestamp
+        progress.outstanding += 1
+        _look_into(services, progress, log.timestamp_candidates(wanted), answer)
+
+
+def _look_into(
+    services: Services,
+    progress: _Progress,
+    candidates: Iterator[TimestampCandidate],
+    answer: ListOffsetsPartitionResponse,
+) -> None:
+    """Open the next batch that may hold the record, in the pool: decompressing it takes time."""
+    try:
+        candidate = next(candidates, None)
+    except (StorageError, OSError) as error:
+        answer.error_code = error_code_of(error)
+        candidate = None
+    if candidate is None:
+        progress.settle()
+        return
+
+    def opened(error: BaseException | None) -> None:
+        if isinstance(error, Exception):
+            answer.error_code = error_code_of(error)
+            progress.settle()
+        elif candidate.found is None:
+            _look_into(services, progress, candidates, answer)
+        else:
+            answer.timestamp, answer.offset, answer.leader_epoch = candidate.found
+            progress.settle()
+
+    services.pool.submit(candidate.open, opened)
 
 
 def error_response(request: Request, code: ErrorCode) -> ListOffsetsResponse:

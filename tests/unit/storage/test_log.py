@@ -16,6 +16,7 @@ from storage.errors import (
     OffsetOutOfRange,
     OutOfOrderSequence,
 )
+from storage.timestamp_lookup import first_found
 from tests.support.log_house import NOW, House, append, batch, checkpoint, flush, read_all
 
 SIZE = len(batch())
@@ -403,11 +404,11 @@ def test_lookup_by_time(house):
         log.append(batch(timestamp=NOW + n), NOW)
     for asked in range(60):
         wanted = next((i for i, t in enumerate(times) if t >= asked), None)
-        found = log.offset_for_timestamp(NOW + asked)
+        found = first_found(log.timestamp_candidates(NOW + asked))
         assert (found and found.offset) == wanted, asked
-    assert log.max_timestamp_offset()[:2] == (NOW + 50, 5)
+    assert first_found(log.timestamp_candidates(None))[:2] == (NOW + 50, 5)
     log.delete_records_before(0)
-    assert house.log("empty").max_timestamp_offset() is None
+    assert first_found(house.log("empty").timestamp_candidates(None)) is None
 
 
 def test_the_end_of_an_epoch(house):

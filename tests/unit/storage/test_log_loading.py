@@ -6,6 +6,7 @@ import pytest
 
 from protocol.records import Record, build
 from storage.errors import OffsetOutOfRange
+from storage.timestamp_lookup import first_found
 from tests.support.log_house import NOW, House, append, batch, checkpoint, flush, read_all
 
 SIZE = len(batch())
@@ -59,7 +60,7 @@ def test_any_cache_can_be_deleted(clean, gone):
         house.filesystem.unlink(house.path(name))
     log = house.restart(**SEGMENTS)
     assert list(read_all(log)) == list(range(12))
-    assert log.offset_for_timestamp(NOW).offset == 0
+    assert first_found(log.timestamp_candidates(NOW)).offset == 0
     assert log.epochs.entries() == [(0, 0)]
     for _ in range(3):
         checkpoint(house, log)
@@ -82,7 +83,7 @@ def test_any_index_can_hold_anything(clean, kind, content):
     log = house.restart(**SEGMENTS)
     assert list(read_all(log)) == list(range(12))
     assert list(read_all(log, 7)) == list(range(7, 12))
-    assert log.offset_for_timestamp(NOW).offset == 0
+    assert first_found(log.timestamp_candidates(NOW)).offset == 0
     assert append(log) == [12]
 
 

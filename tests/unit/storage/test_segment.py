@@ -13,6 +13,7 @@ from protocol.records import read_header
 from storage.errors import AppendFailed, DamagedLog, LogFailed
 from storage.open_files import OpenFiles
 from storage.segment import Segment
+from storage.timestamp_lookup import first_found
 from tests.support.batches import batch, header_of
 from tests.support.memory_filesystem import MemoryFileSystem
 
@@ -226,7 +227,7 @@ def test_look_up_by_timestamp_is_what_a_scan_finds(
         expected = next(
             ((t, o, 0) for o, t in enumerate(times) if t >= wanted and o >= start_offset), None
         )
-        assert segment.offset_for_timestamp(wanted, start_offset) == expected, wanted
+        assert first_found(segment.timestamp_candidates(wanted, start_offset)) == expected, wanted
     assert not segment.index_damage
 
 
@@ -234,11 +235,15 @@ def test_look_up_by_timestamp_is_what_a_scan_finds(
 def test_a_timestamp_inside_a_batch(disk: MemoryFileSystem, codec: int) -> None:
     segment = create(disk, 50)
     append(segment, 50, 10, timestamp=1_000, codec=codec, leader_epoch=4)  # 1000 … 1009
-    assert segment.offset_for_timestamp(1_005) == (1_005, 55, 4)
-    assert segment.offset_for_timestamp(1_005, 57) == (1_007, 57, 4)  # the log begins at 57
-    assert segment.offset_for_timestamp(1_005, 60) is None
-    assert segment.offset_for_timestamp(1_010) is None
-    assert segment.offset_for_timestamp(1_005, 0, 0) is None
+    assert first_found(segment.timestamp_candidates(1_005)) == (1_005, 55, 4)
+    assert first_found(segment.timestamp_candidates(1_005, 57)) == (
+        1_007,
+        57,
+        4,
+    )  # the log begins at 57
+    assert first_found(segment.timestamp_candidates(1_005, 60)) is None
+    assert first_found(segment.timestamp_candidates(1_010)) is None
+    assert first_found(segment.timestamp_candidates(1_005, 0, 0)) is None
 
 
 DAMAGED_TIME_INDEXES = [
@@ -279,10 +284,10 @@ def test_a_wrong_time_index_drives_neither_retention_nor_look_ups(
     opened = reopen(disk, segment)
     assert opened.max_timestamp == 1_059, name
     for wanted in (0, 1_000, 1_017, 1_058, 1_059):
-        found = opened.offset_for_timestamp(wanted)
+        found = first_found(opened.timestamp_candidates(wanted))
         assert found is not None
         assert found.timestamp == max(wanted, 1_000), name
-    assert opened.offset_for_timestamp(1_060) is None
+    assert first_found(opened.timestamp_candidates(1_060)) is None
 
 
 def test_damage_in_the_log_does_not_stop_the_largest_timestamp(disk: MemoryFileSystem) -> None:
