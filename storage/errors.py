@@ -24,7 +24,6 @@ Errors of the record format itself (a bad checksum in a produced batch) come fro
 from operations on whole directories (create, list, delete).
 """
 
-# ruff: noqa: N818  (a name says what is so; "Error" behind each would say it twice)
 from __future__ import annotations
 
 import posixpath

@@ -16,8 +16,8 @@ What it does not do: checksums (recovery), rolling and retention (log), durabili
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 import os
+from collections.abc import Iterator
 
 from protocol.record_batch import BatchHeader
 from storage import filenames

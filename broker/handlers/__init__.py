@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from broker.handlers import (
+    alter_configs,
     alter_partition_reassignments,
     api_versions,
     create_acls,
@@ -20,9 +21,12 @@ from broker.handlers import (
     delete_acls,
     delete_topics,
     describe_acls,
+    describe_configs,
     elect_leaders,
     fetch,
+    incremental_alter_configs,
     init_producer_id,
+    list_config_resources,
     list_offsets,
     list_partition_reassignments,
     metadata,
@@ -35,6 +39,7 @@ from broker.request import Request
 from broker.services import Services
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
+from protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -49,9 +54,18 @@ from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRes
 from protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from protocol.messages.fetch import FetchRequest, FetchResponse
+from protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from protocol.messages.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
 from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -115,6 +129,14 @@ HANDLERS: tuple[Handler, ...] = (
     _row(ApiKey.CREATE_ACLS, (1, 3), create_acls, CreateAclsRequest, CreateAclsResponse),
     _row(ApiKey.DELETE_ACLS, (1, 3), delete_acls, DeleteAclsRequest, DeleteAclsResponse),
     _row(
+        ApiKey.DESCRIBE_CONFIGS,
+        (1, 4),
+        describe_configs,
+        DescribeConfigsRequest,
+        DescribeConfigsResponse,
+    ),
+    _row(ApiKey.ALTER_CONFIGS, (0, 2), alter_configs, AlterConfigsRequest, AlterConfigsResponse),
+    _row(
         ApiKey.CREATE_PARTITIONS,
         (0, 3),
         create_partitions,
@@ -122,6 +144,13 @@ HANDLERS: tuple[Handler, ...] = (
         CreatePartitionsResponse,
     ),
     _row(ApiKey.ELECT_LEADERS, (0, 2), elect_leaders, ElectLeadersRequest, ElectLeadersResponse),
+    _row(
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        (0, 1),
+        incremental_alter_configs,
+        IncrementalAlterConfigsRequest,
+        IncrementalAlterConfigsResponse,
+    ),
     _row(
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
         (0, 1),
@@ -149,5 +178,12 @@ HANDLERS: tuple[Handler, ...] = (
         unregister_broker,
         UnregisterBrokerRequest,
         UnregisterBrokerResponse,
+    ),
+    _row(
+        ApiKey.LIST_CONFIG_RESOURCES,
+        (0, 1),
+        list_config_resources,
+        ListConfigResourcesRequest,
+        ListConfigResourcesResponse,
     ),
 )

@@ -27,9 +27,7 @@ class FakeConnection:
     """Collects what is answered, and why it was closed."""
 
     def __init__(self) -> None:
-        self.info = ConnectionInfo(
-            LISTENER, NO_DIALECT, ("127.0.0.1", 9092), ("127.0.0.1", 50000)
-        )
+        self.info = ConnectionInfo(LISTENER, NO_DIALECT, ("127.0.0.1", 9092), ("127.0.0.1", 50000))
         self.sent: list[Sequence[Buffer]] = []
         self.aborted: list[str] = []
 

@@ -349,7 +349,11 @@ def test_write_caching_can_be_changed(house):
     log.update_config(house.log("u", write_caching=True).config)
     assert log.high_watermark == 3
     log.update_config(house.log("v").config)
-    assert log.high_watermark == 0
+    assert log.high_watermark == 3, "what readers have seen stays visible"
+    append(log)
+    assert log.high_watermark == 3
+    flush(log)
+    assert log.high_watermark == log.durable_offset == 4
 
 
 # -- Reading ----------------------------------------------------------------------------------
