@@ -1,0 +1,148 @@
+"""Topics that come and go: what is waited for, and who is told when one goes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from broker.metadata.topic_rules import NewTopic, TopicError
+from broker.topics import DIRECTORIES_PER_TURN
+from protocol.errors import ErrorCode
+from storage.errors import LogFailed
+from tests.support.broker_rig import Rig, batch
+from tests.support.rig_client import crash, create, produce
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    made = Rig(tmp_path / "data")
+    yield made
+    assert await made.close()
+
+
+async def test_a_topic_is_found_by_its_name_and_id_and_can_be_written(rig: Rig) -> None:
+    topics = rig.services.topics
+    assert topics.all() == []
+    topic_id = await create(rig, "t", 2, retention_ms="5")
+    topic = topics.by_name("t")
+    assert topic is not None
+    assert topics.by_id(topic_id) is topic
+    assert topics.all() == [topic]
+    assert topics.by_name("u") is topics.by_id(b"x" * 16) is None
+    assert topics.config_of(topic).retention_ms == 5
+    assert await produce(rig, batch(b"a"), partition=1) == 0
+
+
+async def test_two_who_create_the_same_topic(rig: Rig) -> None:
+    topics = rig.services.topics
+    first, second = await asyncio.gather(*(topics.create([NewTopic(name="t")]) for _ in range(2)))
+    assert not isinstance(first["t"], TopicError)
+    refused = second["t"]
+    assert isinstance(refused, TopicError)
+    assert refused.code == ErrorCode.TOPIC_ALREADY_EXISTS
+    assert len(rig.services.partitions) == 1
+
+
+async def test_validation_creates_nothing(rig: Rig) -> None:
+    outcomes = rig.services.topics.validate([NewTopic(name="t"), NewTopic(name="..")])
+    assert [isinstance(outcome, TopicError) for outcome in outcomes.values()] == [False, True]
+    assert rig.services.topics.all() == []
+    assert len(rig.services.partitions) == 0
+
+
+async def test_others_have_their_turn_while_many_directories_are_made(rig: Rig) -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += len(rig.services.partitions) > 0
+
+    counting = asyncio.create_task(count())
+    await create(rig, "t", 3 * DIRECTORIES_PER_TURN)
+    counting.cancel()
+    assert turns >= 3
+
+
+async def test_a_topic_that_is_deleted_while_it_is_opened(rig: Rig) -> None:
+    creating = asyncio.create_task(create(rig, "t", 3 * DIRECTORIES_PER_TURN))
+    while not rig.services.partitions.all():
+        await asyncio.sleep(0)
+    await rig.services.topics.delete("t")
+    await creating
+    assert rig.services.topics.all() == []
+    assert rig.services.partitions.all() == []
+    assert rig.services.logs.strays() == []
+    await create(rig, "t", 1)
+    assert await produce(rig, batch(b"a")) == 0
+
+
+async def test_deleting_tells_everyone_who_waits(rig: Rig) -> None:
+    """A producer that waits for a flush, and one whose append waits for its turn."""
+    await create(rig)
+    partition = rig.services.partitions.get("t", 0)
+    partition.flush_started_ns = rig.clock.monotonic_ns()
+    await produce(rig, batch(b"a"), acks=1)
+    told: list[ErrorCode] = []
+    rig.services.commit.wait(partition, 1, 60_000, told.append)
+    partition.flush_started_ns = 1  # so old that appends queue
+    queued = asyncio.create_task(produce(rig, batch(b"b"), acks=1))
+    while not partition.queue:
+        await asyncio.sleep(0)
+    await rig.services.topics.delete("t")
+    assert told == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    with pytest.raises(AssertionError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+        await queued
+
+
+async def test_deleting_what_is_not_there(rig: Rig) -> None:
+    with pytest.raises(TopicError) as caught:
+        await rig.services.topics.delete("t")
+    assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_blocks_of_producer_ids_follow_each_other_and_are_durable(rig: Rig) -> None:
+    blocks = [await rig.services.topics.next_producer_ids() for _ in range(3)]
+    assert blocks == [range(n * 1_000, (n + 1) * 1_000) for n in range(3)]
+    log = rig.services.controller.metadata_log.log
+    assert log.durable_offset == log.end_offset
+
+
+@pytest.mark.parametrize("what", ["create", "delete", "next_producer_ids"])
+async def test_a_metadata_log_that_fails_while_it_is_waited_for(
+    tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path / "data")
+    await create(rig, "there")
+
+    async def fails(*_: object) -> ErrorCode:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+
+    monkeypatch.setattr(rig.services.commit, "durable", fails)
+    topics = rig.services.topics
+    calls = {
+        "create": lambda: topics.create([NewTopic(name="t")]),
+        "delete": lambda: topics.delete("there"),
+        "next_producer_ids": topics.next_producer_ids,
+    }
+    with pytest.raises(TopicError) as caught:
+        await calls[what]()
+    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert [partition.log.topic for partition in rig.services.partitions.all()] == ["there"]
+    await crash(rig)
+
+
+async def test_a_metadata_log_that_has_failed_changes_nothing(tmp_path: Path) -> None:
+    rig = Rig(tmp_path / "data")
+    await create(rig, "there")
+    rig.services.controller.metadata_log.log.failed = LogFailed("metadata", "fsync failed")
+    with pytest.raises(LogFailed):
+        await rig.services.topics.create([NewTopic(name="t")])
+    with pytest.raises(LogFailed):
+        await rig.services.topics.delete("there")
+    with pytest.raises(LogFailed):
+        await rig.services.topics.next_producer_ids()
+    assert [topic.name for topic in rig.services.topics.all()] == ["there"]
+    await crash(rig)
