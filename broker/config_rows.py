@@ -160,6 +160,8 @@ def resource_rows(
     rows = []
     for key in keys:
         synonyms = layers.synonyms([key.broker_name]) if key.broker_name else []
+        if key.shows_default:
+            synonyms = [Synonym(key.name, key.default, Source.DEFAULT)]
         value = next((entry.value for entry in synonyms), key.default)
         if key.name in own:
             value = own[key.name].strip()

@@ -27,6 +27,7 @@ class ResourceKey(NamedTuple):
     highest: int | None = None
     broker_name: str | None = None  # the broker's key that gives the default
     doc: str = ""
+    shows_default: bool = False  # whether Kafka names the key as a synonym of its own
 
 
 def _group(name: str, default: int, lowest: int | None, highest: int | None) -> ResourceKey:
@@ -40,13 +41,27 @@ GROUP_KEYS: Final[dict[str, ResourceKey]] = {
         _group("consumer.heartbeat.interval.ms", 5_000, 5_000, 15_000),
         _group("consumer.session.timeout.ms", 45_000, 45_000, 60_000),
         _group("share.assignment.interval.ms", 1_000, 0, 15_000),
-        ResourceKey("share.auto.offset.reset", Kind.STRING, "latest", doc=NO_GROUPS),
+        ResourceKey(
+            "share.auto.offset.reset", Kind.STRING, "latest", doc=NO_GROUPS, shows_default=True
+        ),
         _group("share.delivery.count.limit", 5, 2, 10),
         _group("share.heartbeat.interval.ms", 5_000, 5_000, 15_000),
-        ResourceKey("share.isolation.level", Kind.STRING, "read_uncommitted", doc=NO_GROUPS),
+        ResourceKey(
+            "share.isolation.level",
+            Kind.STRING,
+            "read_uncommitted",
+            doc=NO_GROUPS,
+            shows_default=True,
+        ),
         _group("share.partition.max.record.locks", 2_000, 100, 4_000),
         _group("share.record.lock.duration.ms", 30_000, 15_000, 60_000),
-        ResourceKey("share.renew.acknowledge.enable", Kind.BOOLEAN, "true", doc=NO_GROUPS),
+        ResourceKey(
+            "share.renew.acknowledge.enable",
+            Kind.BOOLEAN,
+            "true",
+            doc=NO_GROUPS,
+            shows_default=True,
+        ),
         _group("share.session.timeout.ms", 45_000, 45_000, 60_000),
         _group("streams.assignment.interval.ms", 1_000, 0, 15_000),
         _group("streams.heartbeat.interval.ms", 5_000, 5_000, 15_000),

@@ -19,6 +19,7 @@ from broker.handlers import (
     create_partitions,
     create_topics,
     delete_acls,
+    delete_records,
     delete_topics,
     describe_acls,
     describe_configs,
@@ -52,6 +53,7 @@ from protocol.messages.create_partitions import (
 )
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
+from protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
@@ -111,6 +113,9 @@ HANDLERS: tuple[Handler, ...] = (
     _row(ApiKey.API_VERSIONS, (0, 4), api_versions, ApiVersionsRequest, ApiVersionsResponse),
     _row(ApiKey.CREATE_TOPICS, (2, 7), create_topics, CreateTopicsRequest, CreateTopicsResponse),
     _row(ApiKey.DELETE_TOPICS, (1, 6), delete_topics, DeleteTopicsRequest, DeleteTopicsResponse),
+    _row(
+        ApiKey.DELETE_RECORDS, (0, 2), delete_records, DeleteRecordsRequest, DeleteRecordsResponse
+    ),
     _row(
         ApiKey.INIT_PRODUCER_ID,
         (0, 5),

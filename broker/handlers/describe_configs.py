@@ -1,0 +1,127 @@
+"""DescribeConfigs, API key 32, versions 1-4.
+
+Behaviour
+- A topic has every topic key, a broker every key that Kafka 4.3 shows and our own, with default,
+  source and synonyms in Kafka's order (`broker.config_rows`). Internal keys are not shown.
+- Broker "" is what is set on all brokers while they run; another broker's number is refused.
+- A group has the keys of groups, a subscription of client metrics its own; neither need exist.
+- `configuration_keys` chooses; null and empty ask for all; unknown ones are left out in silence.
+- Keys that may be secrets have null values, and so have keys that nobody knows.
+
+Version notes: 3 types and documentation (ours, not Kafka's text), 4 flexible.
+
+Not done: the levels of loggers (BROKER_LOGGER, 8) are refused as an unknown type is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from broker.config_changes import CLIENT_METRICS, GROUP
+from broker.config_rows import Row
+from broker.metadata.image import CONFIG_BROKER, CONFIG_TOPIC
+from broker.metadata.topic_rules import TopicError, check_name
+from broker.request import Request
+from broker.services import Services
+from protocol.errors import ErrorCode
+from protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+
+def handle(request: Request, services: Services) -> DescribeConfigsResponse:
+    """Describe each resource, with an outcome of its own."""
+    body: DescribeConfigsRequest = request.body
+    response = DescribeConfigsResponse()
+    for resource in body.resources:
+        result = DescribeConfigsResult(
+            resource_type=resource.resource_type, resource_name=resource.resource_name
+        )
+        try:
+            rows = _rows(resource, services)
+        except TopicError as error:
+            result.error_code, result.error_message = error.code, error.message
+        else:
+            wanted = set(resource.configuration_keys or ())
+            result.configs = [
+                _result(row, body) for row in rows if not wanted or row.name in wanted
+            ]
+        response.results.append(result)
+    return response
+
+
+def _rows(resource: DescribeConfigsResource, services: Services) -> Sequence[Row]:
+    kind, name = resource.resource_type, resource.resource_name
+    if kind == CONFIG_TOPIC:
+        check_name(name)
+        topic = services.topics.by_name(name)
+        if topic is None:
+            raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")  # Kafka says no more
+        return services.configs.topic(topic)
+    if kind == CONFIG_BROKER:
+        return _broker_rows(name, services)
+    if kind == GROUP:
+        if not name:
+            raise TopicError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        return services.configs.group(name)
+    if kind == CLIENT_METRICS:
+        if not name:
+            raise TopicError(
+                ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"
+            )
+        return services.configs.client_metrics(name)
+    raise TopicError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
+
+
+def _broker_rows(name: str, services: Services) -> Sequence[Row]:
+    if not name:
+        return services.configs.cluster()
+    try:
+        number = int(name)
+    except ValueError:
+        raise TopicError(
+            ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"
+        ) from None
+    if number != services.node_id:
+        raise TopicError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {services.node_id} or empty string, but received"
+            f" {name}",
+        )
+    return services.configs.broker()
+
+
+def _result(row: Row, body: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=row.name,
+        value=row.value,
+        read_only=row.is_read_only,
+        config_source=row.source,
+        is_sensitive=row.is_sensitive,
+        synonyms=[
+            DescribeConfigsSynonym(name=entry.name, value=entry.value, source=entry.source)
+            for entry in (row.synonyms if body.include_synonyms else ())
+        ],
+        config_type=row.kind,
+        documentation=row.documentation if body.include_documentation else None,
+    )
+
+
+def error_response(request: Request, code: ErrorCode) -> DescribeConfigsResponse:
+    """Return the answer that says `code` of every resource asked for."""
+    return DescribeConfigsResponse(
+        results=[
+            DescribeConfigsResult(
+                error_code=code,
+                error_message=code.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.body.resources
+        ]
+    )

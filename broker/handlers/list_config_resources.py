@@ -1,0 +1,51 @@
+"""ListConfigResources, API key 74, versions 0-1.
+
+Behaviour
+- Topics and this broker are listed always; groups and subscriptions of client metrics when
+  something is set on them. No types ask for all of them. A type that is no resource's answers
+  UNSUPPORTED_VERSION, as Kafka does.
+
+Version notes: 0 lists subscriptions of client metrics (KIP-714), 1 every type (KIP-1142).
+
+Not done: loggers (BROKER_LOGGER, 8) have no configs here, so none is listed.
+"""
+
+from __future__ import annotations
+
+from broker.config_changes import CLIENT_METRICS, GROUP
+from broker.metadata.image import CONFIG_BROKER, CONFIG_TOPIC
+from broker.request import Request
+from broker.services import Services
+from protocol.errors import ErrorCode
+from protocol.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+TYPES_VERSION = 1
+BROKER_LOGGER = 8  # a type of Kafka's, of which there is none here
+ORDER = (GROUP, CLIENT_METRICS, BROKER_LOGGER, CONFIG_BROKER, CONFIG_TOPIC)  # Kafka's
+
+
+def handle(request: Request, services: Services) -> ListConfigResourcesResponse:
+    """List the resources of the types asked for."""
+    body: ListConfigResourcesRequest = request.body
+    wanted = set(body.resource_types) or set(ORDER)
+    if request.header.api_version < TYPES_VERSION:
+        wanted = {CLIENT_METRICS}
+    if not wanted <= set(ORDER):
+        return error_response(request, ErrorCode.UNSUPPORTED_VERSION)
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(resource_name=name, resource_type=kind)
+            for kind in ORDER
+            if kind in wanted
+            for name in services.configs.names(kind)
+        ]
+    )
+
+
+def error_response(_request: Request, code: ErrorCode) -> ListConfigResourcesResponse:
+    """Return the answer that says `code`."""
+    return ListConfigResourcesResponse(error_code=code)
