@@ -20,7 +20,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from broker.metadata.image import CONFIG_BROKER, CONFIG_TOPIC, ClusterImage
-from broker.metadata.topic_config import checked_topic_config
+from broker.metadata.topic_config import checked_topic_config, usable_topic_config
 from broker.metadata.topic_rules import TopicError, check_name
 from config.broker_names import broker_names
 from config.errors import ConfigError
@@ -59,6 +59,14 @@ class Resource(NamedTuple):
     replaces: bool = False  # AlterConfigs: what is not named goes
 
 
+class Change(NamedTuple):
+    """What stays, comes and goes. What stays was accepted once, by whatever wrote it."""
+
+    kept: Mapping[str, str]
+    changed: Mapping[str, str]
+    gone: frozenset[str]
+
+
 class State(NamedTuple):
     """What changes are checked against."""
 
@@ -95,9 +103,11 @@ def changes_of(resource: Resource, state: State) -> dict[str, str | None]:
     after = {} if resource.replaces else dict(before)
     for operation in resource.operations:
         _operate(resource.kind, after, operation)
-    _CHECKS[resource.kind](resource, before, after, state)
+    changed = {name: text for name, text in after.items() if before.get(name) != text}
+    kept = {name: text for name, text in after.items() if name not in changed}
     gone: dict[str, str | None] = {name: None for name in sorted(before) if name not in after}
-    return gone | {name: text for name, text in after.items() if before.get(name) != text}
+    _CHECKS[resource.kind](resource, Change(kept, changed, frozenset(gone)), state)
+    return gone | changed
 
 
 def configs_of(image: ClusterImage, kind: int, name: str) -> Mapping[str, str]:
@@ -174,13 +184,12 @@ def _default(kind: int, name: str) -> str:
 # -- one kind of resource --------------------------------------------------------------------------
 
 
-def _check_topic(
-    resource: Resource, _before: Mapping[str, str], after: Mapping[str, str], state: State
-) -> None:
+def _check_topic(resource: Resource, change: Change, state: State) -> None:
     if not resource.name:
         raise TopicError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
     check_name(resource.name)
-    checked_topic_config(state.topic_defaults, after)
+    config, _ = usable_topic_config(state.topic_defaults, change.kept)
+    checked_topic_config(config, change.changed)
     if resource.name not in state.image.topics:
         raise TopicError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource.name}' does not exist."
@@ -204,13 +213,11 @@ def _check_broker_name(name: str, node_id: int) -> None:
         )
 
 
-def _check_broker(
-    resource: Resource, before: Mapping[str, str], after: Mapping[str, str], state: State
-) -> None:
+def _check_broker(resource: Resource, change: Change, state: State) -> None:
     known = broker_names()
     fixed = [
         name
-        for name in after
+        for name in change.changed
         if name.startswith(LISTENER_PREFIX) or (name in known and not known[name].is_dynamic)
     ]
     if fixed:
@@ -218,17 +225,27 @@ def _check_broker(
             ErrorCode.INVALID_REQUEST,
             f"Cannot update these configs dynamically: [{', '.join(sorted(fixed))}]",
         )
-    for name, text in after.items():
+    for name, text in change.changed.items():
         if name in known:
             _check_broker_value(name, text)
+    _check_broker_whole(resource, change, state)
+    _check_eligible_leaders(resource, change, state.image)
+
+
+def _check_broker_whole(resource: Resource, change: Change, state: State) -> None:
+    """Check the new values beside each other and beside all that stays and can be used."""
     others = state.image.broker_configs.get("" if resource.name else str(state.node_id), {})
-    together = {**others, **after} if resource.name else {**after, **others}
-    declared = {name: text for name, text in together.items() if name in known and known[name].key}
+    kept = {**others, **change.kept} if resource.name else {**change.kept, **others}
+    usable = state.loaded.with_usable_dynamic(kept)[0].dynamic
+    texts = {name: setting.text for name, setting in usable.items()}
+    known = broker_names()
+    texts |= {
+        name: text for name, text in change.changed.items() if name in known and known[name].key
+    }
     try:
-        state.loaded.with_dynamic(declared)
+        state.loaded.with_dynamic(texts)
     except ConfigError as error:
         raise _refused_value(error) from error
-    _check_eligible_leaders(resource, before, after, state.image)
 
 
 def _check_broker_value(name: str, text: str) -> None:
@@ -250,48 +267,42 @@ def _refused_value(error: ConfigError) -> TopicError:
     )
 
 
-def _check_eligible_leaders(
-    resource: Resource, before: Mapping[str, str], after: Mapping[str, str], image: ClusterImage
-) -> None:
+def _check_eligible_leaders(resource: Resource, change: Change, image: ClusterImage) -> None:
     """Keep the one place where Kafka looks for min.insync.replicas (KIP-966) as it wants it."""
     if not image.feature_levels.get(ELIGIBLE_LEADER_REPLICAS):
         return
-    if resource.name and before.get(MIN_ISR) != after.get(MIN_ISR):
+    if resource.name and (MIN_ISR in change.changed or MIN_ISR in change.gone):
         raise TopicError(
             ErrorCode.INVALID_CONFIG,
             f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled.",
         )
-    if not resource.name and MIN_ISR in before and MIN_ISR not in after:
+    if not resource.name and MIN_ISR in change.gone:
         raise TopicError(
             ErrorCode.INVALID_CONFIG,
             f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled.",
         )
 
 
-def _check_group(
-    resource: Resource, _before: Mapping[str, str], after: Mapping[str, str], _state: State
-) -> None:
+def _check_group(resource: Resource, change: Change, _state: State) -> None:
     if not resource.name:
         raise TopicError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
     try:
-        check_group(after)
+        check_group(change.changed)
     except ResourceConfigError as error:
         raise TopicError(ErrorCode.INVALID_CONFIG, str(error)) from error
 
 
-def _check_client_metrics(
-    resource: Resource, _before: Mapping[str, str], after: Mapping[str, str], _state: State
-) -> None:
+def _check_client_metrics(resource: Resource, change: Change, _state: State) -> None:
     if not resource.name:
         raise TopicError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
     try:
-        check_client_metrics(after)
+        check_client_metrics(change.changed)
     except ResourceConfigError as error:
         code = ErrorCode.INVALID_REQUEST if error.is_bound else ErrorCode.INVALID_CONFIG
         raise TopicError(code, str(error)) from error
 
 
-_Check = Callable[[Resource, Mapping[str, str], Mapping[str, str], State], None]
+_Check = Callable[[Resource, Change, State], None]
 _CHECKS: Final[dict[int, _Check]] = {
     CONFIG_TOPIC: _check_topic,
     CONFIG_BROKER: _check_broker,
