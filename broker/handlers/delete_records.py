@@ -1,0 +1,143 @@
+"""DeleteRecords, API key 21, versions 0-2.
+
+Behaviour
+- The records of a partition below an offset are gone from its readers' view, and the answer names
+  the first offset that is left. It comes when that offset stands in the checkpoint of log starts
+  on the disk, so that no crash brings the records back. Kafka writes that file once a minute.
+- The files go later, segment by segment, with the next round of retention, as in Kafka.
+- Offset -1 is the end of what was written when the request came, as for Kafka's one replica; what
+  of it is not yet durable is waited for, and so are offsets beyond the high watermark. Beyond the
+  end: OFFSET_OUT_OF_RANGE. Below the first offset: nothing to do, and no error.
+- A topic that is compacted and not deleted from: POLICY_VIOLATION. One of Kafka's internal topics:
+  INVALID_TOPIC_EXCEPTION.
+- A partition given twice is cut once, at the later of its places in the request.
+
+Version notes: 1 none, 2 flexible.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from broker.error_mapping import error_code_of
+from broker.metadata.topic_rules import INTERNAL_TOPICS
+from broker.partition import Partition
+from broker.request import Request
+from broker.services import Services
+from protocol.errors import ErrorCode
+from protocol.messages.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from storage.errors import OffsetOutOfRange, StorageError
+
+logger = logging.getLogger("barnabas.topics")
+
+TO_THE_END = -1
+NO_OFFSET = -1  # in the answer, when there is an error
+# A client that waits for no other replica (0) still waits for the disk.
+TIMEOUT_MS_MIN = 1_000
+
+
+async def handle(request: Request, services: Services) -> DeleteRecordsResponse:
+    """Cut each partition at its start."""
+    body: DeleteRecordsRequest = request.body
+    timeout_ms = max(body.timeout_ms, TIMEOUT_MS_MIN)
+    offsets = {
+        (topic.name, asked.partition_index): asked.offset
+        for topic in body.topics
+        for asked in topic.partitions
+    }
+    topics: dict[str, DeleteRecordsTopicResult] = {}
+    cuts = []
+    for (name, number), offset in offsets.items():
+        result = DeleteRecordsPartitionResult(partition_index=number, low_watermark=NO_OFFSET)
+        topics.setdefault(name, DeleteRecordsTopicResult(name=name)).partitions.append(result)
+        cuts.append(_cut(services, name, offset, timeout_ms, result))
+    await asyncio.gather(*cuts)
+    response = DeleteRecordsResponse(topics=list(topics.values()))
+    await _make_durable(services, response)
+    return response
+
+
+async def _cut(
+    services: Services,
+    topic: str,
+    offset: int,
+    timeout_ms: int,
+    result: DeleteRecordsPartitionResult,
+) -> None:
+    try:
+        partition = services.partitions.get(topic, result.partition_index)
+        result.error_code = _refusal(partition)
+        if not result.error_code:
+            log = partition.log
+            target = log.end_offset if offset == TO_THE_END else offset
+            if not 0 <= target <= log.end_offset:
+                raise OffsetOutOfRange(offset, log.start_offset, log.end_offset)
+            result.error_code = await _durable(services, partition, target, timeout_ms)
+            if not result.error_code:
+                result.low_watermark = log.delete_records_before(target)
+    except StorageError as error:
+        result.error_code = error_code_of(error)
+
+
+def _refusal(partition: Partition) -> ErrorCode:
+    if partition.log.topic in INTERNAL_TOPICS:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    policy = partition.log.config.cleanup_policy
+    if "compact" in policy and "delete" not in policy:
+        return ErrorCode.POLICY_VIOLATION
+    return ErrorCode.NONE
+
+
+async def _durable(
+    services: Services, partition: Partition, end_offset: int, timeout_ms: int
+) -> ErrorCode:
+    """Wait until everything below `end_offset` is durable: a log cannot start beyond its end."""
+    log = partition.log
+    code = ErrorCode.NONE
+    if end_offset > log.high_watermark:
+        code = await services.commit.durable(partition, end_offset, timeout_ms)
+    if not code and log.failed is not None:
+        code = ErrorCode.KAFKA_STORAGE_ERROR
+    return code
+
+
+async def _make_durable(services: Services, response: DeleteRecordsResponse) -> None:
+    """Write the new starts down, or take the good answers back."""
+    done = [
+        result for topic in response.topics for result in topic.partitions if not result.error_code
+    ]
+    if not done:
+        return
+    try:
+        await services.checkpoints.write()
+    except OSError as error:
+        logger.error("deleted records may come back at the next start: %s", error)
+        for result in done:
+            result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            result.low_watermark = NO_OFFSET
+
+
+def error_response(request: Request, code: ErrorCode) -> DeleteRecordsResponse:
+    """Return the answer that says `code` of every partition asked for."""
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=[
+                    DeleteRecordsPartitionResult(
+                        partition_index=asked.partition_index,
+                        low_watermark=NO_OFFSET,
+                        error_code=code,
+                    )
+                    for asked in topic.partitions
+                ],
+            )
+            for topic in request.body.topics
+        ]
+    )
