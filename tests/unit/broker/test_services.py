@@ -14,7 +14,7 @@ async def test_the_assembly_fills_every_part(tmp_path: Path) -> None:
     services = rig.services
     for field in dataclasses.fields(Services):
         assert getattr(services, field.name) is not None, field.name
-    assert services.config is rig.loaded.config
+    assert services.config == rig.loaded.config
     assert services.topics.by_name("t") is None
     assert services.controller.image.topics == {}
     assert services.logs.get("__cluster_metadata", 0) is services.controller.metadata_log.log
