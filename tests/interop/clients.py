@@ -119,20 +119,17 @@ def kcat_produce(address: str, partitions: int, path: Path, topic: str, codec: s
 
 
 def kcat_consume(address: str, topic: str, counts: list[int]) -> list[str]:
-    """One kcat a partition, written as size and bytes, until the end of the partition."""
-    out = []
-    for number in range(len(counts)):
-        command = ["kcat", "-C", "-q", "-b", address, "-t", topic, "-p", str(number)]
-        options = ["-o", "beginning", "-e", "-f", "%R%s"]
-        digest = Digest()
-        with subprocess.Popen([*command, *options], stdout=subprocess.PIPE) as process:
-            assert process.stdout is not None
-            while size := process.stdout.read(4):
-                digest.add(process.stdout.read(int.from_bytes(size, "big")))
-        if process.returncode:
-            raise ShortError(f"kcat ended with {process.returncode} on {topic}-{number}")
-        out.append(digest.text())
-    return out
+    """One kcat for all partitions, to their ends, writing partition, size and bytes."""
+    digests = [Digest() for _ in counts]
+    command = ["kcat", "-C", "-q", "-b", address, "-t", topic, "-o", "beginning", "-e"]
+    with subprocess.Popen([*command, "-f", "%p\n%R%s"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        while partition := process.stdout.readline():
+            size = int.from_bytes(process.stdout.read(4), "big")
+            digests[int(partition)].add(process.stdout.read(size))
+    if process.returncode:
+        raise ShortError(f"kcat ended with {process.returncode} on {topic}")
+    return [one.text() for one in digests]
 
 
 # -- Kafka's console tools --
