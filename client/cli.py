@@ -23,6 +23,7 @@ from config.errors import ConfigError
 REFUSED = 2
 COMMANDS = {
     "dump": "client.commands.dump:dump",
+    "verify": "client.commands.verify:verify",
 }
 
 

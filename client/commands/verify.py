@@ -1,0 +1,135 @@
+"""`barnabas verify`: whether what stands on the disk is what was written."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from client.files.findings import Finding, Report
+
+DAMAGED = 1
+REFUSED = 2
+
+
+@click.command()
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path())
+@click.option("--records", is_flag=True, help="Open every batch and check its records as well.")
+@click.option("--compacted", is_flag=True, help="Take holes in the offsets for compaction's.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as one JSON object.")
+@click.option("--quiet", is_flag=True, help="Print nothing when all is sound, and no notes.")
+def verify(
+    paths: tuple[str, ...], *, records: bool, compacted: bool, as_json: bool, quiet: bool
+) -> None:
+    """Check a data directory, a partition's directory, or single files. Nothing is written.
+
+    Checksums, sizes and order of every batch; offsets against file names; offset and time indexes
+    against the log; producer snapshots; checkpoints; the metadata log. A running broker's
+    directory may be checked too: what it appends meanwhile is left out.
+
+    Not everything can be told: a checkpoint whose number was changed to another possible one, or
+    a wrong base offset inside a hole that compaction left, looks healthy.
+
+    Exit code: 0 sound; 1 something is damaged; 2 a path cannot be checked.
+    """
+    from client.files.verify import NotVerifiable, Verification, log_bytes
+
+    with _bar(as_json=as_json, total=lambda: log_bytes(paths)) as (progress, began):
+        run = Verification(
+            open_records=records, all_compacted=compacted, progress=progress, began=began
+        )
+        refusal = ""
+        try:
+            report = run.run(paths)
+        except NotVerifiable as error:
+            refusal = str(error)
+        except OSError as error:
+            refusal = f"{error.filename or paths[0]}: {error.strerror or error}"
+    if refusal:
+        click.echo(refusal, err=True)
+        sys.exit(REFUSED)
+    if as_json:
+        import json
+
+        click.echo(json.dumps(report.as_json() | {"broker_pid": run.holder or None}))
+    else:
+        _tell(report, run.holder, quiet=quiet)
+    sys.exit(0 if report.is_sound else DAMAGED)
+
+
+@contextmanager
+def _bar(
+    *, as_json: bool, total: Callable[[], int]
+) -> Iterator[tuple[Callable[[int], None], Callable[[str], None]]]:
+    """Show a progress bar on a terminal; elsewhere do nothing."""
+    if as_json or not sys.stderr.isatty():
+        yield _ignore, _ignore
+        return
+    import os
+
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns: tuple[Any, ...] = (
+        BarColumn(), DownloadColumn(binary_units=True), TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+    )  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total())
+        yield (
+            lambda count: bar.advance(task, count),
+            lambda path: bar.update(task, description=os.path.basename(path)),
+        )
+
+
+def _ignore(_value: object) -> None:
+    """Take what a progress bar would show."""
+
+
+def _tell(report: Report, holder: int, *, quiet: bool) -> None:
+    """Print the report for a person."""
+    from client.files.texts import bytes_text, plural
+
+    for finding in report.findings:
+        if not (quiet and finding.weight == "note"):
+            _tell_finding(finding)
+    for (path, kind), count in report.untold.items():
+        click.echo(f"{path}: {plural(count, 'more finding')} of kind {kind}")
+    if quiet and report.is_sound:
+        return
+    if holder:
+        click.echo(
+            f"A broker (process {holder}) runs on it: what it appends meanwhile was left out."
+        )
+    checked = (
+        f"{plural(report.partition_count, 'partition')}, {plural(report.file_count, 'file')}, "
+        f"{plural(report.batch_count, 'batch')}, {bytes_text(report.size_bytes)} of log"
+    )
+    if report.record_count:
+        checked += f", {plural(report.record_count, 'record')} opened"
+    damaged = sum(finding.weight == "damage" for finding in report.findings)
+    rebuilt = sum(finding.weight == "cache" for finding in report.findings)
+    if report.is_sound:
+        click.secho(f"Sound: {checked}.", fg="green")
+        return
+    click.secho(
+        f"Not sound: {plural(damaged, 'finding')} of damage, {rebuilt} in files that can be built "
+        f"again. Checked {checked}.",
+        fg="red",
+    )
+
+
+def _tell_finding(finding: Finding) -> None:
+    colour = {"damage": "red", "cache": "yellow", "note": "cyan"}[finding.weight]
+    place = finding.path
+    if finding.position >= 0:
+        place += f" at position {finding.position}"
+    click.echo(f"{click.style(finding.weight.upper(), fg=colour)} {finding.kind}: {place}")
+    click.echo(f"  found:   {finding.found}")
+    click.echo(f"  means:   {finding.meaning}")
+    click.echo(f"  do:      {finding.remedy}")

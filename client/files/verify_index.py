@@ -1,0 +1,193 @@
+"""An offset index and a time index held against the log, while the log is walked.
+
+Both indexes are read before the log, so that one of a running broker never points past what is
+then read of the log. The walk shows every entry of the log once, in order (`see`); an index entry
+is right when
+
+    .index      a batch begins at its position, and its last offset is the entry's
+    .timeindex  its offset is the last one of a batch whose largest timestamp is the entry's, or,
+                as Kafka wrote before 3.7, one record's offset and timestamp in it; and no batch
+                before has a larger one
+
+What no batch has claimed at the end is wrong. Neither file has a checksum: this is all there is.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import pairwise
+from typing import Final
+
+from client.files.batches import Entry
+from client.files.dump import OFFSET_ENTRY, TIME_ENTRY, read_index
+from client.files.findings import Report
+from protocol.record_errors import RecordError
+from storage import filenames
+
+_MEANING: Final = {
+    filenames.OFFSET_INDEX: "look-ups by offset are slow or scan from the wrong place; "
+    "what is read is checked against the log, so no record is at stake",
+    filenames.TIME_INDEX: "look-ups by time may be slow, and retention by time may be late",
+}
+INDEX, TIME_INDEX = "index", "timeindex"
+
+
+class IndexCheck:
+    """The two indexes of one segment. `is_required`: both files must be there and complete."""
+
+    def __init__(
+        self, report: Report, log_path: str, base_offset: int, *, is_required: bool
+    ) -> None:
+        self._report = report
+        self._base = base_offset
+        self._is_required = is_required
+        stem = log_path[: -len(filenames.LOG)]
+        self._offset_path = stem + filenames.OFFSET_INDEX
+        self._time_path = stem + filenames.TIME_INDEX
+        offsets = self._read(self._offset_path, OFFSET_ENTRY)
+        times = self._read(self._time_path, TIME_ENTRY)
+        self.is_missing = offsets is None or times is None
+        self._offset_count = len(offsets or ())
+        self._time_count = len(times or ())
+        self._offsets = {position: base_offset + relative for relative, position in offsets or ()}
+        self._last_offset_entry = base_offset + offsets[-1][0] if offsets else -1
+        self._times = [(base_offset + relative, timestamp) for timestamp, relative in times or ()]
+        self._check_order(offsets or [], self._offset_path)
+        self._check_order(times or [], self._time_path)
+        self._next_time = 0
+        self._wrong_times: list[tuple[int, int, str]] = []
+        self._max_timestamp = -1
+        self._skipped: list[tuple[int, int, int, int]] = []
+
+    def _read(self, path: str, entry: object) -> list[tuple[int, ...]] | None:
+        """Return the entries; None if the file is missing."""
+        shape = OFFSET_ENTRY if entry is OFFSET_ENTRY else TIME_ENTRY
+        kind = INDEX if shape is OFFSET_ENTRY else TIME_INDEX
+        try:
+            size = os.stat(path).st_size
+            found = read_index(path, shape)
+        except FileNotFoundError:
+            return None
+        self._report.file_count += 1
+        rest = size % shape.size
+        if rest:
+            self._cache(kind, path, f"{size} bytes, which is no multiple of {shape.size}")
+        zeros = size // shape.size - len(found)
+        if zeros and self._is_required:
+            self._cache(kind, path, f"{zeros} entries of zeros at the end")
+        return found
+
+    def _cache(self, kind: str, path: str, found: str, **where: int) -> None:
+        self._report.cache(kind, path, found, _MEANING[kind], **where)
+
+    def _check_order(self, found: list[tuple[int, ...]], path: str) -> None:
+        kind = INDEX if path == self._offset_path else TIME_INDEX
+        strict = 0 if kind == TIME_INDEX else 1  # offsets of time entries may stand still
+        for number, (before, after) in enumerate(pairwise(found), 1):
+            columns = (before[0] < after[0], before[1] < after[1] + (1 - strict))
+            if not all(columns):
+                where = number * (OFFSET_ENTRY.size if strict else TIME_ENTRY.size)
+                self._cache(kind, path, f"entry {after} follows {before}", position=where)
+                return
+
+    def check_presence(self, log_size: int) -> None:
+        """Say which of the files is missing, if they must be there."""
+        if not self._is_required or not log_size:
+            return
+        for path, kind in ((self._offset_path, INDEX), (self._time_path, TIME_INDEX)):
+            if not os.path.exists(path):
+                self._cache(kind, path, "the file is missing")
+
+    def see(self, entry: Entry) -> None:
+        """Hold what the indexes say of this entry of the log against it."""
+        wanted = self._offsets.pop(entry.position, None)
+        if wanted is not None and wanted not in _offsets_of(entry):
+            self._cache(
+                INDEX, self._offset_path,
+                f"says the batch at position {entry.position} ends at offset {wanted}, "
+                f"but it ends at {entry.last_offset}",
+                offset=wanted,
+            )  # fmt: skip
+        while self._next_time < len(self._times):
+            offset, timestamp = self._times[self._next_time]
+            if offset > entry.last_offset:
+                break
+            self._next_time += 1
+            wrong = self._judge(entry, offset, timestamp)
+            if wrong and not self._is_skipped(offset):
+                self._wrong_times.append((offset, timestamp, wrong))
+        self._max_timestamp = max(self._max_timestamp, entry.max_timestamp)
+
+    def _judge(self, entry: Entry, offset: int, timestamp: int) -> str:
+        if offset < entry.base_offset and entry.magic == 2:
+            return "no batch holds that offset"
+        if timestamp < self._max_timestamp:
+            return f"a batch before it has {self._max_timestamp}"
+        if timestamp == entry.max_timestamp and offset == entry.last_offset:
+            return ""
+        try:
+            for record in entry.records():
+                if record.offset == offset and record.timestamp == timestamp:
+                    return ""
+        except RecordError:
+            return ""  # it cannot be told
+        return (
+            f"the batch there ends at offset {entry.last_offset} "
+            f"and has {entry.max_timestamp} as its largest"
+        )
+
+    def skip(self, position: int, position_end: int, offset: int, offset_end: int) -> None:
+        """Judge no entry that leads into these bytes or offsets: the log is damaged there."""
+        self._skipped.append((position, position_end, offset, offset_end))
+        for at in [at for at in self._offsets if position <= at < position_end]:
+            del self._offsets[at]
+
+    def _is_skipped(self, offset: int) -> bool:
+        return any(start <= offset < end for _, _, start, end in self._skipped)
+
+    def finish(self, log_size: int) -> None:
+        """Report what no batch has claimed, and what is not there although it must be."""
+        if self._offsets:
+            position, offset = next(iter(self._offsets.items()))
+            where = "past the end of the log" if position >= log_size else "where no batch begins"
+            self._cache(
+                INDEX, self._offset_path,
+                f"{len(self._offsets)} of {self._offset_count} entries lead nowhere; the first, "
+                f"offset {offset}, to position {position}, {where}",
+                offset=offset,
+            )  # fmt: skip
+        wrong = self._wrong_times + [
+            (offset, timestamp, "the log ends before it")
+            for offset, timestamp in self._times[self._next_time :]
+            if not self._is_skipped(offset)
+        ]
+        if wrong:
+            offset, timestamp, why = wrong[0]
+            self._cache(
+                TIME_INDEX, self._time_path,
+                f"{len(wrong)} of {self._time_count} entries are wrong; the first says offset "
+                f"{offset} has the largest timestamp so far, {timestamp}: {why}",
+                offset=offset,
+            )  # fmt: skip
+        if self._is_required and not self.is_missing and not self._skipped:
+            self._check_complete()
+
+    def _check_complete(self) -> None:
+        if len(self._times) > 1 and self._times[-2][0] > self._last_offset_entry:
+            self._cache(
+                INDEX, self._offset_path,
+                f"ends at offset {self._last_offset_entry}, but the time index, which gets its "
+                f"entries together with it, goes on to {self._times[-2][0]}",
+            )  # fmt: skip
+        last = self._times[-1][1] if self._times else -1
+        if last < self._max_timestamp:
+            self._cache(
+                TIME_INDEX, self._time_path,
+                f"its last entry has timestamp {last}, but the segment's largest is "
+                f"{self._max_timestamp}",
+            )  # fmt: skip
+
+
+def _offsets_of(entry: Entry) -> tuple[int, ...]:
+    """What an index may call an entry: by its last offset, and before Kafka 0.11 by its first."""
+    return (entry.last_offset,) if entry.magic == 2 else (entry.last_offset, entry.base_offset)

@@ -1,0 +1,274 @@
+"""One segment's `.log` walked from end to end: sizes, checksums, offsets, epochs, its indexes.
+
+The fields that no checksum covers (base offset, length, leader epoch, magic) are held against
+their neighbours: an offset follows the one before, a leader epoch never falls and is the one of
+`leader-epoch-checkpoint`. A base offset that alone is wrong is told from a hole by the batch
+behind it. Holes are no damage in a compacted log, and whether it is one may only be known at its
+end: they are kept back in `LogState.holes`.
+
+Behind damage the walk goes on at the next entry whose checksum is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from client.files.batches import Entry, LogBytes, next_entry_behind, read_entry
+from client.files.findings import TAIL, Report
+from client.files.verify_index import IndexCheck
+from protocol.record_errors import CorruptBatch, RecordError
+
+Progress = Callable[[int], None]
+
+
+@dataclass(slots=True)
+class LogState:
+    """What is carried from segment to segment of one log."""
+
+    report: Report
+    epochs: list[tuple[int, int]] = field(default_factory=list)  # of the checkpoint
+    epochs_may_lag: bool = False  # the newest epoch may not be in the checkpoint yet
+    open_records: bool = False
+    progress: Progress = lambda _count: None
+    is_compacted: bool = False
+    end_offset: int = -1  # the next offset; -1 before the first batch
+    epoch: int = -1
+    holes: list[tuple[str, int, int, int]] = field(default_factory=list)  # path, position, from, to
+
+    def epoch_of(self, offset: int) -> int:
+        """The epoch of an offset by the checkpoint; -1 if it does not say."""
+        found = -1
+        for epoch, start_offset in self.epochs:
+            if start_offset > offset:
+                break
+            found = epoch
+        return found
+
+
+class SegmentCheck:
+    """The walk over one `.log` file."""
+
+    def __init__(
+        self,
+        state: LogState,
+        path: str,
+        source: LogBytes,
+        base_offset: int,
+        *,
+        next_base: int | None,
+        index: IndexCheck,
+        may_grow: bool,
+    ) -> None:
+        self._state = state
+        self._report = state.report
+        self._path = path
+        self._source = source
+        self._base = base_offset
+        self._next_base = next_base
+        self._index = index
+        self._may_grow = may_grow
+        self._broken: tuple[int, str, str] | None = None  # position, kind, reason: not yet told
+
+    def run(self) -> None:
+        """Walk the file. Raises OSError."""
+        source, state = self._source, self._state
+        if state.end_offset < self._base:
+            state.end_offset = self._base
+        position = told = 0
+        while position < source.size:
+            position = self._step(position)
+            if position - told >= 1 << 20:
+                state.progress(position - told)
+                told = position
+        state.progress(source.size - told)
+        self._tell_broken(source.size, self._next_base)
+        self._index.finish(source.size)
+        self._report.size_bytes += source.size
+
+    def _step(self, position: int) -> int:
+        """Look at what stands at `position`; return where to go on."""
+        try:
+            entry = read_entry(self._source, position)
+        except CorruptBatch as error:
+            return self._step_over(position, error.reason)
+        damage = entry.damage()
+        if damage:
+            self._note_broken(position, "checksum", damage)
+            behind = position + entry.size
+            if behind == self._source.size or self._is_sound(behind):
+                return behind
+            return self._search(position + 1)
+        self._take(entry)
+        return position + entry.size
+
+    def _step_over(self, position: int, reason: str) -> int:
+        zeros = self._source.zeros_behind(position)
+        if zeros:
+            self._tell_broken(position, None)
+            if not self._may_grow:
+                self._damage(
+                    "zeros", position, f"{zeros} bytes of zeros to the end of the file",
+                    "space that was given to the file and never written, as after a power cut: "
+                    "what was to be written there is lost",
+                    remedy=TAIL,
+                )  # fmt: skip
+            return self._source.size
+        self._note_broken(position, "structure", reason)
+        return self._search(position + 1)
+
+    def _search(self, position: int) -> int:
+        found = next_entry_behind(self._source, position, max(0, self._state.end_offset))
+        return self._source.size if found is None else found
+
+    def _is_sound(self, position: int) -> bool:
+        try:
+            entry = read_entry(self._source, position)
+        except CorruptBatch:
+            return False
+        return not entry.damage()
+
+    def _note_broken(self, position: int, kind: str, reason: str) -> None:
+        if self._broken is None:
+            self._broken = (position, kind, reason)
+
+    def _tell_broken(self, position_end: int, next_offset: int | None) -> None:
+        """Report damage, now that it is known where it ends."""
+        if self._broken is None:
+            return
+        position, kind, reason = self._broken
+        self._broken = None
+        start = self._state.end_offset
+        size = position_end - position
+        if next_offset is None:
+            if self._may_grow and kind == "structure":
+                return  # a batch that is being written
+            at_end = position_end == self._source.size
+            self._index.skip(position, position_end, start, 1 << 63)
+            self._damage(
+                "torn" if at_end and kind == "structure" else kind, position,
+                f"{reason} ({size} bytes to the end of the file)",
+                f"the records from offset {start} on cannot be read",
+                remedy=TAIL,
+            )  # fmt: skip
+            return
+        end = max(start, next_offset)
+        self._index.skip(position, position_end, start, end)
+        self._damage(
+            kind, position, f"{reason} ({size} bytes, then the log goes on)",
+            f"the records at offsets {start} to {end - 1} cannot be read" if end > start else
+            "bytes that belong to no batch stand in the log",
+        )  # fmt: skip
+        self._state.end_offset = end
+
+    def _damage(self, kind: str, position: int, found: str, meaning: str, **more: Any) -> None:
+        self._report.damage(
+            kind, self._path, found, meaning,
+            position=position, offset=self._state.end_offset, **more,
+        )  # fmt: skip
+
+    def _take(self, entry: Entry) -> None:
+        """Check an entry whose bytes are right: its place, its epoch, its index entries."""
+        state = self._state
+        first, is_whole = self._first_offset(entry)
+        self._tell_broken(entry.position, first)
+        wanted = state.end_offset
+        count = entry.last_offset - first + 1
+        state.end_offset = entry.last_offset + 1
+        if first != wanted and not self._is_lone_wrong_offset(entry, first, wanted, count):
+            if first < wanted:
+                self._damage_at(
+                    entry, "order", f"base offset {first}, wanted at least {wanted}",
+                    "offsets must rise: this file, or a part of it, is not the one that was "
+                    "written here",
+                )  # fmt: skip
+            elif is_whole:
+                state.holes.append((self._path, entry.position, wanted, first))
+        header = entry.header
+        if header is not None:
+            self._check_epoch(entry, header.leader_epoch, wanted)
+            if header.record_count != header.last_offset_delta + 1:
+                state.is_compacted = True
+        self._index.see(entry)
+        self._report.batch_count += 1
+        if state.open_records:
+            self._open(entry)
+
+    def _first_offset(self, entry: Entry) -> tuple[int, bool]:
+        """The first offset of an entry; False if it could not be told."""
+        if entry.message is None or not entry.codec:
+            return entry.base_offset, True
+        try:
+            return entry.messages()[0].offset, True
+        except RecordError as error:
+            self._damage("records", entry.position, str(error), "its messages cannot be read")
+            return entry.base_offset, False
+
+    def _is_lone_wrong_offset(self, entry: Entry, first: int, wanted: int, count: int) -> bool:
+        """Whether all but this entry's base offset fits, and so it alone is wrong."""
+        behind = self._source.take(entry.position + entry.size, 8)
+        after = int.from_bytes(behind, "big") if len(behind) == 8 else self._next_base
+        if after is None or after != wanted + count:
+            return False
+        self._damage_at(
+            entry, "order",
+            f"base offset {first}, wanted {wanted}; the batch behind it has {after}",
+            f"the records at offsets {wanted} to {after - 1} are there, but under a wrong number",
+        )  # fmt: skip
+        self._state.end_offset = after
+        self._index.skip(entry.position, entry.position + entry.size, wanted, after)
+        return True
+
+    def _check_epoch(self, entry: Entry, epoch: int, offset: int) -> None:
+        state = self._state
+        if epoch < 0:
+            return  # written before there were epochs
+        recorded = state.epoch_of(offset)
+        lagging = state.epochs_may_lag and state.epochs and recorded == state.epochs[-1][0]
+        meaning = (
+            "the field is outside the checksum; consumers that ask for the end of an epoch are "
+            "told a wrong one"
+        )
+        if epoch < state.epoch:
+            self._damage_at(entry, "epoch", f"leader epoch {epoch} follows {state.epoch}", meaning)
+        elif recorded >= 0 and epoch != recorded and not (lagging and epoch > recorded):
+            self._damage_at(
+                entry, "epoch",
+                f"leader epoch {epoch}, but leader-epoch-checkpoint has {recorded} for offset "
+                f"{offset}",
+                meaning + "; or the checkpoint is wrong: it can be deleted and is made anew",
+            )  # fmt: skip
+        else:
+            state.epoch = epoch
+
+    def _damage_at(self, entry: Entry, kind: str, found: str, meaning: str) -> None:
+        self._report.damage(
+            kind, self._path, found, meaning, position=entry.position, offset=entry.base_offset
+        )
+
+    def _open(self, entry: Entry) -> None:
+        """Open every record: what no checksum tells, since the producer took it of its own."""
+        previous, newest = entry.base_offset - 1, -1
+        try:
+            for record in entry.records():
+                self._report.record_count += 1
+                if not previous < record.offset <= entry.last_offset and entry.magic == 2:
+                    raise CorruptBatch(entry.position, f"a record at offset {record.offset}")
+                previous = record.offset
+                newest = max(newest, record.timestamp)
+            if entry.message is not None and not all(one.is_valid for one in entry.messages()):
+                raise CorruptBatch(entry.position, "an inner message's checksum is wrong")
+        except RecordError as error:
+            self._damage_at(
+                entry, "records", f"the batch cannot be opened: {error}",
+                "its bytes are those that the producer sent, but no consumer can read offsets "
+                f"{entry.base_offset} to {entry.last_offset}",
+            )  # fmt: skip
+            return
+        if entry.header is not None and newest >= 0 and newest != entry.max_timestamp:
+            self._damage_at(
+                entry, "records",
+                f"the header's largest timestamp is {entry.max_timestamp}, the records' {newest}",
+                "look-ups and retention by time go by the header",
+            )  # fmt: skip
