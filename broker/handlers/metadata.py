@@ -40,7 +40,6 @@ from storage.errors import StorageError, UnknownPartition
 from storage.filenames import METADATA_TOPIC
 
 ALL_TOPICS_IS_EMPTY_VERSION = 0
-AUTO_CREATION_FLAG_VERSION = 4
 BY_ID_VERSION = 12  # ids are in the schema from 10 on, and refused until here
 NEVER_CREATED = INTERNAL_TOPICS | {METADATA_TOPIC}
 
@@ -65,7 +64,7 @@ async def handle(request: Request, services: Services) -> MetadataResponse:
     if wanted is None or (version == ALL_TOPICS_IS_EMPTY_VERSION and not wanted):
         response.topics = [_describe(services, topic) for topic in services.topics.all()]
     else:
-        response.topics = await _answers(services, body, version)
+        response.topics = await _answers(services, body)
     if body.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     if body.include_topic_authorized_operations:
@@ -82,17 +81,14 @@ def _is_valid(body: MetadataRequest, version: int) -> bool:
     return all(topic.name is not None or topic.topic_id != ZERO_UUID for topic in wanted)
 
 
-async def _answers(
-    services: Services, body: MetadataRequest, version: int
-) -> list[MetadataResponseTopic]:
+async def _answers(services: Services, body: MetadataRequest) -> list[MetadataResponseTopic]:
     wanted = body.topics or []
     ids = dict.fromkeys(topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID)
     if ids:
         return [_by_id(services, topic_id) for topic_id in ids]
     names = dict.fromkeys(topic.name for topic in wanted if topic.name is not None)
-    may_create = services.config.auto_create_topics_enable and (
-        version < AUTO_CREATION_FLAG_VERSION or body.allow_auto_topic_creation
-    )
+    # Before version 4 the flag has its default, which allows.
+    may_create = services.config.auto_create_topics_enable and body.allow_auto_topic_creation
     failures = await _create_missing(services, names) if may_create else {}
     return [_by_name(services, name, failures.get(name)) for name in names]
 

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from broker import group_commit
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
 from storage.errors import LogFailed
+from storage.log import Log
 from storage.log_file import LogSlice
 from tests.support.broker_rig import Rig, batch
 from tests.support.rig_client import ask, create, produce
@@ -114,11 +116,24 @@ async def test_an_unknown_partition_does_not_end_the_wait_of_others(rig: Rig) ->
     assert values(known) == [b"7"]
 
 
-async def test_a_reader_hastens_the_flush_of_what_nobody_waited_for(rig: Rig) -> None:
+async def test_a_reader_hastens_the_flush_of_what_nobody_waited_for(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_commit, "IDLE_LINGER_SECONDS", 60)
     await create(rig)
     await produce(rig, batch(b"a"), acks=1)
     answer = await read_one(rig, fetch(of(0, 0), max_wait_ms=60_000))
     assert values(answer) == [b"a"]
+
+
+async def test_what_cannot_be_counted_is_read_at_once(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Damage: there are records below the high watermark, and no bytes to be found for them."""
+    await fill(rig)
+    monkeypatch.setattr(Log, "available_bytes", lambda *_: 0)
+    await read_one(rig, fetch(of(0, 0), max_wait_ms=60_000))
+    assert rig.services.metrics.fetches_parked == 0
 
 
 async def test_what_is_not_durable_is_not_served(rig: Rig) -> None:
