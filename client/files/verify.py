@@ -9,23 +9,28 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from broker.metadata.image import ClusterImage
+from broker.metadata.metadata_log import METADATA_TOPIC_ID
 from broker.metadata.replay import read_snapshot, replay
 from client.files.findings import RESET, Report
 from client.files.lock import holder_of
 from client.files.verify_partition import CLEAN, CRASHED, RUNNING, Expected, PartitionCheck
 from storage import filenames, meta_properties
-from storage.checkpoints import Offsets, read_offsets
+from storage.checkpoints import Offsets, read_offsets, uuid_text
 from storage.errors import CheckpointError, CorruptMetadata
 from storage.filenames import Kind
 from storage.filesystem import OsFileSystem
 
+_CLEAN_MARKER = re.compile(rb'\{"version":0,"brokerEpoch":-?[0-9]{1,19}\}')
 COMPACTED_ALWAYS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 # Kafka makes these files when it starts, and writes them when it has something to say.
 _EMPTY_AT_FIRST = (filenames.CLEANER_CHECKPOINT, filenames.REPLICATION_CHECKPOINT)
+_IDS = {filenames.METADATA_TOPIC: METADATA_TOPIC_ID}
+_RESERVED_UUIDS = 100  # Kafka's: unassigned, lost, migrating and the like
 _METADATA_REMEDY = (
     "Keep a copy of the directory. Restore __cluster_metadata-0 from a backup: without it the "
     "broker does not know its topics, and refuses to start"
@@ -59,7 +64,8 @@ class Home:
             ending=self.ending,
             recovery_point=self.recovery_points.get((topic, partition)),
             log_start=self.log_starts.get((topic, partition)),
-            topic_id=known.topic_id if known else None,
+            topic_id=known.topic_id if known else _IDS.get(topic),
+            has_points=bool(self.recovery_points) and topic != filenames.METADATA_TOPIC,
             is_compacted=self.all_compacted
             or "compact" in policy
             or (topic, partition) in self.cleaned
@@ -152,8 +158,9 @@ class Verification:
     def _data_directory(self, path: str) -> None:
         home = self._read_home(path)
         self.holder = self.holder or home.holder
-        self._meta_properties(path)
         self._metadata_log(home)
+        self._meta_properties(home)
+        self._clean_marker(path)
         logs = {}
         for base_name in self._filesystem.list(path):
             name = filenames.parse(base_name)
@@ -168,6 +175,7 @@ class Verification:
             self._note_stray(home, key, full)
             self._partition(full, home)
         self._missing_logs(home, logs)
+        self._points_of_nobody(home, logs)
         bootstrap = os.path.join(path, filenames.BOOTSTRAP_CHECKPOINT)
         if os.path.exists(bootstrap):
             self._metadata_snapshot(bootstrap)
@@ -215,8 +223,34 @@ class Verification:
                 remedy="Start the broker: it writes the file",
             )  # fmt: skip
 
-    def _meta_properties(self, directory: str) -> None:
-        path = os.path.join(directory, filenames.META_PROPERTIES)
+    def _clean_marker(self, directory: str) -> None:
+        path = os.path.join(directory, filenames.CLEAN_SHUTDOWN)
+        if not os.path.exists(path):
+            return
+        text = self._filesystem.read(path)
+        self.report.file_count += 1
+        if text and not _CLEAN_MARKER.fullmatch(text):
+            self.report.cache(
+                "checkpoint", path, f"holds {text[:60]!r}, wanted {{\"version\":0,…}}",
+                "Kafka cannot read its broker epoch from it", remedy=RESET,
+            )  # fmt: skip
+
+    def _points_of_nobody(self, home: Home, logs: dict[tuple[str, int], str]) -> None:
+        if home.ending != CLEAN:
+            return
+        for offsets, name in (
+            (home.recovery_points, filenames.RECOVERY_POINT_CHECKPOINT),
+            (home.log_starts, filenames.LOG_START_CHECKPOINT),
+        ):
+            for topic, partition in sorted(set(offsets) - set(logs)):
+                self.report.cache(
+                    "checkpoint", os.path.join(home.path, name),
+                    f"names {topic}-{partition}, which has no directory",
+                    "either the file or a directory is not what it was", remedy=RESET,
+                )  # fmt: skip
+
+    def _meta_properties(self, home: Home) -> None:
+        path = os.path.join(home.path, filenames.META_PROPERTIES)
         try:
             found = meta_properties.read(self._filesystem, path)
         except CorruptMetadata as error:
@@ -226,6 +260,25 @@ class Verification:
             self._identity(path, "the file is missing")
         else:
             self.report.file_count += 1
+            self._check_directory_id(home, path, found.node_id, found.directory_id)
+
+    def _check_directory_id(self, home: Home, path: str, node_id: int, directory_id: bytes) -> None:
+        """The metadata log has the directory of each replica: it must be this one."""
+        partitions = [
+            one
+            for topic in (home.image.topics.values() if home.image else ())
+            for one in topic.partitions
+        ]
+        if partitions and all(node_id not in one.replicas for one in partitions):
+            self._identity(path, f"node.id={node_id}, which holds no replica in the metadata log")
+            return
+        named = {one.directory_of(node_id) for one in partitions if node_id in one.replicas}
+        named = {one for one in named if int.from_bytes(one, "big") >= _RESERVED_UUIDS}
+        if named and directory_id not in named:
+            texts = ", ".join(sorted(uuid_text(one) for one in named))
+            self._identity(
+                path, f"directory.id={uuid_text(directory_id)}, the metadata log says {texts}"
+            )
 
     def _identity(self, path: str, found: str) -> None:
         self.report.damage(

@@ -30,6 +30,7 @@ _MEANING: Final = {
     filenames.TIME_INDEX: "look-ups by time may be slow, and retention by time may be late",
 }
 INDEX, TIME_INDEX = "index", "timeindex"
+TAIL_BYTES_MAX: Final = 1 << 20  # of a log behind the last entry: 256 times the usual interval
 
 
 class IndexCheck:
@@ -57,6 +58,7 @@ class IndexCheck:
         self._next_time = 0
         self._wrong_times: list[tuple[int, int, str]] = []
         self._max_timestamp = -1
+        self._last_indexed = self._last_position = 0
         self._skipped: list[tuple[int, int, int, int]] = []
 
     def _read(self, path: str, entry: object) -> list[tuple[int, ...]] | None:
@@ -100,7 +102,10 @@ class IndexCheck:
 
     def see(self, entry: Entry) -> None:
         """Hold what the indexes say of this entry of the log against it."""
+        self._last_position = entry.position
         wanted = self._offsets.pop(entry.position, None)
+        if wanted is not None:
+            self._last_indexed = entry.position
         if wanted is not None and wanted not in _offsets_of(entry):
             self._cache(
                 INDEX, self._offset_path,
@@ -126,7 +131,7 @@ class IndexCheck:
         if timestamp == entry.max_timestamp and offset == entry.last_offset:
             return ""
         try:
-            for record in entry.records():
+            for record in () if entry.timestamp_type == "LogAppendTime" else entry.records():
                 if record.offset == offset and record.timestamp == timestamp:
                     return ""
         except RecordError:
@@ -173,6 +178,13 @@ class IndexCheck:
             self._check_complete()
 
     def _check_complete(self) -> None:
+        tail = self._last_position - self._last_indexed
+        if tail > TAIL_BYTES_MAX:
+            self._cache(
+                INDEX, self._offset_path,
+                f"{self._offset_count} entries, and none for the last {tail} bytes of the log "
+                "(healthy only if index.interval.bytes is larger than that)",
+            )  # fmt: skip
         if len(self._times) > 1 and self._times[-2][0] > self._last_offset_entry:
             self._cache(
                 INDEX, self._offset_path,

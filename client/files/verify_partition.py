@@ -35,6 +35,7 @@ class Expected:
     log_start: int | None = None
     topic_id: bytes | None = None
     is_compacted: bool = False
+    has_points: bool = False  # there is a file of recovery points, and it should name this log
     is_whole: bool = True  # all of the directory is checked, not a few of its segments
     bases: frozenset[int] = field(default_factory=frozenset)  # when not
 
@@ -61,6 +62,7 @@ class PartitionCheck:
             progress=progress,
             is_compacted=expected.is_compacted,
             epochs_may_lag=expected.ending != CLEAN,
+            epochs_from=expected.log_start or 0,
         )
 
     def run(self) -> int:
@@ -176,6 +178,12 @@ class PartitionCheck:
                 f"{plural(point - end, 'record')} are missing at its end", offset=end,
                 remedy="Restore the log from a backup. The broker goes on at the recovery point "
                 "and gives no offset out twice",
+            )  # fmt: skip
+        elif point is None and expected.ending == CLEAN and expected.has_points and end:
+            self._report.cache(
+                "checkpoint", directory,
+                "recovery-point-offset-checkpoint does not name it after a clean stop",
+                "the next start checks all of the log: it takes longer", remedy=RESET,
             )  # fmt: skip
         elif point is not None and expected.ending == CLEAN and point != end:
             self._report.cache(

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from client.files.batches import Entry, LogBytes, next_entry_behind, read_entry
-from client.files.findings import TAIL, Report
+from client.files.findings import REBUILD, TAIL, Report
 from client.files.verify_index import IndexCheck
 from protocol.record_errors import CorruptBatch, RecordError
 
@@ -30,6 +30,7 @@ class LogState:
     report: Report
     epochs: list[tuple[int, int]] = field(default_factory=list)  # of the checkpoint
     epochs_may_lag: bool = False  # the newest epoch may not be in the checkpoint yet
+    epochs_from: int = 0  # the first offset that the checkpoint must have an epoch for
     open_records: bool = False
     progress: Progress = lambda _count: None
     is_compacted: bool = False
@@ -232,6 +233,13 @@ class SegmentCheck:
         )
         if epoch < state.epoch:
             self._damage_at(entry, "epoch", f"leader epoch {epoch} follows {state.epoch}", meaning)
+        elif recorded < 0 and self._is_epoch_missing(offset):
+            self._report.cache(
+                "epoch", self._path,
+                f"leader-epoch-checkpoint begins at offset {state.epochs[0][1]}, but the log "
+                f"holds offset {offset} of epoch {epoch}", meaning, remedy=REBUILD,
+            )  # fmt: skip
+            state.epoch = epoch
         elif recorded >= 0 and epoch != recorded and not (lagging and epoch > recorded):
             self._damage_at(
                 entry, "epoch",
@@ -241,6 +249,10 @@ class SegmentCheck:
             )  # fmt: skip
         else:
             state.epoch = epoch
+
+    def _is_epoch_missing(self, offset: int) -> bool:
+        state = self._state
+        return bool(state.epochs) and not state.epochs_may_lag and offset >= state.epochs_from
 
     def _damage_at(self, entry: Entry, kind: str, found: str, meaning: str) -> None:
         self._report.damage(
