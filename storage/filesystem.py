@@ -128,6 +128,9 @@ class FileSystem(Protocol):
     def free_bytes(self, path: str) -> int:
         """Bytes that an unprivileged writer may still use on the file system of `path`."""
 
+    def total_bytes(self, path: str) -> int:
+        """Bytes of the file system of `path`, used or not."""
+
 
 _MMAP_OPTIONS: dict[str, Any] = {"flags": mmap.MAP_SHARED, "prot": mmap.PROT_READ}
 if sys.version_info >= (3, 13):  # before, every map holds a descriptor of its own
@@ -346,3 +349,7 @@ class OsFileSystem:
     def free_bytes(self, path: str) -> int:
         status = os.statvfs(path)
         return status.f_bavail * status.f_frsize
+
+    def total_bytes(self, path: str) -> int:
+        status = os.statvfs(path)
+        return status.f_blocks * status.f_frsize

@@ -22,7 +22,12 @@ from broker.handlers import (
     delete_records,
     delete_topics,
     describe_acls,
+    describe_cluster,
     describe_configs,
+    describe_log_dirs,
+    describe_producers,
+    describe_quorum,
+    describe_topic_partitions,
     elect_leaders,
     fetch,
     incremental_alter_configs,
@@ -56,7 +61,15 @@ from protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
+from protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
 from protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.incremental_alter_configs import (
@@ -142,6 +155,13 @@ HANDLERS: tuple[Handler, ...] = (
     ),
     _row(ApiKey.ALTER_CONFIGS, (0, 2), alter_configs, AlterConfigsRequest, AlterConfigsResponse),
     _row(
+        ApiKey.DESCRIBE_LOG_DIRS,
+        (1, 5),
+        describe_log_dirs,
+        DescribeLogDirsRequest,
+        DescribeLogDirsResponse,
+    ),
+    _row(
         ApiKey.CREATE_PARTITIONS,
         (0, 3),
         create_partitions,
@@ -171,11 +191,32 @@ HANDLERS: tuple[Handler, ...] = (
         ListPartitionReassignmentsResponse,
     ),
     _row(
+        ApiKey.DESCRIBE_QUORUM,
+        (0, 2),
+        describe_quorum,
+        DescribeQuorumRequest,
+        DescribeQuorumResponse,
+    ),
+    _row(
         ApiKey.UPDATE_FEATURES,
         (0, 2),
         update_features,
         UpdateFeaturesRequest,
         UpdateFeaturesResponse,
+    ),
+    _row(
+        ApiKey.DESCRIBE_CLUSTER,
+        (0, 2),
+        describe_cluster,
+        DescribeClusterRequest,
+        DescribeClusterResponse,
+    ),
+    _row(
+        ApiKey.DESCRIBE_PRODUCERS,
+        (0, 0),
+        describe_producers,
+        DescribeProducersRequest,
+        DescribeProducersResponse,
     ),
     _row(
         ApiKey.UNREGISTER_BROKER,
@@ -190,5 +231,12 @@ HANDLERS: tuple[Handler, ...] = (
         list_config_resources,
         ListConfigResourcesRequest,
         ListConfigResourcesResponse,
+    ),
+    _row(
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        (0, 0),
+        describe_topic_partitions,
+        DescribeTopicPartitionsRequest,
+        DescribeTopicPartitionsResponse,
     ),
 )

@@ -305,10 +305,7 @@ class Controller:
         """
         topic = self.image.topics.get(name)
         if topic is None:
-            raise TopicError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                "This server does not host this topic-partition.",
-            )
+            raise _no_such_topic()
         return topic, self.delete_topics([topic], now_ms)
 
     def delete_topics(self, topics: Iterable[TopicInfo], now_ms: int) -> int:
@@ -399,8 +396,7 @@ class Controller:
                 continue
             topic = self.image.topics.get(asked.name)
             if topic is None:
-                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                results[asked.name] = TopicError(code, code.message)
+                results[asked.name] = _no_such_topic()
                 continue
             try:
                 added = added_replicas(topic, asked, self._placement, record_count=len(records))
@@ -464,3 +460,9 @@ class Controller:
         )
         end_offset = self.metadata_log.append([record], now_ms)
         return ProducerIds(start, PRODUCER_IDS_PER_BLOCK, end_offset)
+
+
+def _no_such_topic() -> TopicError:
+    return TopicError(
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+    )

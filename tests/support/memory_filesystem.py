@@ -243,6 +243,10 @@ class MemoryFileSystem:
             return 2**40
         return max(0, self.capacity_bytes - self.used_bytes())
 
+    def total_bytes(self, path: str) -> int:
+        self._directory(path)
+        return 2**40 if self.capacity_bytes is None else self.capacity_bytes
+
     def used_bytes(self) -> int:
         """Bytes of all live files."""
         return _used(self._root)

@@ -122,6 +122,7 @@ def test_a_full_disk_takes_what_fits(disk: MemoryFileSystem) -> None:
     file = written(disk, synced=b"base", pending=[])
     disk.capacity_bytes = 6
     assert disk.free_bytes("/") == 2
+    assert disk.total_bytes("/") == disk.capacity_bytes
     with pytest.raises(OSError, match="No space"):
         file.pwrite(b"abcdef", 4)
     assert disk.live_bytes("/d/f") == b"baseab"

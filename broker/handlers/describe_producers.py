@@ -1,0 +1,87 @@
+"""DescribeProducers, API key 61, version 0.
+
+Behaviour
+- What each partition knows of its idempotent producers (`storage.producer_state`): the epoch, the
+  last sequence number, when the last batch was stamped.
+- No transactions are served, so there is a transaction's start offset only in a directory in which
+  Kafka left one open, and a coordinator epoch only where it ended one.
+- A bad topic name is INVALID_TOPIC_EXCEPTION, a topic or partition that is not here
+  UNKNOWN_TOPIC_OR_PARTITION. What is asked for twice is answered twice.
+"""
+
+from __future__ import annotations
+
+from broker.error_mapping import error_code_of
+from broker.metadata.topic_rules import TopicError, check_name
+from broker.request import Request
+from broker.services import Services
+from protocol.errors import ErrorCode
+from protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicRequest,
+    TopicResponse,
+)
+from storage.errors import StorageError
+
+
+def handle(request: Request, services: Services) -> DescribeProducersResponse:
+    """Describe the producers of each partition."""
+    body: DescribeProducersRequest = request.body
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(name=asked.name, partitions=_describe_topic(services, asked))
+            for asked in body.topics
+        ]
+    )
+
+
+def _describe_topic(services: Services, asked: TopicRequest) -> list[PartitionResponse]:
+    try:
+        check_name(asked.name)
+    except TopicError as error:
+        return _refused(asked, error.code, error.message)
+    if services.topics.by_name(asked.name) is None:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return _refused(asked, code, code.message)
+    return [_describe(services, asked.name, number) for number in asked.partition_indexes]
+
+
+def _refused(asked: TopicRequest, code: ErrorCode, message: str) -> list[PartitionResponse]:
+    return [
+        PartitionResponse(partition_index=number, error_code=code, error_message=message)
+        for number in asked.partition_indexes
+    ]
+
+
+def _describe(services: Services, topic: str, number: int) -> PartitionResponse:
+    answer = PartitionResponse(partition_index=number)
+    try:
+        producers = services.partitions.get(topic, number).log.producers
+    except StorageError as error:
+        answer.error_code = error_code_of(error)
+        return answer
+    answer.active_producers = [
+        ProducerState(
+            producer_id=entry.producer_id,
+            producer_epoch=entry.epoch,
+            last_sequence=entry.last_sequence,
+            last_timestamp=entry.last_timestamp,
+            coordinator_epoch=entry.coordinator_epoch,
+            current_txn_start_offset=entry.txn_first_offset,
+        )
+        for entry in producers.entries.values()
+    ]
+    return answer
+
+
+def error_response(request: Request, code: ErrorCode) -> DescribeProducersResponse:
+    """Return the answer that says `code` of every partition asked for."""
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(name=asked.name, partitions=_refused(asked, code, code.message))
+            for asked in request.body.topics
+        ]
+    )

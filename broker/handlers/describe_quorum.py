@@ -1,0 +1,88 @@
+"""DescribeQuorum, API key 55, versions 0-2.
+
+Behaviour
+- The quorum that keeps the metadata log: one voter, this node, which is its leader in the log's
+  epoch and always caught up. There are no observers.
+- The high watermark is what is durable of the metadata log, its end what is written.
+- Asked for anything but partition 0 of `__cluster_metadata`, once and alone:
+  UNKNOWN_TOPIC_OR_PARTITION for everything asked for, as in Kafka.
+- The voter's directory id is zero, as with Kafka's static voters (kraft.version 0).
+- The node's endpoint is that of the listener that was asked: there is no controller's listener.
+
+Version notes: 1 timestamps (KIP-836), 2 messages, nodes and directory ids (KIP-853).
+"""
+
+from __future__ import annotations
+
+from broker.request import Request
+from broker.services import Services
+from protocol.errors import ErrorCode
+from protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    Listener,
+    Node,
+    PartitionData,
+    ReplicaState,
+    TopicData,
+)
+from storage.filenames import METADATA_TOPIC
+
+
+def handle(request: Request, services: Services) -> DescribeQuorumResponse:
+    """Describe the quorum of one."""
+    body: DescribeQuorumRequest = request.body
+    asked = [
+        (topic.topic_name, [partition.partition_index for partition in topic.partitions])
+        for topic in body.topics
+    ]
+    if asked != [(METADATA_TOPIC, [0])]:
+        return DescribeQuorumResponse(topics=_refused(body, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    host, port = services.advertised.endpoint(request.info)
+    listener = Listener(name=request.info.listener.name, host=host, port=port)
+    return DescribeQuorumResponse(
+        topics=[TopicData(topic_name=METADATA_TOPIC, partitions=[_quorum(services)])],
+        nodes=[Node(node_id=services.node_id, listeners=[listener])],
+    )
+
+
+def _quorum(services: Services) -> PartitionData:
+    metadata_log = services.controller.metadata_log
+    now_ms = services.clock.now_ms()
+    voter = ReplicaState(
+        replica_id=services.node_id,
+        log_end_offset=metadata_log.end_offset,
+        last_fetch_timestamp=now_ms,
+        last_caught_up_timestamp=now_ms,
+    )
+    return PartitionData(
+        partition_index=0,
+        leader_id=services.node_id,
+        leader_epoch=metadata_log.epoch,
+        high_watermark=metadata_log.log.high_watermark,
+        current_voters=[voter],
+    )
+
+
+def _refused(body: DescribeQuorumRequest, code: ErrorCode) -> list[TopicData]:
+    return [
+        TopicData(
+            topic_name=topic.topic_name,
+            partitions=[
+                PartitionData(
+                    partition_index=partition.partition_index,
+                    error_code=code,
+                    error_message=code.message,
+                )
+                for partition in topic.partitions
+            ],
+        )
+        for topic in body.topics
+    ]
+
+
+def error_response(request: Request, code: ErrorCode) -> DescribeQuorumResponse:
+    """Return the answer that says `code` of the whole request and of every partition in it."""
+    return DescribeQuorumResponse(
+        error_code=code, error_message=code.message, topics=_refused(request.body, code)
+    )

@@ -1,0 +1,127 @@
+"""DescribeTopicPartitions, API key 75, version 0.
+
+Behaviour
+- Topics in the order of their names, those asked for (none: all) from the cursor on, until the
+  answer has as many partitions as the request allows, 2,000 at most and 1 at least. If something
+  is left then, `next_cursor` is where it begins.
+- A cursor must name one of the topics asked for, and no negative partition; else INVALID_REQUEST
+  for each of them. When all are asked for, any name is a place among them.
+- A topic that does not exist is UNKNOWN_TOPIC_OR_PARTITION, an impossible name
+  INVALID_TOPIC_EXCEPTION; neither counts towards the limit.
+- Authorized operations are all that there are: anyone may do anything.
+- One broker has no replicas that could be eligible to lead without being in sync (KIP-966): both
+  lists are empty.
+"""
+
+from __future__ import annotations
+
+from broker.metadata.image import PartitionInfo, TopicInfo
+from broker.metadata.topic_rules import INTERNAL_TOPICS, TopicError, check_name
+from broker.operations import TOPIC_OPERATIONS
+from broker.request import Request
+from broker.services import Services
+from protocol.errors import ErrorCode
+from protocol.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from storage.errors import UnknownPartition
+
+PARTITIONS_MAX = 2_000  # Kafka's max.request.partition.size.limit default
+
+
+def handle(request: Request, services: Services) -> DescribeTopicPartitionsResponse:
+    """Describe one page of topics."""
+    body: DescribeTopicPartitionsRequest = request.body
+    asked = {topic.name for topic in body.topics}
+    cursor = body.cursor
+    if cursor is not None and (
+        cursor.partition_index < 0 or (asked and cursor.topic_name not in asked)
+    ):
+        return error_response(request, ErrorCode.INVALID_REQUEST)
+    names = sorted(asked or (topic.name for topic in services.topics.all()))
+    if cursor is not None:
+        names = [name for name in names if name >= cursor.topic_name]
+    response = DescribeTopicPartitionsResponse()
+    room = max(1, min(body.response_partition_limit, PARTITIONS_MAX))
+    for name in names:
+        if not room:
+            response.next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
+        topic = services.topics.by_name(name)
+        if topic is None:
+            response.topics.append(_unknown(name))
+            continue
+        first = 0
+        if cursor is not None and cursor.topic_name == name:
+            first = cursor.partition_index
+        described = _describe(services, topic, first, room)
+        response.topics.append(described)
+        room -= len(described.partitions)
+        next_index = first + len(described.partitions)
+        if next_index < len(topic.partitions):
+            response.next_cursor = Cursor(topic_name=name, partition_index=next_index)
+            break
+    return response
+
+
+def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    try:
+        check_name(name)
+    except TopicError as error:
+        code = error.code
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=code,
+        name=name,
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _describe(
+    services: Services, topic: TopicInfo, first: int, count_max: int
+) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=[
+            _describe_partition(services, topic, info)
+            for info in topic.partitions[first : first + count_max]
+        ],
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _describe_partition(
+    services: Services, topic: TopicInfo, info: PartitionInfo
+) -> DescribeTopicPartitionsResponsePartition:
+    code = ErrorCode.NONE
+    try:
+        services.partitions.get(topic.name, info.partition)
+    except UnknownPartition:  # being created or deleted in this moment
+        code = ErrorCode.LEADER_NOT_AVAILABLE
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=code,
+        partition_index=info.partition,
+        leader_id=services.node_id,
+        leader_epoch=info.leader_epoch,
+        replica_nodes=[services.node_id],
+        isr_nodes=[services.node_id],
+        eligible_leader_replicas=[],
+        last_known_elr=[],
+    )
+
+
+def error_response(request: Request, code: ErrorCode) -> DescribeTopicPartitionsResponse:
+    """Return the answer that says `code` of every topic asked for."""
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(error_code=code, name=topic.name)
+            for topic in request.body.topics
+        ]
+    )
