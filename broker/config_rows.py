@@ -132,8 +132,13 @@ def topic_rows(config: TopicConfig, own: Mapping[str, str], layers: BrokerLayers
 def broker_rows(layers: BrokerLayers) -> list[Row]:
     """Return the rows of this broker: every name that Kafka shows, and what else is set."""
     known = broker_names()
-    rows = [_broker_row(name, layers) for name in known.values() if not name.is_internal]
-    rows += [_unknown_row(name, layers) for name in sorted(layers.names() - set(known))]
+    given = layers.names()
+    rows = [
+        _broker_row(name, layers)
+        for name in known.values()
+        if not name.is_hidden or name.name in given
+    ]
+    rows += [_unknown_row(name, layers) for name in sorted(given - set(known))]
     return rows
 
 

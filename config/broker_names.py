@@ -13,7 +13,7 @@ import functools
 from typing import NamedTuple
 
 from config.broker import broker_keys
-from config.idle_keys import idle_keys
+from config.idle_keys import DYNAMIC_ONLY, idle_keys
 from config.keys import Key, Synonym, Update, read_value
 from config.topic import topic_keys
 from config.values import Kind, Value, parse, text_of
@@ -21,13 +21,16 @@ from config.without_effect import REASONS
 
 
 class BrokerName(NamedTuple):
-    """One name; `alternatives` are all names of what it sets, itself among them, best first."""
+    """One name; `alternatives` are all names of what it sets, itself among them, best first.
+
+    One that `is_hidden` is shown only when it is set.
+    """
 
     name: str
     kind: Kind
     default: str | None
     is_dynamic: bool
-    is_internal: bool
+    is_hidden: bool
     documentation: str
     alternatives: tuple[str, ...]
     key: Key | None = None  # None: without effect
@@ -74,7 +77,7 @@ def broker_names() -> dict[str, BrokerName]:
             idle.kind,
             idle.default,
             idle.is_dynamic,
-            is_internal=False,
+            is_hidden=idle.name in DYNAMIC_ONLY,
             documentation=documentation,
             alternatives=(idle.name,),
         )

@@ -6,9 +6,12 @@ default is None is "not set", which needs no check. Kafka's ConfigDef validators
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+REPLICA = re.compile(r"[0-9]+:[0-9]+\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,14 @@ def one_of(*names: str) -> Check:
 def some_of(*names: str) -> Check:
     """Accept a list of any of `names`; repeats say nothing more, as for Kafka (KIP-1161)."""
     return Check(f"a list of {', '.join(names)}", lambda value: set(value) <= set(names))
+
+
+def replica_list() -> Check:
+    """Accept a list of replicas, or all: Kafka's ThrottledReplicaListValidator."""
+    return Check(
+        "a list such as 0:1,1:1 of partitions and brokers, or *",
+        lambda value: value == ("*",) or all(REPLICA.match(replica) for replica in value),
+    )
 
 
 def not_empty() -> Check:

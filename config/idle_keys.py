@@ -25,6 +25,13 @@ class IdleKey(NamedTuple):
     default: str | None
 
 
+# Kafka's DynamicBrokerConfig has these, and its static configuration not: shown when they are set.
+DYNAMIC_ONLY = (
+    "follower.replication.throttled.rate",
+    "leader.replication.throttled.rate",
+    "replica.alter.log.dirs.io.max.bytes.per.second",
+)
+
 JAVA_PACKAGE = "org.apache.kafka."
 
 _TABLE = """
@@ -309,8 +316,11 @@ transactional.id.expiration.ms int fixed 604800000
 
 @functools.cache
 def idle_keys() -> dict[str, IdleKey]:
-    """Return the keys by name, in their order."""
-    return {key.name: key for key in map(_read, _TABLE.strip().splitlines())}
+    """Return the keys by name."""
+    found = {key.name: key for key in map(_read, _TABLE.strip().splitlines())}
+    for name in DYNAMIC_ONLY:
+        found[name] = IdleKey(name, Kind.LONG, is_dynamic=True, default=None)
+    return found
 
 
 def _read(line: str) -> IdleKey:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 
 from config.broker import broker_keys
-from config.keys import Importance, Key
+from config.keys import Importance, Key, Update
 from config.topic import topic_keys
 from config.values import Kind, text_of
 from config.without_effect import GROUPS_OF_KEYS
@@ -30,12 +30,20 @@ A value may come from several places. The stronger one holds:
 | 2 | `--config FILE` | Java properties; a Kafka's `server.properties` works |
 | 3 | the environment | `KAFKA_LOG_RETENTION_HOURS` or `BARNABAS_LOG_RETENTION_HOURS` |
 | 4 | the command line | `--set log.retention.hours=24`, `--data DIR` for `log.dirs` |
+| 5 | set at run time, all brokers | `kafka-configs.sh --entity-type brokers --entity-default` |
+| 6 | set at run time, this broker | `kafka-configs.sh --entity-type brokers --entity-name 1` |
+| 7 | the topic's own | CreateTopics, or `kafka-configs.sh --entity-type topics` |
+
+What is set while the broker runs, by these or any client, holds at once, stands in the metadata log
+and holds again after a restart. Every key of a topic can be changed so, and those names of the
+broker's keys that are marked **~**; the others are fixed until a restart.
 
 In the environment a dot is `_`, an underscore `__` and a dash `___`, as in the apache/kafka image;
 `BARNABAS_…` beats `KAFKA_…`, and `BARNABAS_LOG_FORMAT` is `barnabas.log.format`.
 
 Where one thing has several names (`log.retention.ms`, `log.retention.minutes`,
 `log.retention.hours`), the stronger place holds, and within one place the name that stands first.
+
 Sizes are plain numbers of bytes. A bad value refuses to start; an unknown key brings a warning with
 the closest known one. **!** marks what Kafka rates of high importance.
 """
@@ -112,7 +120,7 @@ def _wrapped(sentence: str, width: int = 98) -> list[str]:
 def _broker_row(described: Key) -> str:
     names = [described.name, *(synonym.name for synonym in described.synonyms)]
     cells = [
-        " or ".join(f"`{name}`" for name in names) + _weight(described),
+        " or ".join(f"`{name}`" for name in names) + _marks(described),
         _kind(described),
         _default(described),
         described.check.allowed,
@@ -124,7 +132,7 @@ def _broker_row(described: Key) -> str:
 def _topic_row(described: Key) -> str:
     cells = [
         f"`{described.name}`" + _weight(described),
-        ", ".join(f"`{synonym.name}`" for synonym in described.synonyms),
+        ", ".join(f"`{synonym.name}`" + _change(synonym.update) for synonym in described.synonyms),
         _kind(described),
         _default(described),
         described.check.allowed,
@@ -148,6 +156,14 @@ def _idle(topic: Iterable[Key]) -> list[str]:
 
 def _weight(described: Key) -> str:
     return " **!**" if described.importance is Importance.HIGH else ""
+
+
+def _marks(described: Key) -> str:
+    return _weight(described) + _change(described.update)
+
+
+def _change(update: Update) -> str:
+    return "" if update is Update.READ_ONLY else " **~**"
 
 
 def _kind(described: Key) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from config.checks import at_least, between, between_or, one_of, some_of
+from config.checks import at_least, between, between_or, one_of, replica_list, some_of
 from config.errors import ConfigError
 from config.keys import (
     DAY_MS,
@@ -151,6 +151,7 @@ class TopicConfig:
         "follower.replication.throttled.replicas",
         (),
         Kind.LIST,
+        check=replica_list(),
         update=Update.TOPIC,
         no_effect=NO_FOLLOWERS,
         doc="Which follower replicas are throttled.",
@@ -181,6 +182,7 @@ class TopicConfig:
         "leader.replication.throttled.replicas",
         (),
         Kind.LIST,
+        check=replica_list(),
         update=Update.TOPIC,
         no_effect=NO_FOLLOWERS,
         doc="Which leader replicas are throttled.",

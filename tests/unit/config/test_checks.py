@@ -9,6 +9,7 @@ from config.checks import (
     between_or,
     not_empty,
     one_of,
+    replica_list,
     some_of,
 )
 
@@ -18,6 +19,7 @@ CASES = [
     (between_or(1, 9, -1), [1, 9, -1], [0, 10, -2], "1 to 9, or -1"),
     (one_of("a", "b"), ["a", "b"], ["A", "", "c"], "a, b"),
     (some_of("a", "b"), [(), ("a",), ("b", "a"), ("a", "a")], [("c",), ("a", "c")], "a list of"),
+    (replica_list(), [(), ("*",), ("0:1", "12:3")], [("0:1", "*"), ("x",), ("0:",)], "a list"),
     (not_empty(), ["x", ("x",), ("x", "y")], ["", (), ("x", "x")], "not empty"),
     (accepts_all(), [0, "", ()], [], ""),
 ]

@@ -202,3 +202,23 @@ def test_a_dynamic_value_holds_and_leaves_the_static_one_beneath():
 def test_a_bad_dynamic_value_is_refused(values, reason):
     with pytest.raises(ConfigError, match=reason):
         load().with_dynamic(values)
+
+
+def test_recorded_values_that_cannot_be_used_are_left_out_with_the_reason():
+    values = {
+        "log.retention.ms": "9",
+        "num.partitions": "3",
+        "log.segment.bytes": "x",
+        "foo.bar": "1",
+        "background.threads": "5",
+        "message.max.bytes": "6",
+    }
+    loaded, reasons = load().with_usable_dynamic(values)
+    assert loaded.config.topic_defaults.retention_ms == 9
+    assert loaded.config.topic_defaults.max_message_bytes == 6
+    assert [reason.partition("=")[0] for reason in reasons] == [
+        "num.partitions",
+        "log.segment.bytes",
+        "foo.bar",
+    ]
+    assert loaded.with_usable_dynamic({}) == (load(), [])
