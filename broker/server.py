@@ -227,7 +227,8 @@ class Broker:
             return False
         stop.cancel()
         for task in done:
-            logger.error("%s has ended", task.get_name(), exc_info=task.exception())
+            why = None if task.cancelled() else task.exception()
+            logger.error("%s has ended, and must not", task.get_name(), exc_info=why)
         return True
 
     # -- shutdown ------------------------------------------------------------------------------
