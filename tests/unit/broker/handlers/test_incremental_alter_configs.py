@@ -1,0 +1,101 @@
+"""IncrementalAlterConfigs: single changes of every kind. Rules: test_config_changes.py."""
+
+from typing import Any
+
+import pytest
+
+from broker.handlers.incremental_alter_configs import error_response
+from broker.metadata.image import CONFIG_BROKER, CONFIG_TOPIC
+from protocol.errors import ErrorCode
+from protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from tests.support.broker_rig import Rig
+from tests.support.fake_connection import FakeConnection
+from tests.support.rig_client import ask, create
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+def resource(kind: int, name: str, *configs: tuple[str, int, str | None]) -> AlterConfigsResource:
+    return AlterConfigsResource(
+        resource_type=kind,
+        resource_name=name,
+        configs=[
+            AlterableConfig(name=key, config_operation=operation, value=value)
+            for key, operation, value in configs
+        ],
+    )
+
+
+async def alter(rig: Rig, *resources: Any, version: int = 1, validate_only: bool = False) -> Any:
+    body = IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only)
+    return (await ask(rig, body, version)).responses
+
+
+@pytest.mark.parametrize("version", [0, 1])
+async def test_each_operation(rig: Rig, version: int) -> None:
+    await create(rig, retention_ms="5000", flush_ms="7")
+    changed = resource(
+        CONFIG_TOPIC,
+        "t",
+        ("segment.ms", SET, "8"),
+        ("flush.ms", DELETE, None),
+        ("cleanup.policy", APPEND, "compact"),
+        ("leader.replication.throttled.replicas", SUBTRACT, "0:1"),
+    )
+    (answer,) = await alter(rig, changed, version=version)
+    assert (answer.error_code, answer.error_message) == (0, None)
+    assert (answer.resource_type, answer.resource_name) == (CONFIG_TOPIC, "t")
+    assert rig.services.controller.image.topics["t"].configs == {
+        "retention.ms": "5000",
+        "segment.ms": "8",
+        "cleanup.policy": "delete,compact",
+        "leader.replication.throttled.replicas": "",
+    }
+    config = rig.services.partitions.get("t", 0).log.config
+    assert (config.segment_ms, config.cleanup_policy) == (8, ("delete", "compact"))
+
+
+async def test_refusals_come_beside_what_was_done(rig: Rig) -> None:
+    await create(rig)
+    answers = await alter(
+        rig,
+        resource(CONFIG_TOPIC, "nope", ("retention.ms", SET, "1")),
+        resource(CONFIG_TOPIC, "t", ("retention.ms", SET, "1")),
+        resource(CONFIG_BROKER, "1", ("log.roll.ms", SET, "5")),
+        resource(CONFIG_BROKER, "", ("num.io.threads", SET, "5")),
+        resource(8, "1", ("root", SET, "DEBUG")),
+        resource(CONFIG_TOPIC, "", ("retention.ms", 9, "1")),
+    )
+    assert [answer.error_code for answer in answers] == [
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        0,
+        0,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    ]
+    assert rig.services.config.topic_defaults.segment_ms == 5
+
+
+async def test_nothing_asked_for_is_nothing_done(rig: Rig) -> None:
+    assert await alter(rig) == []
+
+
+async def test_checking_alone_changes_nothing(rig: Rig) -> None:
+    await create(rig)
+    good = resource(CONFIG_TOPIC, "t", ("retention.ms", SET, "1"))
+    bad = resource(CONFIG_BROKER, "", ("num.partitions", SET, "1"))
+    answers = await alter(rig, good, bad, validate_only=True)
+    assert [answer.error_code for answer in answers] == [0, ErrorCode.INVALID_REQUEST]
+    assert rig.services.controller.image.topics["t"].configs == {}
+
+
+def test_an_error_of_ours_is_said_of_each_resource() -> None:
+    body = IncrementalAlterConfigsRequest(resources=[resource(CONFIG_TOPIC, "t")])
+    asked = FakeConnection().request(body, api_key=44, version=1)
+    (answer,) = error_response(asked, ErrorCode.KAFKA_STORAGE_ERROR).responses
+    assert (answer.error_code, answer.resource_name) == (ErrorCode.KAFKA_STORAGE_ERROR, "t")

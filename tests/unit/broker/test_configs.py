@@ -1,0 +1,260 @@
+"""Configs in a whole broker: what a change does at once, to whom, and after a restart."""
+
+import dataclasses
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.config_changes import CLIENT_METRICS, DELETE, GROUP, SET, Operation, Resource
+from broker.config_rows import Source
+from broker.metadata.image import CONFIG_BROKER, CONFIG_TOPIC
+from broker.metadata.topic_rules import TopicError
+from config.topic import TopicConfig
+from protocol.errors import ErrorCode
+from storage.log import Log
+from tests.support.broker_rig import Rig, batch
+from tests.support.rig_client import create, produce
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    made = Rig(tmp_path / "data", num_partitions="2")
+    yield made
+    assert await made.close()
+
+
+async def change(rig: Rig, kind: int, name: str, **values: str | None) -> Any:
+    """Set or, with None, delete keys; return what was wrong."""
+    operations = [
+        Operation(key.replace("_", "."), DELETE if value is None else SET, value)
+        for key, value in values.items()
+    ]
+    (outcome,) = await rig.services.configs.alter([Resource(kind, name, operations)])
+    return outcome
+
+
+def log_of(rig: Rig, topic: str = "t", partition: int = 0) -> Log:
+    return rig.services.partitions.get(topic, partition).log
+
+
+TOPIC_KEYS = {
+    "retention_ms": ("5000", 5000),
+    "retention_bytes": ("70", 70),
+    "segment_bytes": ("1048576", 1048576),
+    "segment_ms": ("99", 99),
+    "max_message_bytes": ("1000", 1000),
+    "index_interval_bytes": ("64", 64),
+    "flush_messages": ("3", 3),
+    "flush_ms": ("4", 4),
+    "cleanup_policy": ("compact", ("compact",)),
+    "message_timestamp_type": ("LogAppendTime", "LogAppendTime"),
+    "message_timestamp_before_max_ms": ("8", 8),
+    "message_timestamp_after_max_ms": ("9", 9),
+    "write_caching": ("true", True),
+}
+
+
+@pytest.mark.parametrize("attribute", TOPIC_KEYS)
+async def test_a_topics_key_holds_at_once_on_every_partition_and_goes_again(
+    rig: Rig, attribute: str
+) -> None:
+    text, value = TOPIC_KEYS[attribute]
+    await create(rig, "t", 2)
+    await create(rig, "other")
+    assert await change(rig, CONFIG_TOPIC, "t", **{attribute: text}) is None
+    for partition in (0, 1):
+        assert getattr(log_of(rig, "t", partition).config, attribute) == value
+    assert log_of(rig, "other").config == TopicConfig()
+    assert await change(rig, CONFIG_TOPIC, "t", **{attribute: None}) is None
+    assert log_of(rig).config == TopicConfig()
+
+
+BROKER_KEYS = {
+    "log_retention_ms": ("5000", "retention_ms", 5000),
+    "log_retention_bytes": ("70", "retention_bytes", 70),
+    "log_segment_bytes": ("1048576", "segment_bytes", 1048576),
+    "message_max_bytes": ("1000", "max_message_bytes", 1000),
+    "log_index_interval_bytes": ("64", "index_interval_bytes", 64),
+    "log_flush_interval_ms": ("4", "flush_ms", 4),
+    "log_cleanup_policy": ("compact", "cleanup_policy", ("compact",)),
+    "write_caching": ("true", "write_caching", True),
+}
+
+
+@pytest.mark.parametrize("name", BROKER_KEYS)
+@pytest.mark.parametrize("broker", ["", "1"])
+async def test_a_brokers_key_is_the_default_of_old_and_new_topics(
+    rig: Rig, name: str, broker: str
+) -> None:
+    text, attribute, value = BROKER_KEYS[name]
+    await create(rig, "old")
+    await create(rig, "own", retention_ms="1", retention_bytes="2", segment_bytes="3000000",
+                 max_message_bytes="4", index_interval_bytes="5", flush_ms="6",
+                 cleanup_policy="delete", write_caching="false")  # fmt: skip
+    own = log_of(rig, "own").config
+    assert await change(rig, CONFIG_BROKER, broker, **{name: text}) is None
+    await create(rig, "new")
+    assert getattr(log_of(rig, "old").config, attribute) == value
+    assert getattr(log_of(rig, "new").config, attribute) == value
+    assert log_of(rig, "own").config == own
+    assert await change(rig, CONFIG_BROKER, broker, **{name: None}) is None
+    assert log_of(rig, "old").config == log_of(rig, "new").config == TopicConfig()
+
+
+async def test_this_broker_beats_all_brokers_and_both_beat_what_it_was_started_with(
+    tmp_path: Path,
+) -> None:
+    rig = Rig(tmp_path / "data", log_roll_ms="1000")
+    held = [rig.services.config.topic_defaults.segment_ms]
+    for broker, text in (("", "2000"), ("1", "3000"), ("1", None), ("", None)):
+        await change(rig, CONFIG_BROKER, broker, log_roll_ms=text)
+        held.append(rig.services.config.topic_defaults.segment_ms)
+    assert held == [1000, 2000, 3000, 2000, 1000]
+    assert await rig.close()
+
+
+async def test_bounds_of_the_broker_reach_those_who_listen(rig: Rig) -> None:
+    heard: list[int] = []
+    rig.services.configs.settings.listen(lambda config: heard.append(config.max_connections))
+    await change(rig, CONFIG_BROKER, "", max_connections="7", producer_id_expiration_ms="8")
+    assert heard == [2**31 - 1, 7]
+    assert rig.services.config.max_connections == 7
+    assert rig.services.logs.home.producer_expiration_ms == 8
+
+
+async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
+    rig = Rig(tmp_path / "data")
+    await create(rig)
+    await change(rig, CONFIG_TOPIC, "t", retention_ms="5000", flush_ms="6")
+    await change(rig, CONFIG_TOPIC, "t", flush_ms=None)
+    await change(rig, CONFIG_BROKER, "", log_segment_bytes="3000000", max_connections="9")
+    await change(rig, CONFIG_BROKER, "1", log_segment_bytes="4000000", foo_bar="secret")
+    await change(rig, GROUP, "g", consumer_session_timeout_ms="50000")
+    await change(rig, CLIENT_METRICS, "m", interval_ms="1000")
+    before = (rig.services.configs.broker(), rig.services.configs.cluster())
+    assert await rig.close()
+
+    again = Rig(tmp_path / "data")
+    config = log_of(again).config
+    assert (config.retention_ms, config.segment_bytes) == (5000, 4000000)
+    assert config.flush_ms == TopicConfig().flush_ms
+    assert again.services.config.max_connections == 9
+    configs = again.services.configs
+    assert (configs.broker(), configs.cluster()) == before
+    assert [row.value for row in configs.group("g") if row.source is Source.GROUP] == ["50000"]
+    assert [row.value for row in configs.client_metrics("m") if row.name == "interval.ms"] == [
+        "1000"
+    ]
+    assert await again.close()
+
+
+async def test_recorded_values_that_cannot_be_used_are_reported_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig = Rig(tmp_path / "data")
+    with caplog.at_level(logging.WARNING, "barnabas.configs"):
+        await change(rig, CONFIG_BROKER, "", foo_bar="1")
+        await change(rig, CONFIG_BROKER, "", max_connections="9")
+        assert len(caplog.messages) == 1
+        assert "foo.bar" in caplog.messages[0]
+        assert await rig.close()
+        again = Rig(tmp_path / "data")
+        assert len(caplog.messages) == 2
+    assert again.services.config.max_connections == 9
+    assert await again.close()
+
+
+async def test_checking_alone_changes_and_records_nothing(rig: Rig) -> None:
+    await create(rig)
+    end_offset = rig.services.controller.metadata_log.end_offset
+    wanted = Resource(CONFIG_TOPIC, "t", [Operation("retention.ms", SET, "5")])
+    assert await rig.services.configs.alter([wanted], validate_only=True) == [None]
+    assert log_of(rig).config == TopicConfig()
+    assert rig.services.controller.metadata_log.end_offset == end_offset
+
+
+async def test_each_resource_stands_for_itself_and_nothing_is_recorded_twice(rig: Rig) -> None:
+    await create(rig)
+    end_offset = rig.services.controller.metadata_log.end_offset
+    good = Resource(CONFIG_TOPIC, "t", [Operation("retention.ms", SET, "5")])
+    bad = Resource(CONFIG_TOPIC, "nope", [Operation("retention.ms", SET, "5")])
+    first, second = await rig.services.configs.alter([bad, good])
+    assert first is not None
+    assert first.code == 3
+    assert second is None
+    assert log_of(rig).config.retention_ms == 5
+    assert rig.services.controller.metadata_log.end_offset == end_offset + 1
+    assert await rig.services.configs.alter([good]) == [None]
+    assert rig.services.controller.metadata_log.end_offset == end_offset + 1
+
+
+async def test_a_metadata_log_that_cannot_be_made_durable_changes_no_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path / "data")
+    await create(rig)
+
+    async def not_durable(*_: object) -> ErrorCode:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rig.services.commit, "durable", not_durable)
+        with pytest.raises(TopicError) as failed:
+            await change(rig, CONFIG_TOPIC, "t", retention_ms="5")
+    assert failed.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert log_of(rig).config == TopicConfig()
+    assert await rig.close()
+
+
+async def test_what_write_caching_acknowledged_is_flushed_when_it_ends(rig: Rig) -> None:
+    await create(rig, write_caching="true")
+    assert await produce(rig, batch(b"a")) == 0
+    log = log_of(rig)
+    assert (log.high_watermark, log.durable_offset) == (1, 0)
+    await change(rig, CONFIG_TOPIC, "t", write_caching=None)
+    assert log.high_watermark == 1
+    await rig.services.commit.drained()
+    assert log.durable_offset == 1
+    assert await produce(rig, batch(b"b")) == 1
+    assert log.durable_offset == 2
+
+
+async def test_what_was_written_is_seen_at_once_when_write_caching_begins(rig: Rig) -> None:
+    await create(rig)
+    seen: list[int] = []
+    partition = rig.services.partitions.get("t", 0)
+    notified = rig.services.purgatory.notify
+    rig.services.purgatory.notify = lambda one: (  # type: ignore[method-assign]
+        seen.append(one.log.high_watermark), notified(one),
+    )[1]  # fmt: skip
+    partition.log.append(batch(b"a"), rig.clock.now_ms())
+    assert partition.log.high_watermark == 0
+    await change(rig, CONFIG_TOPIC, "t", write_caching="true")
+    assert 1 in seen
+
+
+async def test_resources_are_named_by_type(rig: Rig) -> None:
+    await create(rig)
+    await change(rig, GROUP, "g", consumer_session_timeout_ms="50000")
+    await change(rig, GROUP, "gone", consumer_session_timeout_ms="50000")
+    await change(rig, GROUP, "gone", consumer_session_timeout_ms=None)
+    names = rig.services.configs.names
+    assert [names(kind) for kind in (CONFIG_TOPIC, CONFIG_BROKER, GROUP, CLIENT_METRICS, 8)] == [
+        ["t"],
+        ["1"],
+        ["g"],
+        [],
+        [],
+    ]
+
+
+async def test_a_brokers_change_reaches_every_topic_and_keeps_its_own_values(rig: Rig) -> None:
+    for number in range(50):
+        await create(rig, f"t{number}", retention_ms="7")
+    before = [log_of(rig, f"t{number}").config for number in range(50)]
+    await change(rig, CONFIG_BROKER, "", log_roll_ms="12345")
+    after = [log_of(rig, f"t{number}").config for number in range(50)]
+    assert after == [dataclasses.replace(config, segment_ms=12345) for config in before]
