@@ -237,7 +237,7 @@ def warm(server: Server, bench: Bench, seconds: float) -> None:
 
 
 START = Cell(
-    "start", "start, fresh directory, to first ApiVersions answer / first acknowledged record"
+    "start", "start on a fresh directory, to first answer and to first acknowledged record"
 )
 IDLE = Cell("idle", "memory idle")
 LOADED = Cell("loaded", "memory after all loads")
@@ -254,17 +254,22 @@ CELLS = (
         produce_1m,
         partitions=CONNECTIONS,
     ),
-    Cell("produce-1m-all", "the same, acks all", produce_1m_all, partitions=CONNECTIONS),
+    Cell(
+        "produce-1m-all",
+        "produce 100 B records, 1 MB batches, acks all",
+        produce_1m_all,
+        partitions=CONNECTIONS,
+    ),
     Cell("small", "one-record requests, 10 connections, 5 in flight each, acks 1", small),
     Cell(
         "small-all",
-        "the same, acks all, fsynced (Kafka: flush.messages=1)",
+        "one-record requests, acks all, fsynced (Kafka: flush.messages=1)",
         small_all,
         fsynced=True,
     ),
     Cell(
         "small-all-spread",
-        "the same, fsynced, spread over 10 partitions",
+        "one-record requests, acks all, fsynced, spread over 10 partitions",
         small_all_spread,
         partitions=SMALL_CONNECTIONS,
         fsynced=True,

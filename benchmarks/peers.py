@@ -33,6 +33,7 @@ STARTS = 3
 # A JVM compiles what is hot: Kafka's 16 KiB produce went from 157 to 356 MB/s over four runs of
 # three seconds that followed a general warm-up of twenty (2 cores, November 2026).
 UNCOUNTED_PAIRS = 2
+CLIENT_SHARE_MAX = 0.9  # of one core
 
 
 @dataclass
@@ -114,8 +115,6 @@ def run_cell(cell: Cell, running: dict[str, Server], bench: Bench, pairs: int) -
 
 def ratios(measured: Measured, metric: str, ours: str) -> list[float]:
     """Ours over Kafka's, pair by pair; above 1 is better for us whichever way the metric points."""
-    if metric in cells.INFORMATIVE:
-        return []
     pairs = zip(
         measured.values.get(ours, {}).get(metric, []),
         measured.values.get(KAFKA, {}).get(metric, []),
@@ -144,6 +143,8 @@ def table(results: list[Measured]) -> str:
         compared = DURABLE if cell.fsynced else CACHED
         metrics = next(iter(measured.values.values()), {})
         for metric in metrics:
+            if metric in cells.INFORMATIVE:
+                continue
             shown = {
                 side: number(statistics.median(values[metric]))
                 for side, values in measured.values.items()
@@ -167,9 +168,19 @@ def behind(results: list[Measured]) -> list[str]:
         compared = DURABLE if measured.cell.fsynced else CACHED
         for metric in measured.values.get(compared, {}):
             values = ratios(measured, metric, compared)
-            if values and max(values) < 1:
+            if metric not in cells.INFORMATIVE and values and max(values) < 1:
                 found.append(f"{measured.cell.name} {metric} {statistics.median(values):.2f}")
     return found
+
+
+def client_bound(results: list[Measured]) -> list[str]:
+    """The cells in which the load client was busy enough to be the bound itself."""
+    return [
+        f"{measured.cell.name} ({side})"
+        for measured in results
+        for side, values in measured.values.items()
+        if max(values.get(cells.LOAD_SHARE, [0.0])) > CLIENT_SHARE_MAX
+    ]
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -218,6 +229,8 @@ def report(results: list[Measured], options: argparse.Namespace, path: Path) -> 
     title += f"{options.pairs} pairs, {time.strftime('%Y-%m-%d')}"
     sys.stdout.write(f"{title}\n\n{table(results)}\n")
     sys.stdout.write(f"\nbehind Kafka in every pair: {', '.join(behind(results)) or 'none'}\n")
+    if bound := client_bound(results):
+        sys.stdout.write(f"the load client itself was the bound in: {', '.join(bound)}\n")
     rows = [{"cell": m.cell.name, "title": m.cell.title, "runs": m.values} for m in results]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"machine": title, "cells": rows}, indent=1) + "\n")
