@@ -46,6 +46,13 @@ KAFKA_FINALIZED = {
             4,
             {*KAFKA_V3, ("group.version", 0, 1)},
         ),
+        (
+            "topics by pages as well",
+            DATA_ONLY | {75},
+            4,
+            {*KAFKA_V3, ("eligible.leader.replicas.version", 0, 1)},
+        ),
+        ("a quorum that can be described, not changed", DATA_ONLY | {55}, 4, KAFKA_V3),
         ("half of the groups' APIs promise nothing", DATA_ONLY | {68}, 4, KAFKA_V3),
     ],
 )
@@ -58,6 +65,12 @@ def test_supported(name, served, version, expected):
     [
         ("all served", BOOTSTRAP_LEVELS, EVERYTHING, KAFKA_FINALIZED),
         ("data only", BOOTSTRAP_LEVELS, DATA_ONLY, {("metadata.version", 30, 30)}),
+        (
+            "topics by pages as well",
+            BOOTSTRAP_LEVELS,
+            DATA_ONLY | {75},
+            {("metadata.version", 30, 30), ("eligible.leader.replicas.version", 1, 1)},
+        ),
         (
             "an older directory",
             {"metadata.version": 21},
