@@ -22,7 +22,10 @@ from config.errors import ConfigError
 
 REFUSED = 2
 COMMANDS = {
+    "config": "client.commands.config:config",
     "dump": "client.commands.dump:dump",
+    "health": "client.commands.health:health",
+    "topics": "client.commands.topics:topics",
     "verify": "client.commands.verify:verify",
 }
 

@@ -262,7 +262,9 @@ class Verification:
             self.report.file_count += 1
             self._check_directory_id(home, path, found.node_id, found.directory_id)
 
-    def _check_directory_id(self, home: Home, path: str, node_id: int, directory_id: bytes) -> None:
+    def _check_directory_id(
+        self, home: Home, path: str, node_id: int, directory_id: bytes | None
+    ) -> None:
         """The metadata log has the directory of each replica: it must be this one."""
         partitions = [
             one
@@ -277,7 +279,9 @@ class Verification:
         if named and directory_id not in named:
             texts = ", ".join(sorted(uuid_text(one) for one in named))
             self._identity(
-                path, f"directory.id={uuid_text(directory_id)}, the metadata log says {texts}"
+                path,
+                f"directory.id={uuid_text(directory_id) if directory_id else '(none)'}, "
+                f"the metadata log says {texts}",
             )
 
     def _identity(self, path: str, found: str) -> None:

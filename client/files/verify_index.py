@@ -30,6 +30,7 @@ _MEANING: Final = {
     filenames.TIME_INDEX: "look-ups by time may be slow, and retention by time may be late",
 }
 INDEX, TIME_INDEX = "index", "timeindex"
+EMPTY_BYTES_MAX: Final = 1 << 16  # of a log without any entry: 16 times the usual interval
 TAIL_BYTES_MAX: Final = 1 << 20  # of a log behind the last entry: 256 times the usual interval
 
 
@@ -179,7 +180,7 @@ class IndexCheck:
 
     def _check_complete(self) -> None:
         tail = self._last_position - self._last_indexed
-        if tail > TAIL_BYTES_MAX:
+        if tail > (TAIL_BYTES_MAX if self._offset_count else EMPTY_BYTES_MAX):
             self._cache(
                 INDEX, self._offset_path,
                 f"{self._offset_count} entries, and none for the last {tail} bytes of the log "

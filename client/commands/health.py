@@ -1,0 +1,45 @@
+"""`barnabas health`: whether a broker answers, for a container's HEALTHCHECK and for scripts."""
+
+from __future__ import annotations
+
+import click
+
+from client.output import broker_options, connect, fail, refusing, show_json
+
+
+@click.command()
+@broker_options
+@refusing
+def health(*, bootstrap: str, timeout_s: float, as_json: bool) -> None:
+    """Ask a broker for its versions and its cluster, and leave with 0 if it answers.
+
+    That is a round trip through its listener, request queue and handlers, and needs no topic.
+
+    Exit code: 0 it answers; 1 it does not, or not in time.
+    """
+    from protocol.messages.metadata import MetadataRequest, MetadataResponse
+
+    with connect(bootstrap, timeout_s) as connection:
+        answer = connection.call(
+            MetadataRequest(topics=[], allow_auto_topic_creation=False), MetadataResponse
+        )
+        api_count = len(connection.versions)
+    if answer.error_code or not answer.brokers:
+        fail(f"{bootstrap} answers, but knows no broker (error {answer.error_code}): not healthy")
+    if as_json:
+        show_json(
+            {
+                "healthy": True,
+                "address": bootstrap,
+                "cluster_id": answer.cluster_id,
+                "controller_id": answer.controller_id,
+                "brokers": [one.node_id for one in answer.brokers],
+                "apis": api_count,
+            }
+        )
+        return
+    nodes = ", ".join(str(one.node_id) for one in answer.brokers)
+    click.echo(
+        f"Healthy: node {nodes} of cluster {answer.cluster_id} answers at {bootstrap} and serves "
+        f"{api_count} APIs."
+    )

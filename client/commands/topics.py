@@ -1,0 +1,344 @@
+"""`barnabas topics`: create, list, describe, delete and alter topics of a running broker."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from client.output import broker_options, connect, fail, refusing, show_json, show_table
+
+DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+
+
+@click.group()
+def topics() -> None:
+    """Create, list, describe, delete and alter topics."""
+
+
+@topics.command()
+@click.argument("name")
+@click.option(
+    "--partitions", "partition_count", type=click.IntRange(min=1), metavar="N",
+    help="How many [default: the broker's num.partitions].",
+)  # fmt: skip
+@click.option(
+    "--replication-factor", type=click.IntRange(min=1), metavar="N",
+    help="Copies of each [default: the broker's; a single node has 1].",
+)  # fmt: skip
+@click.option("--config", "assignments", metavar="KEY=VALUE", multiple=True, help="Repeatable.")
+@click.option("--if-not-exists", is_flag=True, help="Be content with a topic that is there.")
+@DRY_RUN
+@broker_options
+@refusing
+def create(
+    name: str,
+    *,
+    partition_count: int | None,
+    replication_factor: int | None,
+    assignments: tuple[str, ...],
+    if_not_exists: bool,
+    dry_run: bool,
+    bootstrap: str,
+    timeout_s: float,
+    as_json: bool,
+) -> None:
+    """Create the topic NAME."""
+    from client import admin
+    from client.connection import code_text
+    from client.settings import parse_assignments, unknown_keys
+    from protocol.errors import ErrorCode
+
+    configs = parse_assignments(assignments)
+    with connect(bootstrap, timeout_s) as connection:
+        made = admin.create_topic(
+            connection,
+            name,
+            partition_count=partition_count or -1,
+            replication_factor=replication_factor or -1,
+            configs=configs,
+            validate_only=dry_run,
+        )
+    exists = made.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+    if made.error_code and not (exists and if_not_exists):
+        hint = unknown_keys(configs) if made.error_code == ErrorCode.INVALID_CONFIG else ""
+        why = code_text(made.error_code, made.error_message)
+        fail(f"topic {name!r} was not created: {why}" + (f" {hint}" if hint else ""))
+    if as_json:
+        show_json(
+            {
+                "topic": name,
+                "created": not (exists or dry_run),
+                "existed": exists,
+                "topic_id": None if exists else uuid_text(made.topic_id),
+                "partitions": None if exists else made.num_partitions,
+                "replication_factor": None if exists else made.replication_factor,
+            }
+        )
+    elif exists:
+        click.echo(f"Topic {name} is there already; nothing was changed.")
+    else:
+        verb = "Would create" if dry_run else "Created"
+        click.echo(f"{verb} topic {name} with {_partitions(made.num_partitions)}.")
+
+
+@topics.command("list")
+@click.option("--sizes/--no-sizes", default=True, help="Show what each takes on the disk.")
+@click.option("--by-size", is_flag=True, help="The largest first.")
+@broker_options
+@refusing
+def list_topics(
+    *, sizes: bool, by_size: bool, bootstrap: str, timeout_s: float, as_json: bool
+) -> None:
+    """List all topics, with their partitions and what they take on the disk."""
+    from client import admin
+    from client.files.texts import bytes_text
+
+    with connect(bootstrap, timeout_s) as connection:
+        found = admin.cluster(connection).topics
+        bytes_by_partition = admin.sizes(connection) if sizes or by_size else None
+    rows: list[dict[str, Any]] = []
+    for topic in found:
+        row: dict[str, Any] = {
+            "topic": topic.name,
+            "partitions": len(topic.partitions),
+            "internal": topic.is_internal,
+        }
+        if bytes_by_partition is not None:
+            row["bytes"] = sum(
+                size for (name, _), size in bytes_by_partition.items() if name == topic.name
+            )
+        rows.append(row)
+    if by_size and bytes_by_partition is not None:
+        rows.sort(key=lambda row: -row["bytes"])
+    if as_json:
+        show_json(rows)
+        return
+    columns = ["Topic", "Partitions", *(["Size"] if bytes_by_partition is not None else [])]
+    show_table(
+        columns,
+        [
+            [row["topic"], row["partitions"]]
+            + ([bytes_text(row["bytes"])] if "bytes" in row else [])
+            for row in rows
+        ],
+    )
+
+
+@topics.command()
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option(
+    "--time", "time_text", metavar="TIME",
+    help="Show the first record at or after it: 2026-05-01T12:00:00Z, 2026-05-01, or ms.",
+)  # fmt: skip
+@broker_options
+@refusing
+def describe(
+    names: tuple[str, ...],
+    *,
+    time_text: str | None,
+    bootstrap: str,
+    timeout_s: float,
+    as_json: bool,
+) -> None:
+    """Show topics NAME... (all without one): settings, partitions, offsets and sizes."""
+    from client import admin
+    from client.settings import topic_overrides
+    from client.times import parse_time
+
+    time_ms = None if time_text is None else parse_time(time_text)
+    described = []
+    with connect(bootstrap, timeout_s) as connection:
+        found = admin.topics(connection, names)
+        asked = {
+            topic.name or "": [one.partition_index for one in topic.partitions] for topic in found
+        }
+        starts = admin.offsets(connection, asked, admin.EARLIEST)
+        ends = admin.offsets(connection, asked, admin.LATEST)
+        at = None if time_ms is None else admin.offsets(connection, asked, time_ms)
+        bytes_by_partition = admin.sizes(connection) or {}
+        overrides = topic_overrides(connection, list(asked))
+    for topic in found:
+        name = topic.name or ""
+        partitions = []
+        for one in sorted(topic.partitions, key=lambda one: one.partition_index):
+            key = (name, one.partition_index)
+            row = {
+                "partition": one.partition_index,
+                "leader": one.leader_id,
+                "leader_epoch": one.leader_epoch,
+                "replicas": one.replica_nodes,
+                "isr": one.isr_nodes,
+                "start_offset": starts[key][0],
+                "end_offset": ends[key][0],
+                "bytes": bytes_by_partition.get(key),
+            }
+            if at is not None:
+                row["at_time"] = None if at[key][0] < 0 else list(at[key])
+            partitions.append(row)
+        described.append(
+            {
+                "topic": name,
+                "topic_id": uuid_text(topic.topic_id),
+                "replication_factor": max(
+                    (len(one.replica_nodes) for one in topic.partitions), default=0
+                ),
+                "configs": overrides.get(name, {}),
+                "partitions": partitions,
+            }
+        )
+    if as_json:
+        show_json(described)
+        return
+    for number, row in enumerate(described):
+        if number:
+            click.echo()
+        _show_description(row, with_time=time_ms is not None)
+
+
+def _show_description(topic: dict[str, Any], *, with_time: bool) -> None:
+    from client.files.texts import bytes_text
+    from client.times import time_text
+
+    configs = ",".join(f"{key}={value}" for key, value in sorted(topic["configs"].items()))
+    click.echo(
+        f"Topic: {topic['topic']}  TopicId: {topic['topic_id']}  "
+        f"PartitionCount: {len(topic['partitions'])}  "
+        f"ReplicationFactor: {topic['replication_factor']}  Configs: {configs}"
+    )
+    columns = ["Partition", "Leader", "Replicas", "Isr", "Start", "End", "Size"]
+    if with_time:
+        columns += ["Offset", "Timestamp"]
+    rows = []
+    for one in topic["partitions"]:
+        row: list[object] = [
+            one["partition"],
+            "none" if one["leader"] < 0 else one["leader"],
+            ",".join(map(str, one["replicas"])),
+            ",".join(map(str, one["isr"])),
+            one["start_offset"],
+            one["end_offset"],
+            "" if one["bytes"] is None else bytes_text(one["bytes"]),
+        ]
+        if with_time:
+            found = one["at_time"]
+            row += ["none so late", ""] if found is None else [found[0], time_text(found[1])]
+        rows.append(row)
+    show_table(columns, rows)
+
+
+@topics.command()
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@DRY_RUN
+@broker_options
+@refusing
+def delete(
+    names: tuple[str, ...],
+    *,
+    yes: bool,
+    dry_run: bool,
+    bootstrap: str,
+    timeout_s: float,
+    as_json: bool,
+) -> None:
+    """Delete the topics NAME... with all of their records.
+
+    What goes is shown first, and asked for on a terminal; elsewhere --yes is needed.
+    """
+    from client import admin
+    from client.files.texts import bytes_text, plural
+
+    with connect(bootstrap, timeout_s) as connection:
+        found = admin.topics(connection, names)
+        asked = {
+            topic.name or "": [one.partition_index for one in topic.partitions] for topic in found
+        }
+        starts = admin.offsets(connection, asked, admin.EARLIEST)
+        ends = admin.offsets(connection, asked, admin.LATEST)
+        sizes = admin.sizes(connection) or {}
+        doomed: list[dict[str, Any]] = []
+        for name, numbers in asked.items():
+            keys = [(name, number) for number in numbers]
+            doomed.append(
+                {
+                    "topic": name,
+                    "partitions": len(numbers),
+                    "records": sum(ends[key][0] - starts[key][0] for key in keys),
+                    "bytes": sum(sizes.get(key, 0) for key in keys),
+                }
+            )
+        if not as_json:
+            for row in doomed:
+                click.echo(
+                    f"{'Would delete' if dry_run else 'To be deleted:'} {row['topic']}, "
+                    f"{_partitions(row['partitions'])}, "
+                    f"about {plural(row['records'], 'record')}, {bytes_text(row['bytes'])}"
+                )
+        if not dry_run:
+            _confirm(yes=yes, is_silent=as_json)
+            refused = admin.delete_topics(connection, names)
+            for name, why in refused:
+                click.secho(f"topic {name!r} was not deleted: {why}", fg="red", err=True)
+            if refused:
+                sys.exit(1)
+    if as_json:
+        show_json({"deleted": not dry_run, "topics": doomed})
+    elif not dry_run:
+        click.echo(f"Deleted {plural(len(doomed), 'topic')}.")
+
+
+def _confirm(*, yes: bool, is_silent: bool) -> None:
+    if yes:
+        return
+    if is_silent or not sys.stdin.isatty():
+        raise click.UsageError("Nobody can be asked here: say --yes to delete, or --dry-run.")
+    click.confirm("Delete this? It cannot be undone", abort=True)
+
+
+@topics.command()
+@click.argument("name")
+@click.option(
+    "--partitions", "partition_count", type=click.IntRange(min=1), metavar="N", required=True,
+    help="The new number; it can only grow.",
+)  # fmt: skip
+@DRY_RUN
+@broker_options
+@refusing
+def alter(
+    name: str,
+    *,
+    partition_count: int,
+    dry_run: bool,
+    bootstrap: str,
+    timeout_s: float,
+    as_json: bool,
+) -> None:
+    """Give the topic NAME more partitions. Settings are changed with `barnabas config`.
+
+    Records with keys that come later may land in another partition than those before.
+    """
+    from client import admin
+
+    with connect(bootstrap, timeout_s) as connection:
+        before = len(admin.topics(connection, [name])[0].partitions)
+        admin.add_partitions(connection, name, partition_count, validate_only=dry_run)
+    if as_json:
+        show_json(
+            {"topic": name, "before": before, "partitions": partition_count, "altered": not dry_run}
+        )
+        return
+    verb = "Would give" if dry_run else "Gave"
+    click.echo(f"{verb} topic {name} {_partitions(partition_count)}; it had {before}.")
+
+
+def _partitions(count: int) -> str:
+    return f"{count} partition" if count == 1 else f"{count} partitions"
+
+
+def uuid_text(uuid: bytes) -> str:
+    """16 bytes as Kafka prints them: base64url without padding."""
+    import base64
+
+    return base64.urlsafe_b64encode(uuid).decode("ascii").rstrip("=")

@@ -1,0 +1,223 @@
+"""A connection to one broker, ours or Apache Kafka's: requests out, responses in, one at a time.
+
+Synchronous and small, for the command line and tests: a socket, the compiled codecs of
+`protocol.kafka`, and the message classes. `open` asks for the broker's versions (ApiVersions, with
+KIP-511's step back to version 0); `call` then takes the newest version that both sides know.
+
+Whatever goes wrong on the way is a `BrokerError` whose text says what was tried, what came, and
+what to do. What a response says inside (an error code of a topic) is the caller's to read.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import Any, Final, Self
+
+from protocol.api_keys import ApiKey
+from protocol.errors import DecodeError, ErrorCode
+from protocol.kafka.codec import decode_message, encoder
+from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from protocol.wire import Buffer, message_spec
+
+DEFAULT_PORT: Final = 9092
+CLIENT_ID: Final = "barnabas"
+RESPONSE_BYTES_MAX: Final = 100 << 20  # Kafka's own limit for requests
+
+_REQUEST_HEADER = struct.Struct(">ihhi")  # with the frame's size before it
+_RESPONSE_HEADER = struct.Struct(">i")
+_CLIENT_ID = struct.pack(">h", len(CLIENT_ID)) + CLIENT_ID.encode()
+
+
+class BrokerError(Exception):
+    """The broker cannot be asked, or did not answer as a broker does."""
+
+
+class NotServed(BrokerError):
+    """The broker does not serve an API, or none of the versions known here."""
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Split HOST:PORT, [IPV6]:PORT or HOST (port 9092). Raises BrokerError."""
+    host, colon, port = address.rpartition(":")
+    if not colon or address.endswith("]"):
+        host, port = address, str(DEFAULT_PORT)
+    if not port.isdecimal() or not 0 < int(port) < 1 << 16 or not host:
+        raise BrokerError(f"{address!r} is no address of a broker, wanted HOST:PORT")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+class Connection:
+    """One connection; a context manager. `versions` is what the broker serves, by API key."""
+
+    def __init__(self, address: str, timeout_s: float) -> None:
+        self.address = address
+        self.versions: dict[int, tuple[int, int]] = {}
+        self._timeout_s = timeout_s
+        self._socket: socket.socket | None = None
+        self._correlation_id = 0
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def open(self) -> None:
+        """Connect and learn the broker's versions. Raises BrokerError."""
+        host, port = split_address(self.address)
+        try:
+            self._socket = socket.create_connection((host, port), self._timeout_s)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError as error:
+            raise BrokerError(
+                f"no broker answers at {self.address}: {_reason(error)}. Is it running, and is "
+                "that the address of its listener? (--bootstrap HOST:PORT or BARNABAS_BOOTSTRAP)"
+            ) from error
+        try:
+            self._learn_versions()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _learn_versions(self) -> None:
+        newest = message_spec(ApiVersionsRequest).version_max
+        asked = ApiVersionsRequest(client_software_name="barnabas-cli", client_software_version="1")
+        answer = self._exchange(asked, ApiVersionsResponse, newest)
+        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            answer = self._exchange(ApiVersionsRequest(), ApiVersionsResponse, 0)
+        if answer.error_code:
+            raise BrokerError(f"{self.address} refused ApiVersions: {code_text(answer.error_code)}")
+        self.versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+
+    def serves(self, request: type[Any]) -> bool:
+        """Whether the broker serves an API in a version that is known here."""
+        return self._version(request) >= 0
+
+    def _version(self, request: type[Any]) -> int:
+        spec = message_spec(request)
+        oldest, newest = self.versions.get(spec.api_key, (0, -1))
+        version = min(newest, spec.version_max)
+        return version if version >= max(oldest, spec.version_min) else -1
+
+    def call(self, request: Any, response: type[Any], *, version_min: int = 0) -> Any:
+        """Send a request in the newest common version and return its response.
+
+        `version_min` is for a request that says something only newer versions can say. Raises
+        NotServed, and BrokerError.
+        """
+        version = self._version(type(request))
+        if version < version_min:
+            key = ApiKey(message_spec(type(request)).api_key)
+            theirs = self.versions.get(key)
+            served = (
+                f"serves versions {theirs[0]} to {theirs[1]}" if theirs else "does not serve it"
+            )
+            raise NotServed(
+                f"{self.address} {served}: {key.name} (API key {int(key)}) is needed for this, "
+                f"version {max(version_min, message_spec(type(request)).version_min)} or later"
+            )
+        return self._exchange(request, response, version)
+
+    def _exchange(self, request: Any, response: type[Any], version: int) -> Any:
+        spec = message_spec(type(request))
+        self._correlation_id += 1
+        parts: list[Buffer] = [bytearray()]
+        encoder(type(request), version)(request, parts)
+        body = b"".join(parts)
+        head = _REQUEST_HEADER.pack(0, spec.api_key, version, self._correlation_id) + _CLIENT_ID
+        if spec.is_flexible(version):
+            head += b"\0"
+        frame = bytearray(head + body)
+        struct.pack_into(">i", frame, 0, len(frame) - 4)
+        name = ApiKey(spec.api_key).name
+        try:
+            answer = self._round_trip(frame)
+        except TimeoutError as error:
+            raise BrokerError(
+                f"{self.address} did not answer {name} within {self._timeout_s:g} s. It may be "
+                "busy or stuck: see its log, or give it longer (--timeout)"
+            ) from error
+        except OSError as error:
+            raise BrokerError(
+                f"the connection to {self.address} broke while it answered {name}: "
+                f"{_reason(error)}. See the broker's log"
+            ) from error
+        return self._read(answer, response, spec.api_key, version)
+
+    def _round_trip(self, frame: bytes | bytearray) -> memoryview:
+        assert self._socket is not None, "the connection is not open"
+        self._socket.sendall(frame)
+        (size,) = _RESPONSE_HEADER.unpack(self._receive(4))
+        if not 4 <= size <= RESPONSE_BYTES_MAX:
+            raise BrokerError(
+                f"{self.address} answered with a size of {size} bytes: it does not speak Kafka's "
+                "protocol in the clear. Is it a TLS listener, or another server?"
+            )
+        return self._receive(size)
+
+    def _receive(self, size: int) -> memoryview:
+        assert self._socket is not None
+        data = bytearray()
+        while len(data) < size:
+            piece = self._socket.recv(min(size - len(data), 1 << 20))
+            if not piece:
+                raise ConnectionResetError(
+                    f"it hung up after {len(data)} of {size} bytes" if data else "it hung up"
+                )
+            data += piece
+        return memoryview(data)
+
+    def _read(self, answer: memoryview, response: type[Any], api_key: int, version: int) -> Any:
+        (correlation_id,) = _RESPONSE_HEADER.unpack_from(answer)
+        if correlation_id != self._correlation_id:
+            raise BrokerError(
+                f"{self.address} answered request {correlation_id}, asked was "
+                f"{self._correlation_id}"
+            )
+        position = _RESPONSE_HEADER.size
+        is_versions = api_key == ApiKey.API_VERSIONS
+        try:
+            if is_versions and answer[position : position + 2] == _UNSUPPORTED:
+                version = 0  # KIP-511: whatever was asked, this is answered in version 0
+            elif message_spec(response).is_flexible(version) and not is_versions:
+                position = _skip_tags(answer, position)
+            message, _ = decode_message(response, version, answer, position)
+        except (DecodeError, IndexError) as error:
+            name = ApiKey(api_key).name
+            raise BrokerError(
+                f"{self.address} answered {name} {version} with something else: {error}"
+            ) from error
+        return message
+
+
+_UNSUPPORTED: Final = struct.pack(">h", ErrorCode.UNSUPPORTED_VERSION)
+
+
+def _skip_tags(answer: memoryview, position: int) -> int:
+    """Pass over the tagged fields of a response header: Kafka has defined none."""
+    if answer[position] != 0:
+        raise DecodeError("tagged fields in the response header")
+    return position + 1
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, TimeoutError):
+        return "it took too long"
+    return error.strerror or str(error)
+
+
+def code_text(code: int, message: str | None = None) -> str:
+    """Return an error code as a person needs it: Kafka's name, its number, and what it means."""
+    try:
+        known = ErrorCode(code)  # type: ignore[call-arg]
+    except ValueError:
+        return f"error {code}: {message or 'not one that is known here'}"
+    return f"{known.name} ({code}): {message or known.message}"

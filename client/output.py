@@ -1,0 +1,101 @@
+"""How commands speak: tables on a terminal, plain columns into a pipe, JSON for programs.
+
+`rich` is imported only where a terminal shows a table. A refusal is one sentence on standard
+error and exit code 1; the command line itself being wrong is click's exit code 2.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+from client.connection import BrokerError, Connection
+
+FAILED = 1
+TIMEOUT_S = 10.0
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def broker_options(function: Function) -> Function:
+    """Add --bootstrap, --timeout and --json to a command that asks a broker."""
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs."),
+        click.option(
+            "--timeout", "timeout_s", metavar="SECONDS", type=click.FloatRange(min=0.001),
+            default=TIMEOUT_S, show_default=True, help="How long to wait for each answer.",
+        ),
+        click.option(
+            "--bootstrap", metavar="HOST:PORT", default="127.0.0.1:9092", show_default=True,
+            envvar="BARNABAS_BOOTSTRAP", show_envvar=True, help="A listener of the broker.",
+        ),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def refusing(function: Function) -> Function:
+    """Turn a BrokerError that leaves a command into its sentence and exit code 1."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except BrokerError as error:
+            fail(str(error))
+
+    return wrapped  # type: ignore[return-value]
+
+
+def connect(bootstrap: str, timeout_s: float) -> Connection:
+    """Return a connection, for a `with` statement, which opens it."""
+    return Connection(bootstrap, timeout_s)
+
+
+def fail(sentence: str) -> NoReturn:
+    """Say why nothing was done, and leave with exit code 1."""
+    click.secho(sentence, fg="red", err=True)
+    sys.exit(FAILED)
+
+
+def show_json(value: Any) -> None:
+    """Print one JSON value on one line."""
+    click.echo(json.dumps(value, ensure_ascii=False))
+
+
+def show_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print rows under their columns; numbers stand to the right."""
+    texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    right = [
+        bool(rows) and all(isinstance(row[n], int | None) for row in rows)
+        for n in range(len(columns))
+    ]
+    if sys.stdout.isatty():
+        _show_rich(columns, texts, right)
+        return
+    widths = [max([len(name), *(len(row[n]) for row in texts)]) for n, name in enumerate(columns)]
+    for row in [list(columns), *texts]:
+        cells = [
+            cell.rjust(width) if is_right else cell.ljust(width)
+            for cell, width, is_right in zip(row, widths, right, strict=True)
+        ]
+        click.echo("  ".join(cells).rstrip())
+
+
+def _show_rich(columns: Sequence[str], texts: Sequence[list[str]], right: Sequence[bool]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name, is_right in zip(columns, right, strict=True):
+        table.add_column(name, justify="right" if is_right else "left", overflow="fold")
+    for row in texts:
+        table.add_row(*(Text(cell) for cell in row))
+    Console().print(table)
