@@ -166,19 +166,7 @@ def assemble(
     threads = max(BLOCKING_THREADS_MIN, config.num_recovery_threads_per_data_dir)
     pool = BlockingPool(threads, loop)
 
-    def advanced(partition: Partition) -> None:
-        purgatory.notify(partition)
-        appends.drain()
-
-    commit = GroupCommit(pool, advanced, metrics, clock)
-    appends = AppendQueue(
-        opened.logs,
-        commit,
-        config.barnabas_unflushed_bytes_max,
-        config.barnabas_flush_stall_ms,
-        metrics,
-        clock,
-    )
+    commit, appends = _commit_and_appends(opened.logs, config, pool, purgatory, metrics, clock)
     topics = Topics(
         opened.controller,
         partitions,
@@ -220,6 +208,32 @@ def assemble(
     queue = RequestQueue(config.queued_max_requests, metrics)
     budget = ByteBudget(config.queued_max_request_bytes, metrics)
     return Assembly(services, queue, budget, Outbox(loop), bound)
+
+
+def _commit_and_appends(
+    logs: LogManager,
+    config: BrokerConfig,
+    pool: BlockingPool,
+    purgatory: Purgatory,
+    metrics: Metrics,
+    clock: Clock,
+) -> tuple[GroupCommit, AppendQueue]:
+    """The two that need each other: a flush that ends lets queued appends go on."""
+
+    def advanced(partition: Partition) -> None:
+        purgatory.notify(partition)
+        appends.drain()
+
+    commit = GroupCommit(pool, advanced, metrics, clock)
+    appends = AppendQueue(
+        logs,
+        commit,
+        config.barnabas_unflushed_bytes_max,
+        config.barnabas_flush_stall_ms,
+        metrics,
+        clock,
+    )
+    return commit, appends
 
 
 def _api_versions() -> list[ApiVersion]:
