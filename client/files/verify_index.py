@@ -6,8 +6,8 @@ is right when
 
     .index      a batch begins at its position, and its last offset is the entry's
     .timeindex  its offset is the last one of a batch whose largest timestamp is the entry's, or,
-                as Kafka wrote before 3.7, one record's offset and timestamp in it; and no batch
-                before has a larger one
+                as Kafka wrote before 3.7, the first record's in it that has that timestamp; and
+                no batch before has a larger one
 
 What no batch has claimed at the end is wrong. Neither file has a checksum: this is all there is.
 """
@@ -133,8 +133,10 @@ class IndexCheck:
             return ""
         try:
             for record in () if entry.timestamp_type == "LogAppendTime" else entry.records():
-                if record.offset == offset and record.timestamp == timestamp:
-                    return ""
+                if record.timestamp == entry.max_timestamp:  # the first of them
+                    if (record.offset, record.timestamp) == (offset, timestamp):
+                        return ""
+                    break
         except RecordError:
             return ""  # it cannot be told
         return (

@@ -177,7 +177,8 @@ class SegmentCheck:
         wanted = state.end_offset
         count = entry.last_offset - first + 1
         state.end_offset = entry.last_offset + 1
-        if first != wanted and not self._is_lone_wrong_offset(entry, first, wanted, count):
+        is_misnumbered = first != wanted and self._is_lone_wrong_offset(entry, first, wanted, count)
+        if first != wanted and not is_misnumbered:
             if first < wanted:
                 self._damage_at(
                     entry, "order", f"base offset {first}, wanted at least {wanted}",
@@ -191,7 +192,8 @@ class SegmentCheck:
             self._check_epoch(entry, header.leader_epoch, wanted)
             if header.record_count != header.last_offset_delta + 1:
                 state.is_compacted = True
-        self._index.see(entry)
+        if not is_misnumbered:  # else its entries were skipped: its own offsets mean nothing
+            self._index.see(entry)
         self._report.batch_count += 1
         if state.open_records:
             self._open(entry)

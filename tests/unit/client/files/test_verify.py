@@ -1,0 +1,328 @@
+"""`verify` against a generator of damage: each kind is found, and a healthy directory is sound."""
+
+import os
+import random
+import shutil
+import struct
+from pathlib import Path
+
+import pytest
+
+from client.files.findings import CACHE, DAMAGE, NOTE
+from client.files.verify import NotVerifiable, Verification
+from protocol.records import Record, batches, build, write_crc
+from tests.support import data_directory
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    return data_directory.make(tmp_path_factory.mktemp("verified") / "data")
+
+
+@pytest.fixture
+def data(original, tmp_path):
+    return Path(shutil.copytree(original, tmp_path / "data"))
+
+
+def run(*paths, **options):
+    return Verification(**options).run([str(path) for path in paths])
+
+
+def kinds(report):
+    return {(finding.weight, finding.kind) for finding in report.findings}
+
+
+def logs(data, partition="t-0"):
+    return sorted((data / partition).glob("*.log"))
+
+
+def change(path, position, data):
+    content = bytearray(path.read_bytes())
+    content[position : position + len(data)] = data
+    path.write_bytes(content)
+
+
+def flip(path, bit):
+    content = bytearray(path.read_bytes())
+    content[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(content)
+
+
+def positions(path):
+    return [(position, header) for position, header in batches(path.read_bytes())]
+
+
+def test_a_healthy_directory_is_sound(data):
+    report = run(data, open_records=True)
+    assert report.findings == []
+    assert report.is_sound
+    assert report.record_count >= data_directory.BATCHES * data_directory.RECORDS_PER_BATCH
+    assert len(logs(data)) >= 3
+
+
+def test_so_it_is_when_it_was_killed(data):
+    (data / ".kafka_cleanshutdown").unlink()
+    assert run(data).findings == []
+
+
+@pytest.mark.parametrize("one", ["t-0", "t-0/00000000000000000000.log", "t-1"])
+def test_a_part_of_it_may_be_checked_alone(data, one):
+    report = run(data / one)
+    assert report.findings == []
+    assert report.batch_count > 0
+
+
+# What a flipped bit may hit without a trace: base64 has two letters for the same id, and the ids of
+# a cluster and the broker epoch of the last stop stand nowhere else.
+UNTOLD = ("partition.metadata", "meta.properties", ".kafka_cleanshutdown")
+
+
+def test_a_flipped_bit_is_found_wherever_it_is(original, data):
+    """Every byte of the log of one segment, and some of every other file."""
+    draw = random.Random(4)
+    missed = []
+    for path in sorted(data.rglob("*")):
+        name = path.relative_to(data).as_posix()
+        if not path.is_file() or path.name == ".lock" or path.name in UNTOLD:
+            continue
+        size = path.stat().st_size - path.name.endswith("-checkpoint")  # less its last line feed
+        if not size:
+            continue
+        chosen = range(size) if path == logs(data)[1] else draw.choices(range(size), k=6)
+        for byte in chosen:
+            bit = byte * 8 + draw.randrange(8)
+            flip(path, bit)
+            if run(data).is_sound:
+                missed.append((name, bit))
+            flip(path, bit)
+    assert missed == []
+    assert run(data).is_sound, "the bits were flipped back"
+
+
+REGIONS = {
+    "base offset": (0, b"\x00\x00\x00\x00\x00\x00\x7f\x00", "order"),
+    "length": (8, b"\x00\x00\x00\x31", "checksum"),
+    "long length": (8, b"\x7f\x00\x00\x00", "structure"),
+    "negative length": (8, b"\xff\xff\xff\xff", "structure"),
+    "leader epoch": (12, b"\x00\x00\x00\x63", "epoch"),
+    "magic": (16, b"\x07", "structure"),
+    "checksum": (17, b"\x00\x00\x00\x00", "checksum"),
+    "attributes": (21, b"\x00\x77", "checksum"),
+    "records": (70, b"\xff\xfe\xfd", "checksum"),
+}
+
+
+@pytest.mark.parametrize("region", REGIONS)
+def test_each_region_of_a_batch_is_told_with_its_place(data, region):
+    at, wrong, kind = REGIONS[region]
+    path = logs(data)[1]
+    position, header = positions(path)[2]
+    change(path, position + at, wrong)
+    report = run(data)
+    (finding,) = report.findings
+    assert (finding.weight, finding.kind, finding.path) == (DAMAGE, kind, str(path))
+    assert finding.position == position
+    assert str(header.base_offset) in finding.meaning + finding.found
+
+
+def test_what_stands_behind_damage_is_checked_too(data):
+    path = logs(data)[1]
+    places = positions(path)
+    change(path, places[1][0] + 8, b"\x7f\xff\xff\xff")
+    change(path, places[3][0] + 65, b"\xff\xff")
+    report = run(data)
+    assert [finding.position for finding in report.findings] == [places[1][0], places[3][0]]
+    assert report.batch_count == run(data_copy_without(data, path)).batch_count + len(places) - 2
+
+
+def data_copy_without(data, path):
+    """The same without one segment: how many batches the others have."""
+    copy = data.parent / "without"
+    shutil.copytree(data, copy)
+    (copy / path.relative_to(data)).unlink()
+    return copy
+
+
+def cut(size):
+    return lambda path: os.truncate(path, size(path.stat().st_size))
+
+
+def zeros(path):
+    path.write_bytes(path.read_bytes() + bytes(100))
+
+
+def zeroed_end(path):
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2] + bytes(len(content) - len(content) // 2))
+
+
+CUTS = {
+    "by a byte": cut(lambda size: size - 1),
+    "in half": cut(lambda size: size // 2),
+    "empty": cut(lambda size: 0),
+    "zeros behind": zeros,
+    "zeros at the end": zeroed_end,
+}
+
+
+@pytest.mark.parametrize("how", CUTS)
+@pytest.mark.parametrize("which", [0, 1, -1])
+def test_a_cut_log_is_found(data, how, which):
+    path = logs(data)[which]
+    CUTS[how](path)
+    report = run(data)
+    assert any(finding.weight == DAMAGE for finding in report.findings)
+    assert not report.is_sound
+
+
+def test_a_log_cut_between_two_batches_is_found_by_what_else_is_known(data):
+    for which in (1, -1):
+        path = logs(data)[which]
+        os.truncate(path, positions(path)[-1][0])
+        report = run(data)
+        assert (DAMAGE, "missing") in kinds(report)
+
+
+@pytest.mark.parametrize("suffix", ["index", "timeindex", "snapshot", "producers"])
+@pytest.mark.parametrize("how", ["by a byte", "zeros behind", "zeros at the end"])
+def test_a_cut_cache_is_found_as_one(data, suffix, how):
+    path = max((data / "t-0").glob(f"*.{suffix}"), key=os.path.getsize)
+    CUTS[how](path)
+    report = run(data)
+    assert {finding.weight for finding in report.findings} == {CACHE}
+    assert {finding.path for finding in report.findings} == {str(path)}
+
+
+@pytest.mark.parametrize(("suffix", "shape"), [("index", ">ii"), ("timeindex", ">qi")])
+@pytest.mark.parametrize("column", [0, 1])
+@pytest.mark.parametrize("by", [-1, 1, 1 << 20])
+def test_a_wrong_entry_of_an_index_is_found(data, suffix, shape, column, by):
+    path = logs(data)[1].with_suffix(f".{suffix}")
+    entry = list(struct.unpack_from(shape, path.read_bytes()))
+    entry[column] += by
+    change(path, 0, struct.pack(shape, *entry))
+    report = run(data)
+    assert {(finding.weight, finding.path) for finding in report.findings} == {(CACHE, str(path))}
+
+
+def test_two_segments_in_each_others_place_are_found(data):
+    first, second = logs(data)[1:3]
+    a, b = first.read_bytes(), second.read_bytes()
+    first.write_bytes(b)
+    second.write_bytes(a)
+    assert (DAMAGE, "order") in kinds(run(data))
+
+
+MISSING = {
+    "t-0/{1}.log": (DAMAGE, "missing"),
+    "t-0/{-1}.log": (DAMAGE, "missing"),
+    "t-0/{1}.index": (CACHE, "index"),
+    "t-0/{1}.timeindex": (CACHE, "timeindex"),
+    "t-0/00000000000000000200.snapshot": (CACHE, "snapshot"),
+    "t-0/leader-epoch-checkpoint": (CACHE, "missing"),
+    "t-0/partition.metadata": (CACHE, "missing"),
+    "t-1": (DAMAGE, "missing"),
+    "recovery-point-offset-checkpoint": (CACHE, "missing"),
+    "meta.properties": (DAMAGE, "identity"),
+    "__cluster_metadata-0": (DAMAGE, "metadata"),
+}
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_a_missing_file_is_found(data, name):
+    stems = [path.stem for path in logs(data)]
+    path = data / name.replace("{1}", stems[1]).replace("{-1}", stems[-1])
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    assert MISSING[name] in kinds(run(data))
+
+
+GARBAGE = {
+    "recovery-point-offset-checkpoint": (CACHE, "checkpoint"),
+    "log-start-offset-checkpoint": (CACHE, "checkpoint"),
+    "t-0/leader-epoch-checkpoint": (CACHE, "checkpoint"),
+    "t-0/partition.metadata": (DAMAGE, "identity"),
+    "meta.properties": (DAMAGE, "identity"),
+    ".kafka_cleanshutdown": (CACHE, "checkpoint"),
+    "__cluster_metadata-0/quorum-state": (CACHE, "checkpoint"),
+    "__cluster_metadata-0/00000000000000000005-0000000001.checkpoint": (DAMAGE, "metadata"),
+    "bootstrap.checkpoint": (DAMAGE, "metadata"),
+    "__cluster_metadata-0/00000000000000000000.log": (DAMAGE, "metadata"),
+    "t-0/00000000000000000000.txnindex": (DAMAGE, "txnindex"),
+}
+
+
+@pytest.mark.parametrize("name", GARBAGE)
+def test_garbage_in_a_small_file_is_found(data, name):
+    (data / name).write_bytes(b"garbage, not what it should be\n" * 2)
+    assert GARBAGE[name] in kinds(run(data))
+
+
+def test_another_topics_directory_is_found(data):
+    (data / "t-0" / "partition.metadata").write_text("version: 0\ntopic_id: " + "A" * 21 + "g")
+    assert (DAMAGE, "identity") in kinds(run(data))
+
+
+def test_holes_are_damage_unless_the_topic_is_compacted(data):
+    logs(data)[1].unlink()
+    for orphan in (data / "t-0").glob("*"):
+        if orphan.suffix in (".index", ".timeindex") and not orphan.with_suffix(".log").exists():
+            orphan.unlink()
+    assert kinds(run(data)) == {(DAMAGE, "missing")}
+    assert run(data, all_compacted=True).is_sound
+
+
+def produced(data, records, **changes):
+    """Replace the only batch of t-1 by one that says something else, with a right checksum."""
+    (path,) = logs(data, "t-1")
+    made = build(records, codec=changes.pop("codec", 0), leader_epoch=0)
+    for position, packed in changes.pop("at", {}).items():
+        made[position : position + len(packed)] = packed
+    write_crc(made, 0)
+    path.write_bytes(made)
+    for index in path.parent.glob("*.timeindex"):
+        index.unlink()
+    (data / ".kafka_cleanshutdown").unlink()
+    return data / "t-1"
+
+
+INSIDE = {
+    "a record too few": {57: struct.pack(">i", 2)},
+    "garbage": {61: b"\xff\xff\xff\xff\xff\xff"},
+    "a wrong largest timestamp": {35: struct.pack(">q", 5)},
+    "an unknown codec": {21: struct.pack(">h", 6)},
+}
+
+
+@pytest.mark.parametrize("what", INSIDE)
+def test_what_a_right_checksum_hides_is_found_on_request(data, what):
+    path = produced(data, [Record(0, 1_000, b"key", b"value" * 3)], at=INSIDE[what])
+    assert run(path).is_sound
+    assert (DAMAGE, "records") in kinds(run(path, open_records=True))
+
+
+def test_what_is_nobodys_is_noted_and_healthy(data):
+    (data / "t-0" / "notes.txt").write_text("mine")
+    (data / "lost+found").mkdir()
+    (data / "stray-0").mkdir()
+    shutil.copy(logs(data)[0], data / "stray-0")
+    (data / "t-0" / "00000000000000000000.log.7.1700000000000.quarantine").write_bytes(b"cut")
+    (data / ".kafka_cleanshutdown").unlink()
+    report = run(data)
+    assert report.is_sound
+    assert {(NOTE, "unknown"), (NOTE, "stray"), (NOTE, "quarantine")} <= kinds(report)
+
+
+@pytest.mark.parametrize("name", ["nowhere", "data/meta.properties", "."])
+def test_what_cannot_be_checked_is_refused(data, name):
+    with pytest.raises(NotVerifiable):
+        run(data.parent / name)
+
+
+def test_a_file_of_garbage_says_so_in_a_few_lines(data):
+    path = logs(data)[0]
+    places = positions(path)
+    for position, _ in places:
+        change(path, position + 70, b"\xff\xff")
+    report = run(data)
+    assert len(report.findings) <= 5
+    assert report.as_json()["sound"] is False
