@@ -63,6 +63,16 @@ class _Listing:
     has_epochs: bool = False
 
 
+@dataclass(slots=True)
+class _Found:
+    """What the files of a log amount to."""
+
+    end_offset: int
+    recovery_point: int
+    producers: ProducerState
+    failed: LogFailed | None = None
+
+
 def load_log(
     home: Home, origin: Origin, config: TopicConfig, now_ms: int
 ) -> tuple[Log, RecoveryReport]:
@@ -78,47 +88,18 @@ def load_log(
     end_offset = _clean_end(segments[-1], origin, report)
     start_offset = max(segments[0].base_offset, origin.log_start or 0)
     epochs = _load_epochs(home, origin, listing, segments, report)
-    expiration_ms = home.producer_expiration_ms
-    failed: LogFailed | None = None
     if end_offset is not None:
-        producers, _, warnings = snapshots.load(home.filesystem, end_offset, now_ms, expiration_ms)
-        report.warnings += warnings
-        if listing.snapshots:
-            replay(segments, producers, end_offset, now_ms, report)
-        recovery_point = end_offset
+        found = _trust(home, segments, snapshots, end_offset, report, now_ms)
     else:
-        recovery_point = max(segments[0].base_offset, origin.recovery_point or 0)
-        producers, _, warnings = snapshots.load(
-            home.filesystem, recovery_point, now_ms, expiration_ms
-        )
-        report.warnings += warnings
-        producers.end_offset = max(producers.end_offset, segments[0].base_offset)
-        replay(segments, producers, recovery_point, now_ms, report)
-        end_offset, failed = recover(
-            home,
-            segments,
-            recovery_point,
-            config,
-            lambda header, batch: _take(
-                header, batch, producers, epochs, origin.leader_epoch, now_ms
-            ),
-            report,
-            now_ms,
-        )
-        recovery_point = min(recovery_point, end_offset)
-        home.discard(
-            origin.directory,
-            (name for offset in snapshots.forget_from(end_offset + 1) for name in names(offset)),
-            now_ms,
-        )
+        found = _repair(home, origin, config, segments, snapshots, epochs, report, now_ms)
     _mend_active(home, segments[-1], report)
-    producers.end_offset = end_offset
-    if not origin.was_clean and producers.entries:
-        snapshots.take(producers)  # what was replayed may outlive the segments it came from
-    epochs.drop_from(end_offset)
-    if start_offset > end_offset:
+    found.producers.end_offset = found.end_offset
+    if not origin.was_clean and found.producers.entries:
+        snapshots.take(found.producers)  # may outlive the segments it was replayed from
+    epochs.drop_from(found.end_offset)
+    if start_offset > found.end_offset:
         report.warnings.append(
-            f"log start checkpoint {origin.log_start} is beyond the end {end_offset} of "
+            f"log start checkpoint {origin.log_start} is beyond the end {found.end_offset} of "
             f"{origin.directory}: ignored, nothing is deleted on a checkpoint's word"
         )
         start_offset = segments[0].base_offset
@@ -130,19 +111,73 @@ def load_log(
         origin.topic_id,
         origin.directory,
         config,
-        Segments(segments, end_offset),
+        Segments(segments, found.end_offset),
         start_offset=start_offset,
-        end_offset=end_offset,
-        recovery_point=recovery_point,
+        end_offset=found.end_offset,
+        recovery_point=found.recovery_point,
         leader_epoch=origin.leader_epoch,
-        producers=producers,
+        producers=found.producers,
         epochs=epochs,
         snapshots=snapshots,
     )
-    log.failed = failed
+    log.failed = found.failed
     if not listing.logs:
         log.note_created([], [origin.directory])
     return log, report
+
+
+def _trust(
+    home: Home,
+    segments: list[Segment],
+    snapshots: SnapshotFiles,
+    end_offset: int,
+    report: RecoveryReport,
+    now_ms: int,
+) -> _Found:
+    """Take a log that was stopped cleanly at `end_offset` as it is."""
+    had_snapshots = bool(snapshots.offsets)
+    producers, _, warnings = snapshots.load(
+        home.filesystem, end_offset, now_ms, home.producer_expiration_ms
+    )
+    report.warnings += warnings
+    if had_snapshots:
+        replay(segments, producers, end_offset, now_ms, report)
+    return _Found(end_offset, end_offset, producers)
+
+
+def _repair(
+    home: Home,
+    origin: Origin,
+    config: TopicConfig,
+    segments: list[Segment],
+    snapshots: SnapshotFiles,
+    epochs: LeaderEpochs,
+    report: RecoveryReport,
+    now_ms: int,
+) -> _Found:
+    """Go over everything above the recovery point: `storage.recovery`."""
+    recovery_point = max(segments[0].base_offset, origin.recovery_point or 0)
+    producers, _, warnings = snapshots.load(
+        home.filesystem, recovery_point, now_ms, home.producer_expiration_ms
+    )
+    report.warnings += warnings
+    producers.end_offset = max(producers.end_offset, segments[0].base_offset)
+    replay(segments, producers, recovery_point, now_ms, report)
+    end_offset, failed = recover(
+        home,
+        segments,
+        recovery_point,
+        config,
+        lambda header, batch: _take(header, batch, producers, epochs, origin.leader_epoch, now_ms),
+        report,
+        now_ms,
+    )
+    home.discard(
+        origin.directory,
+        (name for offset in snapshots.forget_from(end_offset + 1) for name in names(offset)),
+        now_ms,
+    )
+    return _Found(end_offset, min(recovery_point, end_offset), producers, failed)
 
 
 def _list(home: Home, directory: str, report: RecoveryReport, now_ms: int) -> _Listing:
