@@ -72,7 +72,8 @@ class Loaded:
         for name, text in values.items():
             update = _update_modes().get(name)
             if update is None:
-                raise ConfigError("unknown broker config name", key=name, value=text)
+                # It may be a secret of whatever it was meant for.
+                raise ConfigError("unknown broker config name", key=name, value="(hidden)")
             if update is Update.READ_ONLY:
                 reason = "this key cannot be changed while the broker runs"
                 raise ConfigError(reason, key=name, value=text)

@@ -156,10 +156,11 @@ async def test_recorded_values_that_cannot_be_used_are_reported_once(
 ) -> None:
     rig = Rig(tmp_path / "data")
     with caplog.at_level(logging.WARNING, "barnabas.configs"):
-        await change(rig, CONFIG_BROKER, "", foo_bar="1")
+        await change(rig, CONFIG_BROKER, "", foo_bar="secret")
         await change(rig, CONFIG_BROKER, "", max_connections="9")
         assert len(caplog.messages) == 1
         assert "foo.bar" in caplog.messages[0]
+        assert "secret" not in caplog.messages[0]
         assert await rig.close()
         again = Rig(tmp_path / "data")
         assert len(caplog.messages) == 2
