@@ -82,9 +82,17 @@ def open_directory(config: BrokerConfig, clock: Clock) -> Opened:
         open_files_max=config.barnabas_open_files_max,
         producer_expiration_ms=config.producer_id_expiration_ms,
         node_id=config.node_id,
+        cluster_id=config.barnabas_cluster_id or None,
     )
     logs = LogManager(OsFileSystem(), directory, settings, clock.now_ms)
     logs.open()
+    if settings.cluster_id not in (None, logs.meta.cluster_id):
+        logger.warning(
+            "barnabas.cluster.id=%s is not used: %s has the cluster id %s already",
+            settings.cluster_id,
+            directory,
+            logs.meta.cluster_id,
+        )
     try:
         return _open_metadata(config, clock, logs)
     except BaseException:

@@ -330,6 +330,13 @@ class BrokerKeys:
     )
 
     # -- Barnabas's own --------------------------------------------------------------------------
+    barnabas_cluster_id: str | None = key(
+        "barnabas.cluster.id",
+        None,
+        Kind.STRING,
+        doc="The cluster id that a new data directory gets; not set: one is drawn. A directory that"
+        " has one keeps it. The image takes it from CLUSTER_ID.",
+    )
     barnabas_validate_records: bool = key(
         "barnabas.validate.records",
         False,

@@ -39,6 +39,18 @@ async def test_a_new_directory_is_made(tmp_path: Path, caplog: pytest.LogCapture
     assert await rig.close()
 
 
+def test_a_new_directory_gets_the_cluster_id_that_is_set_and_keeps_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for wanted, warned in (("first+/==", False), ("", False), ("second", True)):
+        caplog.clear()
+        config = loaded(tmp_path / "data", f"barnabas.cluster.id={wanted}").config
+        opened = open_directory(config, SystemClock())
+        assert opened.logs.meta.cluster_id == "first+/=="
+        assert bool(told(caplog, "barnabas.cluster.id=second is not used")) == warned
+        assert opened.logs.close(clean=True)
+
+
 async def test_a_second_broker_on_the_same_directory_is_refused(tmp_path: Path) -> None:
     rig = Rig(tmp_path / "data")
     with pytest.raises(DirectoryLocked):
