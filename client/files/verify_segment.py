@@ -21,6 +21,7 @@ from client.files.verify_index import IndexCheck
 from protocol.record_errors import CorruptBatch, RecordError
 
 Progress = Callable[[int], None]
+NO_EPOCH = -1
 
 
 @dataclass(slots=True)
@@ -225,7 +226,7 @@ class SegmentCheck:
 
     def _check_epoch(self, entry: Entry, epoch: int, offset: int) -> None:
         state = self._state
-        if epoch < 0:
+        if epoch == NO_EPOCH:
             return  # written before there were epochs
         recorded = state.epoch_of(offset)
         lagging = state.epochs_may_lag and state.epochs and recorded == state.epochs[-1][0]

@@ -1,0 +1,97 @@
+"""A listener that answers requests as a test says: right, wrong, late, or not at all.
+
+`answers` maps a request class to a function of the request, which returns a response message, bytes
+to send as they are, or None to hang up. It serves the versions of every class that it answers.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Self
+
+from protocol.dialect import ServedApi
+from protocol.kafka.dialect import KafkaDialect
+from protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from protocol.wire import message_spec
+
+Answers = Mapping[type[Any], Callable[[Any], Any]]
+
+
+class ScriptedBroker:
+    """One connection after the other, each until the client hangs up."""
+
+    def __init__(self, answers: Answers, *, versions: Mapping[type[Any], tuple[int, int]] = {}):
+        self.requests: list[Any] = []
+        self.headers: list[Any] = []
+        self._answers = {ApiVersionsRequest: self._api_versions, **answers}
+        self._versions = dict(versions)
+        self._dialect = KafkaDialect(
+            {message_spec(cls).api_key: self._served(cls) for cls in self._answers}
+        )
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join(10)
+        self._listener.close()
+
+    def _served(self, cls: type[Any]) -> ServedApi:
+        spec = message_spec(cls)
+        oldest, newest = self._versions.get(cls, spec.versions)
+        response = getattr(sys.modules[cls.__module__], cls.__name__.replace("Request", "Response"))
+        return ServedApi(spec.api_key, oldest, newest, cls, response)
+
+    def _api_versions(self, _request: Any) -> Any:
+        keys = [
+            ApiVersion(
+                api_key=message_spec(cls).api_key,
+                min_version=self._served(cls).min_version,
+                max_version=self._served(cls).max_version,
+            )
+            for cls in self._answers
+        ]
+        asked = self.headers[-1].api_version
+        served = self._served(ApiVersionsRequest)
+        code = 0 if served.min_version <= asked <= served.max_version else 35
+        return ApiVersionsResponse(error_code=code, api_keys=keys)
+
+    def _run(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            with suppress(OSError), connection, connection.makefile("rb") as stream:
+                connection.settimeout(10)
+                while self._serve(connection, stream):
+                    pass
+
+    def _serve(self, connection: socket.socket, stream: Any) -> bool:
+        head = stream.read(4)
+        if len(head) < 4:
+            return False
+        frame = stream.read(struct.unpack(">i", head)[0])
+        request = self._dialect.decode_request(memoryview(bytearray(frame)))
+        self.requests.append(request.body)
+        self.headers.append(request.header)
+        answer = self._answers[type(request.body)](request.body)
+        if answer is None:
+            return False
+        if not isinstance(answer, bytes):
+            answer = b"".join(self._dialect.encode_response(request.header, answer))
+        connection.sendall(answer)
+        return True
