@@ -70,7 +70,7 @@ class PartitionCheck:
         files = self._files()
         bases = sorted(files.get(filenames.LOG, ()))
         self._report.partition_count += 1
-        self._state.epochs = self._leader_epochs(has_log=bool(bases))
+        self._state.epochs = self._leader_epochs(has_records=self._has_records(bases))
         for number, base in enumerate(bases):
             following = bases[number + 1] if number + 1 < len(bases) else None
             self._segment(base, following)
@@ -112,6 +112,9 @@ class PartitionCheck:
             ):
                 found.setdefault(name.file, set()).add(name.base_offset)
         return found
+
+    def _has_records(self, bases: list[int]) -> bool:
+        return any(self._filesystem.size(self._path(filenames.log_name(base))) for base in bases)
 
     def _segment(self, base: int, following: int | None) -> None:
         path = self._path(filenames.log_name(base))
@@ -206,7 +209,7 @@ class PartitionCheck:
                 "missing", directory, "there is no .log file", "an open log has at least one"
             )
 
-    def _leader_epochs(self, *, has_log: bool) -> list[tuple[int, int]]:
+    def _leader_epochs(self, *, has_records: bool) -> list[tuple[int, int]]:
         path = self._path(filenames.LEADER_EPOCH_CHECKPOINT)
         meaning = "the epochs are read from the batches again"
         try:
@@ -216,7 +219,7 @@ class PartitionCheck:
             return []
         if self._filesystem.exists(path):
             self._report.file_count += 1
-        elif has_log and self._expected.is_whole and self._expected.ending == CLEAN:
+        elif has_records and self._expected.is_whole and self._expected.ending == CLEAN:
             self._report.cache("missing", path, "the file is missing", meaning)
         return entries
 

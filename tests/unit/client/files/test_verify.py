@@ -60,6 +60,19 @@ def test_a_healthy_directory_is_sound(data):
     assert len(logs(data)) >= 3
 
 
+def test_an_empty_log_is_healthy(original, data):
+    (path,) = logs(data, "t-1")
+    shutil.rmtree(data / "t-1")
+    shutil.copytree(original / "t-1", data / "t-1")
+    os.truncate(path, 0)
+    for name in (data / "t-1").iterdir():
+        if name != path and name.name != "partition.metadata":
+            name.unlink()
+    checkpoint = data / "recovery-point-offset-checkpoint"
+    checkpoint.write_text(checkpoint.read_text().replace("t 1 1", "t 1 0"))
+    assert run(data).findings == []
+
+
 def test_so_it_is_when_it_was_killed(data):
     (data / ".kafka_cleanshutdown").unlink()
     assert run(data).findings == []

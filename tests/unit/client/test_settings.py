@@ -1,0 +1,52 @@
+"""Settings over the wire: names, assignments, and keys that do not exist."""
+
+import click
+import pytest
+
+from client.connection import BrokerError
+from client.settings import (
+    BROKER,
+    TOPIC,
+    Resource,
+    Setting,
+    check_keys,
+    parse_assignments,
+    topic_overrides,
+    unknown_keys,
+)
+
+
+def test_assignments_are_split_at_the_first_equals_sign():
+    assert parse_assignments(["a=1", " b =x=y", "c="]) == {"a": "1", "b": "x=y", "c": ""}
+
+
+@pytest.mark.parametrize("text", ["", "a", "=1", " =1"])
+def test_what_is_none_is_refused(text):
+    with pytest.raises(click.UsageError, match="is not KEY=VALUE"):
+        parse_assignments([text])
+
+
+def test_a_resource_is_named_as_a_person_would():
+    resources = (Resource(TOPIC, "t"), Resource(BROKER, "1"), Resource(BROKER, ""))
+    assert [str(one) for one in resources] == ["topic t", "broker 1", "all brokers"]
+
+
+def test_an_unknown_key_is_refused_with_what_was_meant():
+    known = [Setting(name="retention.ms")]
+    topic = Resource(TOPIC, "t")
+    check_keys(None, ["retention.ms"], known, topic)
+    check_keys(None, ["anything"], [], topic)
+    with pytest.raises(BrokerError, match=r"Did you mean retention\.ms"):
+        check_keys(None, ["retntion.ms"], known, topic)
+    with pytest.raises(BrokerError, match="--all"):
+        check_keys(None, ["zzz"], known, topic)
+    assert "cleanup.policy" in unknown_keys({"clenup.policy": "", "retention.ms": ""})
+
+
+def test_a_broker_that_does_not_tell_has_no_overrides():
+    class Old:
+        def serves(self, _request):
+            return False
+
+    assert topic_overrides(Old(), ["t"]) == {}
+    assert topic_overrides(Old(), []) == {}

@@ -1,0 +1,39 @@
+"""Times on the command line."""
+
+import click
+import pytest
+
+from client.times import parse_time, time_text
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("1700000000123", 1_700_000_000_123),
+        ("0", 0),
+        ("2023-11-14T22:13:20Z", 1_700_000_000_000),
+        ("2023-11-14T23:13:20+01:00", 1_700_000_000_000),
+        ("2023-11-14T22:13:20.123", 1_700_000_000_123),
+        ("2023-11-14", 1_699_920_000_000),
+    ],
+)
+def test_a_time_is_read(text, wanted):
+    assert parse_time(text) == wanted
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "-5", "2023-13-01", "1.5"])
+def test_what_is_no_time_is_refused(text):
+    with pytest.raises(click.UsageError, match="is no time"):
+        parse_time(text)
+
+
+@pytest.mark.parametrize(
+    ("time_ms", "wanted"),
+    [
+        (1_700_000_000_123, "2023-11-14T22:13:20.123Z"),
+        (-1, "1969-12-31T23:59:59.999Z"),
+        (2**63 - 1, str(2**63 - 1)),
+    ],
+)
+def test_a_time_is_shown(time_ms, wanted):
+    assert time_text(time_ms) == wanted
