@@ -52,7 +52,6 @@ class IndexCheck:
         self._offset_count = len(offsets or ())
         self._time_count = len(times or ())
         self._offsets = {position: base_offset + relative for relative, position in offsets or ()}
-        self._last_offset_entry = base_offset + offsets[-1][0] if offsets else -1
         self._times = [(base_offset + relative, timestamp) for timestamp, relative in times or ()]
         self._check_order(offsets or [], self._offset_path)
         self._check_order(times or [], self._time_path)
@@ -187,12 +186,6 @@ class IndexCheck:
                 INDEX, self._offset_path,
                 f"{self._offset_count} entries, and none for the last {tail} bytes of the log "
                 "(healthy only if index.interval.bytes is larger than that)",
-            )  # fmt: skip
-        if len(self._times) > 1 and self._times[-2][0] > self._last_offset_entry:
-            self._cache(
-                INDEX, self._offset_path,
-                f"ends at offset {self._last_offset_entry}, but the time index, which gets its "
-                f"entries together with it, goes on to {self._times[-2][0]}",
             )  # fmt: skip
         last = self._times[-1][1] if self._times else -1
         if last < self._max_timestamp:
