@@ -8,8 +8,7 @@ both columns; one is tried whenever the offset index gets one, and left out when
 timestamp has not grown. When a segment is rolled or closed, a last entry makes the largest
 timestamp of the whole segment known (Kafka: TimeIndex, LogSegment.onBecomeInactiveSegment).
 
-A cache like the offset index, with the same care: not checksummed, collected in memory, written
-in one block at a checkpoint, read with pread, verified by whoever asks, rebuilt from the log.
+How the file is kept is `storage.index_file`'s part.
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ import struct
 from bisect import bisect_right
 
 from storage.filesystem import Buffer
-from storage.offset_index import clear_file, count_entries, sync_if_dirty
-from storage.open_files import OpenFiles
+from storage.index_file import Entry, IndexFile
 
 _ENTRY = struct.Struct(">qi")
 ENTRY_SIZE = _ENTRY.size
@@ -32,33 +30,14 @@ _pack = _ENTRY.pack
 _unpack = _ENTRY.unpack_from
 
 
-class TimeIndex:
+class TimeIndex(IndexFile):
     """The `.timeindex` file of the segment that begins at `base_offset`."""
 
-    __slots__ = ("_count", "_files", "_last", "_tail", "_written", "base_offset", "path",
-                 "size_max")  # fmt: skip
+    __slots__ = ()
 
-    def __init__(self, files: OpenFiles, path: str, base_offset: int, size_max: int) -> None:
-        self._files = files
-        self.path = path
-        self.base_offset = base_offset
-        self.size_max = size_max  # segment.index.bytes
-        self._tail = bytearray()
-        self._written = -1
-        self._count = -1
-        self._last = _NONE  # (timestamp, relative offset) of the last entry
-
-    @property
-    def entry_count(self) -> int:
-        """Entries in the file and in memory."""
-        if self._count < 0:
-            self._load()
-        return self._count
-
-    @property
-    def is_full(self) -> bool:
-        """Whether only the last entry, that of rolling, would still fit (as in Kafka)."""
-        return (self.entry_count + 2) * ENTRY_SIZE > self.size_max
+    layout = _ENTRY
+    none = _NONE
+    spare_entries = 2  # the last one is for the entry made when the segment is rolled, as in Kafka
 
     @property
     def last_entry(self) -> tuple[int, int] | None:
@@ -110,7 +89,7 @@ class TimeIndex:
             return None
         return found[0], self.base_offset + found[1]
 
-    def _find_in_file(self, timestamp: int) -> tuple[int, int]:
+    def _find_in_file(self, timestamp: int) -> Entry:
         file = self._files.get(self.path)
         low, high = 0, self._written  # the wanted entry is before the slot `high`
         while high - low > 64:  # a few hundred bytes: then one read settles it
@@ -123,33 +102,6 @@ class TimeIndex:
         entries = file.pread((high - low) * ENTRY_SIZE, low * ENTRY_SIZE)
         return _search(entries, len(entries) // ENTRY_SIZE, timestamp)
 
-    def _load(self) -> None:
-        count, last = 0, _NONE
-        try:
-            file = self._files.get(self.path)
-        except FileNotFoundError:
-            pass
-        else:
-            count = count_entries(file, ENTRY_SIZE)
-            if count:
-                timestamp, relative = _ENTRY.unpack(
-                    file.pread(ENTRY_SIZE, (count - 1) * ENTRY_SIZE)
-                )
-                last = (timestamp, relative)
-        self._written, self._count, self._last = count, count, last
-
-    def write_tail(self) -> None:
-        """Write the entries that only memory holds. On an OSError they stay in memory."""
-        if self._tail:
-            file = self._files.get(self.path, create=True)
-            file.pwrite(self._tail, self._written * ENTRY_SIZE)
-            self._written = self._count
-            self._tail = bytearray()
-
-    def sync(self) -> None:
-        """Make what was written durable. Blocks; for a thread of the pool."""
-        sync_if_dirty(self._files, self.path)
-
     def truncate_to(self, offset: int) -> None:
         """Drop the entries whose batch does not lie wholly below `offset`."""
         if not self.entry_count or self.base_offset + self._last[1] < offset:
@@ -159,26 +111,14 @@ class TimeIndex:
         count, last = self._count, self._last
         while count and self.base_offset + last[1] >= offset:
             count -= 1
-            last = _NONE
-            if count:
-                timestamp, relative = _ENTRY.unpack(file.pread(12, (count - 1) * 12))
-                last = (timestamp, relative)
-        file.truncate(count * ENTRY_SIZE)
-        self._written, self._count, self._last = count, count, last
-
-    def clear(self) -> None:
-        """Drop every entry, to build the index again; make the file if it is missing."""
-        clear_file(self._files, self.path)
-        self._tail = bytearray()
-        self._written, self._count, self._last = 0, 0, _NONE
+            last = self._read(file, count - 1) if count else _NONE
+        self._keep(count, last)
 
     def sanity_check(self) -> str | None:
         """Say what is wrong with the file at first sight, or None (TimeIndex.sanityCheck)."""
-        if not self._files.filesystem.exists(self.path):
-            return "missing"
-        size = self._files.filesystem.size(self.path)
-        if size % ENTRY_SIZE:
-            return f"{size} bytes, which is no multiple of {ENTRY_SIZE}"
+        wrong = self._check_size()
+        if wrong is not None:
+            return wrong
         if self.entry_count:
             first, _ = _ENTRY.unpack(self._first())
             if self._last[0] < first or self._last[1] < 0:
@@ -190,12 +130,8 @@ class TimeIndex:
             return self._files.get(self.path).pread(ENTRY_SIZE, 0)
         return bytes(self._tail[:ENTRY_SIZE])
 
-    def reopen(self, path: str) -> None:
-        """Take another name, after the file was renamed."""
-        self.path = path
 
-
-def _search(entries: Buffer, count: int, timestamp: int) -> tuple[int, int]:
+def _search(entries: Buffer, count: int, timestamp: int) -> Entry:
     """Return the last of `count` packed entries not above `timestamp`; (-1, -1) if none."""
     slot = bisect_right(
         range(count), timestamp, key=lambda slot: int(_unpack(entries, slot * ENTRY_SIZE)[0])
