@@ -199,3 +199,10 @@ def test_a_damaged_batch_is_shown_as_kafka_shows_it(data, tmp_path):
     lines = done.stdout.decode().splitlines()
     assert "isvalid: false" in lines[2]
     assert lines == kafkas("--files", str(copy))
+
+
+def test_verify_calls_either_directory_sound(data):
+    arguments = [sys.executable, "-m", "client.cli", "verify", "--records", str(data)]
+    done = subprocess.run(arguments, cwd=ROOT, capture_output=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout.decode()
+    assert done.stdout.startswith(b"Sound: ")
