@@ -21,6 +21,7 @@ class Metrics:
     connections_closed_idle: int = 0  # connections.max.idle.ms
     frames_timed_out: int = 0  # barnabas.frame.deadline.ms
     protocol_errors: int = 0  # frames refused, their connection closed
+    bad_requests: int = 0  # answered as such, their connection kept
     requests_received: int = 0
     request_errors: int = 0  # handlers that raised something unforeseen
     queue_full_waits: int = 0  # queued.max.requests

@@ -23,7 +23,8 @@ from broker.metrics import Metrics
 from broker.outbox import Outbox
 from broker.request import ConnectionInfo, Request
 from broker.request_queue import RequestQueue
-from protocol.errors import ProtocolError
+from protocol.dialect import RequestHeader
+from protocol.errors import BadRequest, ProtocolError
 
 logger = logging.getLogger("barnabas.network")
 
@@ -128,6 +129,9 @@ class Processor:
             frame_bytes = len(frame) + 4
             try:
                 decoded = connection.info.dialect.decode_request(memoryview(frame))
+            except BadRequest as error:
+                self._answer_bad(connection, error, frame_bytes)
+                continue
             except ProtocolError as error:
                 self.budget.give_back(frame_bytes)
                 connection.refuse(error)
@@ -138,6 +142,14 @@ class Processor:
             queue.put(request)
         if not frames:
             connection.submitted()
+
+    def _answer_bad(self, connection: Connection, error: BadRequest, frame_bytes: int) -> None:
+        """Answer what cannot be read in its turn, and go on with the connection."""
+        self._metrics.bad_requests += 1
+        header = RequestHeader(-1, -1, error.correlation_id, None)
+        request = Request(connection, header, None, frame_bytes)
+        connection.slots.append(request)
+        connection.respond(request, (error.answer,))
 
     def sweep(self) -> None:
         """End connections past a deadline; called about once a second."""

@@ -27,7 +27,7 @@ import uvloop
 from broker import log_lines
 from broker.acceptor import Acceptor, bind
 from broker.assembly import Assembly, assemble, open_directory
-from broker.clock import SystemClock
+from broker.clock import Clock, SystemClock
 from broker.connection_limits import ConnectionLimits
 from broker.dispatch import Dispatcher
 from broker.handlers import HANDLERS
@@ -38,6 +38,7 @@ from config.listeners import Listener
 from config.load import Loaded
 from protocol.dialect import Dialect, ServedApi
 from protocol.kafka.dialect import KafkaDialect
+from protocol.msgpack.dialect import MsgpackDialect
 from storage.errors import StorageError
 
 logger = logging.getLogger("barnabas.server")
@@ -192,10 +193,16 @@ class Broker:
             IoWorker(index, assembly.queue, self._dispatcher, assembly.outbox, self._clock)
             for index in range(config.num_io_threads)
         ]
-        dialect = _dialect()
+        dialects = _dialects(self._clock)
         acceptors = [
             Acceptor(
-                listener, sock, dialect, self._processors, limits, services.metrics, self._clock
+                listener,
+                sock,
+                dialects[listener.protocol],
+                self._processors,
+                limits,
+                services.metrics,
+                self._clock,
             )
             for (listener, _), sock in zip(bound, self._sockets, strict=True)
         ]
@@ -285,14 +292,15 @@ class Broker:
         )
 
 
-def _dialect() -> Dialect:
+def _dialects(clock: Clock) -> dict[str, Dialect]:
+    """Return the dialect of each listener protocol."""
     served = {
         int(row.api_key): ServedApi(
             row.api_key, row.min_version, row.max_version, row.request, row.response
         )
         for row in HANDLERS
     }
-    return KafkaDialect(served)
+    return {"PLAINTEXT": KafkaDialect(served), "MSGPACK": MsgpackDialect(served, clock.now_ms)}
 
 
 def _raise_descriptor_limit() -> None:

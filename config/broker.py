@@ -81,6 +81,8 @@ class BrokerConfig(BrokerKeys):
 
     def _protocols(self) -> dict[str, str]:
         protocols = parse_protocol_map(self.listener_security_protocol_map)
+        # Kafka's map, which a server.properties may repeat, knows nothing of our own protocol.
+        protocols.setdefault("MSGPACK", "MSGPACK")
         for name in self.controller_listener_names:
             protocols.setdefault(name.upper(), "PLAINTEXT")
         return protocols

@@ -80,7 +80,7 @@ class BrokerKeys:
     # -- listening -------------------------------------------------------------------------------
     listeners: tuple[str, ...] = key(
         "listeners",
-        ("PLAINTEXT://127.0.0.1:9092",),
+        ("PLAINTEXT://127.0.0.1:9092", "MSGPACK://127.0.0.1:9094"),
         Kind.LIST,
         check=not_empty(),
         importance=HIGH,
@@ -101,7 +101,8 @@ class BrokerKeys:
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
         Kind.STRING,
         importance=LOW,
-        doc="The protocol of each listener name. PLAINTEXT is served.",
+        doc="The protocol of each listener name: PLAINTEXT, Kafka's, or MSGPACK, the msgpack"
+        " dialect (docs/msgpack.md), which also stands for itself.",
     )
     controller_listener_names: tuple[str, ...] = key(
         "controller.listener.names",

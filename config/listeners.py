@@ -2,9 +2,10 @@
 
 A listener is `NAME://HOST:PORT`. Its name chooses its protocol by `listener.security.protocol.map`
 (a name that is a protocol stands for itself). An empty host means every local address; port 0
-means any free port. Of Kafka's protocols PLAINTEXT is served; the others are refused with what to
-do. Listeners named in `controller.listener.names` are accepted and not opened: there is one node,
-and its controller needs no socket.
+means any free port. PLAINTEXT is Kafka's protocol, MSGPACK the msgpack dialect, both without
+encryption; Kafka's other protocols are refused with what to do. Listeners named in
+`controller.listener.names` are accepted and not opened: there is one node, and its controller
+needs no socket.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ ENDPOINT = re.compile(
     r"(?P<name>[A-Za-z0-9_.-]+)://(?:\[(?P<v6>[0-9A-Fa-f:.%a-z]*)\]|(?P<host>[^\s:/\[\]]*))"
     r":(?P<port>[0-9]{1,5})\Z"
 )
-SERVED = ("PLAINTEXT",)
+SERVED = ("PLAINTEXT", "MSGPACK")
 KAFKA_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 WILDCARDS = ("", "0.0.0.0", "::")  # noqa: S104 -- names them, binds nothing
 FORM = "a list of NAME://HOST:PORT, such as PLAINTEXT://127.0.0.1:9092 or PLAINTEXT://[::1]:9092"

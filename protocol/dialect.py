@@ -17,13 +17,15 @@ class RequestHeader:
     """Who asks what, and by which number it waits for the answer.
 
     `api_version` is the version the client asked for, also where another one must answer it
-    (ApiVersions). `client_id` is None if the client gave none.
+    (ApiVersions). `client_id` is None if the client gave none. `copies_records` says that the
+    dialect looks into the records of an answer: they must be memory of ours, not a mapped file.
     """
 
     api_key: int
     api_version: int
     correlation_id: int
     client_id: str | None
+    copies_records: bool = False
 
 
 @dataclass(slots=True)
@@ -50,6 +52,8 @@ class Dialect(Protocol):
 
     def decode_request(self, frame: memoryview) -> DecodedRequest:
         """Decode one frame (without its size); raises ProtocolError, and nothing else.
+
+        A BadRequest among them carries the answer to be sent; the connection goes on.
 
         Records in the body are views of `frame`, writable if it is.
         """

@@ -4,11 +4,12 @@
 client may retry, and a message of our own for the responses that carry one.
 
 `ProtocolError` is what a *peer's bytes* deserve when no response can be built from them; the
-connection is closed::
+connection is closed, but after a BadRequest::
 
     ProtocolError
     ├── DecodeError         the bytes are not the message that they claim to be
     ├── UnknownApiKey       a request for an API that does not exist or is not served
+    ├── BadRequest          a request that cannot be read, and yet be answered: msgpack's
     ├── UnsupportedVersion  a version of a served API that is not served
     └── FrameTooLarge       a frame whose announced size is out of bounds
 
@@ -22,7 +23,7 @@ from typing import Self
 
 
 class ProtocolError(Exception):
-    """The peer's bytes cannot be answered; its connection is closed."""
+    """The peer's bytes are no request; its connection is closed, but after a BadRequest."""
 
 
 class DecodeError(ProtocolError):
@@ -49,6 +50,18 @@ class UnsupportedVersion(ProtocolError):
         self.api_version = api_version
         self.version_min = version_min
         self.version_max = version_max
+
+
+class BadRequest(ProtocolError):
+    """A request that cannot be read, but whose sender can be told; its connection goes on.
+
+    `answer` is the whole frame that tells, to be sent in the connection's order.
+    """
+
+    def __init__(self, correlation_id: int, reason: str, answer: bytes) -> None:
+        super().__init__(reason)
+        self.correlation_id = correlation_id
+        self.answer = answer
 
 
 class FrameTooLarge(ProtocolError):

@@ -235,15 +235,23 @@ class LogSlice:
         size, position = self.size, self.position
         try:
             if size < MAP_BYTES_MIN or not self._is_for_map():
-                data = self._open.pread_nowait(size, position)
-                if data is not None and len(data) != size:
-                    raise _short(self._open, position, size, len(data))
-                return data
+                return self.read_hot()
             if not self._open.is_cached(position, size):
                 return None
         except OSError as error:
             raise _unreadable(self._open, position, error) from error
         return self.log_file.view(self._open, position, size)
+
+    def read_hot(self) -> Buffer | None:
+        """As load_hot, but by pread whatever the size: the bytes may be looked into."""
+        size, position = self.size, self.position
+        try:
+            data = self._open.pread_nowait(size, position)
+        except OSError as error:
+            raise _unreadable(self._open, position, error) from error
+        if data is not None and len(data) != size:
+            raise _short(self._open, position, size, len(data))
+        return data
 
     def _is_for_map(self) -> bool:
         """Whether a large slice is better sent from the map: not if that means a new map for it.

@@ -181,7 +181,8 @@ class _Reading:
             piece = log.read(asked.fetch_offset, max(size_max, 0), at_least_one_batch=first)
             if piece is None:
                 return answer, 0
-            records = piece.load_hot()
+            copies = self.request.header.copies_records
+            records = piece.read_hot() if copies else piece.load_hot()
         except (StorageError, OSError) as error:
             _say_error(answer, error_code_of(error))
             return answer, 0
@@ -209,7 +210,8 @@ class _Reading:
         """Load the cold slices: in the pool, since it waits for the disk."""
         for answer, piece in self.cold:
             try:
-                answer.records = piece.load()
+                copies = self.request.header.copies_records
+                answer.records = piece.read() if copies else piece.load()
             except (StorageError, OSError) as error:
                 _say_error(answer, error_code_of(error))
 

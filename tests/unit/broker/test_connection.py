@@ -15,16 +15,18 @@ from broker.processor import ConnectionSettings, Processor
 from broker.request import ConnectionInfo, Request
 from broker.request_queue import RequestQueue
 from protocol.dialect import DecodedRequest, RequestHeader
-from protocol.errors import DecodeError
+from protocol.errors import BadRequest, DecodeError
 from tests.support.fake_connection import LISTENER
 
 
 class NumberDialect:
-    """A frame is one byte, the correlation id; 255 cannot be decoded."""
+    """A frame is one byte, the correlation id; 255 cannot be decoded, 254 be only answered."""
 
     def decode_request(self, frame: memoryview) -> DecodedRequest:
         if frame[0] == 255:
             raise DecodeError("frame 255")
+        if frame[0] == 254:
+            raise BadRequest(254, "frame 254", b"bad")
         return DecodedRequest(RequestHeader(0, 0, frame[0], "test"), None)
 
     def encode_response(self, header: RequestHeader, response: Any) -> list[bytes]:

@@ -1,5 +1,6 @@
 """A processor ends connections past their deadlines, and says so without flooding the log."""
 
+import asyncio
 import logging
 
 import pytest
@@ -52,3 +53,28 @@ async def test_refusals_are_all_counted_and_few_are_written(
             rig.processor.count_refusal(rig.connection, ValueError("x"))
     assert rig.metrics.protocol_errors == 100
     assert len(caplog.records) == 5
+
+
+async def test_a_bad_request_is_answered_in_its_turn_and_the_connection_goes_on() -> None:
+    rig = Rig()
+    rig.receive(frames(1, 254, 2))
+    await rig.pump()
+    first, second = rig.take()
+    assert [request.header.correlation_id for request in (first, second)] == [1, 2]
+    assert rig.transport.written == b""
+    rig.connection.respond(first, [b"a"])
+    rig.connection.respond(second, [b"b"])
+    await asyncio.sleep(0)
+    assert (rig.transport.written, rig.transport.ended) == (b"abadb", "")
+    assert (rig.budget.used_bytes, len(rig.connection.slots)) == (0, 0)
+    assert (rig.metrics.bad_requests, rig.metrics.protocol_errors) == (1, 0)
+
+
+async def test_many_bad_requests_leave_nothing_behind() -> None:
+    rig = Rig(in_flight_max=2)
+    rig.receive(frames(*[254] * 10))
+    await rig.pump()
+    await asyncio.sleep(0)
+    assert rig.transport.written == b"bad" * 10
+    assert (rig.budget.used_bytes, len(rig.connection.slots)) == (0, 0)
+    assert rig.transport.reading

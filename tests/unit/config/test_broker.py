@@ -18,11 +18,31 @@ KAFKAS_OWN = {
 
 def test_the_defaults_stand():
     config = BrokerConfig()
-    assert config.served_listeners == (Listener("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 9092),)
+    assert config.served_listeners == (
+        Listener("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 9092),
+        Listener("MSGPACK", "MSGPACK", "127.0.0.1", 9094),
+    )
     assert config.advertised == {}
     assert config.data_directory == "data"
     assert config.connection_limits == {}
     assert config.node_id is None
+
+
+def test_one_listener_said_is_one_listener():
+    config = BrokerConfig(listeners=("PLAINTEXT://127.0.0.1:19092",))
+    assert [listener.port for listener in config.served_listeners] == [19092]
+
+
+@pytest.mark.parametrize(
+    ("listeners", "protocols"),
+    [
+        ("MSGPACK://:9094", "PLAINTEXT:PLAINTEXT,SSL:SSL"),  # a Kafka's own map
+        ("FAST://:9094", "FAST:MSGPACK"),
+    ],
+)
+def test_a_msgpack_listener_stands_for_itself_or_has_a_name(listeners, protocols):
+    config = BrokerConfig(listeners=(listeners,), listener_security_protocol_map=protocols)
+    assert [listener.protocol for listener in config.served_listeners] == ["MSGPACK"]
 
 
 def test_a_kafkas_listeners_are_read_without_the_controllers():
@@ -62,7 +82,7 @@ REFUSED = [
     ({"listeners": ("SASL_SSL://:9092",)}, "listeners"),
     ({"listeners": ("INSIDE://:9092",)}, "listeners"),
     ({"listener_security_protocol_map": "PLAINTEXT"}, "listener.security.protocol.map"),
-    ({"controller_listener_names": ("PLAINTEXT",)}, "listeners"),
+    ({"controller_listener_names": ("PLAINTEXT", "MSGPACK")}, "listeners"),
     ({"advertised_listeners": ("PLAINTEXT://0.0.0.0:9092",)}, "advertised.listeners"),
     ({"advertised_listeners": ("PLAINTEXT://[::]:9092",)}, "advertised.listeners"),
     (

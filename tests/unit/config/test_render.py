@@ -17,7 +17,8 @@ def test_the_page_names_every_key_that_is_known():
 
 
 def test_the_page_says_where_a_default_is_not_kafkas():
-    assert "| `PLAINTEXT://127.0.0.1:9092` (Kafka: PLAINTEXT://:9092) |" in page()
+    both = "PLAINTEXT://127.0.0.1:9092,MSGPACK://127.0.0.1:9094"
+    assert f"| `{both}` (Kafka: PLAINTEXT://:9092) |" in page()
 
 
 def test_every_row_of_a_table_has_the_cells_of_its_head():

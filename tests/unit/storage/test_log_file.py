@@ -187,7 +187,7 @@ def test_small_slices_are_read(disk: MemoryFileSystem, log: LogFile) -> None:
     assert part.load() == part.read() == disk.live_bytes(PATH)[200:600]
     assert disk.counts["map"] == 0
     disk.cold.add(PATH)
-    assert part.load_hot() is None
+    assert part.load_hot() is part.read_hot() is None
     assert part.load() == disk.live_bytes(PATH)[200:600]
 
 
@@ -202,6 +202,7 @@ def test_large_slices_are_views_of_one_map(disk: MemoryFileSystem, log: LogFile)
     assert isinstance(log.slice(5, MAP_BYTES_MIN).load_hot(), memoryview)  # now that it is mapped
     assert disk.counts["map"] == 1
     assert disk.counts["pread"] == 0
+    assert isinstance(log.slice(5, MAP_BYTES_MIN).read_hot(), bytes)  # which can be looked into
     log.append(batch(9, 3, size=REMAP_BYTES_MIN))
     assert log.slice(0, REMAP_BYTES_MIN).load_hot() is not None
     assert disk.counts["map"] == 1  # the old map still covers it
@@ -238,7 +239,7 @@ def test_a_slice_outlives_its_file_name(disk: MemoryFileSystem, log: LogFile, si
     log.rename(PATH + ".deleted")
     log.forget()
     disk.unlink(PATH + ".deleted")
-    assert part.load_hot() == content
+    assert part.load_hot() == part.read_hot() == content
     assert part.load() == content
 
 
@@ -250,8 +251,8 @@ def test_what_the_disk_cannot_deliver_is_an_error_of_the_log(
     part = log.slice(0, size)
     disk.fail("pread", forever=True)
     disk.fail("map", forever=True)
-    for load in (part.load_hot, part.load, part.read):
-        if size < REMAP_BYTES_MIN or load == part.read:
+    for load in (part.load_hot, part.read_hot, part.load, part.read):
+        if size < REMAP_BYTES_MIN or load in (part.read, part.read_hot):
             with pytest.raises(LogFailed, match="read at position 0 failed"):
                 load()
         else:
@@ -266,7 +267,7 @@ def test_a_file_cut_behind_our_back_is_an_error_of_the_log(
     log.append(batch(0, 3, size=size))
     part = log.slice(0, size)
     disk.open(PATH).truncate(size - 1)
-    for load in (part.load_hot, part.load, part.read):
+    for load in (part.load_hot, part.read_hot, part.load, part.read):
         with pytest.raises(LogFailed):
             load()
 

@@ -1,0 +1,183 @@
+"""Frames to requests and answers to frames, and what is answered to frames that are none."""
+
+import random
+import struct
+from typing import Any
+
+import msgpack
+import pytest
+
+from broker.handlers import HANDLERS
+from protocol.dialect import ServedApi
+from protocol.errors import BadRequest, DecodeError, EncodeError, ErrorCode, ProtocolError
+from protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from protocol.messages.metadata import MetadataRequest, MetadataResponse
+from protocol.msgpack.dialect import MsgpackDialect
+from protocol.msgpack.record_maps import OPENED_BYTES_MAX
+from protocol.records import Record, build
+
+NOW_MS = 1_700_000_000_000
+TOPIC = b"u" * 16
+SERVED = {
+    int(row.api_key): ServedApi(
+        row.api_key, row.min_version, row.max_version, row.request, row.response
+    )
+    for row in HANDLERS
+}
+
+
+@pytest.fixture
+def dialect() -> MsgpackDialect:
+    return MsgpackDialect(SERVED, lambda: NOW_MS)
+
+
+def frame(value: Any) -> memoryview:
+    return memoryview(bytearray(msgpack.packb(value)))
+
+
+def unframed(buffers: Any) -> Any:
+    data = b"".join(buffers)
+    assert struct.unpack_from(">I", data)[0] == len(data) - 4
+    return msgpack.unpackb(data[4:])
+
+
+@pytest.mark.parametrize("api", ["metadata", 3])
+def test_an_api_has_a_name_and_a_key(dialect: MsgpackDialect, api: Any) -> None:
+    decoded = dialect.decode_request(frame([api, 7, "me", {}]))
+    header = decoded.header
+    assert (header.api_key, header.api_version, header.correlation_id) == (3, 13, 7)
+    assert (header.client_id, header.copies_records) == ("me", True)
+    assert decoded.body == MetadataRequest()
+
+
+def test_an_answer_carries_the_correlation_id_and_a_map(dialect: MsgpackDialect) -> None:
+    header = dialect.decode_request(frame(["metadata", -5, None, {}])).header
+    response = MetadataResponse(cluster_id="c")
+    correlation_id, body = unframed(dialect.encode_response(header, response))
+    assert correlation_id == -5
+    assert (body["cluster_id"], body["brokers"], body["controller_id"]) == ("c", [], -1)
+    response.cluster_id = object()  # type: ignore[assignment]
+    with pytest.raises(EncodeError, match="MetadataResponse"):
+        dialect.encode_response(header, response)
+
+
+ANSWERED = [
+    (["nonsense", 9, None, {}], "nonsense: no such API is served"),
+    ([999, 9, None, {}], "API key 999: no such API is served"),
+    (["x" * 9999, 9, None, {}], "no such API is served"),
+    (["metadata", 9], "metadata: wanted [api, correlation_id, client_id, body], found 2 values"),
+    (["metadata", 9, None, {}, 1], "found 5 values"),
+    (["metadata", 9, 5, {}], "metadata: wanted a str, found an integer"),
+    (["metadata", 9, None, []], "metadata: wanted a map, found an array"),
+    (["metadata", 9, None, {"topic": []}], "metadata: unknown field 'topic'"),
+    (["metadata", 9, None, {"topics": [{"name": 5}]}], "topics.name: wanted a str, found"),
+]
+
+
+@pytest.mark.parametrize(("request_", "reason"), ANSWERED, ids=[reason for _, reason in ANSWERED])
+def test_a_bad_request_is_answered(dialect: MsgpackDialect, request_: Any, reason: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        dialect.decode_request(frame(request_))
+    correlation_id, body = unframed([caught.value.answer])
+    assert correlation_id == caught.value.correlation_id == 9
+    assert set(body) == {"error_code", "error_message"}
+    assert body["error_code"] == ErrorCode.INVALID_REQUEST
+    assert reason in body["error_message"]
+    assert len(body["error_message"]) < 300
+
+
+def test_a_request_that_is_cut_or_followed_by_bytes_is_answered(dialect: MsgpackDialect) -> None:
+    whole = msgpack.packb(["metadata", 9, None, {"topics": None}])
+    for end in range(11, len(whole)):  # from behind the correlation id on
+        with pytest.raises(BadRequest):
+            dialect.decode_request(memoryview(whole[:end]))
+    with pytest.raises(BadRequest, match="1 bytes follow the request"):
+        dialect.decode_request(memoryview(whole + b"\0"))
+
+
+CLOSED = [
+    ("nothing", b""),
+    ("no array", msgpack.packb({"api": 1})),
+    ("an API that is no name", msgpack.packb([None, 1, None, {}])),
+    ("a correlation id that is no number", msgpack.packb(["metadata", "1", None, {}])),
+    ("a correlation id of 64 bits", msgpack.packb(["metadata", 2**31, None, {}])),
+    ("an end before the correlation id", msgpack.packb(["metadata", 300, None, {}])[:11]),
+    ("4 GiB of values", b"\xdd\xff\xff\xff\xff"),
+    ("HTTP", b"GET / HTTP/1.1\r\n\r\n"),
+]
+
+
+@pytest.mark.parametrize(("name", "data"), CLOSED, ids=[name for name, _ in CLOSED])
+def test_without_a_correlation_id_there_is_no_answer(
+    dialect: MsgpackDialect, name: str, data: bytes
+) -> None:
+    with pytest.raises(DecodeError, match=r"wanted \[api|does not fit"):
+        dialect.decode_request(memoryview(data))
+
+
+def fetch(dialect: MsgpackDialect, **more: Any) -> Any:
+    partition = {"partition": 0, "fetch_offset": 1, "partition_max_bytes": 100}
+    topics = [{"topic_id": TOPIC, "partitions": [partition]}]
+    body = {"max_wait_ms": 0, "min_bytes": 1, "topics": topics, **more}
+    return dialect.decode_request(frame(["fetch", 1, None, body]))
+
+
+def fetched(records: bytes | None) -> FetchResponse:
+    partition = PartitionData(partition_index=0, high_watermark=3, records=records)
+    topic = FetchableTopicResponse(topic_id=TOPIC, partitions=[partition])
+    return FetchResponse(responses=[topic])
+
+
+def partition_of(dialect: MsgpackDialect, decoded: Any, records: Any) -> Any:
+    answer = dialect.encode_response(decoded.header, fetched(records))
+    return unframed(answer)[1]["responses"][0]["partitions"][0]
+
+
+def test_fetched_records_are_maps_from_the_asked_offset_on(dialect: MsgpackDialect) -> None:
+    decoded = fetch(dialect)
+    assert decoded.body.max_bytes == OPENED_BYTES_MAX
+    data = build([Record(0, NOW_MS, None, b"%d" % n, (("h", None),)) for n in range(3)])
+    partition = partition_of(dialect, decoded, data)
+    assert [record["value"] for record in partition["records"]] == [b"1", b"2"]
+    assert partition["records"][0]["headers"] == [["h", None]]
+    assert (partition["next_offset"], partition["error_code"]) == (3, 0)
+    for nothing in (None, b""):
+        partition = partition_of(dialect, decoded, nothing)
+        assert (partition["records"], partition["next_offset"]) == ([], 1)
+    data[-1] ^= 1
+    partition = partition_of(dialect, decoded, data)
+    assert (partition["records"], partition["error_code"]) == ([], ErrorCode.CORRUPT_MESSAGE)
+
+
+def test_raw_records_are_the_batches(dialect: MsgpackDialect) -> None:
+    decoded = fetch(dialect, raw=True)
+    assert decoded.body.max_bytes == 2**31 - 1
+    partition = partition_of(dialect, decoded, memoryview(b"anything"))
+    assert partition["records"] == b"anything"
+    assert "next_offset" not in partition
+
+
+def test_only_fetch_knows_raw(dialect: MsgpackDialect) -> None:
+    with pytest.raises(BadRequest, match="unknown field 'raw'"):
+        dialect.decode_request(frame(["metadata", 1, None, {"raw": True}]))
+
+
+def test_whatever_the_bytes_are_only_protocol_errors_come_of_them(dialect: MsgpackDialect) -> None:
+    """A few thousand of the inputs that are tried by the million by hand."""
+    from tests.support.msgpack_fuzz import inputs
+
+    for data in inputs(random.Random(5), 4000):
+        answer = answer_to_bad(dialect, data)
+        if answer:
+            assert set(unframed([answer])[1]) == {"error_code", "error_message"}
+
+
+def answer_to_bad(dialect: MsgpackDialect, data: bytes) -> bytes:
+    """Return what is answered by the dialect itself; nothing for a good or a hopeless one."""
+    try:
+        dialect.decode_request(memoryview(bytearray(data)))
+    except BadRequest as error:
+        return error.answer
+    except ProtocolError:
+        pass
+    return b""

@@ -1,0 +1,51 @@
+"""Messages as maps: every field of the version, under its own name, and nothing of others."""
+
+import msgpack
+import pytest
+
+from protocol.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchResponse,
+    PartitionData,
+)
+from protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
+from protocol.msgpack.encoder import encoder
+from tests.support.message_fields import api_messages, fields_in
+
+
+@pytest.mark.parametrize("cls", api_messages(), ids=lambda cls: cls.__name__)
+def test_a_map_has_the_fields_of_the_version(cls: type) -> None:
+    version = cls.MESSAGE.version_max  # type: ignore[attr-defined]
+    names = [field.name for field in fields_in(cls, version)]
+    asked: list[str] = []
+
+    class Asked:
+        def __getattr__(self, name: str) -> None:
+            asked.append(name)
+
+    assert sorted(encoder(cls, version)(Asked())) == sorted(names)
+    assert set(asked) == set(names)
+
+
+def test_lists_and_nested_messages_are_arrays_and_maps() -> None:
+    partition = PartitionData(
+        partition_index=3,
+        high_watermark=9,
+        diverging_epoch=EpochEndOffset(epoch=1, end_offset=2),
+        records=b"batches",
+    )
+    topic = FetchableTopicResponse(topic_id=b"u" * 16, partitions=[partition])
+    made = encoder(FetchResponse, 18)(FetchResponse(responses=[topic]))
+    (topic_map,) = made["responses"]
+    assert set(topic_map) == {"topic_id", "partitions"}
+    (partition_map,) = topic_map["partitions"]
+    assert partition_map["diverging_epoch"] == {"epoch": 1, "end_offset": 2}
+    assert partition_map["current_leader"] is None
+    assert partition_map["records"] == b"batches"
+
+
+def test_what_is_made_can_be_packed() -> None:
+    message = MetadataResponse(topics=[MetadataResponseTopic(name=None)])
+    made = encoder(MetadataResponse, 13)(message)
+    assert msgpack.unpackb(msgpack.packb(made)) == made

@@ -1,0 +1,181 @@
+"""Records as maps, both ways, and every bound of opening batches."""
+
+from typing import Any
+
+import msgpack
+import pytest
+
+from protocol.errors import ErrorCode
+from protocol.msgpack import record_maps
+from protocol.msgpack.reader import BodyError, Reader
+from protocol.msgpack.record_maps import Opener, read_batch
+from protocol.records import Record, build, read_records, verify_produced
+
+NOW_MS = 1_700_000_000_000
+NONE = ErrorCode.NONE
+
+
+def batch_of(value: Any) -> memoryview:
+    return read_batch(Reader(memoryview(bytearray(msgpack.packb(value))), 1000), NOW_MS)
+
+
+def records_of(value: Any) -> list[Record]:
+    batch = batch_of(value)
+    verify_produced(batch, 1 << 20)
+    return list(read_records(batch, size_max=1 << 20))
+
+
+def batch(count: int, base_offset: int = 0, codec: int = 0, value: bytes = b"v") -> bytearray:
+    records = [Record(0, NOW_MS + n, b"k%d" % n, value) for n in range(count)]
+    return build(records, base_offset=base_offset, codec=codec)
+
+
+RECORDS = [
+    ({}, (NOW_MS, None, None, ())),
+    ({"value": b"v"}, (NOW_MS, None, b"v", ())),
+    ({"value": "é", "key": "k"}, (NOW_MS, b"k", "é".encode(), ())),
+    ({"value": None, "key": b""}, (NOW_MS, b"", None, ())),
+    ({"timestamp": 0}, (0, None, None, ())),
+    ({"timestamp": -1}, (-1, None, None, ())),
+    ({"timestamp": None, "headers": None}, (NOW_MS, None, None, ())),
+    (
+        {"headers": [["a", b"1"], ["a", None], ["", "2"]]},
+        (NOW_MS, None, None, (("a", b"1"), ("a", None), ("", b"2"))),
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "expected"), RECORDS)
+def test_a_map_is_a_record(given: Any, expected: Any) -> None:
+    assert [tuple(record[1:]) for record in records_of([given])] == [expected]
+
+
+def test_an_array_is_one_batch_in_its_order() -> None:
+    values = [record.value for record in records_of([{"value": b"%d" % n} for n in range(100)])]
+    assert values == [b"%d" % n for n in range(100)]
+
+
+def test_a_bin_is_batches_as_they_are_and_can_be_stamped() -> None:
+    raw = bytes(batch(3))
+    taken = batch_of(raw)
+    assert bytes(taken) == raw
+    taken[0] = 1  # a view of the frame, in which the broker stamps
+
+
+REFUSED = [
+    ([], "an empty array of records"),
+    ([1], "wanted a map"),
+    ([{"offset": 1}], "unknown field 'offset' of a record"),
+    ([{"key": 1}], "key: wanted a bin, found an integer"),
+    ([{"timestamp": 2**63}], "timestamp: wanted an integer from"),
+    ([{"timestamp": "now"}], "timestamp: wanted an integer, found a str"),
+    ([{"headers": {"a": b"b"}}], "headers: wanted an array, found a map"),
+    ([{"headers": [["a"]]}], "headers: wanted an array of key and value, found 1"),
+    ([{"headers": [[b"a", b"b"]]}], "headers: wanted a str, found a bin"),
+    ([{"headers": [[None, b"b"]]}], "headers: wanted a str, found nil"),
+    (7, "wanted a bin, found an integer"),
+    ({}, "wanted a bin, found a map"),
+]
+
+
+@pytest.mark.parametrize(("given", "reason"), REFUSED, ids=[reason for _, reason in REFUSED])
+def test_what_is_no_record_is_refused(given: Any, reason: str) -> None:
+    with pytest.raises(BodyError) as caught:
+        batch_of(given)
+    assert reason in str(caught.value)
+
+
+def test_a_repeated_field_of_a_record_is_refused() -> None:
+    packed = b"\x91\x82" + (msgpack.packb("key") + b"\xc0") * 2
+    with pytest.raises(BodyError, match="field 'key' stands twice"):
+        read_batch(Reader(memoryview(packed), 10), NOW_MS)
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_batches_are_maps_from_the_asked_offset_on(codec: int) -> None:
+    data = batch(3, 10, codec) + batch(2, 13, codec)
+    for offset in range(10, 15):
+        records, next_offset, code = Opener().open(data, offset)
+        assert [record["offset"] for record in records] == list(range(offset, 15))
+        assert (next_offset, code) == (15, NONE)
+    assert records[0] == {
+        "offset": 14,
+        "timestamp": NOW_MS + 1,
+        "key": b"k1",
+        "value": b"v",
+        "headers": (),
+    }
+
+
+def test_nothing_is_nothing_and_the_offset_stays() -> None:
+    assert Opener().open(b"", 7) == ([], 7, NONE)
+
+
+def test_control_records_are_left_out_and_passed() -> None:
+    control = build([Record(0, 0, b"\0\0\0\1", b"")], base_offset=1, control=True)
+    records, next_offset, _ = Opener().open(batch(1, 0) + control, 0)
+    assert ([record["offset"] for record in records], next_offset) == ([0], 2)
+    assert Opener().open(control, 1) == ([], 2, NONE)
+
+
+def walk(data: bytes, end: int) -> tuple[list[int], int]:
+    """Fetch until `end` as a client does; return the offsets seen and the answers it took."""
+    seen: list[int] = []
+    offset = answers = 0
+    while offset < end:
+        records, next_offset, code = Opener().open(data, offset)
+        assert code is NONE
+        assert next_offset > offset
+        seen += [record["offset"] for record in records]
+        offset = next_offset
+        answers += 1
+    return seen, answers
+
+
+def test_an_answer_ends_at_its_bounds_and_says_where_to_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = bytes(batch(7, 0) + batch(7, 7) + batch(7, 14))
+    monkeypatch.setattr(record_maps, "RECORDS_MAX", 5)
+    assert walk(data, 21) == (list(range(21)), 5)
+    monkeypatch.setattr(record_maps, "RECORDS_MAX", 1000)
+    monkeypatch.setattr(record_maps, "OPENED_BYTES_MAX", 100)
+    seen, answers = walk(data, 21)
+    assert seen == list(range(21))
+    assert answers > 3
+
+
+def test_one_answer_has_the_bounds_for_all_its_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_maps, "RECORDS_MAX", 5)
+    opener = Opener()
+    assert len(opener.open(batch(4), 0)[0]) == 4
+    records, next_offset, _ = opener.open(batch(4), 0)
+    assert (len(records), next_offset) == (1, 1)
+    assert opener.open(batch(4), 2) == ([], 2, NONE)
+
+
+def damaged(batch: bytearray) -> bytearray:
+    batch[-1] ^= 1
+    return batch
+
+
+BAD = [
+    ("a flipped bit", damaged(batch(2)), ErrorCode.CORRUPT_MESSAGE),
+    ("half a batch", batch(2)[:-3], ErrorCode.CORRUPT_MESSAGE),
+    ("a bomb", batch(1, codec=1, value=bytes(20_000)), ErrorCode.MESSAGE_TOO_LARGE),
+    ("many records", batch(30), ErrorCode.MESSAGE_TOO_LARGE),
+]
+
+
+@pytest.mark.parametrize(("name", "data", "code"), BAD, ids=[name for name, _, _ in BAD])
+def test_what_cannot_be_opened_is_an_error_after_what_can(
+    monkeypatch: pytest.MonkeyPatch, name: str, data: bytearray, code: ErrorCode
+) -> None:
+    monkeypatch.setattr(record_maps, "BATCH_BYTES_MAX", 10_000)
+    monkeypatch.setattr(record_maps, "BATCH_RECORDS_MAX", 20)
+    assert Opener().open(data, 0) == ([], 0, code)
+    data[0:8] = (1).to_bytes(8, "big")  # the offset stands outside the CRC
+    records, next_offset, first_code = Opener().open(batch(1) + data, 0)
+    assert ([record["offset"] for record in records], next_offset) == ([0], 1)
+    assert first_code is NONE
+    assert Opener().open(data, 1) == ([], 1, code)
