@@ -6,10 +6,12 @@ as data: the environment, the command, the script that it copies in, and the wor
 
 import functools
 import signal
+import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import msgpack
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -74,7 +76,7 @@ def cluster(address: str) -> tuple[str, set[str]]:
 def test_what_the_image_declares_and_holds(image: Image) -> None:
     assert image.user == (10001, 10001)
     assert image.config["StopSignal"] == "SIGTERM"
-    assert "9092/tcp" in image.config["ExposedPorts"]
+    assert set(image.config["ExposedPorts"]) == {"9092/tcp", "9094/tcp"}
     assert image.config["Healthcheck"]["Test"] == ["CMD", "barnabas", "health"]
     assert not image.config["Entrypoint"]
 
@@ -111,6 +113,21 @@ def test_records_outlive_the_container(image: Image, tmp_path: Path) -> None:
         third.wait_for(RUNNING)
         assert third.inside(lambda: consume("localhost:9092", "kept")) == [*values, b"one more"]
         assert third.stop() == 0
+
+
+def test_the_msgpack_dialect_is_served_beside_kafkas(image: Image, tmp_path: Path) -> None:
+    def metadata() -> Any:
+        request = msgpack.packb(["metadata", 7, "test", {"topics": []}])
+        with socket.create_connection(("localhost", 9094), timeout=CLIENT_SECONDS) as connection:
+            connection.sendall(len(request).to_bytes(4, "big") + request)
+            stream = connection.makefile("rb")
+            return msgpack.unpackb(stream.read(int.from_bytes(stream.read(4), "big")))
+
+    with Container(image, tmp_path / "one") as container:
+        container.wait_for(RUNNING)
+        correlation_id, body = container.inside(metadata)
+        assert correlation_id == 7
+        assert [(one["host"], one["port"]) for one in body["brokers"]] == [("localhost", 9094)]
 
 
 def test_a_read_only_root_without_rights(image: Image, tmp_path: Path) -> None:
