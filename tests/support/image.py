@@ -223,12 +223,20 @@ class Container:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
             )
+        try:
+            self._find_first_process()
+        except BaseException:
+            self._process.kill()  # --kill-child ends what is inside
+            self._process.wait()
+            raise
+        return self
+
+    def _find_first_process(self) -> None:
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
         self._wait(lambda: bool(children.read_text().split()), "a first process")
         self.pid = int(children.read_text().split()[0])
         root = Path(f"/proc/{self.pid}/root")
         self._wait(lambda: root.readlink() != Path("/"), "root of its own")
-        return self
 
     def _as_user(self, command: Sequence[str]) -> list[str]:
         user, group = self.image.user
