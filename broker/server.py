@@ -15,6 +15,7 @@ line says why), 130 a forced stop.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import logging
 import resource
@@ -47,6 +48,8 @@ EXIT_CLEAN = 0
 EXIT_FAILED = 1
 EXIT_FORCED = 130
 DRAIN_TICK_SECONDS = 0.01
+M_MMAP_THRESHOLD = -3  # mallopt's name for it, in malloc.h
+LARGE_BLOCK_BYTES = 2 * 1024 * 1024  # above the usual batches, whose blocks should be used again
 
 
 def run(loaded: Loaded) -> int:
@@ -58,6 +61,7 @@ def run(loaded: Loaded) -> int:
     if loaded.without_effect:
         logger.info("set, but without effect here: %s", ", ".join(loaded.without_effect))
     _raise_descriptor_limit()
+    _return_large_blocks()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(Broker(loaded).run())
@@ -301,6 +305,18 @@ def _dialects(clock: Clock) -> dict[str, Dialect]:
         for row in HANDLERS
     }
     return {"PLAINTEXT": KafkaDialect(served), "MSGPACK": MsgpackDialect(served, clock.now_ms)}
+
+
+def _return_large_blocks() -> None:
+    """Have the C library give blocks of large frames back to the system when they are freed.
+
+    Glibc raises the size from which it maps a block by itself with each such block that is freed,
+    up to 32 MiB; blocks below it stay with the process. Setting the size fixes it.
+    """
+    try:
+        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
+    except (OSError, AttributeError):  # another C library, with habits of its own
+        return
 
 
 def _raise_descriptor_limit() -> None:
