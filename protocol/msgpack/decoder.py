@@ -87,8 +87,16 @@ def _struct(
 
     def decode(reader: Reader, extras: dict[str, Any]) -> Any:
         values: dict[str, Any] = {}
+        data = reader.data
         for _ in range(reader.map()):
-            name, read = by_bytes.get(raw := reader.name(), _UNKNOWN)
+            head = data[reader.position]
+            if 0xA0 <= head <= 0xBF:  # as Reader.name, without the call: there is one a field
+                start = reader.position + 1
+                reader.position = end = start + head - 0xA0
+                raw = bytes(data[start:end])
+            else:
+                raw = reader.name()
+            name, read = by_bytes.get(raw, _UNKNOWN)
             if read is None:
                 raise BodyError(f"unknown field {raw[:100].decode(errors='replace')!r}")
             if name in values:

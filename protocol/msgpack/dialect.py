@@ -40,6 +40,9 @@ from protocol.wire import Buffer
 ELEMENTS_MAX: Final = 64 * 1024
 ENVELOPE_COUNT: Final = 4
 
+# A packer is kept, as making its buffer costs more than a small answer; up to this answer's size.
+PACKED_BYTES_MIN: Final = 64 * 1024
+
 _SIZE = struct.Struct(">I")
 _INTEGER_END: Final = 1 << 31
 
@@ -55,7 +58,7 @@ class MsgpackHeader(RequestHeader):
 class MsgpackDialect:
     """Decodes requests and encodes their answers, for the APIs that are served."""
 
-    __slots__ = ("_decoders", "_encoders", "_now_ms", "_served")
+    __slots__ = ("_decoders", "_encoders", "_now_ms", "_packer", "_served")
 
     def __init__(self, served: Mapping[int, ServedApi], now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
@@ -65,6 +68,7 @@ class MsgpackDialect:
         # Made when a client first uses an API.
         self._decoders: dict[int, Decode] = {}
         self._encoders: dict[int, Encode] = {}
+        self._packer = msgpack.Packer()
 
     def decode_request(self, frame: memoryview) -> DecodedRequest:
         """Decode one frame, without its size; raises BadRequest or DecodeError."""
@@ -117,9 +121,14 @@ class MsgpackDialect:
         if isinstance(header, MsgpackHeader) and not header.raw:
             _open_records(header, body)
         try:
-            return [_frame([header.correlation_id, body])]
+            packed: bytes = self._packer.pack([header.correlation_id, body])
         except (TypeError, ValueError, OverflowError) as error:
             raise EncodeError(f"{type(response).__name__}: {error}") from error
+        size = len(packed)
+        if size < PACKED_BYTES_MIN:
+            return [_SIZE.pack(size) + packed]
+        self._packer = msgpack.Packer()  # its buffer has grown with the answer
+        return [_SIZE.pack(size), packed]
 
     def _make_decoder(self, served: ServedApi) -> Decode:
         more = _FETCH_MORE if served.api_key == ApiKey.FETCH else ()

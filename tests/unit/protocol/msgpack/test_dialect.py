@@ -59,6 +59,15 @@ def test_an_answer_carries_the_correlation_id_and_a_map(dialect: MsgpackDialect)
     response.cluster_id = object()  # type: ignore[assignment]
     with pytest.raises(EncodeError, match="MetadataResponse"):
         dialect.encode_response(header, response)
+    response.cluster_id = "next"  # nothing is left of the one that failed
+    assert unframed(dialect.encode_response(header, response))[1]["cluster_id"] == "next"
+
+
+@pytest.mark.parametrize("size", [0, 65_000, 66_000, 3_000_000])
+def test_answers_of_any_size_follow_each_other(dialect: MsgpackDialect, size: int) -> None:
+    decoded = fetch(dialect, raw=True)
+    for data in (bytes(size), b"small", bytes(size)):
+        assert partition_of(dialect, decoded, data)["records"] == data
 
 
 ANSWERED = [
