@@ -2,6 +2,7 @@
 
     serve                     runs the broker (here)
     topics, config, health    ask a running broker (client/commands/, by client/connection.py)
+    produce, consume          send and read records (client/commands/, by client/transport.py)
     dump, verify              read a data directory (client/commands/, client/files/)
 
 This is the top layer: it may import everything and nobody imports it. It imports late, because a
@@ -23,8 +24,10 @@ from config.errors import ConfigError
 REFUSED = 2
 COMMANDS = {
     "config": "client.commands.config:config",
+    "consume": "client.commands.consume:consume",
     "dump": "client.commands.dump:dump",
     "health": "client.commands.health:health",
+    "produce": "client.commands.produce:produce",
     "topics": "client.commands.topics:topics",
     "verify": "client.commands.verify:verify",
 }

@@ -1,0 +1,177 @@
+"""`barnabas consume`: read records from a MSGPACK listener and write them to standard output.
+
+Formats: `value` and `key-value` write a line per record, as its bytes are; `json` writes all of a
+record, one object a line; `raw` writes the bytes of the values and nothing between them. In JSON,
+bytes that are no UTF-8 stand as {"base64": …}.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from base64 import b64encode
+from typing import Any, Final
+
+import click
+
+from client.commands.produce import local_options
+from client.output import fail
+from client.times import parse_time
+
+FORMATS: Final = ("value", "key-value", "json", "raw")
+
+
+@click.command()
+@click.argument("topic")
+@click.option(
+    "--from",
+    "start",
+    default="beginning",
+    show_default=True,
+    metavar="WHERE",
+    help="beginning, end, an offset, or an ISO 8601 time.",
+)
+@click.option("--from-time", metavar="TIME", help="A time, ISO 8601 or ms since 1970.")
+@click.option("--partition", "partitions", type=int, multiple=True, help="May be repeated.")
+@click.option("--follow", "-f", is_flag=True, help="Wait for more at the end.")
+@click.option("--max-messages", "-n", type=click.IntRange(min=1), help="Stop after so many.")
+@click.option("--format", "shape", type=click.Choice(FORMATS), default="value", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--key-separator", default="\t", help="Between key and value; a tab by default.")
+@local_options
+def consume(
+    *,
+    topic: str,
+    start: str,
+    from_time: str | None,
+    partitions: tuple[int, ...],
+    follow: bool,
+    max_messages: int | None,
+    shape: str,
+    as_json: bool,
+    key_separator: str,
+    bootstrap: str,
+    timeout_s: float,
+) -> None:
+    """Write the records of TOPIC to standard output, up to its end at the start of the command.
+
+    Exit code: 0 done, 1 the broker cannot be asked or refuses.
+    """
+    place = parse_start(start, from_time)
+    show = Show("json" if as_json else shape, topic, key_separator.encode())
+    reading = _read(
+        topic, bootstrap, timeout_s, partitions or None, place, show, follow, max_messages
+    )
+    _finish(reading)
+
+
+def _finish(reading: Any) -> None:
+    from client.consumer import FetchError
+    from client.transport import RequestRefused, TransportError, UnknownPlace
+    from protocol.record_errors import RecordError
+
+    try:
+        asyncio.run(reading)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader has had enough, as `head` has
+        sys.exit(0)
+    except (TransportError, RequestRefused, UnknownPlace, FetchError, RecordError) as error:
+        fail(str(error))
+
+
+def parse_start(start: str, from_time: str | None) -> tuple[str, int]:
+    """Return ("offset", n) or ("time", ms or a place of ListOffsets). Raises click.UsageError."""
+    if from_time is not None:
+        return "time", parse_time(from_time)
+    if start in ("beginning", "end"):
+        return "time", -2 if start == "beginning" else -1
+    if start.isdecimal():
+        return "offset", int(start)
+    return "time", parse_time(start)
+
+
+async def _read(
+    topic: str,
+    bootstrap: str,
+    timeout_s: float,
+    partitions: tuple[int, ...] | None,
+    place: tuple[str, int],
+    show: Show,
+    follow: bool,  # noqa: FBT001 - a flag of the command
+    max_messages: int | None,
+) -> None:
+    from client.consumer import Consumer
+
+    left = max_messages
+    async with Consumer(bootstrap, topic, partitions=partitions, timeout_s=timeout_s) as consumer:
+        kind, where = place
+        if kind == "time":
+            await consumer.seek_to(where)
+        else:
+            for partition in consumer.positions:
+                consumer.seek(partition, where)
+        ends = {} if follow else await consumer.end_offsets()
+        while True:
+            unread = [
+                partition
+                for partition, position in consumer.positions.items()
+                if follow or position < ends[partition]
+            ]
+            if not unread:
+                return
+            found = await consumer.poll(partitions=unread)
+            for partition, record in found:
+                if left != 0 and (follow or record.offset < ends[partition]):
+                    show.write(partition, record)
+                    left = None if left is None else left - 1
+            if found:
+                sys.stdout.buffer.flush()
+            if left == 0:
+                return
+
+
+class Show:
+    """Writes records in one of FORMATS to standard output."""
+
+    def __init__(self, shape: str, topic: str, separator: bytes) -> None:
+        self._shape = shape
+        self._topic = topic
+        self._separator = separator
+
+    def write(self, partition: int, record: Any) -> None:
+        """Write one record; what the format cannot say (a null) is left empty."""
+        sys.stdout.buffer.write(self.line(partition, record))
+
+    def line(self, partition: int, record: Any) -> bytes:
+        """Return a record as it is written."""
+        if self._shape == "json":
+            return json.dumps(self._all(partition, record), ensure_ascii=False).encode() + b"\n"
+        value: bytes = record.value or b""
+        if self._shape == "raw":
+            return value
+        if self._shape == "key-value":
+            return (record.key or b"") + self._separator + value + b"\n"
+        return value + b"\n"
+
+    def _all(self, partition: int, record: Any) -> dict[str, Any]:
+        return {
+            "topic": self._topic,
+            "partition": partition,
+            "offset": record.offset,
+            "timestamp": record.timestamp,
+            "key": _text(record.key),
+            "value": _text(record.value),
+            "headers": [[key, _text(value)] for key, value in record.headers],
+        }
+
+
+def _text(data: bytes | None) -> Any:
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(data).decode()}

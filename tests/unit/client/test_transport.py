@@ -1,0 +1,79 @@
+"""One request after the other, and what is no answer."""
+
+from __future__ import annotations
+
+import struct
+
+import msgpack
+import pytest
+
+from client.transport import RequestRefused, Topics, Transport, TransportError, UnknownPlace
+from tests.support.msgpack_peer import MsgpackPeer, metadata
+
+
+async def test_answers_come_to_their_requests_on_one_connection():
+    async with MsgpackPeer(lambda api, body: {"api": api, "body": body}) as peer:
+        transport = Transport(peer.address, 5)
+        for api in ("metadata", "fetch"):
+            assert await transport.call(api, {"a": b"1"}) == {"api": api, "body": {"a": b"1"}}
+        transport.close()
+        assert not transport.is_open
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (None, "did not answer"),
+        (b"\0\0\0\1\xc1", "does not speak msgpack"),
+        (struct.pack(">I", 5) + msgpack.packb([77, {}]) + b"\0\0", "does not speak msgpack"),
+        (struct.pack(">I", 3) + msgpack.packb([77, {}]), "answered 77"),
+        (struct.pack(">I", 3) + msgpack.packb([1, 5]), "answered 1"),
+        (b"\xff\xff\xff\xff", "announced an answer of 4294967295 bytes"),
+    ],
+)
+async def test_what_is_no_answer_closes_the_connection(answer, said):
+    async with MsgpackPeer(lambda *_: answer) as peer:
+        transport = Transport(peer.address, 5)
+        with pytest.raises(TransportError, match=said):
+            await transport.call("fetch", {})
+        assert not transport.is_open
+
+
+async def test_a_refusal_leaves_the_connection_open():
+    refusal = {"error_code": 42, "error_message": "no such field"}
+    async with MsgpackPeer(lambda *_: refusal) as peer:
+        transport = Transport(peer.address, 5)
+        with pytest.raises(RequestRefused, match="no such field"):
+            await transport.call("fetch", {})
+        assert transport.is_open
+        transport.close()
+
+
+@pytest.mark.parametrize("address", ["nowhere", ":9094", "127.0.0.1:x", "127.0.0.1:1"])
+async def test_nobody_there_is_said(address):
+    with pytest.raises(TransportError, match=r"MSGPACK listener|wanted HOST:PORT"):
+        await Transport(address, 5).open()
+
+
+async def test_a_topic_is_asked_for_once_until_forgotten():
+    async with MsgpackPeer(lambda *_: metadata(3)) as peer:
+        transport = Transport(peer.address, 5)
+        topics = Topics(transport)
+        assert topics.known("t") is None
+        for _ in range(3):
+            assert await topics.find("t", create=False) == (b"i" * 16, 3)
+        assert topics.known("t") == b"i" * 16
+        topics.forget()
+        await topics.find("t", create=True)
+        transport.close()
+    assert [body["allow_auto_topic_creation"] for _, body in peer.asked] == [False, True]
+
+
+async def test_an_unknown_topic_is_said_by_name():
+    answer = metadata(0)
+    answer["topics"][0]["error_code"] = 3
+    async with MsgpackPeer(lambda *_: answer) as peer:
+        transport = Transport(peer.address, 5)
+        with pytest.raises(UnknownPlace, match="'t': UNKNOWN_TOPIC_OR_PARTITION"):
+            await Topics(transport).find("t", create=False)
+        transport.close()
