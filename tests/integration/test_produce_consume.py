@@ -1,0 +1,166 @@
+"""`barnabas produce` and `consume` over the msgpack listener, with kafka-python on Kafka's.
+
+What one dialect was given the other must show, byte for byte and in order; and what an idempotent
+producer was told is there must be there once, though the broker is killed under it.
+"""
+
+import json
+import os
+import subprocess
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker_process import COMMAND, ROOT, BrokerProcess, free_port
+from tests.support.under_test import against_kafka
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # its own affair
+    from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+BARNABAS = COMMAND[:-1]
+WAIT_S = 60
+pytestmark = [
+    pytest.mark.skipif(against_kafka(), reason="Apache Kafka has no msgpack dialect"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:kafka"),
+    pytest.mark.filterwarnings("ignore:read_text is deprecated:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:open_text is deprecated:DeprecationWarning"),
+]
+
+
+class TwoDialects(BrokerProcess):
+    """A broker with a listener of each dialect."""
+
+    def __init__(self, data: Path) -> None:
+        super().__init__(data)
+        self.msgpack = f"{self.host}:{free_port()}"
+        self.settings["listeners"] += f",MSGPACK://{self.msgpack}"
+        self.settings["num.partitions"] = "3"
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[TwoDialects]:
+    with TwoDialects(tmp_path / "data") as one:
+        yield one
+
+
+def command(broker: TwoDialects, *arguments: str, **more) -> subprocess.Popen:
+    """Start a command of the product against the msgpack listener."""
+    environment = {**os.environ, "BARNABAS_MSGPACK_BOOTSTRAP": broker.msgpack}
+    return subprocess.Popen(
+        [*BARNABAS, *arguments],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        **more,
+    )
+
+
+def run(broker: TwoDialects, *arguments: str, data: bytes = b"") -> bytes:
+    """Run a command to its end and return what it wrote."""
+    with command(broker, *arguments, stdin=subprocess.PIPE) as process:
+        out, told = process.communicate(data, timeout=WAIT_S)
+    assert process.returncode == 0, told.decode()
+    return out
+
+
+def read_all(broker: TwoDialects, topic: str, partition_count: int = 3) -> dict[int, list]:
+    """Every record of a topic by kafka-python, by partition and in order."""
+    places = [TopicPartition(topic, number) for number in range(partition_count)]
+    consumer = KafkaConsumer(bootstrap_servers=broker.address, auto_offset_reset="earliest")
+    consumer.assign(places)
+    ends = consumer.end_offsets(places)
+    found: dict[int, list] = {place.partition: [] for place in places}
+    deadline = time.monotonic() + WAIT_S
+    while sum(map(len, found.values())) < sum(ends.values()):
+        assert time.monotonic() < deadline, "records are missing"
+        for place, records in consumer.poll(timeout_ms=500).items():
+            found[place.partition] += records
+    consumer.close()
+    return found
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_ours_is_read_by_kafka_python(broker: TwoDialects, codec: str) -> None:
+    rows = [
+        {"key": f"k{n}", "value": f"wörter {n}", "headers": [["h", str(n)], ["none", None]],
+         "timestamp": 1_700_000_000_000 + n, "partition": n % 3}
+        for n in range(30)
+    ]  # fmt: skip
+    rows.append({"key": None, "value": None, "timestamp": 5, "partition": 0})
+    lines = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    run(broker, "produce", "t", "--json", "--compression", codec, data=lines)
+    for partition, records in read_all(broker, "t").items():
+        wanted = [row for row in rows if row["partition"] == partition]
+        assert [(one.offset, one.timestamp) for one in records] == [
+            (offset, row["timestamp"]) for offset, row in enumerate(wanted)
+        ]
+        for one, row in zip(records, wanted, strict=True):
+            assert one.key == (row["key"] and row["key"].encode())
+            assert one.value == (row["value"] and row["value"].encode())
+            headers = [[key, value and value.decode()] for key, value in one.headers]
+            assert headers == row.get("headers", [])
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_kafka_pythons_is_read_by_ours(broker: TwoDialects, codec: str) -> None:
+    producer = KafkaProducer(
+        bootstrap_servers=broker.address, compression_type=None if codec == "none" else codec
+    )
+    for n in range(30):
+        producer.send(
+            "t", b"v%d" % n, key=b"k%d" % n, headers=[("h", b"%d" % n)], timestamp_ms=1_000 + n,
+            partition=n % 3,
+        )  # fmt: skip
+    producer.send("t", None, key=b"k", timestamp_ms=2_000, partition=0)
+    producer.close()
+    rows = [json.loads(line) for line in run(broker, "consume", "t", "--json").splitlines()]
+    for partition in range(3):
+        found = [row for row in rows if row["partition"] == partition]
+        assert [row["offset"] for row in found] == list(range(len(found)))
+        told = [(row["key"], row["value"], row["timestamp"], row["headers"]) for row in found[:10]]
+        assert told == [
+            (f"k{n}", f"v{n}", 1_000 + n, [["h", str(n)]]) for n in range(partition, 30, 3)
+        ]
+    assert next(row for row in rows if row["value"] is None)["key"] == "k"
+    late = run(broker, "consume", "t", "--from-time", "1020", "--partition", "1")
+    assert late == b"".join(b"v%d\n" % n for n in range(22, 30, 3))
+    assert run(broker, "consume", "t", "--from", "8", "--partition", "2") == b"v26\nv29\n"
+    assert run(broker, "consume", "t", "--from", "end") == b""
+
+
+def test_following_shows_what_comes_later(broker: TwoDialects) -> None:
+    run(broker, "produce", "t", data=b"before\n")
+    with command(broker, "consume", "t", "--follow", "--max-messages", "2") as reader:
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == b"before\n"
+        run(broker, "produce", "t", data=b"after\n")
+        assert reader.stdout.readline() == b"after\n"
+        assert reader.wait(WAIT_S) == 0
+
+
+def test_killed_brokers_lose_nothing_and_repeat_nothing(broker: TwoDialects) -> None:
+    """Lines are fed while the broker is killed and started again, three times."""
+    count = 0
+    with command(broker, "produce", "t", "--partitioner", "round_robin",
+                 stdin=subprocess.PIPE) as producer:  # fmt: skip
+        assert producer.stdin is not None
+        for _ in range(3):
+            deadline = time.monotonic() + 0.7
+            while time.monotonic() < deadline:
+                producer.stdin.write(b"".join(b"%d\n" % n for n in range(count, count + 50)))
+                producer.stdin.flush()
+                count += 50
+                time.sleep(0.001)
+            broker.kill()
+            broker.start()
+        _, told = producer.communicate(timeout=WAIT_S)
+    assert producer.returncode == 0, told.decode()
+    assert told.decode().split()[0] == str(count)
+    for partition, records in read_all(broker, "t").items():
+        assert [int(one.value) for one in records] == list(range(partition, count, 3))
