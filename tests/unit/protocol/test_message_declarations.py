@@ -21,9 +21,12 @@ SERVED = {
     "DescribeAcls": (29, 1, 3),
     "CreateAcls": (30, 1, 3),
     "DeleteAcls": (31, 1, 3),
+    "DescribeConfigs": (32, 1, 4),
+    "AlterConfigs": (33, 0, 2),
     "DescribeLogDirs": (35, 1, 5),
     "CreatePartitions": (37, 0, 3),
     "ElectLeaders": (43, 0, 2),
+    "IncrementalAlterConfigs": (44, 0, 1),
     "AlterPartitionReassignments": (45, 0, 1),
     "ListPartitionReassignments": (46, 0, 0),
     "DescribeQuorum": (55, 0, 2),
@@ -31,6 +34,7 @@ SERVED = {
     "DescribeCluster": (60, 0, 2),
     "DescribeProducers": (61, 0, 0),
     "UnregisterBroker": (64, 0, 0),
+    "ListConfigResources": (74, 0, 1),
     "DescribeTopicPartitions": (75, 0, 0),
 }
 

@@ -20,7 +20,11 @@ from protocol.messages import (
 )
 from protocol.wire import message_spec
 from tests.support.message_fields import api_messages
-from tests.unit.protocol import golden_cluster_messages
+from tests.unit.protocol import (
+    golden_administration_messages,
+    golden_cluster_messages,
+    golden_config_messages,
+)
 
 CLICKS_ID = bytes([2]) * 16
 
@@ -428,6 +432,8 @@ GOLDEN = [
 ]
 
 GOLDEN += golden_cluster_messages.GOLDEN
+GOLDEN += golden_config_messages.GOLDEN
+GOLDEN += golden_administration_messages.GOLDEN
 
 
 @pytest.mark.parametrize(("message", "version", "golden"), GOLDEN)
