@@ -12,7 +12,8 @@ import json
 import os
 import sys
 from base64 import b64decode
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from typing import IO, Any, Final, TypeVar
 
 import click
@@ -130,14 +131,9 @@ async def _send(
     read: Reader,
     partition: int | None,
 ) -> None:
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
     # Progress is of files: what standard input will bring, nobody knows.
     total = sum(os.fstat(one.fileno()).st_size for one in files if one is not sys.stdin.buffer)
-    with Progress(console=console, disable=not (total and console.is_terminal)) as progress:
-        task = progress.add_task(topic, total=total)
+    with progress_of(topic, total) as advance:
         number = 0
         for file in files:
             async for line in lines_of(file):
@@ -149,7 +145,21 @@ async def _send(
                 if partition is not None:
                     fields["partition"] = partition
                 await producer.send(topic, **fields)
-                progress.advance(task, len(line) + 1)
+                advance(len(line) + 1)
+
+
+@contextmanager
+def progress_of(topic: str, total_bytes: int) -> Iterator[Callable[[int], None]]:
+    """Show a bar while inside, on a terminal; the value is called with bytes that are done."""
+    if not total_bytes or not sys.stderr.isatty():
+        yield lambda _bytes: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True)) as progress:
+        task = progress.add_task(topic, total=total_bytes)
+        yield lambda done_bytes: progress.advance(task, done_bytes)
 
 
 async def lines_of(file: IO[bytes]) -> AsyncIterator[bytes]:
