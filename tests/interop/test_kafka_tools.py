@@ -1,0 +1,373 @@
+"""Kafka's own tools do their jobs here, and print what they print against Apache Kafka 4.3.
+
+A node of Kafka and a broker of ours go through the same list of steps, each a tool of Kafka's jars
+with its arguments, or records written by bytes that are equal. What a tool prints, on both its
+outputs, and its exit code are compared line by line, after ports, topic ids, directories and
+measurements have been replaced by their names. Lines that are on one side only must stand in
+`DIFFERENCES` with a reason, and an entry that no step needs is an error.
+
+A step takes about two seconds, nearly all of it the start of two JVMs; they run one after the
+other, for the tools change the state that the next step sees.
+"""
+
+import difflib
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from protocol.records import Record, build
+from tests.interop.oracle import kafka
+from tests.interop.oracle.kafka import CLUSTER_ID, KafkaNode
+from tests.support.broker_process import BrokerProcess
+from tests.support.raw_client import RawClient
+
+pytestmark = pytest.mark.interop
+
+TOOLS = "org.apache.kafka.tools"
+TOPICS = f"{TOOLS}.TopicCommand"
+CONFIGS = "kafka.admin.ConfigCommand"
+DIRS = f"{TOOLS}.LogDirsCommand"
+OFFSETS = f"{TOOLS}.GetOffsetShell"
+DELETE_RECORDS = f"{TOOLS}.DeleteRecordsCommand"
+CLUSTER = f"{TOOLS}.ClusterTool"
+QUORUM = f"{TOOLS}.MetadataQuorumCommand"
+VERSIONS = f"{TOOLS}.BrokerApiVersionsCommand"
+FEATURES = f"{TOOLS}.FeatureCommand"
+
+TIMESTAMP_MS = 1_700_000_000_000
+SETTINGS = {"num.partitions": "3"}
+
+
+class Step(NamedTuple):
+    """One run of a tool; `file` is written first, and its path put in for {file}."""
+
+    name: str
+    tool: str
+    arguments: str
+    file: object = None
+
+
+class Difference(NamedTuple):
+    """Lines of one side only that are meant to be: patterns of whole lines, and why."""
+
+    step: str  # pattern of steps' names
+    kafkas: str | None
+    ours: str | None
+    reason: str
+
+
+PRODUCE = "produce"
+TOPIC_A = "--entity-type topics --entity-name a"
+BROKER_1 = "--entity-type brokers --entity-name 1"
+ALL_BROKERS = "--entity-type brokers --entity-default"
+
+STEPS = (
+    Step("topics: none", TOPICS, "--list"),
+    Step("create", TOPICS, "--create --topic a --partitions 2 --replication-factor 1"),
+    Step(
+        "create with configs",
+        TOPICS,
+        "--create --topic b.c --partitions 1 --config retention.ms=3600000 "
+        "--config segment.bytes=1048576 --config cleanup.policy=delete",
+    ),
+    Step("create with the broker's defaults", TOPICS, "--create --topic d"),
+    Step("create by assignment", TOPICS, "--create --topic e --replica-assignment 1,1"),
+    Step("create again", TOPICS, "--create --topic a --partitions 2"),
+    Step("create if there is none", TOPICS, "--create --topic a --if-not-exists"),
+    Step("create with three replicas", TOPICS, "--create --topic f --replication-factor 3"),
+    Step("create an illegal name", TOPICS, "--create --topic a/b"),
+    Step("create a colliding name", TOPICS, "--create --topic b_c"),
+    Step("create with an unknown key", TOPICS, "--create --topic f --config no.such.key=1"),
+    Step("create with a wrong value", TOPICS, "--create --topic f --config retention.ms=soon"),
+    Step("topics: list", TOPICS, "--list"),
+    Step("topics: describe all", TOPICS, "--describe"),
+    Step("topics: describe one", TOPICS, "--describe --topic b.c"),
+    Step("topics: describe none", TOPICS, "--describe --topic nope"),
+    Step("topics: with overrides", TOPICS, "--describe --topics-with-overrides"),
+    Step("topics: under-replicated", TOPICS, "--describe --under-replicated-partitions"),
+    Step("topics: at min ISR", TOPICS, "--describe --at-min-isr-partitions"),
+    Step("topics: unavailable", TOPICS, "--describe --unavailable-partitions"),
+    Step("alter: more partitions", TOPICS, "--alter --topic a --partitions 3"),
+    Step("alter: fewer partitions", TOPICS, "--alter --topic a --partitions 1"),
+    Step("alter: no such topic", TOPICS, "--alter --topic nope --partitions 2"),
+    Step("topics: describe after", TOPICS, "--describe --topic a"),
+    Step(PRODUCE, PRODUCE, ""),
+    Step("offsets: latest", OFFSETS, ""),
+    Step("offsets: earliest", OFFSETS, "--topic a --time earliest"),
+    Step("offsets: by time", OFFSETS, f"--topic a --time {TIMESTAMP_MS + 1}"),
+    Step("offsets: max timestamp", OFFSETS, "--topic a --time max-timestamp"),
+    Step("offsets: some partitions", OFFSETS, "--topic-partitions a:0,b.c:0-2"),
+    Step("offsets: no such topic", OFFSETS, "--topic nope"),
+    Step(
+        "delete records",
+        DELETE_RECORDS,
+        "--offset-json-file {file}",
+        {
+            "version": 1,
+            "partitions": [
+                {"topic": "a", "partition": 0, "offset": 2},
+                {"topic": "b.c", "partition": 0, "offset": -1},
+            ],
+        },
+    ),
+    Step(
+        "delete records beyond the end",
+        DELETE_RECORDS,
+        "--offset-json-file {file}",
+        {"version": 1, "partitions": [{"topic": "a", "partition": 1, "offset": 99}]},
+    ),
+    Step("offsets: earliest after", OFFSETS, "--time earliest"),
+    Step("directories", DIRS, "--describe"),
+    Step("directories: a topic", DIRS, "--describe --broker-list 1 --topic-list a"),
+    Step("directories: no such broker", DIRS, "--describe --broker-list 7"),
+    Step("configs: set", CONFIGS, f"--alter {TOPIC_A} --add-config retention.ms=7200000"),
+    Step("configs: unknown key", CONFIGS, f"--alter {TOPIC_A} --add-config no.such.key=1"),
+    Step("configs: wrong value", CONFIGS, f"--alter {TOPIC_A} --add-config retention.ms=soon"),
+    Step("configs: describe", CONFIGS, f"--describe {TOPIC_A}"),
+    Step("configs: describe all keys", CONFIGS, f"--describe --all {TOPIC_A}"),
+    Step("configs: unset", CONFIGS, f"--alter {TOPIC_A} --delete-config retention.ms"),
+    Step("configs: unset the unset", CONFIGS, f"--alter {TOPIC_A} --delete-config retention.ms"),
+    Step("configs: topics", CONFIGS, "--describe --entity-type topics"),
+    Step(
+        "configs: set for all brokers",
+        CONFIGS,
+        f"--alter {ALL_BROKERS} --add-config log.retention.ms=86400000",
+    ),
+    Step(
+        "configs: set for a broker",
+        CONFIGS,
+        f"--alter {BROKER_1} --add-config log.retention.bytes=123456789",
+    ),
+    Step("configs: read-only", CONFIGS, f"--alter {BROKER_1} --add-config num.partitions=x"),
+    Step("configs: describe all brokers", CONFIGS, f"--describe {ALL_BROKERS}"),
+    Step("configs: describe a broker", CONFIGS, f"--describe {BROKER_1}"),
+    Step(
+        "configs: unset for a broker",
+        CONFIGS,
+        f"--alter {BROKER_1} --delete-config log.retention.bytes",
+    ),
+    Step("cluster id", CLUSTER, "cluster-id"),
+    Step("cluster: endpoints", CLUSTER, "list-endpoints"),
+    Step("cluster: unregister", CLUSTER, "unregister --id 7"),
+    Step("quorum: status", QUORUM, "describe --status"),
+    Step("quorum: replication", QUORUM, "describe --replication"),
+    Step("api versions", VERSIONS, ""),
+    Step("features", FEATURES, "describe"),
+    Step("features: too high", FEATURES, "upgrade --feature metadata.version=31"),
+    Step("delete", TOPICS, "--delete --topic b.c"),
+    Step("delete what is not there", TOPICS, "--delete --topic b.c"),
+    Step("delete if it is there", TOPICS, "--delete --topic b.c --if-exists"),
+    Step("topics: list at the end", TOPICS, "--list"),
+)
+
+# APIs that are not served, by the reason; docs/unsupported.md says what clients see instead.
+UNSERVED = {
+    "consumer groups are not served": (
+        "OffsetCommit OffsetFetch FindCoordinator JoinGroup Heartbeat LeaveGroup SyncGroup "
+        "DescribeGroups ListGroups DeleteGroups OffsetDelete ConsumerGroupHeartbeat "
+        "ConsumerGroupDescribe"
+    ),
+    "share and streams groups are not served": (
+        "ShareGroupHeartbeat ShareGroupDescribe ShareFetch ShareAcknowledge "
+        "DescribeShareGroupOffsets AlterShareGroupOffsets DeleteShareGroupOffsets "
+        "StreamsGroupHeartbeat StreamsGroupDescribe"
+    ),
+    "transactions are not served": (
+        "AddPartitionsToTxn AddOffsetsToTxn EndTxn WriteTxnMarkers TxnOffsetCommit "
+        "DescribeTransactions ListTransactions"
+    ),
+    "there is no authentication, and there are no quotas": (
+        "SaslHandshake SaslAuthenticate CreateDelegationToken RenewDelegationToken "
+        "ExpireDelegationToken DescribeDelegationToken DescribeClientQuotas AlterClientQuotas "
+        "DescribeUserScramCredentials AlterUserScramCredentials"
+    ),
+    "there is one log directory": "AlterReplicaLogDirs",
+    "Kafka's brokers use it among themselves": (
+        "AddRaftVoter RemoveRaftVoter InitializeShareGroupState ReadShareGroupState "
+        "WriteShareGroupState DeleteShareGroupState ReadShareGroupStateSummary"
+    ),
+}
+
+DIFFERENCES = (
+    Difference(
+        "create with three replicas",
+        r".*Unable to replicate the partition 3 time\(s\).* directories cordoned\.",
+        r".*Unable to replicate the partition 3 time\(s\).*barnabas\.replication\.factor\.clamp=.*",
+        "ours says what to do; nothing is ever cordoned here",
+    ),
+    Difference(
+        "configs: wrong value",
+        r".*Invalid value soon for configuration retention\.ms: Not a number of type LONG",
+        r".*Invalid value soon for configuration retention\.ms: not a whole number of 64 bits .*",
+        "ours says which values are allowed",
+    ),
+    Difference(
+        "configs: describe all keys",
+        None,
+        r"  write\.caching=false sensitive=false synonyms=\{DEFAULT_CONFIG:write\.caching=false\}",
+        "a key of ours",
+    ),
+    Difference(
+        "quorum: status",
+        r'CurrentVoters: +\[\{"id": 1, "endpoints": \["CONTROLLER://127\.0\.0\.1:\d+"\]\}\]',
+        r'CurrentVoters: +\[\{"id": 1, "endpoints": \["PLAINTEXT://ADDRESS"\]\}\]',
+        "there is no listener for controllers alone",
+    ),
+    *(
+        Difference(
+            "features",
+            rf"Feature: {feature}\.version .*",
+            None,
+            "a feature is named when all the APIs that it promises are served",
+        )
+        for feature in ("group", "kraft", "share", "streams", "transaction")
+    ),
+    *(
+        Difference(
+            "api versions", rf"\t{name}\(\d+\): \d.*", rf"\t{name}\(\d+\): UNSUPPORTED,?", reason
+        )
+        for reason, names in UNSERVED.items()
+        for name in names.split()
+    ),
+)
+
+# What differs from one run to the next on either side, by what it is called instead.
+NAMES = (
+    (re.compile(r"(?<=TopicId: )[\w-]{22}"), "ID"),
+    (re.compile(r"(?<=topic with id )[\w-]{22}"), "ID"),
+    (re.compile(r'(?<="logDir":")[^"]+'), "DIR"),
+    (re.compile(r'(?<="totalBytes":)\d+|(?<="usableBytes":)\d+'), "BYTES"),
+    (re.compile(r"(?<=HighWatermark:)\s+\d+|(?<=\sEpoch: )\d+"), " OFFSET"),
+    (
+        re.compile(r"(?<=\tAAAAAAAAAAAAAAAAAAAAAA\t)\d+\s+(\d+)\s+\d+\s+\d+\s+"),
+        r"OFFSET \1 TIME TIME ",
+    ),
+)
+
+
+class Sides:
+    """Both brokers, and what tools have printed against each."""
+
+    def __init__(self, node: KafkaNode, broker: BrokerProcess, place: Path) -> None:
+        self.addresses = {"kafkas": node.address, "ours": broker.address}
+        self._data = {"kafkas": node.data, "ours": broker.data}
+        self._place = place
+
+    def run(self, step: Step, side: str) -> list[str]:
+        """Do a step against one of them; return the lines that it printed and its exit code."""
+        address = self.addresses[side]
+        file = self._place / "arguments.json"
+        if step.file is not None:
+            file.write_text(json.dumps(step.file))
+        arguments = step.arguments.format(file=file).split()
+        done = kafka.tool(step.tool, *with_address(step.tool, arguments, address))
+        text = done.stdout.decode() + done.stderr.decode()
+        assert "not a recognized option" not in text, f"{step.name}: {text}"
+        assert "usage: " not in text, f"{step.name}: {text}"
+        lines = list(self._named(text, side))
+        if step.tool == DELETE_RECORDS:
+            lines.sort()  # it asks all partitions at once and prints them as they come
+        return [*lines, f"exit code {done.returncode}"]
+
+    def _named(self, text: str, side: str) -> Iterator[str]:
+        text = text.replace(self.addresses[side], "ADDRESS").replace(str(self._data[side]), "DIR")
+        text = text.replace(self.addresses[side].split(":")[1], "PORT")
+        for pattern, name in NAMES:
+            text = pattern.sub(name, text)
+        return (in_order(line.rstrip()) for line in text.splitlines())
+
+
+def with_address(tool: str, arguments: list[str], address: str) -> list[str]:
+    """Return the arguments with the broker's address, where the tool wants it."""
+    if tool == CLUSTER:
+        return [*arguments, "--bootstrap-server", address]
+    return ["--bootstrap-server", address, *arguments]
+
+
+def in_order(line: str) -> str:
+    """Return the line with lists sorted that Kafka's brokers and tools keep in hash maps."""
+    if line.startswith('{"brokers":'):
+        told = json.loads(line.replace(":BYTES", ":0"))
+        for directory in (one for broker in told["brokers"] for one in broker["logDirs"]):
+            directory["partitions"].sort(key=lambda partition: partition["partition"])
+        return json.dumps(told)
+    head, mark, configs = line.partition("\tConfigs: ")
+    return head + mark + ",".join(sorted(configs.split(",")))
+
+
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
+    try:
+        kafka.libs()
+    except kafka.OracleMissingError as missing:
+        pytest.skip(str(missing))
+    place = tmp_path_factory.mktemp("tools")
+    node = KafkaNode(place / "kafka", settings=SETTINGS)
+    broker = BrokerProcess(place / "ours", {**SETTINGS, "barnabas.cluster.id": CLUSTER_ID})
+    try:
+        node.start()
+        broker.start()
+        yield Sides(node, broker, place)
+    finally:
+        node.kill()
+        if broker.running:
+            broker.kill()
+
+
+def produce(address: str) -> None:
+    """Three batches of one record and one of four, the same bytes on both sides."""
+    host, port = address.split(":")
+    with RawClient(host, int(port)) as client:
+        for topic, partition, counts in (("a", 0, (1, 1, 1)), ("b.c", 0, (4,))):
+            for number, count in enumerate(counts):
+                records = [
+                    Record(place, TIMESTAMP_MS + number, None, b"v" * 100) for place in range(count)
+                ]
+                produced = client.produce(topic, bytes(build(records)), partition)
+                assert produced.error == 0, produced
+
+
+Used = set[tuple[Difference, str]]
+
+
+def unmatched(step: Step, kafkas: list[str], ours: list[str], used: Used) -> list[str]:
+    """Lines of one side only that no difference allows, as a diff prints them."""
+    left = []
+    for line in difflib.ndiff(kafkas, ours):
+        side = {"- ": "kafkas", "+ ": "ours"}.get(line[:2])
+        if side is None:
+            continue
+        allowing = [
+            one
+            for one in DIFFERENCES
+            if re.fullmatch(one.step, step.name)
+            and (pattern := getattr(one, side)) is not None
+            and re.fullmatch(pattern, line[2:])
+        ]
+        used.update((one, side) for one in allowing)
+        if not allowing:
+            left.append(line)
+    return left
+
+
+def test_each_tool_prints_the_same(sides: Sides) -> None:
+    used: Used = set()
+    wrong = {}
+    for step in STEPS:
+        if step.tool == PRODUCE:
+            for address in sides.addresses.values():
+                produce(address)
+            continue
+        kafkas, ours = (sides.run(step, side) for side in ("kafkas", "ours"))
+        if left := unmatched(step, kafkas, ours, used):
+            wrong[step.name] = left
+    report = "\n".join(f"{name}:\n  " + "\n  ".join(lines) for name, lines in wrong.items())
+    assert not wrong, f"- Kafka's lines, + ours:\n{report}"
+    meant = {
+        (one, side) for one in DIFFERENCES for side in ("kafkas", "ours") if getattr(one, side)
+    }
+    assert meant - used == set(), "differences that are none"
