@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from broker.request import ConnectionInfo
-from config.listeners import WILDCARDS, Listener
+from config.listeners import Listener
 
 
 class Advertised:
@@ -24,14 +24,12 @@ class Advertised:
         bound: Iterable[tuple[Listener, int]],
         advertised: Mapping[str, Listener],
     ) -> None:
-        self._by_name: dict[str, tuple[str, int]] = {}
+        self._by_name: dict[str, Listener] = {}
         for listener, port in bound:
             told = advertised.get(listener.name, listener)
-            self._by_name[listener.name] = (told.host, told.port or port)
+            self._by_name[listener.name] = told._replace(port=told.port or port)
 
     def endpoint(self, info: ConnectionInfo) -> tuple[str, int]:
         """Return the host and port to advertise on the listener of `info`."""
-        host, port = self._by_name[info.listener.name]
-        if host in WILDCARDS:
-            host = info.local_host
-        return host, port
+        told = self._by_name[info.listener.name]
+        return (info.local_host if told.is_wildcard else told.host), told.port

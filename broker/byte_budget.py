@@ -49,6 +49,5 @@ class ByteBudget:
             self._tell()
 
     def _tell(self) -> None:
-        self._metrics.request_bytes_now = self.used_bytes
         for changed in self._listeners:
             changed(self.full)

@@ -172,11 +172,6 @@ class Connection(asyncio.BufferedProtocol):
         return not self._reading_paused or bool(self._hold & Hold.UNSENT)
 
     @property
-    def closing(self) -> bool:
-        """Whether nothing more will be read or answered."""
-        return bool(self._hold & Hold.CLOSING)
-
-    @property
     def held(self) -> bool:
         """Whether the connection's frames must wait."""
         return bool(self._hold & ~_READING_ONLY)

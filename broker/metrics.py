@@ -27,7 +27,6 @@ class Metrics:
     queue_full_waits: int = 0  # queued.max.requests
     connection_full_waits: int = 0  # barnabas.requests.per.connection.max
     budget_full_waits: int = 0  # queued.max.request.bytes
-    request_bytes_now: int = 0
     appends_queued: int = 0  # barnabas.unflushed.bytes.max, or a slow flush
     appends_queued_now: int = 0
     flushes: int = 0

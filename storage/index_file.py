@@ -114,10 +114,6 @@ class IndexFile:
             return f"{size} bytes, which is no multiple of {self.layout.size}"
         return None
 
-    def reopen(self, path: str) -> None:
-        """Take another name, after the file was renamed."""
-        self.path = path
-
 
 def count_entries(file: File, entry_size: int) -> int:
     """Count whole entries of an index file that are not the zeros of a preallocated end."""
