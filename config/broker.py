@@ -1,22 +1,23 @@
 """The broker's configuration: what its keys mean together.
 
-The keys themselves stand in config/broker_keys.py. Cross-key rules are checked in `__post_init__`,
-so a BrokerConfig that exists is valid: its listeners can be opened and its directory is one.
+The keys themselves stand in config/broker_keys.py and the modules `*_keys` beside it.
+Cross-key rules are checked in `__post_init__`, so a BrokerConfig that exists is valid: its
+listeners can be opened and its directory is one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from config.broker_keys import BrokerKeys
 from config.errors import ConfigError
 from config.keys import Key, keys_of
 from config.listeners import WILDCARDS, Listener, parse_listeners, parse_protocol_map
+from config.metadata_keys import MetadataKeys
 from config.topic import TopicConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerConfig(BrokerKeys):
+class BrokerConfig(MetadataKeys):
     """The configuration of one broker.
 
     `topic_defaults` is what a topic has that sets nothing itself. `served_listeners` are the

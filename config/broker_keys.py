@@ -2,8 +2,9 @@
 
 Names, kinds, defaults and bounds are those of Kafka's AbstractKafkaConfig; where a default differs,
 the key says what Kafka's is. Keys that give topics their defaults (`log.retention.hours` …) are not
-here: they are synonyms in config/topic.py. Kafka's keys that are accepted without effect are listed
-in config/without_effect.py. What several keys mean together is config/broker.py's.
+here: they are synonyms in config/topic.py; nor are those for groups, config/group_keys.py has them.
+Kafka's keys that are accepted without effect are listed in config/without_effect.py. What several
+keys mean together is config/broker.py's.
 """
 
 from __future__ import annotations
@@ -399,7 +400,8 @@ class BrokerKeys:
         Kind.LONG,
         unit="bytes",
         check=at_least(MiB),
-        doc="The most bytes one batch may decompress to, where barnabas.validate.records opens it.",
+        doc="The most bytes one batch may decompress to where the broker opens it: on compacted"
+        " topics, and with barnabas.validate.records on all.",
     )
     barnabas_open_files_max: int = key(
         "barnabas.open.files.max",

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+ASSIGNORS = {"uniform", "range"}
 REPLICA = re.compile(r"[0-9]+:[0-9]+\Z")
 
 
@@ -48,6 +49,14 @@ def one_of(*names: str) -> Check:
 def some_of(*names: str) -> Check:
     """Accept a list of any of `names`; repeats say nothing more, as for Kafka (KIP-1161)."""
     return Check(f"a list of {', '.join(names)}", lambda value: set(value) <= set(names))
+
+
+def assignors() -> Check:
+    """Accept a list of this broker's assignors for consumer groups, at least one, none twice."""
+    return Check(
+        "a list of uniform, range",
+        lambda value: bool(value) and len(set(value)) == len(value) and set(value) <= ASSIGNORS,
+    )
 
 
 def replica_list() -> Check:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from config.broker import broker_keys
 from config.keys import Importance, Key, Update
+from config.resources import CLIENT_METRICS_KEYS, GROUP_KEYS, NO_GROUPS, ResourceKey
 from config.topic import topic_keys
 from config.values import Kind, text_of
 from config.without_effect import GROUPS_OF_KEYS
@@ -65,6 +66,16 @@ configuration.
 |---|---|---|---|---|---|
 """
 
+GROUPS = """
+## Groups
+
+A group can have its own (`kafka-configs.sh --entity-type groups`); what it has not is the broker's
+key of the second column.
+
+| key | the broker's name | kind | default | allowed | what it does |
+|---|---|---|---|---|---|
+"""
+
 IDLE = """
 ## Accepted without effect
 
@@ -82,6 +93,7 @@ def page() -> str:
     parts += [BROKER.replace("The broker", "Barnabas's own keys"), *map(_broker_row, own)]
     topic = topic_keys().values()
     parts += [TOPICS, *(_topic_row(key) for key in topic if not key.no_effect)]
+    parts += [GROUPS, *(_group_row(key) for key in GROUP_KEYS.values() if key.doc != NO_GROUPS)]
     parts += [IDLE, *_idle(topic)]
     return "".join(parts)
 
@@ -141,8 +153,24 @@ def _topic_row(described: Key) -> str:
     return _row(cells)
 
 
+def _group_row(described: ResourceKey) -> str:
+    cells = [
+        f"`{described.name}`",
+        f"`{described.broker_name}`",
+        described.kind.name.lower(),
+        f"`{described.default}`",
+        f"{described.lowest} to {described.highest}",
+        described.doc,
+    ]
+    return _row(cells)
+
+
 def _idle(topic: Iterable[Key]) -> list[str]:
     parts = []
+    groups = ", ".join(f"`{key.name}`" for key in GROUP_KEYS.values() if key.doc == NO_GROUPS)
+    parts.append(f"- On a group, those of share groups and streams: {groups}.\n")
+    clients = ", ".join(f"`{name}`" for name in CLIENT_METRICS_KEYS)
+    parts.append(f"- On a subscription of client metrics, which are not collected: {clients}.\n")
     for described in topic:
         if described.no_effect:
             names = [described.name, *(synonym.name for synonym in described.synonyms)]

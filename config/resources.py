@@ -2,7 +2,8 @@
 
 Names, defaults and bounds are those of Kafka's GroupConfig and ClientMetricsConfigs; the defaults
 of a group are the broker's keys `group.<name>`, and so are its bounds (`group.consumer.min.…`,
-`group.consumer.max.…`), which this broker does not let be changed. The values are kept and shown.
+`group.consumer.max.…`), which this broker does not let be changed. Values for consumer groups are
+used by broker/groups/consumer; the rest is kept and shown.
 """
 
 from __future__ import annotations
@@ -30,16 +31,36 @@ class ResourceKey(NamedTuple):
     shows_default: bool = False  # whether Kafka names the key as a synonym of its own
 
 
-def _group(name: str, default: int, lowest: int | None, highest: int | None) -> ResourceKey:
-    return ResourceKey(name, Kind.INT, str(default), lowest, highest, f"group.{name}", NO_GROUPS)
+def _group(
+    name: str, default: int, lowest: int | None, highest: int | None, doc: str = NO_GROUPS
+) -> ResourceKey:
+    return ResourceKey(name, Kind.INT, str(default), lowest, highest, f"group.{name}", doc)
 
 
 GROUP_KEYS: Final[dict[str, ResourceKey]] = {
     key.name: key
     for key in (
-        _group("consumer.assignment.interval.ms", 1_000, 0, 15_000),
-        _group("consumer.heartbeat.interval.ms", 5_000, 5_000, 15_000),
-        _group("consumer.session.timeout.ms", 45_000, 45_000, 60_000),
+        _group(
+            "consumer.assignment.interval.ms",
+            1_000,
+            0,
+            15_000,
+            "Kept and shown; a group gets a new target as soon as it needs one.",
+        ),
+        _group(
+            "consumer.heartbeat.interval.ms",
+            5_000,
+            5_000,
+            15_000,
+            "How often members of this consumer group are told to send heartbeats.",
+        ),
+        _group(
+            "consumer.session.timeout.ms",
+            45_000,
+            45_000,
+            60_000,
+            "A member of this consumer group that is not heard of for so long is out.",
+        ),
         _group("share.assignment.interval.ms", 1_000, 0, 15_000),
         ResourceKey(
             "share.auto.offset.reset", Kind.STRING, "latest", doc=NO_GROUPS, shows_default=True

@@ -35,8 +35,6 @@ from config.values import Kind, text_of
 
 HIGH = Importance.HIGH
 READ_ONLY = Update.READ_ONLY
-NO_COMPACTION = "topics are not compacted by this version"
-NO_RECOMPRESSION = "batches are kept as the producer compressed them"
 NO_FOLLOWERS = "there are no follower replicas"
 NO_TIERS = "there is no remote storage"
 BATCH_OVERHEAD = 12  # base offset and length stand before what max.message.bytes once counted
@@ -54,8 +52,7 @@ class TopicConfig:
         update=Update.TOPIC,
         synonyms=(Synonym("log.cleanup.policy"),),
         doc="What happens to old segments: delete them when too old or too many, compact them to"
-        " the newest record of each key, or both. Compaction is not done by this version: such"
-        " a topic keeps every record.",
+        " the newest record of each key, or both.",
     )
     compression_type: str = key(
         "compression.type",
@@ -64,7 +61,6 @@ class TopicConfig:
         check=one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
         update=Update.TOPIC,
         synonyms=(Synonym("compression.type", importance=HIGH),),
-        no_effect=NO_RECOMPRESSION,
         doc="The codec batches are stored with; producer keeps each as it came.",
     )
     compression_gzip_level: int = key(
@@ -74,7 +70,6 @@ class TopicConfig:
         check=between_or(1, 9, -1),
         update=Update.TOPIC,
         synonyms=(Synonym("compression.gzip.level"),),
-        no_effect=NO_RECOMPRESSION,
         doc="How hard gzip works when the broker compresses; -1 is gzip's own default.",
     )
     compression_lz4_level: int = key(
@@ -84,7 +79,7 @@ class TopicConfig:
         check=between(1, 17),
         update=Update.TOPIC,
         synonyms=(Synonym("compression.lz4.level"),),
-        no_effect=NO_RECOMPRESSION,
+        no_effect="the lz4 library here has one level",
         doc="How hard lz4 works when the broker compresses.",
     )
     compression_zstd_level: int = key(
@@ -94,7 +89,6 @@ class TopicConfig:
         check=between(-131072, 22),
         update=Update.TOPIC,
         synonyms=(Synonym("compression.zstd.level"),),
-        no_effect=NO_RECOMPRESSION,
         doc="How hard zstd works when the broker compresses.",
     )
     delete_retention_ms: int = key(
@@ -105,7 +99,6 @@ class TopicConfig:
         check=at_least(0),
         update=Update.TOPIC,
         synonyms=(Synonym("log.cleaner.delete.retention.ms"),),
-        no_effect=NO_COMPACTION,
         doc="How long compaction keeps the marker of a deleted key.",
     )
     file_delete_delay_ms: int = key(
@@ -217,7 +210,6 @@ class TopicConfig:
         check=at_least(1),
         update=Update.TOPIC,
         synonyms=(Synonym("log.cleaner.max.compaction.lag.ms"),),
-        no_effect=NO_COMPACTION,
         doc="The longest a record may stay out of compaction's reach.",
     )
     max_message_bytes: int = key(
@@ -268,7 +260,6 @@ class TopicConfig:
         check=between(0, 1),
         update=Update.TOPIC,
         synonyms=(Synonym("log.cleaner.min.cleanable.ratio"),),
-        no_effect=NO_COMPACTION,
         doc="How much of a log must be uncompacted before compaction is worth a run.",
     )
     min_compaction_lag_ms: int = key(
@@ -279,7 +270,6 @@ class TopicConfig:
         check=at_least(0),
         update=Update.TOPIC,
         synonyms=(Synonym("log.cleaner.min.compaction.lag.ms"),),
-        no_effect=NO_COMPACTION,
         doc="The shortest a record stays uncompacted.",
     )
     min_insync_replicas: int = key(

@@ -37,9 +37,8 @@ QUORUM = _group(
     controller.quorum.voters controller.socket.timeout.ms early.start.listeners
     initial.broker.registration.timeout.ms internal.metadata.delete.delay.millis
     internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes
-    metadata.log.dir metadata.log.max.record.bytes.between.snapshots
-    metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes metadata.log.segment.ms
-    metadata.max.idle.interval.ms metadata.max.retention.bytes metadata.max.retention.ms
+    metadata.log.dir metadata.log.segment.bytes metadata.log.segment.ms
+    metadata.max.idle.interval.ms
     server.max.startup.time.ms unclean.leader.election.interval.ms
     unstable.api.versions.enable unstable.feature.versions.enable
     """,
@@ -54,6 +53,7 @@ REPLICATION = _group(
     follower.replication.throttled.rate inter.broker.listener.name
     leader.imbalance.check.interval.seconds leader.replication.throttled.rate
     log.dir.failure.timeout.ms num.replica.alter.log.dirs.threads num.replica.fetchers
+    offsets.topic.replication.factor
     replica.alter.log.dirs.io.max.bytes.per.second replica.fetch.backoff.ms
     replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes
     replica.fetch.wait.max.ms replica.high.watermark.checkpoint.interval.ms
@@ -65,45 +65,53 @@ REPLICATION = _group(
     """,
 )
 
-GROUPS = _group(
-    "consumer groups are not coordinated by this version",
+COORDINATOR = _group(
+    "the group coordinator has no threads and no buffers of its own",
     """
-    group.consumer.assignment.interval.ms group.consumer.assignors
-    group.consumer.heartbeat.interval.ms group.consumer.max.assignment.interval.ms
+    group.coordinator.append.linger.ms group.coordinator.background.threads
+    group.coordinator.cached.buffer.max.bytes group.coordinator.threads
+    """,
+)
+
+CONSUMER_GROUPS = _group(
+    "consumer groups get a new target as soon as they need one, look at expressions whenever topics"
+    " change, and have no settings of their own that could have bounds",
+    """
+    group.consumer.assignment.interval.ms group.consumer.max.assignment.interval.ms
     group.consumer.max.heartbeat.interval.ms group.consumer.max.session.timeout.ms
-    group.consumer.max.size group.consumer.migration.policy
     group.consumer.min.assignment.interval.ms group.consumer.min.heartbeat.interval.ms
     group.consumer.min.session.timeout.ms group.consumer.regex.refresh.interval.ms
-    group.consumer.session.timeout.ms group.coordinator.append.linger.ms
-    group.coordinator.background.threads group.coordinator.cached.buffer.max.bytes
-    group.coordinator.rebalance.protocols group.coordinator.threads
-    group.initial.rebalance.delay.ms group.max.session.timeout.ms group.max.size
-    group.min.session.timeout.ms group.share.assignment.interval.ms group.share.assignors
+    group.coordinator.rebalance.protocols
+    """,
+)
+
+OTHER_GROUPS = _group(
+    "share groups and streams groups are not coordinated by this version",
+    """
+    group.share.assignment.interval.ms group.share.assignors
     group.share.delivery.count.limit group.share.heartbeat.interval.ms
     group.share.initialize.retry.interval.ms group.share.max.assignment.interval.ms
     group.share.max.delivery.count.limit group.share.max.heartbeat.interval.ms
     group.share.max.partition.max.record.locks group.share.max.record.lock.duration.ms
-    group.share.max.session.timeout.ms group.share.max.share.sessions group.share.max.size
-    group.share.min.assignment.interval.ms group.share.min.delivery.count.limit
-    group.share.min.heartbeat.interval.ms group.share.min.partition.max.record.locks
-    group.share.min.record.lock.duration.ms group.share.min.session.timeout.ms
-    group.share.partition.max.record.locks group.share.persister.class.name
-    group.share.record.lock.duration.ms group.share.session.timeout.ms
-    group.streams.assignment.interval.ms group.streams.heartbeat.interval.ms
-    group.streams.initial.rebalance.delay.ms group.streams.max.assignment.interval.ms
-    group.streams.max.heartbeat.interval.ms group.streams.max.session.timeout.ms
-    group.streams.max.size group.streams.max.standby.replicas
-    group.streams.min.assignment.interval.ms group.streams.min.heartbeat.interval.ms
-    group.streams.min.session.timeout.ms group.streams.num.standby.replicas
-    group.streams.session.timeout.ms offset.metadata.max.bytes offsets.commit.timeout.ms
-    offsets.load.buffer.size offsets.retention.check.interval.ms offsets.retention.minutes
-    offsets.topic.compression.codec offsets.topic.num.partitions
-    offsets.topic.replication.factor offsets.topic.segment.bytes
+    group.share.max.session.timeout.ms group.share.max.share.sessions
+    group.share.max.size group.share.min.assignment.interval.ms
+    group.share.min.delivery.count.limit group.share.min.heartbeat.interval.ms
+    group.share.min.partition.max.record.locks group.share.min.record.lock.duration.ms
+    group.share.min.session.timeout.ms group.share.partition.max.record.locks
+    group.share.persister.class.name group.share.record.lock.duration.ms
+    group.share.session.timeout.ms group.streams.assignment.interval.ms
+    group.streams.heartbeat.interval.ms group.streams.initial.rebalance.delay.ms
+    group.streams.max.assignment.interval.ms group.streams.max.heartbeat.interval.ms
+    group.streams.max.session.timeout.ms group.streams.max.size
+    group.streams.max.standby.replicas group.streams.min.assignment.interval.ms
+    group.streams.min.heartbeat.interval.ms group.streams.min.session.timeout.ms
+    group.streams.num.standby.replicas group.streams.session.timeout.ms
     share.coordinator.append.linger.ms share.coordinator.cached.buffer.max.bytes
-    share.coordinator.cold.partition.snapshot.interval.ms share.coordinator.load.buffer.size
+    share.coordinator.cold.partition.snapshot.interval.ms
+    share.coordinator.load.buffer.size
     share.coordinator.snapshot.update.records.per.snapshot
-    share.coordinator.state.topic.compression.codec share.coordinator.state.topic.min.isr
-    share.coordinator.state.topic.num.partitions
+    share.coordinator.state.topic.compression.codec
+    share.coordinator.state.topic.min.isr share.coordinator.state.topic.num.partitions
     share.coordinator.state.topic.prune.interval.ms
     share.coordinator.state.topic.replication.factor
     share.coordinator.state.topic.segment.bytes share.coordinator.threads
@@ -126,12 +134,8 @@ TRANSACTIONS = _group(
 )
 
 COMPACTION = _group(
-    "topics are not compacted by this version",
-    """
-    log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.enable
-    log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
-    log.cleaner.io.max.bytes.per.second log.cleaner.threads
-    """,
+    "compaction reads and writes 1 MiB at a time",
+    "log.cleaner.io.buffer.size",
 )
 
 TIERS = _group(
@@ -229,7 +233,9 @@ ELSEWHERE = _group(
 GROUPS_OF_KEYS = (
     QUORUM,
     REPLICATION,
-    GROUPS,
+    COORDINATOR,
+    CONSUMER_GROUPS,
+    OTHER_GROUPS,
     TRANSACTIONS,
     COMPACTION,
     TIERS,

@@ -36,15 +36,31 @@ class DecodedRequest:
     body: Any
 
 
-@dataclass(frozen=True, slots=True)
-class ServedApi:
-    """One API that is served: its key, its versions (inclusive) and its message classes."""
+class ServedApi(Protocol):
+    """One API that is served: its key, its versions (inclusive) and its message classes.
 
-    api_key: int
-    min_version: int
-    max_version: int
-    request: type[Any]
-    response: type[Any]
+    The classes are asked for when the API is first used.
+    """
+
+    @property
+    def api_key(self) -> int:
+        """The API."""
+
+    @property
+    def min_version(self) -> int:
+        """The first version that is served."""
+
+    @property
+    def max_version(self) -> int:
+        """The last version that is served."""
+
+    @property
+    def request(self) -> type[Any]:
+        """The message class of the request."""
+
+    @property
+    def response(self) -> type[Any]:
+        """The message class of the response."""
 
 
 class Dialect(Protocol):

@@ -3,6 +3,7 @@
     RecordError
     ├── CorruptBatch            the bytes are not what was written: size, structure or CRC
     ├── InvalidRecord           the bytes are whole, what they say is not allowed
+    │   └── RecordsWithoutKey   some records of a batch for a compacted topic
     ├── UnsupportedCompression  a codec id that Kafka does not define
     ├── DecompressedTooLarge    opened, the batch would exceed the caller's bound
     └── RecordBatchTooLarge     the batch as it stands exceeds the limit of its topic
@@ -34,6 +35,20 @@ class InvalidRecord(RecordError):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class RecordsWithoutKey(InvalidRecord):
+    """A compacted topic takes no record without a key; `indexes` are their places in the batch."""
+
+    each = "Compacted topic cannot accept message without key"
+
+    def __init__(self, indexes: list[int]) -> None:
+        shown = ", ".join(map(str, indexes[:3])) + (", ..." if len(indexes) > 3 else "")
+        super().__init__(
+            f"One or more records have been rejected due to {len(indexes)} record errors in total: "
+            f"{self.each}, found at {shown} of the batch"
+        )
+        self.indexes = indexes
 
 
 class UnsupportedCompression(RecordError):

@@ -43,7 +43,7 @@ from protocol.record_batch import (
     verify_produced,
     write_crc,
 )
-from protocol.record_errors import InvalidRecord
+from protocol.record_errors import InvalidRecord, RecordsWithoutKey
 
 __all__ = [
     "BATCH_LENGTH_MIN",
@@ -102,14 +102,12 @@ def check_records(buffer: Buffer, position: int = 0, *, size_max: int, keys_want
     """Open the batch at `position` and check every record, as Kafka does with each it is sent.
 
     `keys_wanted` says whether the topic is compacted, where a record without a key could never
-    be told from another. Raises what `read_records` and its iteration raise.
+    be told from another. Raises RecordsWithoutKey, and what `read_records` and its iteration raise.
     """
-    for record in read_records(buffer, position, size_max=size_max):
-        if keys_wanted and record.key is None:
-            raise InvalidRecord(
-                f"Compacted topic cannot accept message without key, found one at "
-                f"{record.offset} of the batch"
-            )
+    records = enumerate(read_records(buffer, position, size_max=size_max))
+    without = [index for index, record in records if keys_wanted and record.key is None]
+    if without:
+        raise RecordsWithoutKey(without)
 
 
 def _iterate(header: BatchHeader, body: bytes) -> Iterator[Record]:

@@ -20,6 +20,7 @@ To the type checker these are `str | None`, `int` and a list; a dialect reads th
 - `Tag(number, since)` makes a tagged field (KIP-482): it exists only as such, in the flexible
   versions from `since` on, and is written only when it differs from its default. A tagged struct
   that Kafka does not call nullable may be declared `X | None = None`: None is then its absence.
+  One that Kafka calls nullable has the empty structure for its default, whatever the schema says.
 - `String`, `Bytes`, `Records` and lists take their compact form in flexible versions by themselves.
 - A nested structure is a plain `@dataclass(slots=True, kw_only=True)` without `@message`; it has
   the versions of the message that holds it.

@@ -147,14 +147,15 @@ class _DecoderWriter:
             arguments = ", ".join(f"{name}={place}{name}" for name in names)
             source.add(f"{target} = {cls.__name__}({arguments})")
 
-    def _nested(self, layout: Struct, target: str) -> None:
+    def _nested(self, layout: Struct, target: str, mark_min: int = 0) -> None:
+        """Read a structure; if it may be null, it is when the mark is below `mark_min`."""
         name = self.source.name("o")
         if not layout.nullable:
             self._struct(layout, name)
             self.source.add(f"{target} = {name}")
             return
         self._flush(("b", "mark"))
-        with self.source.block("if mark < 0:"):
+        with self.source.block(f"if mark < {mark_min}:"):
             self.source.add(f"{target} = None")
         with self.source.block("else:"):
             self._struct(layout, name)
@@ -181,7 +182,10 @@ class _DecoderWriter:
                 source.add(f"{seen}.add({tag})", f"{start} = pos")
                 for index, field in enumerate(tagged):
                     with source.block(f"{'elif' if index else 'if'} {tag} == {field.tag}:"):
-                        self._value(field.type, place + field.name, f"{where}.{field.name}")
+                        if isinstance(field.type, Struct):
+                            self._nested(field.type, place + field.name, mark_min=1)
+                        else:
+                            self._value(field.type, place + field.name, f"{where}.{field.name}")
                         self._flush()
                 with source.block("else:"):
                     source.add(f"pos = {stop}")

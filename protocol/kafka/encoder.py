@@ -127,7 +127,8 @@ class _EncoderWriter:
             self._run.append(("x", ""))  # no tagged fields: their count is 0
         self._flush()
 
-    def _nested(self, layout: Struct, expression: str) -> None:
+    def _nested(self, layout: Struct, expression: str, null_mark: int = 255) -> None:
+        """Write a structure, behind a mark if it may be null: 1, or `null_mark` (int8 -1)."""
         source = self.source
         name = source.name("o")
         source.add(f"{name} = {expression}")
@@ -136,7 +137,7 @@ class _EncoderWriter:
             return
         self._flush()
         with source.block(f"if {name} is None:"):
-            source.add("out.append(255)")  # int8 -1
+            source.add(f"out.append({null_mark})")
         with source.block("else:"):
             source.add("out.append(1)")
             self._struct(layout, name)
@@ -170,7 +171,10 @@ class _EncoderWriter:
         outer, was_inside = source.name("outer"), self._inside_tag
         self._inside_tag = True
         source.add(f"{outer} = out", "out = bytearray()")
-        self._value(field.type, value, where)
+        if isinstance(field.type, Struct):
+            self._nested(field.type, value, null_mark=0)
+        else:
+            self._value(field.type, value, where)
         self._flush()
         source.add(f"{outer} += uvarint({field.tag}) + uvarint(len(out)) + out", f"out = {outer}")
         self._inside_tag = was_inside

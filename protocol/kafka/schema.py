@@ -121,7 +121,7 @@ def _read_struct(cls: type[Any], version: int, *, flexible: bool, nullable: bool
         base, marks = _split(hints[declared.name])
         tag = _the(marks, Tag)
         if not _is_present(marks, version, flexible=flexible):
-            if not _has_default(declared):
+            if not has_default(declared):
                 raise TypeError(f"{where} must have a default: version {version} lacks the field")
             absent.append(declared.name)
         elif tag is None:
@@ -129,7 +129,7 @@ def _read_struct(cls: type[Any], version: int, *, flexible: bool, nullable: bool
                 Field(declared.name, _read_type(base, marks, version, flexible, where), None)
             )
         else:
-            if not _has_default(declared):
+            if not has_default(declared):
                 raise TypeError(f"{where} must have a default: it is tagged")
             wire_type = _read_type(base, marks, version, flexible, where)
             tagged.append(Field(declared.name, wire_type, tag.number))
@@ -206,7 +206,8 @@ def _the(marks: tuple[Any, ...], kind: type[Any]) -> Any:
     return found[0] if found else None
 
 
-def _has_default(declared: "dataclasses.Field[Any]") -> bool:
+def has_default(declared: "dataclasses.Field[Any]") -> bool:
+    """Say whether the class can make a value for this field by itself."""
     return not (
         declared.default is dataclasses.MISSING and declared.default_factory is dataclasses.MISSING
     )

@@ -10,7 +10,8 @@ Kafka 4.3.
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from protocol.wire import Bool, Int8, Int16, Int32, Nullable, String, message
+from protocol.messages.alter_configs import AlterConfigsResourceResponse
+from protocol.wire import Bool, Int8, Int32, Nullable, String, message
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,20 +41,10 @@ class IncrementalAlterConfigsRequest:
     validate_only: Bool = False
 
 
-@dataclass(slots=True, kw_only=True)
-class AlterConfigsResourceResponse:
-    """What became of one resource. `error_message` is null, and not empty, without an error."""
-
-    error_code: Int16 = 0
-    error_message: Annotated[String | None, Nullable()] = ""
-    resource_type: Int8
-    resource_name: String
-
-
 @message(api_key=44, kind="response", versions=(0, 1), flexible_since=1)
 @dataclass(slots=True, kw_only=True)
 class IncrementalAlterConfigsResponse:
-    """An answer for every resource of the request."""
+    """An answer for every resource of the request, made as that of AlterConfigs."""
 
     throttle_time_ms: Int32 = 0
     responses: list[AlterConfigsResourceResponse] = field(default_factory=list)

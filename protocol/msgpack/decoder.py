@@ -14,13 +14,13 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, Final
 
-from protocol.kafka.schema import Array, Fixed, Sized, Struct, WireType, read_layout
+from protocol.kafka.schema import Array, Fixed, Sized, Struct, WireType, has_default, read_layout
 from protocol.msgpack.reader import BodyError, Reader
 
 Read = Callable[[Reader], Any]
 Decode = Callable[[Reader], tuple[Any, dict[str, Any]]]
 
-_RANGES: Final = {
+RANGES: Final = {
     "b": (-(1 << 7), (1 << 7) - 1),
     "h": (-(1 << 15), (1 << 15) - 1),
     "i": (-(1 << 31), (1 << 31) - 1),
@@ -44,7 +44,7 @@ def integer_reader(first: int, last: int) -> Read:
     return read
 
 
-read_int64: Final = integer_reader(*_RANGES["q"])
+read_int64: Final = integer_reader(*RANGES["q"])
 
 
 def decoder(
@@ -75,13 +75,8 @@ def _struct(
         read = _value(field.type, read_records)
         # A tagged field's None is its absence, and may be said.
         nil = field.tag is not None and declared[field.name].default is None
-        fields[field.name] = or_nil(read) if nil and not _is_nullable(field.type) else read
-    required = {
-        field.name
-        for field in layout.fields
-        if declared[field.name].default is dataclasses.MISSING
-        and declared[field.name].default_factory is dataclasses.MISSING
-    }
+        fields[field.name] = or_nil(read) if nil and not is_nullable(field.type) else read
+    required = {field.name for field in layout.fields if not has_default(declared[field.name])}
 
     by_bytes = {name.encode(): (name, read) for name, read in fields.items()}
 
@@ -132,10 +127,11 @@ def _value(wire_type: WireType, read_records: Read) -> Read:
             def read(reader: Reader) -> Any:
                 return struct(reader, {})
 
-    return or_nil(read) if _is_nullable(wire_type) else read
+    return or_nil(read) if is_nullable(wire_type) else read
 
 
-def _is_nullable(wire_type: WireType) -> bool:
+def is_nullable(wire_type: WireType) -> bool:
+    """Say whether nil may stand for this value."""
     return not isinstance(wire_type, Fixed) and wire_type.nullable
 
 
@@ -144,8 +140,8 @@ def _fixed(form: str) -> Read:
         return Reader.boolean
     if form == "d":
         return Reader.number
-    if form in _RANGES:
-        return integer_reader(*_RANGES[form])
+    if form in RANGES:
+        return integer_reader(*RANGES[form])
     return _uuid
 
 

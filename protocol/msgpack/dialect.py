@@ -29,10 +29,13 @@ from protocol.api_keys import ApiKey
 from protocol.dialect import DecodedRequest, RequestHeader, ServedApi
 from protocol.errors import BadRequest, DecodeError, EncodeError, ErrorCode
 from protocol.messages.fetch import FetchRequest
+from protocol.msgpack.compiler import CompiledDecode, compile_decoder
 from protocol.msgpack.decoder import Decode, decoder
 from protocol.msgpack.encoder import Encode, encoder
-from protocol.msgpack.reader import BodyError, Reader
+from protocol.msgpack.primitives import GIVES_UP, Irregular, read_binary_size, read_integer
+from protocol.msgpack.reader import BodyError, Reader, is_array
 from protocol.msgpack.record_maps import OPENED_BYTES_MAX, Opener, read_batch
+from protocol.msgpack.repetition import Repetition
 from protocol.wire import Buffer
 
 # Elements of all arrays of one request. Each may become an object; a list of as many records is
@@ -40,25 +43,49 @@ from protocol.wire import Buffer
 ELEMENTS_MAX: Final = 64 * 1024
 ENVELOPE_COUNT: Final = 4
 
+# What the compiled readers see of a frame: all of it, but for the records of a large one. It is a
+# copy, as bytes are read twice as fast as a view. Less than ELEMENTS_MAX, since each element takes
+# a byte: so compiled readers need not count them.
+HEAD_BYTES_MAX: Final = 32 * 1024
+assert HEAD_BYTES_MAX < ELEMENTS_MAX
+
 # A packer is kept, as making its buffer costs more than a small answer; up to this answer's size.
 PACKED_BYTES_MIN: Final = 64 * 1024
 
+# An enum's member is looked up by a call.
+_PRODUCE: Final = int(ApiKey.PRODUCE)
+_FETCH: Final = int(ApiKey.FETCH)
 _SIZE = struct.Struct(">I")
 _INTEGER_END: Final = 1 << 31
+_INTEGER_LAST: Final = _INTEGER_END - 1
 
 
 @dataclass(slots=True)
 class MsgpackHeader(RequestHeader):
-    """The header of a request, and what only the answer to a Fetch needs."""
+    """The header of a request; records of its answer are packed, and so looked into."""
 
-    raw: bool = True
+    copies_records: bool = True
+
+
+@dataclass(slots=True)
+class FetchHeader(MsgpackHeader):
+    """The header of a Fetch that is to be answered with maps, and the offsets it asked for."""
+
     offsets: dict[tuple[bytes, int], int] = field(default_factory=dict)
 
 
 class MsgpackDialect:
     """Decodes requests and encodes their answers, for the APIs that are served."""
 
-    __slots__ = ("_decoders", "_encoders", "_now_ms", "_packer", "_served")
+    __slots__ = (
+        "_compiled",
+        "_decoders",
+        "_encoders",
+        "_now_ms",
+        "_packer",
+        "_repetition",
+        "_served",
+    )
 
     def __init__(self, served: Mapping[int, ServedApi], now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
@@ -67,11 +94,46 @@ class MsgpackDialect:
             self._served[api_key] = self._served[ApiKey(api_key).name.lower()] = api
         # Made when a client first uses an API.
         self._decoders: dict[int, Decode] = {}
+        self._compiled: dict[bytes, tuple[int, int, CompiledDecode]] = {}  # by the packed API
         self._encoders: dict[int, Encode] = {}
         self._packer = msgpack.Packer()
+        self._repetition = Repetition()
 
     def decode_request(self, frame: memoryview) -> DecodedRequest:
         """Decode one frame, without its size; raises BadRequest or DecodeError."""
+        try:
+            return self._decode_usual(frame)
+        except GIVES_UP:
+            return self._decode_any(frame)
+
+    def _decode_usual(self, frame: memoryview) -> DecodedRequest:
+        """Decode a frame that is as programs usually write them; else give up."""
+        data = bytes(frame) if len(frame) <= HEAD_BYTES_MAX else bytes(frame[:HEAD_BYTES_MAX])
+        if data[0] != 0x90 + ENVELOPE_COUNT:
+            raise Irregular
+        head = data[1]
+        position = 2 if head < 0x80 else head - 0x9E  # behind a small key, or a short name
+        found = self._compiled.get(data[1:position])
+        if found is None:  # the first of its kind, or an API that is not served
+            raise Irregular
+        api_key, version, decode = found
+        correlation_id, position = read_integer(data, position, -_INTEGER_END, _INTEGER_LAST)
+        if api_key == _PRODUCE:
+            known = self._repetition.read(data, frame, position)
+            if known is not None:
+                client_id, body = known
+                header = MsgpackHeader(_PRODUCE, version, correlation_id, client_id)
+                return DecodedRequest(header, body)
+        client_id, start = _read_client_id(data, position)
+        body, extras, end = decode(data, frame, start)
+        if end != len(frame):
+            raise Irregular
+        if api_key == _PRODUCE:
+            self._repetition.learn(data, frame, position, client_id, body)
+        return _decoded(api_key, version, correlation_id, client_id, body, extras)
+
+    def _decode_any(self, frame: memoryview) -> DecodedRequest:
+        """Decode any frame, or say what is wrong with it."""
         reader = Reader(frame, ELEMENTS_MAX)
         try:
             count = reader.array()
@@ -98,18 +160,15 @@ class MsgpackDialect:
         if served is None:
             raise BodyError("no such API is served")
         client_id = None if reader.take_nil() else reader.text()
-        header = MsgpackHeader(
-            served.api_key, served.max_version, correlation_id, client_id, copies_records=True
-        )
         decode = self._decoders.get(served.api_key)
         if decode is None:
             decode = self._make_decoder(served)
         body, extras = decode(reader)
         if reader.position != len(reader.data):
             raise BodyError(f"{len(reader.data) - reader.position} bytes follow the request")
-        if served.api_key == ApiKey.FETCH and not extras.get("raw", False):
-            _open_answer(header, body)
-        return DecodedRequest(header, body)
+        return _decoded(
+            int(served.api_key), served.max_version, correlation_id, client_id, body, extras
+        )
 
     def encode_response(self, header: RequestHeader, response: Any) -> list[Buffer]:
         """Return the frame that answers `header`; raises EncodeError."""
@@ -118,7 +177,7 @@ class MsgpackDialect:
             encode = encoder(self._served[header.api_key].response, header.api_version)
             self._encoders[header.api_key] = encode
         body = encode(response)
-        if isinstance(header, MsgpackHeader) and not header.raw:
+        if type(header) is FetchHeader:
             _open_records(header, body)
         try:
             packed: bytes = self._packer.pack([header.correlation_id, body])
@@ -131,28 +190,68 @@ class MsgpackDialect:
         return [_SIZE.pack(size), packed]
 
     def _make_decoder(self, served: ServedApi) -> Decode:
-        more = _FETCH_MORE if served.api_key == ApiKey.FETCH else ()
-        decode = decoder(served.request, served.max_version, self._records, more)
-        self._decoders[served.api_key] = decode
+        api_key, cls, version = int(served.api_key), served.request, served.max_version
+        flags = ("raw",) if api_key == _FETCH else ()
+        more = tuple((name, Reader.boolean) for name in flags)
+        self._decoders[api_key] = decode = decoder(cls, version, self._records, more)
+        compiled = compile_decoder(cls, version, self._records_at, flags)
+        for api in (api_key, ApiKey(api_key).name.lower()):
+            self._compiled[msgpack.packb(api)] = api_key, version, compiled
         return decode
 
     def _records(self, reader: Reader) -> memoryview:
         return read_batch(reader, self._now_ms())
 
+    def _records_at(self, frame: memoryview, position: int) -> tuple[memoryview, int]:
+        """Read records for a compiled reader, where they are not a short bin."""
+        if not is_array(frame[position]):
+            start, end = read_binary_size(frame, position)
+            return frame[start:end], end
+        if len(frame) > HEAD_BYTES_MAX:  # where elements must be counted
+            raise Irregular
+        reader = Reader(frame, ELEMENTS_MAX)
+        reader.position = position
+        try:
+            return read_batch(reader, self._now_ms()), reader.position
+        except BodyError:
+            raise Irregular from None
 
-_FETCH_MORE: Final = (("raw", Reader.boolean),)
+
+def _read_client_id(data: bytes, position: int) -> tuple[str | None, int]:
+    head = data[position]
+    start = position + 1
+    if head == 0xC0:
+        return None, start
+    if not 0xA0 <= head < 0xC0:
+        raise Irregular
+    end = start + head - 0xA0
+    return data[start:end].decode(), end
 
 
-def _open_answer(header: MsgpackHeader, body: FetchRequest) -> None:
+def _decoded(
+    api_key: int,
+    version: int,
+    correlation_id: int,
+    client_id: str | None,
+    body: Any,
+    extras: dict[str, Any],
+) -> DecodedRequest:
+    if api_key != _FETCH or extras.get("raw"):
+        return DecodedRequest(MsgpackHeader(api_key, version, correlation_id, client_id), body)
+    header = FetchHeader(api_key, version, correlation_id, client_id)
+    _open_answer(header, body)
+    return DecodedRequest(header, body)
+
+
+def _open_answer(header: FetchHeader, body: FetchRequest) -> None:
     """Note what is needed to open the records of the answer, and ask for no more than that."""
-    header.raw = False
     body.max_bytes = min(body.max_bytes, OPENED_BYTES_MAX)
     for topic in body.topics:
         for partition in topic.partitions:
             header.offsets[topic.topic_id, partition.partition] = partition.fetch_offset
 
 
-def _open_records(header: MsgpackHeader, body: dict[str, Any]) -> None:
+def _open_records(header: FetchHeader, body: dict[str, Any]) -> None:
     opener = Opener()
     for topic in body["responses"]:
         for partition in topic["partitions"]:

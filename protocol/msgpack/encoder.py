@@ -1,9 +1,21 @@
-"""From a message class to the function that makes a map of it, ready to be packed.
+"""From a message class to the compiled function that makes a map of it, ready to be packed.
 
 All fields of the version stand in the map, tagged ones too, under the class's names; None is nil.
-The function is one Python expression, made once per class and version: lists and nested maps are
-comprehensions and calls, scalars are taken as they are, since msgpack packs them by their type.
-Records and uuids are bytes, and so bin.
+Scalars are taken as they are, since msgpack packs them by their type; records and uuids are bytes,
+and so bin. Made once per class and version, as straight-line source: a dictionary for each struct,
+a loop for each list of them. `ProduceResponse` becomes::
+
+    def encode(m):
+        v1 = m.responses
+        if v1:
+            a1 = []
+            for e1 in v1:
+                v2 = e1.partition_responses
+                ...
+                a1.append({'topic_id': e1.topic_id, 'partition_responses': v2})
+            v1 = a1
+        ...
+        return {'responses': v1, 'throttle_time_ms': m.throttle_time_ms, ...}
 """
 
 from __future__ import annotations
@@ -12,35 +24,44 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from protocol.kafka.schema import Array, Struct, WireType, read_layout
+from protocol.kafka.source import Source
 
 Encode: TypeAlias = Callable[[Any], dict[str, Any]]
 
 
 def encoder(cls: type[Any], version: int) -> Encode:
     """Return the function that turns a message of `cls` into a map, at `version`."""
-    return _struct(read_layout(cls, version))
-
-
-def _struct(layout: Struct) -> Encode:
-    namespace: dict[str, Any] = {}
-    pairs = []
-    for field in (*layout.fields, *layout.tagged):
-        expression = _value(field.type, f"m.{field.name}", namespace)
-        if expression != f"m.{field.name}":
-            expression = f"None if m.{field.name} is None else {expression}"
-        pairs.append(f"{field.name!r}: {expression}")
-    source = f"lambda m: {{{', '.join(pairs)}}}"
-    made: Encode = eval(source, namespace)  # noqa: S307 - names of ours
+    source = Source()
+    with source.block("def encode(m):"):
+        source.add(f"return {_map(read_layout(cls, version), 'm', source)}")
+    made: Encode = source.compile(f"<msgpack encoder of {cls.__name__} {version}>", "encode")
     return made
 
 
-def _value(wire_type: WireType, expression: str, namespace: dict[str, Any]) -> str:
-    """Return the expression for a value; what it calls is put into `namespace`."""
-    if isinstance(wire_type, Array):
-        element = _value(wire_type.element, "e", namespace)
-        return expression if element == "e" else f"[{element} for e in {expression}]"
+def _map(layout: Struct, item: str, source: Source) -> str:
+    """Return the expression for a struct; what must be made before it is written to `source`."""
+    pairs = [
+        f"{field.name!r}: {_value(field.type, f'{item}.{field.name}', source)}"
+        for field in (*layout.fields, *layout.tagged)
+    ]
+    return f"{{{', '.join(pairs)}}}"
+
+
+def _value(wire_type: WireType, expression: str, source: Source) -> str:
+    """Return the expression for a value; None and an empty list are taken as they are."""
+    if isinstance(wire_type, Array) and isinstance(wire_type.element, Struct):
+        made, items, item = source.name("v"), source.name("a"), source.name("e")
+        source.add(f"{made} = {expression}")
+        with source.block(f"if {made}:"):
+            source.add(f"{items} = []")
+            with source.block(f"for {item} in {made}:"):
+                source.add(f"{items}.append({_map(wire_type.element, item, source)})")
+            source.add(f"{made} = {items}")
+        return made
     if isinstance(wire_type, Struct):
-        name = f"f{len(namespace)}"
-        namespace[name] = _struct(wire_type)
-        return f"{name}({expression})"
+        made = source.name("v")
+        source.add(f"{made} = {expression}")
+        with source.block(f"if {made} is not None:"):
+            source.add(f"{made} = {_map(wire_type, made, source)}")
+        return made
     return expression

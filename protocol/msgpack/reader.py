@@ -188,6 +188,11 @@ class Reader:
         return count
 
 
+def is_array(head: int) -> bool:
+    """Say whether an array begins with the byte `head`."""
+    return head & 0xF0 == 0x90 or head in (0xDC, 0xDD)
+
+
 def kind_of(head: int) -> str:
     """Name the value that begins with the byte `head`."""
     if head < 0x80 or head >= 0xE0 or head in _INTEGERS:

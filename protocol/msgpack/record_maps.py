@@ -16,14 +16,15 @@ from __future__ import annotations
 from typing import Any, Final
 
 from protocol.errors import ErrorCode
+from protocol.legacy_batches import read_records_any, verify_any
 from protocol.msgpack.decoder import Read, or_nil, read_int64
-from protocol.msgpack.reader import BodyError, Reader
+from protocol.msgpack.reader import BodyError, Reader, is_array
 from protocol.record_errors import (
     DecompressedTooLarge,
     RecordError,
     UnsupportedCompression,
 )
-from protocol.records import HEADER_SIZE, Buffer, Record, build, read_records, verify
+from protocol.records import HEADER_SIZE, Buffer, Record, build
 
 RECORDS_MAX: Final = 16 * 1024
 OPENED_BYTES_MAX: Final = 1024 * 1024
@@ -33,8 +34,7 @@ BATCH_BYTES_MAX: Final = 64 * 1024 * 1024
 
 def read_batch(reader: Reader, now_ms: int) -> memoryview:
     """Return the batches that stand here: a bin as it is, or an array of records as one batch."""
-    head = reader.peek()
-    if not (head & 0xF0 == 0x90 or head in (0xDC, 0xDD)):
+    if not is_array(reader.peek()):
         return reader.view()
     count = reader.array()
     if count == 0:
@@ -121,7 +121,7 @@ class Opener:
         self, batches: Buffer, position: int, offset: int, records: list[dict[str, Any]]
     ) -> tuple[int, int]:
         """Open one batch; return its size, 0 if it was left half read, and the next offset."""
-        header = verify(batches, position)
+        header = verify_any(batches, position)
         if header.next_offset <= offset:
             return header.size, offset
         self._bytes_left -= header.size
@@ -132,7 +132,7 @@ class Opener:
         size_max = max(BATCH_BYTES_MAX, header.size)
         opened: list[dict[str, Any]] = []
         opened_bytes = 0
-        for record in read_records(batches, position, size_max=size_max):
+        for record in read_records_any(batches, position, size_max=size_max):
             if record.offset < offset:
                 continue
             if len(opened) >= self._records_left or (opened and opened_bytes > OPENED_BYTES_MAX):

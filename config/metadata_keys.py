@@ -1,0 +1,55 @@
+"""The broker's keys for snapshots of the metadata log, after those of config/group_keys.py.
+
+Names, kinds, defaults and bounds are those of Kafka's MetadataLogConfig.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from config.checks import at_least
+from config.group_keys import GroupKeys
+from config.keys import DAY_MS, HOUR_MS, Importance, MiB, key
+from config.values import Kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataKeys(GroupKeys):
+    """One field a key; the attribute of a key is its name with underscores."""
+
+    metadata_log_max_record_bytes_between_snapshots: int = key(
+        "metadata.log.max.record.bytes.between.snapshots",
+        20 * MiB,
+        Kind.LONG,
+        importance=Importance.HIGH,
+        check=at_least(1),
+        doc="A snapshot of the metadata is made when its log has grown by so many bytes.",
+    )
+    metadata_log_max_snapshot_interval_ms: int = key(
+        "metadata.log.max.snapshot.interval.ms",
+        HOUR_MS,
+        Kind.LONG,
+        unit="ms",
+        importance=Importance.HIGH,
+        check=at_least(0),
+        doc="A snapshot is also made when this time has passed since the last one, or since the"
+        " start, and something has changed. 0: only by size.",
+    )
+    metadata_max_retention_bytes: int = key(
+        "metadata.max.retention.bytes",
+        100 * MiB,
+        Kind.LONG,
+        unit="bytes",
+        importance=Importance.HIGH,
+        doc="Beyond this size of metadata log and snapshots the oldest snapshots go, and the"
+        " log before the oldest that stays. The last two stay.",
+    )
+    metadata_max_retention_ms: int = key(
+        "metadata.max.retention.ms",
+        7 * DAY_MS,
+        Kind.LONG,
+        unit="ms",
+        importance=Importance.HIGH,
+        doc="Snapshots that are older go, and the log before the oldest that stays. The last two"
+        " stay.",
+    )

@@ -1,0 +1,431 @@
+"""The records of `__consumer_offsets`: what the coordinator of groups must not forget.
+
+Key and value of a record begin with an int16. That of the key is the record's type, which stands
+for `api_key` here (on disk: never renumber); what follows is the body of the key. That of the value
+is the version of the value's body. A record without a value takes back what its key says::
+
+    type  key                                          value
+       1  OffsetCommitKey (0: the same, of old)        OffsetCommitValue            0 to 4
+       2  GroupMetadataKey                             GroupMetadataValue           0 to 4
+       3  ConsumerGroupMetadataKey                     ...Value                     0
+       4  ConsumerGroupPartitionMetadataKey            ...Value   read only         0
+       5  ConsumerGroupMemberMetadataKey               ...Value                     0
+       6  ConsumerGroupTargetAssignmentMetadataKey     ...Value                     0
+       7  ConsumerGroupTargetAssignmentMemberKey       ...Value                     0
+       8  ConsumerGroupCurrentMemberAssignmentKey      ...Value                     0
+      16  ConsumerGroupRegularExpressionKey            ...Value                     0
+
+1 and 2 are classic groups, and offsets of groups of any kind; 3 to 16 are consumer groups
+(KIP-848). Of type 4 only tombstones are written any more: a hash of the topics, in type 3, has
+replaced it. Any other type (share and streams groups) is for the reader to keep and pass over.
+
+`encode_key` and `encode_value` write the versions that Kafka 4.3 writes; `decode` reads all.
+
+Sources: the messages of Kafka's group coordinator, 4.3 (OffsetCommitKey.json and so on),
+GroupCoordinatorRecordHelpers and CoordinatorRecordSerde.
+"""
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Annotated, Any, Final
+
+from protocol.errors import DecodeError
+from protocol.kafka.codec import decode_message, encode_message
+from protocol.wire import (
+    ZERO_UUID,
+    Buffer,
+    Bytes,
+    Int8,
+    Int32,
+    Int64,
+    Nullable,
+    Since,
+    String,
+    Tag,
+    Until,
+    Uuid,
+    message,
+    message_spec,
+)
+
+NO_TIMESTAMP: Final = -1
+LEGACY_OFFSET_COMMIT: Final = 0
+
+_INT16: Final = struct.Struct(">h")
+
+
+class MemberState(IntEnum):
+    """How far a member is with its assignment. On disk: never renumber (Kafka's MemberState)."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    UNRELEASED_PARTITIONS = 2
+    UNKNOWN = 127
+
+
+# --- offsets, of groups of any kind ---------------------------------------------------------
+
+
+@message(api_key=1, kind="data", versions=(0, 0), flexible_since=None)
+@dataclass(slots=True, kw_only=True)
+class OffsetCommitKey:
+    """A partition as a group reads it."""
+
+    group: String
+    topic: String
+    partition: Int32
+
+
+@message(api_key=1, kind="data", versions=(0, 4), flexible_since=4)
+@dataclass(slots=True, kw_only=True)
+class OffsetCommitValue:
+    """The committed offset, times in ms. Version 1 is written when it has a time of its own to end.
+
+    1: `expire_timestamp`, in this version only. 3: `leader_epoch`. 4: flexible; `topic_id`, by
+    which an offset of a deleted topic of the same name is known.
+    """
+
+    offset: Int64
+    leader_epoch: Annotated[Int32, Since(3)] = -1
+    metadata: String = ""
+    commit_timestamp: Int64
+    expire_timestamp: Annotated[Int64, Since(1), Until(1)] = NO_TIMESTAMP
+    topic_id: Annotated[Uuid, Tag(0, since=4)] = ZERO_UUID
+
+
+# --- classic groups -------------------------------------------------------------------------
+
+
+@message(api_key=2, kind="data", versions=(0, 0), flexible_since=None)
+@dataclass(slots=True, kw_only=True)
+class GroupMetadataKey:
+    """A classic group."""
+
+    group: String
+
+
+@dataclass(slots=True, kw_only=True)
+class MemberMetadata:
+    """A member: timeouts in ms, what it told for the group's protocol, and what it was assigned."""
+
+    member_id: String
+    group_instance_id: Annotated[String | None, Since(3), Nullable(since=3)] = None
+    client_id: String
+    client_host: String
+    rebalance_timeout: Annotated[Int32, Since(1)] = -1
+    session_timeout: Int32
+    subscription: Bytes = b""
+    assignment: Bytes = b""
+
+
+@message(api_key=2, kind="data", versions=(0, 4), flexible_since=4)
+@dataclass(slots=True, kw_only=True)
+class GroupMetadataValue:
+    """A classic group's generation; without members the group is empty. Kafka 4.3 writes 3.
+
+    1: rebalance timeouts. 2: the time (ms) of the last change of state. 3: static members. 4:
+    flexible.
+    """
+
+    protocol_type: String
+    generation: Int32
+    protocol: Annotated[String | None, Nullable()]
+    leader: Annotated[String | None, Nullable()]
+    current_state_timestamp: Annotated[Int64, Since(2)] = NO_TIMESTAMP
+    members: list[MemberMetadata] = field(default_factory=list)
+
+
+# --- consumer groups ------------------------------------------------------------------------
+
+
+@message(api_key=3, kind="data", versions=(0, 0), flexible_since=None)
+@dataclass(slots=True, kw_only=True)
+class ConsumerGroupMetadataKey:
+    """A consumer group."""
+
+    group_id: String
+
+
+@message(api_key=3, kind="data", versions=(0, 0), flexible_since=0)
+@dataclass(slots=True, kw_only=True)
+class ConsumerGroupMetadataValue:
+    """The group's epoch; `metadata_hash` is that of the topics it was computed from, 0 for none."""
+
+    epoch: Int32
+    metadata_hash: Annotated[Int64, Tag(0)] = 0
+
+
+@message(api_key=4, kind="data", versions=(0, 0), flexible_since=None)
+@dataclass(slots=True, kw_only=True)
+class ConsumerGroupPartitionMetadataKey:
+    """A consumer group."""
+
+    group_id: String
+
+
+@dataclass(slots=True, kw_only=True)
+class PartitionMetadata:
+    """A partition and the racks that hold it; not used any more."""
+
+    partition: Int32
+    racks: list[String] = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class TopicMetadata:
+    """A topic as it was when the group's epoch was raised."""
+
+    topic_id: Uuid
+    topic_name: String
+    num_partitions: Int32
+    partition_metadata: list[PartitionMetadata] = field(default_factory=list)
+
+
+@message(api_key=4, kind="data", versions=(0, 0), flexible_since=0)
+@dataclass(slots=True, kw_only=True)
+class ConsumerGroupPartitionMetadataValue:
+    """The topics that a group reads; Kafka 4.0 wrote it."""
+
+    topics: list[TopicMetadata] = field(default_factory=list)
+
+
+@message(api_key=5, kind="data", versions=(0, 0), flexible_since=None)
+@dataclass(slots=True, kw_only=True)
+class ConsumerGroupMemberMetadataKey:
+    """A member of a consumer group."""
+
+    group_id: String
+    member_id: String
+
+
+@dataclass(slots=True, kw_only=True)
+class ClassicProtocol:
+    """A protocol that a classic member speaks, and what it told for it."""
+
+    name: String
+    metadata: Bytes = b""
+
+
+@dataclass(slots=True, kw_only=True)
+class ClassicMemberMetadata:
+    """What a member that speaks the classic protocol told when it joined."""
+
+    session_timeout_ms: Int32 = 0
+    supported_protocols: list[ClassicProtocol] = field(default_factory=list)
+
+
+@message(api_key=5, kind="data", versions=(0, 0), flexible_since=0)
+@dataclass(slots=True, kw_only=True)
+class ConsumerGroupMemberMetadataValue:
+    """What a member has told. `subscribed_topic_regex` is "" or null when it gave none.
+
+    `classic_member_metadata` must be given: it is null for members that speak KIP-848, and Kafka
+    writes that null; its absence stands for an empty structure.
+    """
+
+    instance_id: Annotated[String | None, Nullable()] = None
+    rack_id: Annotated[String | None, Nullable()] = None
+    client_id: String
+    client_host: String
+    subscribed_topic_names: list[String] = field(default_factory=list)
+    subscribed_topic_regex: Annotated[String | None, Nullable()] = None
+    rebalance_timeout_ms: Int32 = -1
+    server_assignor: Annotated[String | None, Nullable()] = None
+    classic_member_metadata: Annotated[ClassicMemberMetadata | None, Nullable(), Tag(0)] = field(
+        default_factory=ClassicMemberMetadata
+    )
+
+
+@message(api_key=6, kind="data", versions=(0, 0), flexible_since=None)
+@dataclass(slots=True, kw_only=True)
+class ConsumerGroupTargetAssignmentMetadataKey:
+    """A consumer group."""
+
+    group_id: String
+
+
+@message(api_key=6, kind="data", versions=(0, 0), flexible_since=0)
+@dataclass(slots=True, kw_only=True)
+class ConsumerGroupTargetAssignmentMetadataValue:
+    """The group's epoch for which the target was computed, and when (ms); 0 when not known."""
+
+    assignment_epoch: Int32
+    assignment_timestamp: Annotated[Int64, Tag(0)] = 0
+
+
+@message(api_key=7, kind="data", versions=(0, 0), flexible_since=None)
+@dataclass(slots=True, kw_only=True)
+class ConsumerGroupTargetAssignmentMemberKey:
+    """A member of a consumer group."""
+
+    group_id: String
+    member_id: String
+
+
+@dataclass(slots=True, kw_only=True)
+class TopicPartition:
+    """Partitions of one topic."""
+
+    topic_id: Uuid
+    partitions: list[Int32] = field(default_factory=list)
+
+
+@message(api_key=7, kind="data", versions=(0, 0), flexible_since=0)
+@dataclass(slots=True, kw_only=True)
+class ConsumerGroupTargetAssignmentMemberValue:
+    """What the member shall hold in the end."""
+
+    topic_partitions: list[TopicPartition] = field(default_factory=list)
+
+
+@message(api_key=8, kind="data", versions=(0, 0), flexible_since=None)
+@dataclass(slots=True, kw_only=True)
+class ConsumerGroupCurrentMemberAssignmentKey:
+    """A member of a consumer group."""
+
+    group_id: String
+    member_id: String
+
+
+@dataclass(slots=True, kw_only=True)
+class TopicPartitions:
+    """Partitions of one topic; beside each the epoch at which the member got it.
+
+    Earlier versions of Kafka wrote no `assignment_epochs`; they are then empty.
+    """
+
+    topic_id: Uuid
+    partitions: list[Int32] = field(default_factory=list)
+    assignment_epochs: Annotated[list[Int32] | None, Nullable(), Tag(0)] = field(
+        default_factory=list
+    )
+
+
+@message(api_key=8, kind="data", versions=(0, 0), flexible_since=0)
+@dataclass(slots=True, kw_only=True)
+class ConsumerGroupCurrentMemberAssignmentValue:
+    """What the member holds and what it must give back; `state` is a MemberState."""
+
+    member_epoch: Int32
+    previous_member_epoch: Int32
+    state: Int8
+    assigned_partitions: list[TopicPartitions] = field(default_factory=list)
+    partitions_pending_revocation: list[TopicPartitions] = field(default_factory=list)
+
+
+@message(api_key=16, kind="data", versions=(0, 0), flexible_since=None)
+@dataclass(slots=True, kw_only=True)
+class ConsumerGroupRegularExpressionKey:
+    """A regular expression that members of a consumer group subscribe with."""
+
+    group_id: String
+    regular_expression: String
+
+
+@message(api_key=16, kind="data", versions=(0, 0), flexible_since=0)
+@dataclass(slots=True, kw_only=True)
+class ConsumerGroupRegularExpressionValue:
+    """The topics it stood for at `version` of the cluster's metadata, and when (ms)."""
+
+    topics: list[String] = field(default_factory=list)
+    version: Int64
+    timestamp: Int64
+
+
+# --- keys and values together ---------------------------------------------------------------
+
+RECORDS: Final[Mapping[int, tuple[type[Any], type[Any]]]] = MappingProxyType(
+    {
+        message_spec(key).api_key: (key, value)
+        for key, value in (
+            (OffsetCommitKey, OffsetCommitValue),
+            (GroupMetadataKey, GroupMetadataValue),
+            (ConsumerGroupMetadataKey, ConsumerGroupMetadataValue),
+            (ConsumerGroupPartitionMetadataKey, ConsumerGroupPartitionMetadataValue),
+            (ConsumerGroupMemberMetadataKey, ConsumerGroupMemberMetadataValue),
+            (
+                ConsumerGroupTargetAssignmentMetadataKey,
+                ConsumerGroupTargetAssignmentMetadataValue,
+            ),
+            (ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue),
+            (ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
+            (ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue),
+        )
+    }
+)
+"""The classes of key and value of each record type that is declared here."""
+
+_GROUP_METADATA_VERSION: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownRecord:
+    """A record of a type that has no meaning here."""
+
+    record_type: int
+
+
+def encode_key(key: Any) -> bytes:
+    """Return the key of a record: the type, then the body of `key`, a class of `RECORDS`."""
+    return _INT16.pack(message_spec(type(key)).api_key) + encode_message(key, 0)
+
+
+def encode_value(value: Any | None) -> bytes | None:
+    """Return the value of a record in the version that Kafka 4.3 writes; None stays None."""
+    if value is None:
+        return None
+    version = _version_written(value)
+    return _INT16.pack(version) + encode_message(value, version)
+
+
+def decode(key: Buffer, value: Buffer | None) -> tuple[Any, Any | None] | UnknownRecord:
+    """Read a record: (key, value), the value None for a tombstone.
+
+    Raises DecodeError for bytes that are not what their type and version say, for bytes behind
+    them, and for a version of a value that is not known here.
+    """
+    record_type = _int16(key, "key")
+    if record_type == LEGACY_OFFSET_COMMIT:
+        record_type = message_spec(OffsetCommitKey).api_key
+    classes = RECORDS.get(record_type)
+    if classes is None:
+        return UnknownRecord(record_type)
+    key_class, value_class = classes
+    decoded_key = _body(key_class, 0, key)
+    if value is None:
+        return decoded_key, None
+    version = _int16(value, "value")
+    spec = message_spec(value_class)
+    if not spec.version_min <= version <= spec.version_max:
+        raise DecodeError(
+            f"{value_class.__name__} of version {version}: versions {spec.version_min} to "
+            f"{spec.version_max} are known here; a newer Kafka wrote it"
+        )
+    return decoded_key, _body(value_class, version, value)
+
+
+def _version_written(value: Any) -> int:
+    match value:
+        case OffsetCommitValue(expire_timestamp=expire) if expire != NO_TIMESTAMP:
+            return 1
+        case GroupMetadataValue():
+            return _GROUP_METADATA_VERSION
+    return message_spec(type(value)).version_max
+
+
+def _int16(data: Buffer, where: str) -> int:
+    if len(data) < _INT16.size:
+        raise DecodeError(f"a group record's {where} of {len(data)} bytes: its int16 takes 2")
+    number: int
+    (number,) = _INT16.unpack_from(data)
+    return number
+
+
+def _body(cls: type[Any], version: int, data: Buffer) -> Any:
+    body, end = decode_message(cls, version, data, _INT16.size)
+    if end != len(data):
+        raise DecodeError(f"{cls.__name__}: {len(data) - end} bytes are left behind its body")
+    return body

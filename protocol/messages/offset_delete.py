@@ -1,0 +1,60 @@
+"""OffsetDelete, API key 47, version 0: forget offsets that a group has committed (KIP-496).
+
+The only version has no compact forms.
+
+Source: OffsetDeleteRequest.json and OffsetDeleteResponse.json, Apache Kafka 4.3.
+"""
+
+from dataclasses import dataclass, field
+
+from protocol.wire import Int16, Int32, String, message
+
+
+@dataclass(slots=True, kw_only=True)
+class OffsetDeleteRequestPartition:
+    """A partition whose offset is to be forgotten."""
+
+    partition_index: Int32
+
+
+@dataclass(slots=True, kw_only=True)
+class OffsetDeleteRequestTopic:
+    """Partitions of one topic."""
+
+    name: String
+    partitions: list[OffsetDeleteRequestPartition] = field(default_factory=list)
+
+
+@message(api_key=47, kind="request", versions=(0, 0), flexible_since=None)
+@dataclass(slots=True, kw_only=True)
+class OffsetDeleteRequest:
+    """A group and the partitions it shall forget."""
+
+    group_id: String
+    topics: list[OffsetDeleteRequestTopic] = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class OffsetDeleteResponsePartition:
+    """What became of one partition's offset."""
+
+    partition_index: Int32
+    error_code: Int16 = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class OffsetDeleteResponseTopic:
+    """Partitions of one topic."""
+
+    name: String
+    partitions: list[OffsetDeleteResponsePartition] = field(default_factory=list)
+
+
+@message(api_key=47, kind="response", versions=(0, 0), flexible_since=None)
+@dataclass(slots=True, kw_only=True)
+class OffsetDeleteResponse:
+    """The error of the group, or an answer for every partition; here the error stands first."""
+
+    error_code: Int16 = 0
+    throttle_time_ms: Int32 = 0
+    topics: list[OffsetDeleteResponseTopic] = field(default_factory=list)

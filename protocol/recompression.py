@@ -1,0 +1,59 @@
+"""Storing a batch with another codec than its producer chose: `compression.type` of a topic.
+
+Only the block of records changes, and what says so: codec, length and CRC in the header. The
+records are opened and checked on the way, as Kafka does with those that it packs anew
+(LogValidator.validateMessagesAndAssignOffsetsCompressed).
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from protocol.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, compress, decompress
+from protocol.record_batch import (
+    CODEC_MASK,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    pack_header,
+    verify_produced,
+    write_crc,
+)
+from protocol.record_errors import RecordBatchTooLarge
+from protocol.records import check_records
+
+CODECS: Final = {"uncompressed": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
+
+
+class Target(NamedTuple):
+    """How batches are to be stored. `level` None: the codec has none, or its own default."""
+
+    codec: int
+    level: int | None = None
+
+
+def recompress(
+    batch: memoryview, target: Target, *, size_max: int, decompressed_max: int
+) -> memoryview:
+    """Return the one produced batch that `batch` must be, packed as `target` says.
+
+    `size_max` is max.message.bytes, for the batch as it came and as it is returned. One that is
+    packed so already is returned as it is, unopened. Raises RecordError.
+    """
+    header = verify_produced(batch, size_max)
+    if header.codec == target.codec:
+        return batch
+    records = decompress(header.codec, batch[HEADER_SIZE:], decompressed_max)
+    attributes = header.attributes & ~CODEC_MASK
+    plain = header._replace(
+        attributes=attributes, batch_length=HEADER_SIZE - LOG_OVERHEAD + len(records)
+    )
+    opened = bytearray(pack_header(plain)) + records
+    check_records(opened, size_max=decompressed_max, keys_wanted=False)
+    packed = compress(target.codec, records, target.level)
+    length = HEADER_SIZE - LOG_OVERHEAD + len(packed)
+    if length + LOG_OVERHEAD > size_max:
+        raise RecordBatchTooLarge(length + LOG_OVERHEAD, size_max)
+    made = header._replace(attributes=attributes | target.codec, batch_length=length)
+    whole = bytearray(pack_header(made)) + packed
+    write_crc(whole, 0)
+    return memoryview(whole)
