@@ -96,10 +96,11 @@ def begin(log: Log, *, with_snapshot: bool) -> Checkpoint | None:
     try:
         for segment in reversed(log.segments.all):
             files += segment.write_indexes()
-            if segment.base_offset <= log.recovery_point:
+            if segment.base_offset < log.recovery_point:  # the one that was active then, too
                 break
     except OSError as error:
-        _log.warning("No checkpoint of %s: %s", log.directory, error)
+        if not log.home.room.note(error):
+            _log.warning("No checkpoint of %s: %s", log.directory, error)
         return None
     unwritten = snapshots.unwritten(target)
     small_files = [file for pair in unwritten.values() for file in pair]
@@ -147,7 +148,8 @@ def _twin(log: Log, segment: Segment) -> Segment | None:
         for path in segment.files():  # an index may be empty, but then it is there
             log.home.files.get(path, create=True)
     except OSError as error:
-        _log.warning("Indexes of %s not rebuilt: %s", segment, error)
+        if not log.home.room.note(error):
+            _log.warning("Indexes of %s not rebuilt: %s", segment, error)
         return None
     return Segment.open(
         log.home.files,

@@ -18,10 +18,13 @@ from __future__ import annotations
 
 import base64
 import binascii
+import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Final, TypeVar
 
+from storage import filenames
 from storage.errors import CheckpointError
 from storage.filesystem import FileSystem
 
@@ -139,6 +142,14 @@ def uuid_text(uuid: bytes) -> str:
     return base64.urlsafe_b64encode(uuid).decode("ascii").rstrip("=")
 
 
+def differ_in_a_character(one: bytes, other: bytes) -> bool:
+    """Whether two ids are the same but for one character of their texts: a flipped bit, no chance.
+
+    Two ids that were drawn are that close once in 2^120 pairs.
+    """
+    return sum(a != b for a, b in zip(uuid_text(one), uuid_text(other), strict=True)) == 1
+
+
 def uuid_bytes(text: str) -> bytes:
     """Read a uuid that `uuid_text` wrote. Raises ValueError."""
     if not re.fullmatch(r"[A-Za-z0-9_-]{22}", text, re.ASCII):
@@ -195,3 +206,23 @@ def _read(filesystem: FileSystem, path: str, decode: Callable[[str, bytes], T]) 
     except FileNotFoundError:
         return None
     return decode(path, text)
+
+
+def make_partition_directory(filesystem: FileSystem, directory: str, topic_id: bytes) -> str:
+    """Make a partition's directory, and the file with its topic id, whose path is returned.
+
+    Nothing is synced. Raises OSError, with nothing left of it as far as that can be.
+    """
+    path = posixpath.join(directory, filenames.PARTITION_METADATA)
+    filesystem.mkdir(directory)
+    try:
+        file = filesystem.open(path, create=True)
+        file.pwrite(encode_partition_metadata(topic_id), 0)
+        file.close()
+    except OSError:
+        with suppress(OSError):
+            filesystem.unlink(path)
+        with suppress(OSError):
+            filesystem.rmdir(directory)
+        raise
+    return path

@@ -7,11 +7,13 @@ tests and callers compare values and never texts.
     StorageError
     ├── OffsetOutOfRange         a reader's fault
     ├── UnknownPartition         a reader's or a producer's fault
-    ├── BatchTooLarge            a producer's fault, and so the five below
+    ├── BatchTooLarge            a producer's fault, and so the four below
     ├── InvalidTimestamp
     ├── OutOfOrderSequence
     ├── InvalidProducerEpoch
     ├── NoTransaction
+    ├── ProducerInDoubt          the disk's fault: nobody can say whether the batch is in the log
+    ├── AppendTimedOut           the disk's fault: it is slow, and the batch was not appended
     ├── LogFailed                the disk's fault: this log takes no more appends
     │   ├── AppendFailed         one write failed; `rolled_back` says whether the log may go on
     │   └── DamagedLog           bytes in the file contradict the format; reads from there fail
@@ -103,6 +105,29 @@ class NoTransaction(StorageError):
             "transactions are not supported"
         )
         self.producer_id = producer_id
+
+
+class ProducerInDoubt(StorageError):
+    """A batch may be in a damaged part of the log already. It is not appended a second time."""
+
+    def __init__(self, producer_id: int, sequence: int, offset: int) -> None:
+        super().__init__(
+            f"producer {producer_id}: base sequence {sequence} may stand in the damaged part "
+            f"below offset {offset}; the producer can go on under a new epoch"
+        )
+        self.producer_id = producer_id
+        self.sequence = sequence
+        self.offset = offset
+
+
+class AppendTimedOut(StorageError):
+    """A batch waited for a slow disk for as long as its producer does. It is not in the log."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"{path}: the disk has not kept up within the request's timeout; nothing was appended"
+        )
+        self.path = path
 
 
 class LogFailed(StorageError):

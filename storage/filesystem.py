@@ -20,6 +20,8 @@ Files are made with mode 0640 and directories with 0750, less the umask. No cloc
 # ruff: noqa: D102  (methods of the Os classes are described by their protocols)
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import errno
 import fcntl
 import mmap
@@ -68,6 +70,12 @@ class File(Protocol):
 
     def truncate(self, size: int) -> None:
         """Cut (or grow with zeros) to `size` bytes."""
+
+    def reserve(self, size: int) -> None:
+        """Have the disk keep room for a file of `size` bytes; the file does not change.
+
+        Writes below `size` then find room on a full disk. `truncate` gives the room back.
+        """
 
     def map(self, size: int) -> memoryview:
         """Return the first `size` bytes as a read-only view of the page cache, for sending."""
@@ -135,6 +143,11 @@ class FileSystem(Protocol):
 _MMAP_OPTIONS: dict[str, Any] = {"flags": mmap.MAP_SHARED, "prot": mmap.PROT_READ}
 if sys.version_info >= (3, 13):  # before, every map holds a descriptor of its own
     _MMAP_OPTIONS["trackfd"] = False
+
+# The standard library's posix_fallocate makes the file larger, which is not what is wanted here.
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_LIBC.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+FALLOC_FL_KEEP_SIZE = 1  # linux/falloc.h
 
 _NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL)
 
@@ -237,6 +250,11 @@ class OsFile:
         self.writes += 1
         os.ftruncate(self._fd, size)
 
+    def reserve(self, size: int) -> None:
+        if _LIBC.fallocate(self._fd, FALLOC_FL_KEEP_SIZE, 0, size):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), self.path)
+
     def map(self, size: int) -> memoryview:
         return memoryview(mmap.mmap(self._fd, size, **_MMAP_OPTIONS))
 
@@ -302,7 +320,10 @@ class OsFileSystem:
         os.unlink(path)
 
     def rmdir(self, path: str) -> None:
-        os.rmdir(path)
+        if os.path.islink(path):  # to another disk: the directory there stays, empty
+            os.unlink(path)
+        else:
+            os.rmdir(path)
 
     def sync_directory(self, path: str) -> None:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -323,6 +344,10 @@ class OsFileSystem:
             while rest:
                 rest = rest[os.write(fd, rest) :]
             os.fsync(fd)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)  # on a full disk it would hold the room that is missing
+            raise
         finally:
             os.close(fd)
         os.replace(temporary, path)

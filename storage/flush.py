@@ -21,14 +21,16 @@ from storage.filesystem import File, FileSystem
 class Flush:
     """Everything appended up to `end_offset`, on its way to the disk.
 
-    `segment_position` is where that is in the segment of `segment_base_offset`. With `directory`
-    the names in it are made durable too, as a new segment's must be.
+    `segment_position` is where that is in the segment of `segment_base_offset`. `paths` are small
+    files, written and closed; the names in `directories` are made durable too, as a new
+    segment's must be.
     """
 
     __slots__ = (
         "_directories",
         "_files",
         "_filesystem",
+        "_paths",
         "end_offset",
         "segment_base_offset",
         "segment_position",
@@ -39,6 +41,7 @@ class Flush:
         self,
         filesystem: FileSystem,
         files: Sequence[File],
+        paths: Sequence[str],
         directories: Sequence[str],
         *,
         end_offset: int,
@@ -48,6 +51,7 @@ class Flush:
     ) -> None:
         self._filesystem = filesystem
         self._files = files
+        self._paths = paths
         self._directories = directories
         self.end_offset = end_offset
         self.segment_base_offset = segment_base_offset
@@ -58,6 +62,9 @@ class Flush:
         """Wait for the disk. For a thread of the pool. Raises OSError: the data may be lost."""
         for file in self._files:
             file.fdatasync()
+        with contextlib.suppress(FileNotFoundError):  # renamed away: its topic is deleted
+            for path in self._paths:
+                self._filesystem.open(path).fdatasync()
         for directory in self._directories:
-            with contextlib.suppress(FileNotFoundError):  # renamed away: its topic is deleted
+            with contextlib.suppress(FileNotFoundError):
                 self._filesystem.sync_directory(directory)

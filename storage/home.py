@@ -13,13 +13,16 @@ from collections.abc import Iterable
 from storage import filenames
 from storage.filesystem import FileSystem
 from storage.open_files import OpenFiles
+from storage.room import Room
+
+FOREVER_MS = (1 << 63) - 1  # given as the time, it makes everything due
 
 
 class Home:
     """Shared by the logs of one data directory. `unflushed_bytes` is their sum."""
 
-    __slots__ = ("checkpoint_changes", "files", "filesystem", "producer_expiration_ms", "trash",
-                 "unflushed_bytes")  # fmt: skip
+    __slots__ = ("checkpoint_changes", "files", "filesystem", "producer_expiration_ms", "room",
+                 "trash", "unflushed_bytes")  # fmt: skip
 
     def __init__(
         self, filesystem: FileSystem, files: OpenFiles, producer_expiration_ms: int
@@ -27,6 +30,7 @@ class Home:
         self.filesystem = filesystem
         self.files = files
         self.producer_expiration_ms = producer_expiration_ms
+        self.room = Room()
         self.unflushed_bytes = 0
         self.checkpoint_changes = 0  # of recovery points and start offsets
         self.trash: list[tuple[int, str]] = []  # (when to unlink, ms; path)

@@ -52,6 +52,11 @@ class IndexFile:
         return self._count
 
     @property
+    def size_bytes(self) -> int:
+        """Bytes of all entries."""
+        return self.entry_count * self.layout.size
+
+    @property
     def is_full(self) -> bool:
         """Whether the segment must be rolled before another entry."""
         return (self.entry_count + self.spare_entries) * self.layout.size > self.size_max
@@ -97,6 +102,13 @@ class IndexFile:
         self._files.get(self.path).truncate(count * self.layout.size)
         self._written, self._count, self._last = count, count, last
 
+    def drop_zeros(self) -> None:
+        """Cut the zeros behind the entries: a power cut leaves them, as a killed Kafka does."""
+        size = self.entry_count * self.layout.size
+        file = self._files.get(self.path, create=True)
+        if not self._tail and file.size() > size:
+            file.truncate(size)
+
     def clear(self) -> None:
         """Drop every entry, to build the index again; make the file if it is missing."""
         file = self._files.get(self.path, create=True)
@@ -104,15 +116,6 @@ class IndexFile:
             file.truncate(0)
         self._tail = bytearray()
         self._written, self._count, self._last = 0, 0, self.none
-
-    def _check_size(self) -> str | None:
-        """Say what is wrong with the file's existence or size, or None."""
-        if not self._files.filesystem.exists(self.path):
-            return "missing"
-        size = self._files.filesystem.size(self.path)
-        if size % self.layout.size:
-            return f"{size} bytes, which is no multiple of {self.layout.size}"
-        return None
 
 
 def count_entries(file: File, entry_size: int) -> int:

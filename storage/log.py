@@ -16,16 +16,15 @@
 
 Everything but `run` is called on one thread, and nothing waits for the disk except cold reads.
 
-Failure. A write that failed with the disk full is taken back and the log goes on; any other
-failed write, and every failed fsync, makes the log `failed` until it is opened anew: appends
-raise LogFailed, reads end at the last durable offset. The log does not retry (docs/decisions).
+Failure (`storage.failing`). A write that failed with the disk full is taken back and the log goes
+on; any other failed write, and every failed fsync, makes the log `failed` until it is opened anew:
+appends raise LogFailed, reads end at the last durable offset. The log does not retry.
 
 Looking things up is in `storage.segments`, opening in `storage.log_loading`.
 """
 
 from __future__ import annotations
 
-import errno
 import logging
 from collections.abc import Iterator, Sequence
 
@@ -38,7 +37,7 @@ from protocol.record_batch import (
     stamp_append_time,
     verify_produced,
 )
-from storage import checkpointing, trimming
+from storage import checkpointing, failing, trimming
 from storage.appending import NO_TIMESTAMP, Appended, check_timestamps
 from storage.checkpointing import Checkpoint
 from storage.errors import (
@@ -61,7 +60,6 @@ from storage.timestamp_lookup import TimestampCandidate
 
 __all__ = ["Appended", "Log"]
 _log = logging.getLogger(__name__)
-_DISK_FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE))
 
 
 class Log:
@@ -134,7 +132,7 @@ class Log:
         self.recovery_point = recovery_point
         self.leader_epoch = leader_epoch
         self.producers = producers
-        self.epochs = epochs
+        self.epochs = segments.soundness.epochs = epochs
         self.snapshots = snapshots
         self.failed: LogFailed | None = None
         self.unflushed_bytes = 0
@@ -156,6 +154,7 @@ class Log:
     def update_config(self, config: TopicConfig) -> None:
         """Use another configuration from the next call on."""
         self.config = config
+        self.segments.compacted = "compact" in config.cleanup_policy
         self.write_caching = config.write_caching
         self._batch_bytes_max = config.max_message_bytes
         self._segment_bytes_max = config.internal_segment_bytes or config.segment_bytes
@@ -246,7 +245,7 @@ class Log:
         try:
             active.append(batch, header, base_offset)
         except AppendFailed as error:
-            self._failed_write(error)
+            failing.failed_write(self, error)
             raise
         self.end_offset = last_offset + 1
         if self.epochs.latest != leader_epoch:
@@ -274,7 +273,7 @@ class Log:
         try:
             new = create_segment(self.home.files, self.directory, base_offset, self.config, now_ms)
         except AppendFailed as error:
-            self._failed_write(error)
+            failing.failed_write(self, error)
             raise
         if self.directory not in self._unsynced_directories:
             self._unsynced_directories.append(self.directory)
@@ -282,17 +281,13 @@ class Log:
         try:
             old.on_roll()
         except OSError as error:  # indexes are caches: what is not in the file stays in memory
-            _log.warning("Indexes of %s not written at its roll: %s", old, error)
+            if not self.home.room.note(error):
+                _log.warning("Indexes of %s not written at its roll: %s", old, error)
         self.producers.end_offset = base_offset
         self.snapshots.take(self.producers)
         self.segments.push(new)
         self._roll_after_ms = roll_after_ms(self.config, new)
         return new
-
-    def _failed_write(self, error: AppendFailed) -> None:
-        """Decide whether a log whose write failed may go on: only if there was just no room."""
-        if not error.rolled_back or error.cause.errno not in _DISK_FULL:
-            self._fail(error)
 
     # -- Flushing -----------------------------------------------------------------------------
 
@@ -324,11 +319,8 @@ class Log:
         rolled = [segment for segment in self._unsynced if segment in self.segments.all]
         self._flush = flush = Flush(
             self.home.filesystem,
-            [
-                *(self.home.filesystem.open(path) for path in self._unsynced_paths),
-                *(segment.log_file.file() for segment in rolled),
-                active.log_file.file(),
-            ],
+            [file for s in (*rolled, active) if (file := s.log_file.open_file()) is not None],
+            self._unsynced_paths,
             self._unsynced_directories,
             end_offset=self.end_offset,
             segment_base_offset=active.base_offset,
@@ -345,7 +337,7 @@ class Log:
         assert flush is self._flush, "finish_flush of a flush that is not under way"
         self._flush = None
         if error is not None:
-            self._fail(LogFailed(self.directory, f"fsync failed: {error}"))
+            failing.fail(self, LogFailed(self.directory, f"fsync failed: {error}"))
             return
         self.durable_offset = flush.end_offset
         self.segments.note_durable(
@@ -356,14 +348,6 @@ class Log:
             self.home.unflushed_bytes -= flush.size_bytes
         if not self.write_caching:
             self.high_watermark = max(self.high_watermark, flush.end_offset)
-
-    def _fail(self, failure: LogFailed) -> None:
-        """Stop taking appends until the log is opened anew; show only what is durable."""
-        if self.failed is None:
-            self.failed = failure
-            self.home.unflushed_bytes -= self.unflushed_bytes
-            self.unflushed_bytes = 0
-        self.high_watermark = min(self.durable_offset, self.high_watermark)
 
     # -- Checkpoints --------------------------------------------------------------------------
 
@@ -377,6 +361,11 @@ class Log:
             return None
         self._checkpoint = checkpointing.begin(self, with_snapshot=with_snapshot)
         return self._checkpoint
+
+    @property
+    def is_checkpointing(self) -> bool:
+        """Whether a checkpoint is under way, which may be mending a segment's indexes."""
+        return self._checkpoint is not None
 
     def finish_checkpoint(self, checkpoint: Checkpoint, error: OSError | None) -> int:
         """Take note of how `checkpoint.run()` went; returns the recovery point."""
@@ -433,7 +422,6 @@ class Log:
                 limit=limit,
                 end_offset=self.end_offset,
                 at_least_one_batch=at_least_one_batch,
-                may_have_holes="compact" in self.config.cleanup_policy,
             )
         except HoleInLogError:
             raise OffsetOutOfRange(start_offset, self.start_offset, self.end_offset) from None
@@ -495,6 +483,6 @@ class Log:
 
         A flush or checkpoint under way may end later; it changes nothing any more.
         """
-        self._fail(LogFailed(self.directory, "closed"))
+        failing.end(self, LogFailed(self.directory, "closed"))
         for segment in self.segments:
             segment.forget_files()

@@ -14,6 +14,9 @@ Batches are walked by their headers. What the CRC of a batch does not cover (bas
 leader epoch, magic) is held against its neighbours, and what does not fit is a `DamagedLog` with
 the position: the walk never takes a length that does not fit for the end of the file. Checksums
 are not looked at here; recovery and `verify` do that. No index is known here either.
+
+Messages of magic 0 and 1, as an old Kafka left them, are walked as batches of their own kind
+(`protocol.legacy_batches`); what costs more for them is paid by them only.
 """
 
 from __future__ import annotations
@@ -21,7 +24,10 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 
+from protocol.legacy_batches import LegacyHeader, is_legacy, read_legacy_header
+from protocol.legacy_messages import MESSAGE_SIZE_MIN
 from protocol.record_batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, read_header
+from protocol.record_errors import RecordError
 from storage.errors import AppendFailed, DamagedLog, LogFailed
 from storage.filesystem import Buffer, File
 from storage.open_files import OpenFiles
@@ -65,6 +71,14 @@ class LogFile:
         self.size = position + len(buffer)
         return position
 
+    def reserve(self, size_bytes: int) -> bool:
+        """Have the disk keep room for `size_bytes` more; whether it does. It is lost by a cut."""
+        try:
+            self._files.get(self.path).reserve(self.size + size_bytes)
+        except OSError:  # no room, or a file system that cannot
+            return False
+        return True
+
     def _roll_back(self, file: File) -> bool:
         try:
             file.truncate(self.size)
@@ -89,6 +103,10 @@ class LogFile:
         except OSError as error:
             raise LogFailed(self.path, f"cannot be opened: {error}") from error
 
+    def open_file(self) -> File | None:
+        """Return the file if it is open. One that is not has nothing left to sync."""
+        return self._files.peek(self.path)
+
     def read(self, position: int, size: int) -> bytes:
         """Return exactly `size` bytes from `position`. May block. LogFailed if it cannot."""
         return _read(self.file(), position, size)
@@ -108,9 +126,15 @@ class LogFile:
 
         Nothing is checked: it is what stands there. May block.
         """
-        if position + HEADER_SIZE > self.size:
+        left = self.size - position
+        if left < MESSAGE_SIZE_MIN:
             return None
-        return read_header(self.read(position, HEADER_SIZE))
+        data = self.read(position, min(HEADER_SIZE, left))
+        if is_legacy(data):
+            legacy = _legacy_header(self.file(), position, data, left)
+            if legacy is not None:
+                return legacy
+        return None if left < HEADER_SIZE else read_header(data)
 
     def scan(
         self,
@@ -139,13 +163,7 @@ class LogFile:
                 chunk = _read(file, position, min(size, end - position))
                 chunk_start, at = position, 0
                 if len(chunk) < HEADER_SIZE:
-                    raise DamagedLog(
-                        self.path,
-                        position,
-                        offset_min,
-                        found=f"{len(chunk)} bytes",
-                        wanted=f"a batch of at least {HEADER_SIZE} bytes",
-                    )
+                    chunk = self._short_end(chunk, position, offset_min)
             header = read_header(chunk, at)
             base_offset, batch_length, _, magic, _, _, delta, _, _, _, _, _, _ = header
             batch_bytes = batch_length + LOG_OVERHEAD
@@ -158,18 +176,39 @@ class LogFile:
                 or delta < 0
                 or (offset_end is not None and last_offset >= offset_end)
             ):
-                raise self._damaged(position, header, end, offset_min, offset_end)
+                legacy = _legacy_header(file, position, memoryview(chunk)[at:], end - position)
+                header = header if legacy is None else legacy
+                last_offset, batch_bytes = header.last_offset, header.size
+                if (
+                    legacy is None
+                    or header.base_offset < offset_min
+                    or (offset_end is not None and last_offset >= offset_end)
+                ):
+                    raise self._damaged(position, header, end, offset_min, offset_end)
             yield position, header
             offset_min = last_offset + 1
             position += batch_bytes
+
+    def _short_end(self, chunk: bytes, position: int, offset_min: int) -> bytes:
+        """Fill an end that is too short for a batch up, if it can be a message of old format."""
+        if is_legacy(chunk):
+            return chunk.ljust(HEADER_SIZE, b"\0")
+        raise DamagedLog(
+            self.path,
+            position,
+            offset_min,
+            found=f"{len(chunk)} bytes",
+            wanted=f"a batch of at least {HEADER_SIZE} bytes",
+        )
 
     def _damaged(
         self, position: int, header: BatchHeader, end: int, offset_min: int, offset_end: int | None
     ) -> DamagedLog:
         """Say which field does not fit."""
-        if header.magic != MAGIC:
+        is_legacy_message = isinstance(header, LegacyHeader)
+        if header.magic != MAGIC and not is_legacy_message:
             found, wanted = f"magic {header.magic}", str(MAGIC)
-        elif header.batch_length < BATCH_LENGTH_MIN:
+        elif header.batch_length < BATCH_LENGTH_MIN and not is_legacy_message:
             found, wanted = f"batch length {header.batch_length}", f"at least {BATCH_LENGTH_MIN}"
         elif position + header.size > end:
             found, wanted = f"a batch of {header.size} bytes", f"at most {end - position}"
@@ -184,10 +223,6 @@ class LogFile:
     def slice(self, position: int, size: int) -> LogSlice:
         """Return the bytes from `position` on as a slice, unread."""
         return LogSlice(self, position, size)
-
-    def fdatasync(self) -> None:
-        """Make everything appended before the call durable. Blocks. Raises OSError."""
-        self._files.get(self.path).fdatasync()
 
     def truncate(self, size: int) -> None:
         """Cut the file to `size` bytes, a batch's end. Raises OSError with nothing changed."""
@@ -289,6 +324,24 @@ class LogSlice:
     def read(self) -> bytes:
         """Return the bytes by pread, to look into. May block. LogFailed if it cannot."""
         return _read(self._open, self.position, self.size)
+
+
+def _legacy_header(
+    file: File, position: int, data: bytes | memoryview, left: int
+) -> LegacyHeader | None:
+    """Read what begins at `position` with `data` as a message of magic 0 or 1, if it is one.
+
+    `left` is how many bytes there are from `position` on.
+    """
+    if not is_legacy(data):
+        return None
+    size = int.from_bytes(data[LOG_OVERHEAD - 4 : LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD
+    if not MESSAGE_SIZE_MIN <= size <= left:
+        return None
+    try:
+        return read_legacy_header(data if size <= len(data) else _read(file, position, size))
+    except RecordError:
+        return None
 
 
 def _read(file: File, position: int, size: int) -> bytes:

@@ -6,9 +6,8 @@ epochs. The recovery point must then be the end of the log; if not, it was not s
 After any other stop `storage.recovery` goes over everything above the recovery point first.
 
 What is found and does not belong is reported and left alone; only files that by their name are
-on their way out (`.deleted`, `.cleaned`) or of no use without their log file (an index) go into
-the trash. A `.swap`, which Kafka leaves when it is killed while it puts a compacted segment in
-place, becomes the segment if that has no log file any more.
+on their way out (`.deleted`) or of no use without their log file (an index) go into the trash.
+What a compaction under way has left is ended by `storage.swap_recovery`.
 
 Missing indexes of closed segments are built later, by checkpoints: look-ups work without, slowly.
 """
@@ -21,16 +20,18 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from config.topic import TopicConfig
-from protocol.record_batch import BatchHeader
+from protocol.record_batch import BatchHeader, verify
+from protocol.record_errors import RecordError
 from protocol.records import read_records
-from storage import filenames
+from storage import filenames, swap_recovery
 from storage.checkpoints import read_leader_epochs
 from storage.errors import CheckpointError, DamagedLog, LogFailed
-from storage.filenames import Kind
+from storage.filenames import OFFSET_MAX, Kind
 from storage.home import Home
 from storage.leader_epochs import LeaderEpochs
 from storage.log import Log
-from storage.producer_state import ProducerState
+from storage.log_file import LogFile
+from storage.producer_state import NO_PRODUCER_ID, ProducerState
 from storage.recovery import NO_CLEAN_SHUTDOWN, RecoveryReport, recover
 from storage.segment import Segment
 from storage.segments import Segments, create_segment
@@ -50,6 +51,7 @@ class Origin(NamedTuple):
     recovery_point: int | None
     log_start: int | None
     was_clean: bool
+    cleaned_offset: int = 0
 
 
 @dataclass(slots=True)
@@ -71,6 +73,9 @@ class _Found:
     recovery_point: int
     producers: ProducerState
     failed: LogFailed | None = None
+
+
+_Newest = dict[int, tuple[LogFile, int, BatchHeader]]  # by producer: where its last batch is
 
 
 def load_log(
@@ -111,7 +116,7 @@ def load_log(
         origin.topic_id,
         origin.directory,
         config,
-        Segments(segments, found.end_offset),
+        Segments(segments, found.end_offset, origin.cleaned_offset),
         start_offset=start_offset,
         end_offset=found.end_offset,
         recovery_point=found.recovery_point,
@@ -168,6 +173,7 @@ def _repair(
         segments,
         recovery_point,
         config,
+        OFFSET_MAX if "compact" in config.cleanup_policy else origin.cleaned_offset,
         lambda header, batch: _take(header, batch, producers, epochs, origin.leader_epoch, now_ms),
         report,
         now_ms,
@@ -182,33 +188,45 @@ def _repair(
 
 def _list(home: Home, directory: str, report: RecoveryReport, now_ms: int) -> _Listing:
     listing = _Listing()
-    swaps: list[filenames.Name] = []
-    for file_name in home.filesystem.list(directory):
+    file_names = home.filesystem.list(directory)
+    if swap_recovery.is_due(file_names):
+        swap_recovery.finish(home, directory, file_names, report, now_ms)
+        file_names = home.filesystem.list(directory)
+    for file_name in file_names:
         name = filenames.parse(file_name)
         if name is None:
             report.warnings.append(f"{directory}: {file_name!r} is not ours, left alone")
         elif name.kind is Kind.FILE:
             listing.has_epochs |= name.file == filenames.LEADER_EPOCH_CHECKPOINT
         elif name.kind is Kind.SEGMENT:
-            path = posixpath.join(directory, file_name)
-            if name.transit == filenames.SWAP:
-                swaps.append(name)
-            elif name.transit == filenames.DELETED:
-                home.trash.append((now_ms, path))
-            elif name.transit:
-                home.discard(directory, [file_name], now_ms)
+            if name.transit == filenames.DELETED:
+                home.trash.append((now_ms, posixpath.join(directory, file_name)))
             else:
                 _sort_in(listing, name, file_name)
         elif name.kind is Kind.QUARANTINE:
             report.notes.append(f"{directory}: {file_name} holds bytes cut by an earlier recovery")
-    for name in swaps:
-        _finish_swap(home, directory, name, listing, report, now_ms)
     listing.logs.sort()
+    _tell_aborted(home, directory, listing, report)
     orphans = [file_name for base, file_name in listing.indexes if base not in set(listing.logs)]
     for file_name in orphans:
         report.warnings.append(f"Found an orphaned index file {directory}/{file_name}")
     home.discard(directory, orphans, now_ms)
     return listing
+
+
+def _tell_aborted(home: Home, directory: str, listing: _Listing, report: RecoveryReport) -> None:
+    """Say that a log has what this broker cannot tell its readers: Kafka's list of aborts."""
+    aborted = [
+        name
+        for _, name in listing.indexes
+        if name.endswith(filenames.TRANSACTION_INDEX)
+        and home.filesystem.size(posixpath.join(directory, name))
+    ]
+    if aborted:
+        report.warnings.append(
+            f"{directory} holds records of aborted transactions ({', '.join(aborted)}): "
+            "transactions are not supported, readers are given these records as all others"
+        )
 
 
 def _sort_in(listing: _Listing, name: filenames.Name, file_name: str) -> None:
@@ -220,26 +238,6 @@ def _sort_in(listing: _Listing, name: filenames.Name, file_name: str) -> None:
         listing.indexes.append((name.base_offset, file_name))
         if name.file == filenames.OFFSET_INDEX:
             listing.indexed.add(name.base_offset)
-
-
-def _finish_swap(
-    home: Home,
-    directory: str,
-    name: filenames.Name,
-    listing: _Listing,
-    report: RecoveryReport,
-    now_ms: int,
-) -> None:
-    """Roll a compaction that Kafka was killed in forward, or, if its source is there, back."""
-    swap = filenames.segment_file(name.base_offset, name.file, filenames.SWAP)
-    if name.file != filenames.LOG or name.base_offset in listing.logs:
-        home.discard(directory, [swap], now_ms)
-        return
-    path = posixpath.join(directory, swap)
-    report.warnings.append(f"Recovering file {path} by renaming from .swap files.")
-    home.filesystem.rename(path, posixpath.join(directory, filenames.log_name(name.base_offset)))
-    home.filesystem.sync_directory(directory)
-    listing.logs.append(name.base_offset)
 
 
 def _open_segments(
@@ -325,28 +323,60 @@ def replay(
     start_offset = producers.end_offset
     if start_offset >= end_offset:
         return
+    newest: _Newest = {}
     for segment, after in zip(segments, [*segments[1:], None], strict=True):
         if after is not None and after.base_offset <= start_offset:
             continue
         if segment.base_offset >= end_offset:
             break
         try:
-            found = segment.position_of(start_offset)
-            if found is None:
-                continue
-            for position, header in segment.log_file.scan(
-                found[0], offset_min=found[1].base_offset
-            ):
-                if header.producer_id >= 0 and header.base_offset >= start_offset:
-                    batch = b""
-                    if header.is_control and header.size <= MARKER_BYTES_MAX:
-                        batch = segment.log_file.read(position, header.size)
-                    _take_producer(header, batch, producers, now_ms)
-                if header.next_offset >= end_offset:
-                    break  # what follows may be damaged, and is not ours to judge
+            _replay_segment(segment, producers, start_offset, end_offset, now_ms, newest)
         except DamagedLog as damage:
             report.warnings.append(f"producers are known in part only: {damage}")
+            producers.damaged_below = min(
+                end_offset, OFFSET_MAX if after is None else after.base_offset
+            )
+    _check_newest(newest, producers, report)
     producers.end_offset = end_offset
+
+
+def _replay_segment(
+    segment: Segment,
+    producers: ProducerState,
+    start_offset: int,
+    end_offset: int,
+    now_ms: int,
+    newest: _Newest,
+) -> None:
+    found = segment.position_of(start_offset)
+    if found is None:
+        return
+    for position, header in segment.log_file.scan(found[0], offset_min=found[1].base_offset):
+        if header.next_offset > end_offset:
+            producers.damaged_below = end_offset
+            return  # no client was told of such offsets
+        if header.producer_id >= 0 and header.base_offset >= start_offset:
+            batch = b""
+            if header.is_control and header.size <= MARKER_BYTES_MAX:
+                batch = segment.log_file.read(position, header.size)
+            _take_producer(header, batch, producers, now_ms)
+            newest[header.producer_id] = (segment.log_file, position, header)
+        elif header.producer_id < NO_PRODUCER_ID:
+            producers.damaged_below = header.next_offset
+        if header.next_offset >= end_offset:
+            return  # what follows may be damaged, and is not ours to judge
+
+
+def _check_newest(newest: _Newest, producers: ProducerState, report: RecoveryReport) -> None:
+    """Hold the headers that the state of each producer rests on against their checksums."""
+    for log_file, position, header in newest.values():
+        try:
+            verify(log_file.read(position, header.size))
+        except (RecordError, LogFailed) as error:
+            report.warnings.append(
+                f"producers are known in part only: {log_file.path} at position {position}: {error}"
+            )
+            producers.damaged_below = max(producers.damaged_below, header.next_offset)
 
 
 def _take(
@@ -394,9 +424,13 @@ def _load_epochs(
     path = posixpath.join(origin.directory, filenames.LEADER_EPOCH_CHECKPOINT)
     if listing.has_epochs:
         try:
-            return LeaderEpochs(read_leader_epochs(home.filesystem, path))
+            epochs = LeaderEpochs(read_leader_epochs(home.filesystem, path))
+            if epochs.latest <= origin.leader_epoch:
+                return epochs
+            wrong = f"{path}: epoch {epochs.latest}, now is {origin.leader_epoch}"
         except (CheckpointError, OSError) as error:
-            report.warnings.append(f"leader epochs are read from the batches: {error}")
+            wrong = str(error)
+        report.warnings.append(f"leader epochs are read from the batches: {wrong}")
     epochs = LeaderEpochs()
     for epoch, offset in _epochs_in(segments):
         if epochs.latest < epoch <= origin.leader_epoch:

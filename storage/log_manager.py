@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 import posixpath
 import resource
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -25,8 +26,10 @@ from storage import filenames, meta_properties
 from storage.checkpoints import (
     NO_BROKER_EPOCH,
     Offsets,
+    differ_in_a_character,
     encode_clean_shutdown,
     encode_partition_metadata,
+    make_partition_directory,
     read_offsets,
     read_partition_metadata,
     uuid_text,
@@ -87,8 +90,11 @@ class LogManager:
         self._lock: LockHandle | None = None
         self._recovery_points: Offsets = {}
         self._log_starts: Offsets = {}
-        self._written: tuple[Offsets, Offsets] = ({}, {})
+        self._cleaned_offsets: Offsets = {}
+        self._written: dict[str, Offsets | None] = {}  # by file name; None: unreadable
+        self._captured: dict[str, Offsets] = {}  # written, or about to be
         self._changes_written = -1
+        self._write_lock = threading.Lock()
         self._trashed_directories: list[tuple[int, str]] = []
 
     # -- Begin --------------------------------------------------------------------------------
@@ -107,6 +113,7 @@ class LogManager:
             self.was_clean = self.is_new or self.filesystem.exists(marker)
             self._recovery_points = self._read_checkpoint(filenames.RECOVERY_POINT_CHECKPOINT)
             self._log_starts = self._read_checkpoint(filenames.LOG_START_CHECKPOINT)
+            self._cleaned_offsets = self._read_checkpoint(filenames.CLEANER_CHECKPOINT)
             if self.filesystem.exists(marker):
                 self.filesystem.unlink(marker)
             # Also the names of logs that a killed process made and never flushed: recovery is
@@ -171,12 +178,14 @@ class LogManager:
     def _read_checkpoint(self, name: str) -> Offsets:
         path = self._path(name)
         try:
-            return read_offsets(self.filesystem, path)
+            offsets = self._written[name] = read_offsets(self.filesystem, path)
+            return dict(offsets)
         except (CheckpointError, OSError) as error:
             self._warn(
                 f"Error occurred while reading {name} file {path}, resetting the checkpoint "
                 f"to 0: {error}"
             )
+            self._written[name] = None
             return {}
 
     def _path(self, name: str) -> str:
@@ -248,13 +257,8 @@ class LogManager:
         if not is_new:
             is_new = self._check_topic_id(directory, topic, partition, topic_id, create=create)
         if is_new:
-            self.filesystem.mkdir(directory)
-            path = posixpath.join(directory, filenames.PARTITION_METADATA)
-            file = self.filesystem.open(path, create=True)
-            file.pwrite(encode_partition_metadata(topic_id), 0)
-            file.close()
-            self._recovery_points[key] = 0
-            self._log_starts.pop(key, None)
+            self._forget_checkpoints(key)
+            path = make_partition_directory(self.filesystem, directory, topic_id)
         origin = Origin(
             topic,
             partition,
@@ -264,6 +268,7 @@ class LogManager:
             self._recovery_points.get(key),
             self._log_starts.get(key),
             self.was_clean or is_new,
+            self._cleaned_offsets.get(key, 0),
         )
         log, report = load_log(self.home, origin, config, self.now_ms())
         if is_new:
@@ -271,12 +276,27 @@ class LogManager:
         self._report(report)
         self.logs[key] = log
         self._recovery_points.pop(key, None)  # from now on the log itself knows
+        self._cleaned_offsets.pop(key, None)
         checkpointed_start = self._log_starts.pop(key, 0)
         self.home.checkpoint_changes += 1
         if checkpointed_start > log.start_offset:
             # It was beyond the end. Left there, it would hide what is appended from now on.
             self.write_checkpoints()
         return log
+
+    def _forget_checkpoints(self, key: tuple[str, int]) -> None:
+        """Let no checkpoint file say anything of a log that is about to be made.
+
+        What one says is of an older log of that name. After a crash it would be taken for the
+        new one's: its first records hidden, or not checked. Raises OSError.
+        """
+        self._recovery_points[key] = 0
+        self._log_starts.pop(key, None)
+        self._cleaned_offsets.pop(key, None)
+        said = (*self._written.values(), *self._captured.values())
+        if any(offsets is None or offsets.get(key) for offsets in said):
+            self.home.checkpoint_changes += 1
+            self.write_checkpoints()
 
     def _check_topic_id(
         self, directory: str, topic: str, partition: int, topic_id: bytes, *, create: bool
@@ -287,6 +307,9 @@ class LogManager:
             found = read_partition_metadata(self.filesystem, path)
         except (CheckpointError, OSError) as error:
             self._warn(f"{error}; written anew with the topic id of the metadata")
+            found = None
+        if found is not None and differ_in_a_character(found, topic_id):
+            self._warn(f"{path} says {uuid_text(found)}, the metadata {uuid_text(topic_id)}: rot")
             found = None
         if found is None:
             self._write_topic_id(directory, topic_id)
@@ -323,19 +346,23 @@ class LogManager:
         """Close a log and rename its directory to `…-delete`; returns the new path.
 
         The files go when the topic's file.delete.delay.ms is over (`purge_deleted`). Raises
-        UnknownPartition, OSError.
+        UnknownPartition; OSError, when the directory is left for the next start to find.
         """
         log = self.get(topic, partition)
         path = self._path(self._moved_name(topic, partition, "delete"))
-        self.filesystem.rename(log.directory, path)
-        self.filesystem.sync_directory(self.data_directory)
+        # Whatever fails below: it is no log any more, and another may take its name.
         log.close()
         del self.logs[topic, partition]
         self.home.checkpoint_changes += 1
         self._recovery_points.pop((topic, partition), None)
         self._log_starts.pop((topic, partition), None)
+        self.filesystem.rename(log.directory, path)
         due_ms = self.now_ms() + log.config.file_delete_delay_ms
         self._trashed_directories.append((due_ms, path))
+        # A compaction may have opened one of them since the log let go of it. Now none can.
+        for name in self.filesystem.list(path):
+            self.home.files.forget(posixpath.join(log.directory, name))
+        self.filesystem.sync_directory(self.data_directory)
         return path
 
     def purge_deleted(self, now_ms: int) -> None:
@@ -366,7 +393,7 @@ class LogManager:
     # -- Checkpoints and the end --------------------------------------------------------------
 
     def begin_write_checkpoints(self) -> Callable[[], None] | None:
-        """Capture recovery points and log starts; None if the files say so already.
+        """Capture recovery points, log starts and how far compaction got; None if written already.
 
         The callable writes them, atomically and durably, and may run in another thread. Raises
         OSError there: the files are as they were.
@@ -379,16 +406,26 @@ class LogManager:
         starts = self._log_starts | {
             key: log.start_offset for key, log in self.logs.items() if log.start_offset > 0
         }
+        cleaned = self._cleaned_offsets | {
+            key: log.segments.cleaned_offset
+            for key, log in self.logs.items()
+            if log.segments.cleaned_offset > 0
+        }
+        captured = self._captured = {
+            filenames.RECOVERY_POINT_CHECKPOINT: points,
+            filenames.LOG_START_CHECKPOINT: starts,
+            filenames.CLEANER_CHECKPOINT: cleaned,
+        }
 
         def write() -> None:
-            if points != self._written[0]:
-                path = self._path(filenames.RECOVERY_POINT_CHECKPOINT)
-                write_offsets(self.filesystem, path, points)
-            if starts != self._written[1]:
-                path = self._path(filenames.LOG_START_CHECKPOINT)
-                write_offsets(self.filesystem, path, starts)
-            self._written = (points, starts)
-            self._changes_written = changes
+            with self._write_lock:
+                if changes < self._changes_written:
+                    return  # another thread has written a newer state
+                for name, offsets in captured.items():
+                    if offsets != self._written[name]:
+                        write_offsets(self.filesystem, self._path(name), offsets)
+                        self._written[name] = offsets
+                self._changes_written = changes
 
         return write
 

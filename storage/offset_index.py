@@ -134,19 +134,6 @@ class OffsetIndex(IndexFile):
             count -= 1
         self._keep(count, kept)
 
-    def sanity_check(self, log_size: int) -> str | None:
-        """Say what is wrong with the file at first sight, or None.
-
-        It looks at the size and the last entry, as Kafka's OffsetIndex.sanityCheck does; every
-        look-up is verified against the log all the same.
-        """
-        wrong = self._check_size()
-        if wrong is not None:
-            return wrong
-        if self.entry_count and not (self._last[0] >= 0 and 0 <= self._last[1] < log_size):
-            return f"last entry {self._last}, wanted offset >= 0 and position < {log_size}"
-        return None
-
 
 def search(entries: Buffer, count: int, column: int, target: int) -> Entry:
     """Return the last of `count` packed entries whose column is <= target; (-1, 0) if none."""

@@ -3,13 +3,14 @@
 A producer numbers its batches: `base_sequence` counts records from 0 and wraps from 2^31-1 to 0.
 The partition keeps, for each producer id, the epoch and the last five batches (Kafka's
 ProducerStateEntry; five, because a client keeps at most five requests in flight). From that
-follow three answers to a batch:
+follow four answers to a batch:
 
     known      its epoch and sequence range equal those of a kept batch: a duplicate. It is
                acknowledged with the offsets of the original and not appended.
     next       it continues the last batch, or starts at 0 under a newer epoch, or comes from
                a producer that is unknown here (expired, or all its records were deleted):
                it is appended.
+    in doubt   damage has taken what would tell whether it is known or next: ProducerInDoubt.
     wrong      OutOfOrderSequence, or InvalidProducerEpoch for an epoch that is gone.
 
 The state is a pure function of the log, plus the time at which it forgets. It is kept in
@@ -29,7 +30,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from protocol.record_batch import BatchHeader
-from storage.errors import InvalidProducerEpoch, OutOfOrderSequence
+from storage.errors import InvalidProducerEpoch, OutOfOrderSequence, ProducerInDoubt
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
@@ -121,24 +122,29 @@ class ProducerState:
     """The producers of one partition.
 
     `end_offset` is the offset up to which the log is reflected here. `changes` counts the batches
-    taken in since the last snapshot; the owner sets it to 0 when it took one.
+    taken in since the last snapshot; the owner sets it to 0 when it took one. `damaged_below`: of
+    the log below it some batch could not be taken in, and perhaps all from there on.
     """
 
-    __slots__ = ("changes", "end_offset", "entries")
+    __slots__ = ("changes", "damaged_below", "end_offset", "entries")
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
         self.end_offset = 0
         self.changes = 0
+        self.damaged_below = 0
 
     def check(self, header: BatchHeader) -> AppendedBatch | None:
         """Judge a client's batch before it is appended; the state is not changed.
 
         Returns the original when the batch is a duplicate, None when it may be appended.
-        Raises InvalidProducerEpoch and OutOfOrderSequence (Kafka: ProducerAppendInfo).
+        Raises InvalidProducerEpoch and OutOfOrderSequence (Kafka: ProducerAppendInfo), and
+        ProducerInDoubt.
         """
         producer_id = header.producer_id
         entry = self.entries.get(producer_id)
+        if self.damaged_below and self._is_in_doubt(header, entry):
+            raise ProducerInDoubt(producer_id, header.base_sequence, self.damaged_below)
         if entry is None:
             return None
         epoch = header.producer_epoch
@@ -163,6 +169,17 @@ class ProducerState:
         if first != 0 and entry.epoch != NO_PRODUCER_EPOCH:
             raise OutOfOrderSequence(producer_id, first, 0)
         return None
+
+    def _is_in_doubt(self, header: BatchHeader, entry: ProducerEntry | None) -> bool:
+        """Whether the batch may be one of those that could not be taken in.
+
+        Not a producer's first one: nobody could begin to write to a damaged log otherwise.
+        """
+        if entry is None:
+            return header.base_sequence > 0
+        if entry.batches and entry.batches[-1].last_offset >= self.damaged_below:
+            return False
+        return header.producer_epoch <= entry.epoch or header.base_sequence > 0
 
     def take(self, header: BatchHeader, base_offset: int, now_ms: int) -> None:
         """Take in a data batch that stands in the log at `base_offset`.

@@ -33,17 +33,19 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from config.topic import TopicConfig
+from protocol.legacy_batches import LegacyHeader, verify_any
+from protocol.legacy_messages import MESSAGE_SIZE_MIN
 from protocol.record_batch import (
-    BATCH_LENGTH_MIN,
     HEADER_SIZE,
     LOG_OVERHEAD,
     MAGIC,
     BatchHeader,
     read_header,
-    verify,
+    verified_run,
 )
 from protocol.record_errors import RecordError
 from storage import filenames
+from storage.batch_search import find_batch, is_whole
 from storage.errors import DamagedLog, LogFailed
 from storage.filesystem import File
 from storage.home import Home
@@ -52,7 +54,6 @@ from storage.segments import create_segment
 
 CHUNK_BYTES = 1024 * 1024  # read, checked and written again at a time
 PAGE_BYTES = 4096
-SEARCH_BYTES_MAX = 64 * 1024 * 1024  # how far a good batch is searched for behind damage
 
 NO_CLEAN_SHUTDOWN = "no clean shutdown"  # the reason that goes without saying
 
@@ -115,6 +116,7 @@ class _Recovery:
         segments: list[Segment],
         recovery_point: int,
         config: TopicConfig,
+        holes_below: int,
         visit: Visit,
         report: RecoveryReport,
         now_ms: int,
@@ -124,10 +126,12 @@ class _Recovery:
         self.directory = segments[0].directory
         self.recovery_point = recovery_point
         self.config = config
+        self.holes_below = holes_below
         self.visit = visit
         self.report = report
         self.now_ms = now_ms
         self.next_offset = recovery_point
+        self.epoch: int | None = None  # of the last batch that was visited
         self.to_sync: list[File] = []
         self.failed: LogFailed | None = None
         self.behind_damage: tuple[int, int] | None = None  # (last offset, position) of a batch
@@ -139,6 +143,8 @@ class _Recovery:
             (i for i, s in enumerate(self.segments) if s.base_offset <= self.recovery_point),
             default=0,
         )
+        if first and self.segments[first].base_offset == self.recovery_point:
+            _end_roll(self.segments[first - 1])
         index = first
         while index < len(self.segments):
             segment = self.segments[index]
@@ -161,9 +167,12 @@ class _Recovery:
 
     def _step_to(self, index: int, segment: Segment) -> bool:
         """Go on with the next segment; whether there is one to go on with."""
+        _end_roll(self.segments[index - 1])
         if segment.base_offset > self.next_offset and self.next_offset >= self.recovery_point:
             what = f"the segment before it ends at {self.next_offset}: what followed was not synced"
-            if "compact" not in self.config.cleanup_policy:
+            # A compacted log may have holes, but its newest record stays: not one at its end.
+            is_end = not any(later.size for later in self.segments[index:])
+            if self.next_offset >= self.holes_below or is_end:
                 self.report.damage = f"{segment.log_file.path}: {what}"
                 before = self.segments[index - 1]
                 self._set_aside(index, before, before.size)
@@ -191,6 +200,8 @@ class _Recovery:
                 if is_known:
                     self._check_row(segment, at, header)
                 is_known = True
+                if header.base_offset < self.recovery_point <= header.next_offset:
+                    self._check_whole(segment, at, header)
                 if header.next_offset > self.recovery_point:
                     # One that begins below it is a batch that holds it: begin with the batch.
                     self.next_offset = min(self.recovery_point, header.base_offset)
@@ -229,12 +240,13 @@ class _Recovery:
         batch_size = _announced_size(chunk)
         if len(chunk) < batch_size <= segment.size - position:
             chunk = file.pread(batch_size, position)
-        view, at, reason = memoryview(chunk), 0, ""
-        while at + HEADER_SIZE <= len(view) and not reason:
+        view, reason = memoryview(chunk), ""
+        at = self._accept_run(segment, position, view)
+        while at + MESSAGE_SIZE_MIN <= len(view) and not reason:
             if at and at + _announced_size(view[at : at + HEADER_SIZE]) > len(view):
                 break  # its rest is in the next chunk, or nowhere
             try:
-                header = verify(view, at)
+                header = verify_any(view, at)
             except RecordError as error:
                 reason = str(error)
                 break
@@ -248,6 +260,24 @@ class _Recovery:
             raise _BadBatchError(
                 position + at, reason or f"{len(view)} bytes, a header has {HEADER_SIZE}"
             )
+        return at
+
+    def _accept_run(self, segment: Segment, position: int, view: memoryview) -> int:
+        """Take in the batches that `view` begins with, as long as nothing is odd; their size."""
+        run = verified_run(view, 0, self.next_offset)
+        if not run or not segment.fits(run[-1].last_offset):
+            return 0
+        segment.note_run(position, run)
+        epoch, at = self.epoch, 0
+        for header in run:
+            after = at + header[1] + LOG_OVERHEAD  # batch_length
+            if header[9] >= 0 or header[2] != epoch:  # producer_id, leader_epoch
+                epoch = header[2]
+                self.visit(header, view[at:after])
+            at = after
+        self.epoch = epoch
+        self.next_offset = run[-1].next_offset
+        self.report.batches_checked += len(run)
         return at
 
     def _accept(
@@ -266,20 +296,23 @@ class _Recovery:
 
     def _check_row(self, segment: Segment, position: int, header: BatchHeader) -> None:
         if self._breaks_the_row(segment, position, header):
-            raise DamagedLog(
-                segment.log_file.path,
-                position,
-                self.next_offset,
-                found=f"base offset {header.base_offset}",
-                wanted=str(self.next_offset),
-            )
+            raise self._damaged(segment, position, f"base offset {header.base_offset}")
+
+    def _check_whole(self, segment: Segment, position: int, header: BatchHeader) -> None:
+        """Refuse a damaged last batch: where it ends, and the next begins, may be what is wrong."""
+        if not is_whole(memoryview(segment.log_file.read(position, header.size)), 0):
+            raise self._damaged(segment, position, "a batch with a wrong CRC")
+
+    def _damaged(self, segment: Segment, position: int, found: str) -> DamagedLog:
+        path, offset = segment.log_file.path, self.next_offset
+        return DamagedLog(path, position, offset, found=found, wanted=str(offset))
 
     def _breaks_the_row(self, segment: Segment, position: int, header: BatchHeader) -> bool:
         """Whether a batch begins where none can after the ones before it."""
         gap = header.base_offset - self.next_offset
         return gap < 0 or (
             gap > 0
-            and "compact" not in self.config.cleanup_policy
+            and self.next_offset >= self.holes_below
             and not self._is_followed(segment, position, header)
         )
 
@@ -391,16 +424,18 @@ def recover(
     segments: list[Segment],
     recovery_point: int,
     config: TopicConfig,
+    holes_below: int,
     visit: Visit,
     report: RecoveryReport,
     now_ms: int,
 ) -> tuple[int, LogFailed | None]:
     """Make a log sound after an unclean stop; `segments` may become fewer, or one more.
 
+    A hole between offsets that begins below `holes_below` is compaction's work, and no damage.
     `visit` is called with every batch above the recovery point that stays. Returns the end
     offset, everything below which is durable, and why the log is read-only, if it is.
     """
-    recovery = _Recovery(home, segments, recovery_point, config, visit, report, now_ms)
+    recovery = _Recovery(home, segments, recovery_point, config, holes_below, visit, report, now_ms)
     report.recovery_point = recovery_point
     try:
         recovery.run()
@@ -416,6 +451,14 @@ def recover(
     return recovery.next_offset, recovery.failed
 
 
+def _end_roll(segment: Segment) -> None:
+    """Do for a closed segment what the crash may have kept its roll from."""
+    with suppress(OSError, LogFailed):  # indexes are caches
+        segment.offset_index.drop_zeros()
+        segment.time_index.drop_zeros()
+        segment.on_roll()
+
+
 def _hide_from(segments: list[Segment], offset: int) -> None:
     """Leave out, in memory only, what stands at `offset` and above."""
     while len(segments) > 1 and segments[-1].base_offset >= offset:
@@ -429,41 +472,11 @@ def _hide_from(segments: list[Segment], offset: int) -> None:
         last.log_file.size = found[0]
 
 
-def find_batch(segment: Segment, position: int, offset_min: int) -> int | None:
-    """Search behind damage for the next batch that its CRC proves, with an offset >= `offset_min`.
-
-    Returns its position, or None if there is none within 64 MiB.
-    """
-    end = min(segment.size, position + SEARCH_BYTES_MAX)
-    data = memoryview(segment.log_file.read(position, end - position))
-    text = bytes(data)
-    magic_at = LOG_OVERHEAD + 4
-    at = text.find(bytes([MAGIC]), magic_at) - magic_at
-    while 0 <= at <= len(data) - HEADER_SIZE:
-        header = read_header(data, at)
-        if (
-            header.base_offset >= offset_min
-            and header.batch_length >= BATCH_LENGTH_MIN
-            and segment.fits(header.last_offset)
-            and header.size <= len(data) - at
-            and _is_whole(data, at)
-        ):
-            return position + at
-        at = text.find(bytes([MAGIC]), at + magic_at + 1) - magic_at
-    return None
-
-
-def _is_whole(data: memoryview, at: int) -> bool:
-    try:
-        verify(data, at)
-    except RecordError:
-        return False
-    return True
-
-
 def _is_batch_at(segment: Segment, entry: tuple[int, int]) -> bool:
     """Whether an index entry (offset, position) leads to the batch it names."""
-    header = segment.log_file.read_header_at(entry[1])
+    header = segment.log_file.read_header_at(entry[1]) if entry[1] >= 0 else None
+    if isinstance(header, LegacyHeader):
+        return header.base_offset <= entry[0]
     return header is not None and header.magic == MAGIC and header.last_offset == entry[0]
 
 

@@ -3,7 +3,7 @@
     size     the batch would make the active segment larger than segment.bytes     (`storage.log`)
     age      the batch is more than segment.ms younger than the segment's first one; where that
              has no timestamp, the segment is older than segment.ms
-    index    an index has no room for another entry
+    index    an index has no room for the entry that the batch gets (Kafka: for any)
     offset   the batch's last offset does not fit the indexes' 31 bits
 
 An empty segment is never rolled. The age is shortened by a jitter of up to segment.jitter.ms, so
@@ -20,11 +20,18 @@ from storage.segment import Segment
 
 
 def roll_after_ms(config: TopicConfig, active: Segment) -> int:
-    """At which age the segment is rolled: segment.ms less its jitter."""
-    jitter_max_ms = min(config.segment_jitter_ms, config.segment_ms)
+    """At which age the segment is rolled: segment.ms less its jitter.
+
+    On a compacted topic max.compaction.lag.ms bounds it, since compaction leaves the active
+    segment alone.
+    """
+    age_ms = config.segment_ms
+    if "compact" in config.cleanup_policy:
+        age_ms = min(age_ms, config.max_compaction_lag_ms)
+    jitter_max_ms = min(config.segment_jitter_ms, age_ms)
     if not jitter_max_ms:
-        return config.segment_ms
-    return config.segment_ms - crc32(active.log_file.path.encode()) % jitter_max_ms
+        return age_ms
+    return age_ms - crc32(active.log_file.path.encode()) % jitter_max_ms
 
 
 def is_roll_due(

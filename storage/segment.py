@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from protocol.record_batch import BatchHeader
+from protocol.record_batch import LOG_OVERHEAD, BatchHeader
 from storage import filenames
 from storage.errors import DamagedLog
 from storage.filesystem import Buffer, File
@@ -127,7 +127,9 @@ class Segment(SegmentReader):
 
     @property
     def is_index_full(self) -> bool:
-        """Whether one of the indexes has no room for another entry: roll."""
+        """Whether the next batch wants an entry and one of the indexes has no room for it: roll."""
+        if self._unindexed_bytes <= self.index_interval_bytes:
+            return False
         try:
             return self.offset_index.is_full or self.time_index.is_full
         except OSError as error:
@@ -167,6 +169,20 @@ class Segment(SegmentReader):
         if self._max_timestamp == NOT_LOADED:
             self._load_max_timestamp(position)
         self._account(position, header.size, header.last_offset, header.max_timestamp)
+
+    def note_run(self, position: int, headers: Sequence[BatchHeader]) -> None:
+        """As `note_batch`, for batches that lie one behind the other from `position` on."""
+        if self._max_timestamp == NOT_LOADED:
+            self._load_max_timestamp(position)
+        interval = self.index_interval_bytes
+        for header in headers:
+            base_offset, length, _, _, _, _, delta, _, max_timestamp, _, _, _, _ = header
+            if self._unindexed_bytes > interval or max_timestamp > self._max_timestamp:
+                self._account(position, length + LOG_OVERHEAD, base_offset + delta, max_timestamp)
+            else:
+                self._unindexed_bytes += length + LOG_OVERHEAD
+            position += length + LOG_OVERHEAD
+        self.next_offset = headers[-1].next_offset
 
     def _account(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
         """Follow a batch with the marks, and with an index entry when one is due."""
@@ -307,14 +323,6 @@ class Segment(SegmentReader):
         self.offset_index.sync()
         self.time_index.sync()
 
-    def sanity_check(self) -> str | None:
-        """Say what is wrong with the index files at first sight, or None."""
-        if reason := self.offset_index.sanity_check(self.log_file.size):
-            return f"{os.path.basename(self.offset_index.path)}: {reason}"
-        if reason := self.time_index.sanity_check():
-            return f"{os.path.basename(self.time_index.path)}: {reason}"
-        return None
-
     def rebuild_indexes(self) -> DamagedLog | None:
         """Build both indexes again from the log, and write them. May walk the whole file.
 
@@ -342,6 +350,8 @@ class Segment(SegmentReader):
         else:
             self.offset_index.truncate_to(offset)
             self.time_index.truncate_to(offset)
+            self.offset_index.drop_zeros()
+            self.time_index.drop_zeros()
             self._max_timestamp = NOT_LOADED
         self._unindexed_bytes = 0
         self._forget_positions()
@@ -349,6 +359,7 @@ class Segment(SegmentReader):
     def _forget_positions(self) -> None:
         self._appended.clear()
         self._read_ends.clear()
+        self._found = None
 
     def truncate(self, position: int, next_offset: int) -> int:
         """Cut everything from `position`, a batch's start, on; return how many bytes went.
@@ -373,19 +384,25 @@ class Segment(SegmentReader):
         Slices that were handed out go on. A crash in between leaves an index without a log,
         which the next start removes.
         """
-        filesystem = self._files.filesystem
+        renamed = []
+        for path in self.existing_files():
+            self._files.rename(path, filenames.deleted(path))
+            renamed.append(filenames.deleted(path))
+        self.note_deleted()
+        return renamed
+
+    def existing_files(self) -> list[str]:
+        """Paths of the files that there are, the log first, the list of aborts with them."""
         transactions = os.path.join(
             self.directory, filenames.transaction_index_name(self.base_offset)
         )
-        renamed = []
-        for path in [*self.files(), transactions]:
-            if filesystem.exists(path):
-                self._files.rename(path, filenames.deleted(path))
-                renamed.append(filenames.deleted(path))
-        self.log_file.path = filenames.deleted(self.log_file.path)
-        self.offset_index.path = filenames.deleted(self.offset_index.path)
-        self.time_index.path = filenames.deleted(self.time_index.path)
-        return renamed
+        exists = self._files.filesystem.exists
+        return [path for path in (*self.files(), transactions) if exists(path)]
+
+    def note_deleted(self) -> None:
+        """Go on under the `.deleted` names, which the files have got."""
+        for part in (self.log_file, self.offset_index, self.time_index):
+            part.path = filenames.deleted(part.path)
 
     def forget_files(self) -> None:
         """Let go of descriptors and maps; they come back at the next use."""

@@ -7,7 +7,8 @@ the walk starts at the beginning of the file instead. So a wrong index costs tim
 answer. A header that does not fit its neighbours is a damaged log: `DamagedLog`.
 
 The positions where the last few appended batches begin and where the last few reads ended are
-remembered: a consumer that reads on needs no look-up, only the header that stands there.
+remembered: a consumer that reads on needs no look-up, only the header that stands there. And
+the last look-up itself serves once more, since a fetch asks how much there is, then reads it.
 
 What changes a segment is in `storage.segment`.
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 
+from protocol.legacy_batches import LegacyHeader
 from protocol.record_batch import HEADER_SIZE, MAGIC, BatchHeader, read_header
 from storage.errors import DamagedLog
 from storage.log_file import LogFile, LogSlice
@@ -33,8 +35,8 @@ class SegmentReader:
     """One segment, for reading. `next_offset` is the offset after its last batch, -1 unknown."""
 
     __slots__ = (
-        "_appended", "_read_ends", "base_offset", "index_damage", "log_file", "next_offset",
-        "offset_index", "time_index",
+        "_appended", "_found", "_read_ends", "base_offset", "index_damage", "log_file",
+        "next_offset", "offset_index", "time_index",
     )  # fmt: skip
 
     def __init__(
@@ -52,6 +54,7 @@ class SegmentReader:
         self.next_offset = base_offset if log_file.size == 0 else -1
         self._appended: dict[int, int] = {}  # base offset of a batch -> its position
         self._read_ends: dict[int, int] = {}  # offset a read ended before -> the position
+        self._found: tuple[int, int, BatchHeader] | None = None  # the last look-up, for one more
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.log_file.path}, size={self.size})"
@@ -70,6 +73,15 @@ class SegmentReader:
         (default: the end of the file) is below the offset. May block. Raises DamagedLog.
         """
         end = self.log_file.size if end_position is None else end_position
+        last, self._found = self._found, None
+        if last is not None and last[0] == offset and last[1] + last[2].size <= end:
+            return last[1], last[2]
+        found = self._find(offset, end)
+        if found is not None:
+            self._found = (offset, *found)
+        return found
+
+    def _find(self, offset: int, end: int) -> tuple[int, BatchHeader] | None:
         position = self._appended.get(offset)
         if position is None:
             position = self._read_ends.get(offset)
@@ -97,6 +109,11 @@ class SegmentReader:
         self._report_index(f"the offset index leads to no batch at entry {entry}")
         return found
 
+    def walk_start(self, offset: int) -> int:
+        """A batch's position at or before the one of `offset`, from where a walk is short."""
+        entry = self._ask_index(self.offset_index.lookup, offset)
+        return entry[1] if entry is not None and self._leads_to_batch(entry) else 0
+
     def _walk(
         self, position: int, end: int, offset: int, indexed_offset: int | None = None
     ) -> tuple[int, BatchHeader] | None:
@@ -123,7 +140,7 @@ class SegmentReader:
 
     def _check_indexed(self, position: int, header: BatchHeader, offset: int) -> None:
         """Refuse the batch at an index entry's position if it ends above the entry's offset."""
-        if header.last_offset > offset:
+        if not _is_at_most(header, offset):
             raise DamagedLog(
                 self.log_file.path,
                 position,
@@ -146,8 +163,7 @@ class SegmentReader:
     def _is_sound(self, position: int, header: BatchHeader, end: int) -> bool:
         """Whether a header, by itself, may be that of a batch of this segment."""
         return (
-            header.magic == MAGIC
-            and header.size >= HEADER_SIZE
+            ((header.magic == MAGIC and header.size >= HEADER_SIZE) or _is_legacy(header))
             and position + header.size <= end
             and header.last_offset_delta >= 0
             and header.base_offset >= self.base_offset
@@ -157,11 +173,12 @@ class SegmentReader:
     def _leads_to_batch(self, entry: tuple[int, int]) -> bool:
         """Whether an offset index entry points at a batch that its offset fits (see `_walk`)."""
         offset, position = entry
-        size = self.log_file.size
-        if not 0 <= position <= size - HEADER_SIZE:
-            return False
-        header = read_header(self.log_file.read(position, HEADER_SIZE))
-        return self._is_sound(position, header, size) and header.last_offset <= offset
+        header = self.log_file.read_header_at(position) if position >= 0 else None
+        return (
+            header is not None
+            and self._is_sound(position, header, self.log_file.size)
+            and _is_at_most(header, offset)
+        )
 
     def _ask_index(
         self, lookup: Callable[[int], tuple[int, int] | None], target: int
@@ -242,7 +259,9 @@ class SegmentReader:
         Where the log is damaged before that, the slice ends there, and the next read says so.
         """
         start = position + first.size
-        entry = self._ask_index(self.offset_index.lookup_position, limit)
+        entry = None
+        if limit - start > LOOKUP_CHUNK_BYTES:
+            entry = self._ask_index(self.offset_index.lookup_position, limit)
         try:
             if entry is not None and start < entry[1] < self.log_file.size:
                 try:
@@ -273,3 +292,15 @@ class SegmentReader:
         if len(ends) >= HINTS_MAX:
             ends.clear()
         ends[offset] = position
+
+
+def _is_legacy(header: BatchHeader) -> bool:
+    return isinstance(header, LegacyHeader)
+
+
+def _is_at_most(header: BatchHeader, offset: int) -> bool:
+    """Whether an index entry of that offset may lead to the batch.
+
+    The Kafkas that wrote messages of magic 0 and 1 indexed the first offset of what they appended.
+    """
+    return (header.base_offset if _is_legacy(header) else header.last_offset) <= offset

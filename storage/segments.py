@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import posixpath
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
 from config.topic import TopicConfig
 from storage import filenames
 from storage.errors import AppendFailed
+from storage.filenames import OFFSET_MAX
 from storage.log_file import LogSlice
 from storage.open_files import OpenFiles
 from storage.segment import Segment
@@ -41,12 +42,18 @@ class Segments:
         "_durable_position",
         "active",
         "all",
+        "cleaned_offset",
+        "compacted",
+        "held",
         "soundness",
     )
 
-    def __init__(self, segments: list[Segment], end_offset: int) -> None:
+    def __init__(self, segments: list[Segment], end_offset: int, cleaned_offset: int = 0) -> None:
         self.all = segments
         self.active = segments[-1]
+        self.compacted = False  # whether the topic is
+        self.cleaned_offset = cleaned_offset  # below it compaction has been, and has left holes
+        self.held = False  # whether a compaction reads the segments: none may go meanwhile
         self.soundness = Soundness()
         self.soundness.trust_from(self.active.base_offset, self.active.size)
         self.note_durable(end_offset, self.active.base_offset, self.active.size)
@@ -83,6 +90,24 @@ class Segments:
         if index < len(self.all) - 1 and self.all[index].base_offset == segment.base_offset:
             self.all[index] = segment
 
+    def merge(self, sources: Sequence[Segment], merged: Segment) -> None:
+        """Put one closed segment in the place of neighbours, the first of which has its base."""
+        first = self.all.index(sources[0])
+        assert self.all[first : first + len(sources)] == list(sources), "neighbours"
+        assert sources[-1] is not self.active
+        assert merged.base_offset == sources[0].base_offset
+        self.all[first : first + len(sources)] = [merged]
+        for segment in sources:
+            self.soundness.forget(segment.base_offset)
+            if segment.base_offset == self._durable_base:
+                self.note_durable(self._durable_offset, merged.base_offset, merged.size)
+        self.soundness.trust_from(merged.base_offset, 0)
+
+    @property
+    def holes_below(self) -> int:
+        """Up to which offset a hole in the log is no damage."""
+        return OFFSET_MAX if self.compacted else self.cleaned_offset
+
     def drop_first(self, count: int) -> list[Segment]:
         """Take the oldest segments out; the active one stays."""
         assert count < len(self.all), "a log has an active segment"
@@ -116,19 +141,22 @@ class Segments:
         limit: int,
         end_offset: int,
         at_least_one_batch: bool,
-        may_have_holes: bool,
     ) -> LogSlice | None:
         """Read below `limit` from the segment that holds `start_offset`, or from the next.
 
         Going on to the next is right where compaction emptied the rest of a segment
-        (`may_have_holes`); otherwise a file is missing, and HoleInLogError says so.
+        (`holes_below`); otherwise a file is missing, and HoleInLogError says so.
         """
         for index in range(self.index_of(start_offset), len(self.all)):
             segment = self.all[index]
+            if segment.base_offset > start_offset >= self.holes_below:
+                before = self.all[max(0, index - 1)]
+                self.soundness.check_before_hole(
+                    before, start_offset, segment.base_offset, self.holes_below
+                )
+                break
             if segment.base_offset >= limit:
                 return None
-            if segment.base_offset > start_offset and not may_have_holes:
-                break
             position_end = self.position_of_end(segment, limit, end_offset)
             found = segment.read(
                 max(start_offset, segment.base_offset),
@@ -143,6 +171,7 @@ class Segments:
                     found,
                     max(start_offset, segment.base_offset),
                     ends[0] if ends else end_offset,
+                    self.holes_below,
                 )
             if not at_least_one_batch and segment.position_of(start_offset, position_end):
                 return None  # there is one, but it is too large
@@ -185,7 +214,10 @@ def create_segment(
     """Make an empty segment as the topic's configuration says. Raises AppendFailed.
 
     Its index files are made with it, empty, as Kafka does: a segment without them looks damaged.
+    One that cannot be made leaves no file: the log may go on in the segment before it, and at
+    the next start an empty file would claim the offsets that were given out since.
     """
+    is_there = files.filesystem.exists(posixpath.join(directory, filenames.log_name(base_offset)))
     try:
         segment = Segment.create(
             files,
@@ -200,4 +232,23 @@ def create_segment(
         return segment
     except OSError as error:
         path = posixpath.join(directory, filenames.log_name(base_offset))
-        raise AppendFailed(path, 0, error, rolled_back=True) from error
+        is_gone = is_there or _unmake(files, directory, base_offset)
+        raise AppendFailed(path, 0, error, rolled_back=is_gone) from error
+
+
+def _unmake(files: OpenFiles, directory: str, base_offset: int) -> bool:
+    """Remove the files of a segment that could not be made; whether they are gone."""
+    for name in (
+        filenames.log_name(base_offset),
+        filenames.offset_index_name(base_offset),
+        filenames.time_index_name(base_offset),
+    ):
+        path = posixpath.join(directory, name)
+        files.forget(path)
+        try:
+            files.filesystem.unlink(path)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return False
+    return True

@@ -114,22 +114,6 @@ class TimeIndex(IndexFile):
             last = self._read(file, count - 1) if count else _NONE
         self._keep(count, last)
 
-    def sanity_check(self) -> str | None:
-        """Say what is wrong with the file at first sight, or None (TimeIndex.sanityCheck)."""
-        wrong = self._check_size()
-        if wrong is not None:
-            return wrong
-        if self.entry_count:
-            first, _ = _ENTRY.unpack(self._first())
-            if self._last[0] < first or self._last[1] < 0:
-                return f"last entry {self._last}, wanted timestamp >= {first} and offset >= 0"
-        return None
-
-    def _first(self) -> bytes:
-        if self._written:
-            return self._files.get(self.path).pread(ENTRY_SIZE, 0)
-        return bytes(self._tail[:ENTRY_SIZE])
-
 
 def _search(entries: Buffer, count: int, timestamp: int) -> Entry:
     """Return the last of `count` packed entries not above `timestamp`; (-1, -1) if none."""

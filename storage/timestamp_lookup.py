@@ -9,11 +9,11 @@ promises; only where the log begins inside it may the next candidate be needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
+from protocol.legacy_batches import LegacyHeader, read_records_any
 from protocol.record_batch import BatchHeader
-from protocol.records import offset_of_timestamp, read_records
+from protocol.records import offset_of_timestamp
 from storage.log_file import LogFile
 
 DECOMPRESSED_BYTES_MAX = 64 * 1024 * 1024  # of one batch, in memory while it is looked into
@@ -30,7 +30,7 @@ class TimestampOffset(NamedTuple):
 class TimestampCandidate:
     """A batch that may hold the first record with a timestamp of at least `timestamp`."""
 
-    __slots__ = ("_header", "_log_file", "_position", "_start_offset", "_timestamp", "found")
+    __slots__ = ("_header", "_place", "_start_offset", "_timestamp", "found")
 
     def __init__(
         self,
@@ -40,8 +40,7 @@ class TimestampCandidate:
         timestamp: int,
         start_offset: int,
     ) -> None:
-        self._log_file = log_file
-        self._position = position
+        self._place = log_file.slice(position, header.size)
         self._header = header
         self._timestamp = timestamp
         self._start_offset = start_offset
@@ -52,22 +51,17 @@ class TimestampCandidate:
 
         Raises OSError, LogFailed, and record errors for a batch that cannot be opened.
         """
-        batch = self._log_file.read(self._position, self._header.size)
-        found = offset_of_timestamp(batch, 0, self._timestamp, DECOMPRESSED_BYTES_MAX)
-        if found is not None and found[0] < self._start_offset:  # the log begins inside the batch
+        batch = self._place.read()
+        found = None
+        is_legacy = isinstance(self._header, LegacyHeader)
+        if not is_legacy:
+            found = offset_of_timestamp(batch, 0, self._timestamp, DECOMPRESSED_BYTES_MAX)
+        # The log may begin inside the batch.
+        if is_legacy or (found is not None and found[0] < self._start_offset):
             found = None
-            for record in read_records(batch, 0, size_max=DECOMPRESSED_BYTES_MAX):
+            for record in read_records_any(batch, 0, size_max=DECOMPRESSED_BYTES_MAX):
                 if record.timestamp >= self._timestamp and record.offset >= self._start_offset:
                     found = record.offset, record.timestamp
                     break
         if found is not None:
             self.found = TimestampOffset(found[1], found[0], self._header.leader_epoch)
-
-
-def first_found(candidates: Iterable[TimestampCandidate]) -> TimestampOffset | None:
-    """Open candidates here and now until one holds the record."""
-    for candidate in candidates:
-        candidate.open()
-        if candidate.found is not None:
-            return candidate.found
-    return None

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from storage.errors import AppendFailed
 from storage.retention import RetentionRules, breaches
 from storage.segment import Segment
 from storage.snapshot_files import names
@@ -38,14 +39,17 @@ def apply_retention(log: Log, now_ms: int) -> int:
     """Delete what retention lets go of; returns how many segments went.
 
     An active segment that must go but is not behind the recovery point is rolled, so that a
-    flush and a checkpoint follow, and goes with a later call.
+    flush and a checkpoint follow, and goes with a later call. While a compaction reads the log's
+    segments, nothing goes.
     """
+    if log.segments.held:
+        return 0
     breaching = _breaching(log, now_ms)
     if not breaching:
         return 0
     found = segments_to_delete(log, now_ms)
-    if len(breaching) == len(log.segments) != len(found) and log.failed is None:
-        log.roll(now_ms)
+    if len(breaching) == len(log.segments) != len(found):
+        _roll_if_room(log, now_ms)
     for segment, reason in found:
         _log.info("Deleting segment %s due to %s", segment, reason)
     return delete_segments(log, [segment for segment, _ in found], now_ms)
@@ -71,12 +75,13 @@ def delete_segments(log: Log, segments: Sequence[Segment], now_ms: int) -> int:
     """Delete the given segments, which are the oldest; returns how many went.
 
     If the active one is among them a new one is begun first, but for a failed log, which keeps
-    it. Raises AppendFailed if it cannot be begun, OSError if a file cannot be renamed.
+    it, and on a full disk, where the others make room for it. Raises AppendFailed if it cannot
+    be begun for another reason, OSError if a file cannot be renamed.
     """
     count = len(segments)
     assert list(segments) == log.segments.all[:count], "only the oldest may go"
-    if count == len(log.segments) and log.failed is None:
-        log.roll(now_ms)
+    if count == len(log.segments):
+        _roll_if_room(log, now_ms)
     count = min(count, len(log.segments) - 1)
     if not count:
         return 0
@@ -91,3 +96,14 @@ def delete_segments(log: Log, segments: Sequence[Segment], now_ms: int) -> int:
     for offset in log.snapshots.forget_before(start_offset):
         home.discard(log.directory, names(offset), due_ms)
     return count
+
+
+def _roll_if_room(log: Log, now_ms: int) -> None:
+    """Roll a log that has not failed, unless there is no room for a new segment."""
+    if log.failed is not None:
+        return
+    try:
+        log.roll(now_ms)
+    except AppendFailed:
+        if log.failed is not None:
+            raise

@@ -1,0 +1,86 @@
+"""Which part of a log compaction would clean now, and whether that is worth a pass.
+
+    start_offset                                                     end_offset
+         |  clean: each key once  |  dirty, to be cleaned  |  not yet: active, young, not durable |
+
+The rules are Kafka's (LogCleanerManager.cleanableOffsets, LogToClean). The clean part ends where
+the last pass got to; the dirty part ends before the active segment, before the first segment with a
+record younger than min.compaction.lag.ms, and, here, before what the recovery point has not
+passed: a recovery never sees a compacted stretch.
+"""
+
+from __future__ import annotations
+
+import logging
+from itertools import pairwise
+from typing import NamedTuple
+
+from storage.log import Log
+
+_log = logging.getLogger("barnabas.storage")
+
+
+class Cleanable(NamedTuple):
+    """Offsets and sizes of the dirty part of a log; `is_overdue` by max.compaction.lag.ms."""
+
+    start_offset: int
+    end_offset: int
+    clean_bytes: int
+    dirty_bytes: int
+    is_overdue: bool
+
+    @property
+    def ratio(self) -> float:
+        """How dirty the log is, from 0 to 1."""
+        total_bytes = self.clean_bytes + self.dirty_bytes
+        return self.dirty_bytes / total_bytes if total_bytes else 0.0
+
+    def is_worth_it(self, ratio_min: float) -> bool:
+        """Whether to clean now; `ratio_min` is min.cleanable.dirty.ratio."""
+        return self.dirty_bytes > 0 and (self.is_overdue or self.ratio > ratio_min)
+
+
+def cleanable(log: Log, now_ms: int) -> Cleanable:
+    """Say what may be cleaned of a compacted log. May read a header a segment. LogFailed."""
+    start_offset = _first_dirty(log)
+    config = log.config
+    bound = min(log.high_watermark, log.recovery_point)
+    youngest_ms = now_ms - config.min_compaction_lag_ms
+    oldest_ms = now_ms - config.max_compaction_lag_ms
+    segments = log.segments.all
+    end_offset = start_offset
+    clean_bytes = dirty_bytes = 0
+    is_overdue = False
+    for segment, after in pairwise(segments):
+        is_dirty = after.base_offset > start_offset
+        if segment.base_offset < start_offset:
+            clean_bytes += segment.size
+        if not is_dirty:
+            continue
+        if after.base_offset > bound:
+            break
+        if config.min_compaction_lag_ms and segment.max_timestamp > youngest_ms:
+            break
+        dirty_bytes += segment.size
+        end_offset = after.base_offset
+        first_ms = segment.first_timestamp if oldest_ms > 0 else None
+        is_overdue |= first_ms is not None and 0 < first_ms < oldest_ms
+    return Cleanable(start_offset, end_offset, clean_bytes, dirty_bytes, is_overdue)
+
+
+def _first_dirty(log: Log) -> int:
+    """Where the last pass ended; the start of the log if that is not in it."""
+    cleaned_offset = log.segments.cleaned_offset
+    if cleaned_offset > log.end_offset:
+        _log.warning(
+            "The last checkpoint dirty offset for partition %s-%d is %d, which is larger than the "
+            "log end offset %d. Resetting to the log start offset %d.",
+            log.topic,
+            log.partition,
+            cleaned_offset,
+            log.end_offset,
+            log.start_offset,
+        )
+        log.segments.cleaned_offset = log.start_offset
+        log.home.checkpoint_changes += 1
+    return max(log.segments.cleaned_offset, log.start_offset)
