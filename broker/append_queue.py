@@ -5,7 +5,11 @@ things would make that wait for the disk and with it the whole loop: more dirty 
 kernel tolerates, and a journal commit that does not end. So above `barnabas.unflushed.bytes.max`
 unflushed bytes, or while a flush of that log is older than `barnabas.flush.stall.ms`, appends
 take their place in the partition's queue, and go on when a flush has ended. A queued request
-holds its bytes of the request budget and its place in its connection: that stops its producer.
+holds its bytes of the request budget and its place in its connection: that stops its producer. One
+that has waited for as long as its request allows is refused, and is not in the log.
+
+A batch that must be packed anew first (`broker.recompression`) takes its place too, and the ones
+behind it wait for it, so that a producer's batches stay in order whatever each of them takes.
 
 Order: once something is queued for a partition, everything after it queues behind it.
 `write.caching` topics are not gated; they trust the page cache, as they say.
@@ -13,26 +17,41 @@ Order: once something is queued for a partition, everything after it queues behi
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from typing import NamedTuple
 
+from broker.blocking_pool import BlockingPool
 from broker.clock import MS_NS, Clock
 from broker.group_commit import GroupCommit
 from broker.metrics import Metrics
 from broker.partition import Partition
-from protocol.record_errors import RecordError
-from storage.errors import StorageError
+from protocol.record_errors import InvalidRecord, RecordError
+from storage.errors import AppendTimedOut, StorageError
 from storage.log import Appended
 from storage.log_manager import LogManager
+
+logger = logging.getLogger("barnabas.storage")
 
 Outcome = Appended | StorageError | RecordError
 
 
-class QueuedAppend(NamedTuple):
+class QueuedAppend:
     """A batch that waits for its turn, and who is told."""
 
-    batch: memoryview
-    done: Callable[[Outcome], None]
+    __slots__ = ("batch", "deadline_ns", "done", "failure")
+
+    def __init__(
+        self, batch: memoryview | None, deadline_ns: int, done: Callable[[Outcome], None]
+    ) -> None:
+        self.batch = batch  # None: a thread is about to make it
+        self.deadline_ns = deadline_ns
+        self.done = done
+        self.failure: RecordError | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the batch is there, or is known not to come."""
+        return self.batch is not None or self.failure is not None
 
 
 class AppendQueue:
@@ -42,6 +61,7 @@ class AppendQueue:
         self,
         logs: LogManager,
         commit: GroupCommit,
+        pool: BlockingPool,
         unflushed_bytes_max: int,
         flush_stall_ms: int,
         metrics: Metrics,
@@ -49,41 +69,84 @@ class AppendQueue:
     ) -> None:
         self._logs = logs
         self._commit = commit
+        self._pool = pool
         self._unflushed_bytes_max = unflushed_bytes_max
         self._flush_stall_ns = flush_stall_ms * MS_NS
         self._metrics = metrics
         self._clock = clock
         self._queued: dict[Partition, None] = {}
 
-    def append(
-        self,
-        partition: Partition,
-        batch: memoryview,
-        now_ms: int,
-        done: Callable[[Outcome], None],
-    ) -> Appended | None:
-        """Append now and return where; or queue, return None, and call `done` later.
+    def has_turn(self, partition: Partition) -> bool:
+        """Whether a batch may be appended to `partition` now; else it takes its place in line."""
+        return not (partition.queue or self._must_wait(partition))
 
-        Raises what `Log.append` raises when it is done now.
+    def append(self, partition: Partition, batch: memoryview, now_ms: int) -> Appended:
+        """Append now, which is `partition`'s turn, and return where.
+
+        Raises what `Log.append` raises.
         """
-        if partition.queue or self._must_wait(partition):
-            partition.queue.append(QueuedAppend(batch, done))
-            self._queued[partition] = None
-            self._metrics.appends_queued += 1
-            self._metrics.appends_queued_now += 1
-            return None
         appended = partition.log.append(batch, now_ms)
         if not appended.is_duplicate:
             self._commit.appended(partition)
         return appended
 
+    def queue(
+        self,
+        partition: Partition,
+        batch: memoryview,
+        timeout_ms: int,
+        done: Callable[[Outcome], None],
+        prepare: Callable[[], memoryview] | None = None,
+    ) -> None:
+        """Append when it is its turn, and call `done`; after `timeout_ms` with AppendTimedOut.
+
+        With `prepare`, which a thread calls, what it returns takes the place of `batch`.
+        """
+        deadline_ns = self._clock.monotonic_ns() + max(timeout_ms, 0) * MS_NS
+        queued = QueuedAppend(batch if prepare is None else None, deadline_ns, done)
+        partition.queue.append(queued)
+        if prepare is not None:
+            self._prepare(queued, prepare)
+        self._queued[partition] = None
+        self._metrics.appends_queued += 1
+        self._metrics.appends_queued_now += 1
+
+    def _prepare(self, queued: QueuedAppend, prepare: Callable[[], memoryview]) -> None:
+        made: list[memoryview] = []
+
+        def ended(error: BaseException | None) -> None:
+            if error is None:
+                queued.batch = made[0]
+            elif isinstance(error, RecordError):
+                queued.failure = error
+            else:
+                logger.error("a batch could not be packed anew", exc_info=error)
+                queued.failure = InvalidRecord(f"The batch cannot be packed anew: {error!r}")
+            self.drain()
+
+        self._pool.submit(lambda: made.append(prepare()), ended)
+
     def drain(self) -> None:
         """Let queued appends through, as far as the disk has caught up; after each flush."""
         for partition in tuple(self._queued):
-            while partition.queue and not self._must_wait(partition):
+            while (
+                partition.queue and partition.queue[0].is_ready and not self._must_wait(partition)
+            ):
                 self._append_queued(partition, partition.queue.popleft())
             if not partition.queue:
                 del self._queued[partition]
+
+    def sweep(self) -> None:
+        """Refuse what has waited too long, then let through what may."""
+        now_ns = self._clock.monotonic_ns()
+        for partition in tuple(self._queued):
+            late = [queued for queued in partition.queue if queued.deadline_ns <= now_ns]
+            for queued in late:
+                partition.queue.remove(queued)
+                self._metrics.appends_queued_now -= 1
+                self._metrics.appends_timed_out += 1
+                queued.done(AppendTimedOut(partition.log.directory))
+        self.drain()
 
     def drop(self, partition: Partition, error: StorageError) -> None:
         """Refuse everything queued for a partition that goes away."""
@@ -94,13 +157,15 @@ class AppendQueue:
 
     def _append_queued(self, partition: Partition, queued: QueuedAppend) -> None:
         self._metrics.appends_queued_now -= 1
+        if queued.batch is None:
+            assert queued.failure is not None, "only what is ready is appended"
+            queued.done(queued.failure)
+            return
         try:
-            appended = partition.log.append(queued.batch, self._clock.now_ms())
+            appended = self.append(partition, queued.batch, self._clock.now_ms())
         except (StorageError, RecordError) as error:
             queued.done(error)
             return
-        if not appended.is_duplicate:
-            self._commit.appended(partition)
         queued.done(appended)
 
     def _must_wait(self, partition: Partition) -> bool:

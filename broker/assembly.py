@@ -12,6 +12,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from broker.advertised import Advertised
 from broker.append_queue import AppendQueue
@@ -19,8 +20,11 @@ from broker.blocking_pool import BlockingPool
 from broker.byte_budget import ByteBudget
 from broker.checkpoint_writer import CheckpointWriter
 from broker.clock import Clock
+from broker.config_changes import GROUP, configs_of
 from broker.configs import BrokerSettings, Configs
-from broker.group_commit import GroupCommit
+from broker.group_commit import FLUSH_THREADS, GroupCommit
+from broker.groups.coordinator import Coordinator
+from broker.groups.group_log import GroupLog
 from broker.handlers import HANDLERS, PRODUCE_ADVERTISED_MIN
 from broker.metadata.controller import Controller
 from broker.metadata.metadata_log import METADATA_TOPIC_ID, MetadataLog, open_metadata_log
@@ -46,8 +50,8 @@ from storage.log_manager import LogManager, ManagerSettings
 
 logger = logging.getLogger("barnabas.server")
 
-# Threads for calls that wait for the disk: flushes of several logs at a time, and a cold read
-# or a checkpoint beside them. num.recovery.threads.per.data.dir may ask for more.
+# Threads for cold reads and for checkpoints beside them; group commit has its own for fsync.
+# num.recovery.threads.per.data.dir may ask for more.
 BLOCKING_THREADS_MIN = 4
 
 
@@ -165,8 +169,7 @@ def assemble(
     `bind` returns the listeners with the ports they got. It is called when recovery has ended:
     nothing listens before.
     """
-    node_id = opened.logs.meta.node_id
-    settings = BrokerSettings(loaded, opened.controller, node_id)
+    settings = BrokerSettings(loaded, opened.controller, node_id := opened.logs.meta.node_id)
     config = settings.loaded.config
     metrics = Metrics()
     partitions = Partitions()
@@ -174,7 +177,10 @@ def assemble(
     threads = max(BLOCKING_THREADS_MIN, config.num_recovery_threads_per_data_dir)
     pool = BlockingPool(threads, loop)
 
-    commit, appends = _commit_and_appends(opened.logs, config, pool, purgatory, metrics, clock)
+    flush_pool = BlockingPool(FLUSH_THREADS, loop)
+    commit, appends = _commit_and_appends(
+        opened.logs, config, pool, flush_pool, purgatory, metrics, clock
+    )
     topics = Topics(
         opened.controller,
         partitions,
@@ -188,14 +194,18 @@ def assemble(
         settings, opened.controller, partitions, topics.record_configs, commit, purgatory, node_id
     )
     topics.open_all()
-    for stray in opened.logs.strays():
-        logger.warning("%s in the data directory belongs to no topic, it is left alone", stray)
+    own_configs = partial(configs_of, opened.controller.image, GROUP)
+    log = GroupLog(topics, partitions, commit, config, clock)
+    groups = Coordinator(log, topics, pool, config, clock, loop, own_configs)
+    groups.start()
+    _name_strays(opened.logs)
     bound = bind()
     services = Services(
         config=config,
         clock=clock,
         metrics=metrics,
         pool=pool,
+        flush_pool=flush_pool,
         logs=opened.logs,
         checkpoints=CheckpointWriter(opened.logs, pool),
         partitions=partitions,
@@ -204,6 +214,7 @@ def assemble(
         purgatory=purgatory,
         controller=opened.controller,
         topics=topics,
+        groups=groups,
         configs=configs,
         producer_ids=ProducerIds(topics.next_producer_ids),
         advertised=Advertised(bound, config.advertised),
@@ -218,10 +229,16 @@ def assemble(
     return Assembly(services, queue, budget, Outbox(loop), bound)
 
 
+def _name_strays(logs: LogManager) -> None:
+    for stray in logs.strays():
+        logger.warning("%s in the data directory belongs to no topic, it is left alone", stray)
+
+
 def _commit_and_appends(
     logs: LogManager,
     config: BrokerConfig,
     pool: BlockingPool,
+    flush_pool: BlockingPool,
     purgatory: Purgatory,
     metrics: Metrics,
     clock: Clock,
@@ -232,10 +249,11 @@ def _commit_and_appends(
         purgatory.notify(partition)
         appends.drain()
 
-    commit = GroupCommit(pool, advanced, metrics, clock)
+    commit = GroupCommit(flush_pool, advanced, metrics, clock)
     appends = AppendQueue(
         logs,
         commit,
+        pool,
         config.barnabas_unflushed_bytes_max,
         config.barnabas_flush_stall_ms,
         metrics,

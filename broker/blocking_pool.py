@@ -1,4 +1,4 @@
-"""The few threads for calls that block: fsync, cold reads, checkpoints.
+"""The few threads for calls that block: cold reads, checkpoints; and a pool of its own for fsync.
 
 A standard thread pool whose results come back to the loop as plain callbacks. Measured beside
 `loop.run_in_executor`, which wraps each call into two futures, a call through here costs about a
@@ -22,18 +22,37 @@ class BlockingPool:
     def __init__(self, threads: int, loop: asyncio.AbstractEventLoop) -> None:
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="blocking")
         self._loop = loop
+        self._outstanding = 0
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call has not come back to the loop yet."""
+        return self._outstanding > 0
 
     def submit(self, call: Callable[[], Any], done: Callable[[BaseException | None], None]) -> None:
         """Run `call` in a thread, then `done(error or None)` on the loop."""
+        self._outstanding += 1
         future = self._executor.submit(call)
         future.add_done_callback(partial(self._hand_back, done))
 
     def _hand_back(self, done: Callable[[BaseException | None], None], future: Future[Any]) -> None:
-        self._loop.call_soon_threadsafe(done, future.exception())
+        self._loop.call_soon_threadsafe(self._came_back, done, future.exception())
+
+    def _came_back(
+        self, done: Callable[[BaseException | None], None], error: BaseException | None
+    ) -> None:
+        self._outstanding -= 1
+        done(error)
 
     async def run(self, call: Callable[[], T]) -> T:
         """Run `call` in a thread and return what it returns, or raise what it raises."""
-        return await self._loop.run_in_executor(self._executor, call)
+        self._outstanding += 1
+        future = self._loop.run_in_executor(self._executor, call)
+        future.add_done_callback(self._ran)  # at the end of the call, not of who waits for it
+        return await asyncio.shield(future)
+
+    def _ran(self, _: asyncio.Future[T]) -> None:
+        self._outstanding -= 1
 
     def close(self) -> None:
         """Wait for what runs, take nothing new."""

@@ -14,6 +14,11 @@ MS_NS = 1_000_000
 SECOND_NS = 1_000 * MS_NS
 
 
+def let_others_run() -> None:
+    """Let other threads have the interpreter. For threads that work in Python for long."""
+    time.sleep(0)
+
+
 class Clock(Protocol):
     """What the broker asks of time."""
 

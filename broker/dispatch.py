@@ -23,6 +23,7 @@ from broker.pending import Pending
 from broker.request import Request
 from broker.services import Services
 from protocol.api_keys import ApiKey
+from protocol.errors import ErrorCode
 
 logger = logging.getLogger("barnabas.requests")
 
@@ -91,7 +92,7 @@ class Dispatcher:
         code = error_code_of(error)
         self._services.metrics.request_errors += 1
         logger.error(
-            "%s v%d from %s:%d (client %r, correlation id %d) failed, answered %s",
+            "%s v%d from %s:%d (client %r, correlation id %d) failed, answered %s: %s",
             ApiKey(header.api_key).name,
             header.api_version,
             request.info.peer_host,
@@ -99,7 +100,8 @@ class Dispatcher:
             header.client_id,
             header.correlation_id,
             code.name,
-            exc_info=error,
+            error,
+            exc_info=error if code is ErrorCode.UNKNOWN_SERVER_ERROR else None,
         )
         try:
             row = self._handlers[header.api_key]

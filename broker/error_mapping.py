@@ -14,9 +14,11 @@ from protocol.record_errors import (
     InvalidRecord,
     RecordBatchTooLarge,
     RecordError,
+    RecordsWithoutKey,
     UnsupportedCompression,
 )
 from storage.errors import (
+    AppendTimedOut,
     BatchTooLarge,
     CheckpointError,
     CorruptMetadata,
@@ -27,6 +29,7 @@ from storage.errors import (
     NoTransaction,
     OffsetOutOfRange,
     OutOfOrderSequence,
+    ProducerInDoubt,
     StorageError,
     UnknownPartition,
 )
@@ -34,6 +37,7 @@ from storage.errors import (
 ERROR_CODES: dict[type[Exception], ErrorCode] = {
     CorruptBatch: ErrorCode.CORRUPT_MESSAGE,
     InvalidRecord: ErrorCode.INVALID_RECORD,
+    RecordsWithoutKey: ErrorCode.INVALID_RECORD,
     UnsupportedCompression: ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
     DecompressedTooLarge: ErrorCode.MESSAGE_TOO_LARGE,
     RecordBatchTooLarge: ErrorCode.MESSAGE_TOO_LARGE,
@@ -45,6 +49,8 @@ ERROR_CODES: dict[type[Exception], ErrorCode] = {
     OutOfOrderSequence: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     InvalidProducerEpoch: ErrorCode.INVALID_PRODUCER_EPOCH,
     NoTransaction: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,  # tried: Kafka's answer
+    AppendTimedOut: ErrorCode.REQUEST_TIMED_OUT,
+    ProducerInDoubt: ErrorCode.KAFKA_STORAGE_ERROR,
     LogFailed: ErrorCode.KAFKA_STORAGE_ERROR,
     DirectoryLocked: ErrorCode.KAFKA_STORAGE_ERROR,
     CorruptMetadata: ErrorCode.KAFKA_STORAGE_ERROR,

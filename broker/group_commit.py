@@ -13,6 +13,11 @@ handing each to a thread costs more than most of them take.
 - `write.caching` topics: records are visible and acknowledged from the page cache, as in Apache
   Kafka's defaults; they are flushed by `flush.messages`, `flush.ms`, rolls and at the stop.
 
+A disk may hold one file's fsync up, or all. A round of which nothing has ended for
+`STUCK_SECONDS` does not count among those that may run: another takes its place, with what the
+stuck one has not begun, up to `STUCK_ROUNDS_MAX` beside it. The threads are this class's own, so
+that neither reads nor checkpoints wait for them.
+
 A failed fsync is terminal for its log (docs/design.md, "What an acknowledgement means"): never
 retried, every waiter gets KAFKA_STORAGE_ERROR. Waiters have deadlines (I9), swept, not timed one
 by one: a deadline passes only when a disk is stuck, and then a tick of accuracy is enough.
@@ -21,19 +26,17 @@ by one: a deadline passes only when a disk is stuck, and then a tick of accuracy
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
 from broker.blocking_pool import BlockingPool
-from broker.clock import MS_NS, Clock
+from broker.clock import MS_NS, SECOND_NS, Clock
+from broker.flush_round import FlushRound, Job
 from broker.metrics import Metrics
 from broker.partition import Partition
 from protocol.errors import ErrorCode
 from storage.flush import Flush
-
-logger = logging.getLogger("barnabas.storage")
 
 # Long enough for a stream of small acks=1 requests to share an fsync, short enough that a
 # consumer arriving now finds records of two milliseconds ago.
@@ -42,6 +45,10 @@ IDLE_LINGER_SECONDS = 0.002
 # the next, and a second round fills the gaps between the fsyncs of the first.
 ROUNDS_MAX = 2
 FLUSHES_PER_ROUND_MAX = 64  # so that the first of many partitions does not wait for the last
+STUCK_SECONDS = 0.25  # well above an fsync on a busy disk (8 to 15 ms at the 99th percentile)
+STUCK_ROUNDS_MAX = 14
+STUCK_NS = int(STUCK_SECONDS * SECOND_NS)
+FLUSH_THREADS = ROUNDS_MAX + STUCK_ROUNDS_MAX  # made when they are needed, and not before
 
 
 class CommitWaiter(NamedTuple):
@@ -50,28 +57,6 @@ class CommitWaiter(NamedTuple):
     end_offset: int
     deadline_ns: int
     answer: Callable[[ErrorCode], None]
-
-
-class _Round:
-    """Flushes that one thread runs, one after the other, and how each went."""
-
-    __slots__ = ("flushes", "outcomes")
-
-    def __init__(self) -> None:
-        self.flushes: list[tuple[Partition, Flush]] = []
-        self.outcomes: list[OSError | None] = []
-
-    def run(self) -> None:
-        """For a thread of the pool."""
-        for _, flush in self.flushes:
-            try:
-                flush.run()
-            except OSError as error:
-                self.outcomes.append(error)
-            except BaseException as error:  # whatever it was, nothing was made durable
-                self.outcomes.append(OSError(f"the flush ended by {error!r}"))
-            else:
-                self.outcomes.append(None)
 
 
 class GroupCommit:
@@ -92,7 +77,8 @@ class GroupCommit:
         self._idle: asyncio.Event = asyncio.Event()
         self._due: dict[Partition, None] = {}  # to be flushed by the next round
         self._start_called = False
-        self._running = 0  # rounds
+        self._running: set[FlushRound] = set()
+        self._stuck: set[FlushRound] = set()
 
     def appended(self, partition: Partition) -> None:
         """Note that `partition` has more to make durable, and see to it."""
@@ -142,8 +128,9 @@ class GroupCommit:
         self._schedule(partition, urgent=True)
 
     def sweep(self) -> None:
-        """Answer REQUEST_TIMED_OUT to everyone whose deadline has passed."""
+        """Answer REQUEST_TIMED_OUT to everyone whose deadline has passed, and find stuck rounds."""
         now_ns = self._clock.monotonic_ns()
+        self._pass_stuck(now_ns)
         for partition in tuple(self._waiting):
             late = [waiter for waiter in partition.waiters if waiter.deadline_ns <= now_ns]
             for waiter in late:
@@ -155,11 +142,34 @@ class GroupCommit:
 
     async def drained(self) -> None:
         """Wait until no flush runs."""
-        while self._running or self._due:
+        while self.is_flushing or self._due:
             self._start()
             self._idle.clear()
-            if self._running:
+            if self.is_flushing:
                 await self._idle.wait()
+
+    @property
+    def is_flushing(self) -> bool:
+        """Whether a flush runs, stuck or not."""
+        return bool(self._running or self._stuck)
+
+    def _pass_stuck(self, now_ns: int) -> None:
+        """Let other rounds pass those that are stuck, with what these have not begun."""
+        for round_ in tuple(self._running):
+            if len(self._stuck) < STUCK_ROUNDS_MAX and round_.is_stuck(now_ns, STUCK_NS):
+                self._running.discard(round_)
+                self._stuck.add(round_)
+                if rest := round_.take_rest():
+                    self._run(FlushRound(rest, now_ns))
+                for ended in round_.take_ended():
+                    self._finish(*ended)
+        self._metrics.flushes_stuck_now = len(self._stuck)
+        if self._due:
+            self._call_start_soon()
+
+    def _run(self, round_: FlushRound) -> None:
+        self._running.add(round_)
+        self._pool.submit(round_.run, partial(self._end, round_))
 
     def drop(self, partition: Partition, code: ErrorCode) -> None:
         """Answer everyone who waits for a partition that goes away."""
@@ -184,35 +194,39 @@ class GroupCommit:
             self._start()
 
     def _call_start_soon(self) -> None:
-        if not self._start_called and self._running < ROUNDS_MAX:
+        if not self._start_called and len(self._running) < ROUNDS_MAX:
             self._start_called = True
             asyncio.get_running_loop().call_soon(self._start)
 
     def _start(self) -> None:
         """Begin rounds for what is due, as far as rounds may run."""
         self._start_called = False
-        while self._due and self._running < ROUNDS_MAX:
-            round_ = _Round()
+        while self._due and len(self._running) < ROUNDS_MAX:
+            now_ns = self._clock.monotonic_ns()
+            jobs: list[Job] = []
             for partition in tuple(self._due):
                 del self._due[partition]
                 flush = partition.log.begin_flush()
-                if flush is not None:
-                    partition.flush_started_ns = self._clock.monotonic_ns()
-                    round_.flushes.append((partition, flush))
-                if len(round_.flushes) == FLUSHES_PER_ROUND_MAX:
+                if partition.log.failed is not None:  # by a write: those before it wait no more
+                    self.drop(partition, ErrorCode.KAFKA_STORAGE_ERROR)
+                    self._advanced(partition)
+                elif flush is not None:
+                    partition.flush_started_ns = now_ns
+                    jobs.append((partition, flush))
+                if len(jobs) == FLUSHES_PER_ROUND_MAX:
                     break
-            if round_.flushes:
-                self._running += 1
-                self._pool.submit(round_.run, partial(self._end, round_))
+            if jobs:
+                self._run(FlushRound(jobs, now_ns))
 
-    def _end(self, ended: _Round, error: BaseException | None) -> None:
+    def _end(self, ended: FlushRound, error: BaseException | None) -> None:
         assert error is None, f"a round keeps its errors: {error!r}"
-        self._running -= 1
-        for (partition, flush), outcome in zip(ended.flushes, ended.outcomes, strict=True):
-            self._finish(partition, flush, outcome)
+        self._running.discard(ended)
+        self._stuck.discard(ended)
+        for outcome in ended.take_ended():
+            self._finish(*outcome)
         if self._due:
             self._call_start_soon()
-        if not self._running:
+        if not self.is_flushing:
             self._idle.set()
 
     def _finish(self, partition: Partition, flush: Flush, error: OSError | None) -> None:
@@ -220,23 +234,16 @@ class GroupCommit:
         self._metrics.flushes += 1
         log = partition.log
         log.finish_flush(flush, error)
+        if error is not None:
+            self._metrics.flush_failures += 1
+        waiters = partition.waiters
+        durable_offset = log.durable_offset
+        while waiters and waiters[0].end_offset <= durable_offset:
+            waiters.popleft().answer(ErrorCode.NONE)
+        if not waiters:
+            self._waiting.discard(partition)
         if log.failed is not None:
-            if error is not None:
-                self._metrics.flush_failures += 1
-                logger.error(
-                    "%s-%d is offline for writes until a restart: %s",
-                    log.topic,
-                    log.partition,
-                    log.failed,
-                )
             self.drop(partition, ErrorCode.KAFKA_STORAGE_ERROR)
-        else:
-            waiters = partition.waiters
-            durable_offset = log.durable_offset
-            while waiters and waiters[0].end_offset <= durable_offset:
-                waiters.popleft().answer(ErrorCode.NONE)
-            if not waiters:
-                self._waiting.discard(partition)
-            if log.end_offset > durable_offset:
-                self._schedule(partition, urgent=bool(waiters or partition.watchers))
+        elif log.end_offset > durable_offset:
+            self._schedule(partition, urgent=bool(waiters or partition.watchers))
         self._advanced(partition)

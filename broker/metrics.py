@@ -31,7 +31,11 @@ class Metrics:
     appends_queued_now: int = 0
     flushes: int = 0
     flush_failures: int = 0
+    flushes_stuck_now: int = 0  # rounds of which no fsync has ended for long
     commits_timed_out: int = 0
+    appends_timed_out: int = 0  # in the queue before a slow disk
+    disk_full_now: int = 0  # 1 while writes find no space
+    writes_refused: int = 0  # for want of space
     fetches_parked: int = 0
     fetches_parked_now: int = 0
     reads_cold: int = 0

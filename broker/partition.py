@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from storage.errors import UnknownPartition
+from storage.errors import LogFailed, UnknownPartition
 from storage.log import Log
 
 if TYPE_CHECKING:
@@ -44,10 +44,11 @@ class Partition:
 class Partitions:
     """All partitions this broker leads, by topic name and number."""
 
-    __slots__ = ("_by_key",)
+    __slots__ = ("_by_key", "_offline")
 
     def __init__(self) -> None:
         self._by_key: dict[tuple[str, int], Partition] = {}
+        self._offline: dict[tuple[str, int], LogFailed] = {}
 
     def __len__(self) -> int:
         return len(self._by_key)
@@ -56,18 +57,36 @@ class Partitions:
         """Make `log` known."""
         key = (log.topic, log.partition)
         assert key not in self._by_key, f"{key} is open already"
+        self._offline.pop(key, None)
         partition = self._by_key[key] = Partition(log)
         return partition
 
     def remove(self, topic: str, number: int) -> Partition | None:
         """Forget a partition; its waiters are the caller's to answer."""
+        self._offline.pop((topic, number), None)
         return self._by_key.pop((topic, number), None)
 
+    def set_offline(self, topic: str, number: int, failure: LogFailed) -> bool:
+        """Note that a partition's log cannot be opened; whether that is news."""
+        is_news = (topic, number) not in self._offline
+        self._offline[topic, number] = failure
+        return is_news
+
+    def offline(self) -> list[tuple[str, int]]:
+        """Return the topic and number of each partition whose log cannot be opened."""
+        return list(self._offline)
+
     def get(self, topic: str, number: int) -> Partition:
-        """Return a partition; UnknownPartition if this broker has none by that name."""
+        """Return a partition; UnknownPartition if this broker has none by that name.
+
+        LogFailed if it has, but cannot open its log.
+        """
+        key = (topic, number)
         try:
-            return self._by_key[topic, number]
+            return self._by_key[key]
         except KeyError:
+            if (failure := self._offline.get(key)) is not None:
+                raise LogFailed(failure.path, failure.reason) from None
             raise UnknownPartition(topic, number) from None
 
     def all(self) -> list[Partition]:

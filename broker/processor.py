@@ -132,7 +132,8 @@ class Processor:
             except BadRequest as error:
                 self._answer_bad(connection, error, frame_bytes)
                 continue
-            except ProtocolError as error:
+            except (ProtocolError, OSError, ImportError) as error:
+                # The first request of an API imports its module, for which a file must be opened.
                 self.budget.give_back(frame_bytes)
                 connection.refuse(error)
                 return

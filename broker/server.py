@@ -8,8 +8,9 @@
               flush, write checkpoints, write the clean-shutdown marker last
 
 A first SIGTERM or SIGINT stops in that order; a second one skips what waits and leaves as a crash
-would, without the marker. Exit codes: 0 a clean stop, 1 the broker could not start or go on (one
-line says why), 130 a forced stop.
+would, without the marker; so does a first one when the disk has not answered within
+`barnabas.shutdown.deadline.ms`. Exit codes: 0 a clean stop, 1 the broker could not start or go on
+(one line says why), 130 a forced stop.
 """
 
 from __future__ import annotations
@@ -18,26 +19,29 @@ import asyncio
 import ctypes
 import gc
 import logging
+import os
 import resource
 import signal
 import socket
 from collections.abc import Sequence
+from functools import partial
 
 import uvloop
 
 from broker import log_lines
 from broker.acceptor import Acceptor, bind
 from broker.assembly import Assembly, assemble, open_directory
-from broker.clock import Clock, SystemClock
+from broker.clock import SECOND_NS, Clock, SystemClock
 from broker.connection_limits import ConnectionLimits
 from broker.dispatch import Dispatcher
 from broker.handlers import HANDLERS
 from broker.housekeeping import Housekeeping
 from broker.io_worker import IoWorker
+from broker.log_cleaner import LogCleaner
 from broker.processor import ConnectionSettings, Processor
 from config.listeners import Listener
 from config.load import Loaded
-from protocol.dialect import Dialect, ServedApi
+from protocol.dialect import Dialect
 from protocol.kafka.dialect import KafkaDialect
 from protocol.msgpack.dialect import MsgpackDialect
 from storage.errors import StorageError
@@ -48,6 +52,7 @@ EXIT_CLEAN = 0
 EXIT_FAILED = 1
 EXIT_FORCED = 130
 DRAIN_TICK_SECONDS = 0.01
+CLOSE_SECONDS_MIN = 5.0  # for flushes and checkpoints of a disk that answers, whatever the deadline
 M_MMAP_THRESHOLD = -3  # mallopt's name for it, in malloc.h
 LARGE_BLOCK_BYTES = 2 * 1024 * 1024  # above the usual batches, whose blocks should be used again
 
@@ -87,6 +92,8 @@ class Broker:
         self._processors: list[Processor] = []
         self._dispatcher: Dispatcher
         self._housekeeping: Housekeeping
+        self._cleaner: LogCleaner
+        self._loading: asyncio.Task[None]  # of groups; ends by itself
 
     async def run(self) -> int:
         """Start, serve and stop."""
@@ -119,8 +126,8 @@ class Broker:
         bound = self._assembly.bound
         self._start_tasks(bound)
         # What startup has made lives as long as the broker: keep the collector off it.
-        gc.collect()
         gc.freeze()
+        gc.enable()
         node_id = self._assembly.services.node_id
         for listener, port in bound:
             logger.info("listening on %s", listener._replace(port=port))
@@ -212,11 +219,14 @@ class Broker:
         ]
         self._housekeeping = Housekeeping(services, self._processors)
         self._housekeeping.start()
+        self._cleaner = LogCleaner(services)
+        self._cleaner.start()
         runnables: list[Processor | IoWorker | Acceptor] = [
             *self._processors,
             *workers,
             *acceptors,
         ]
+        self._loading = asyncio.create_task(services.groups.load(), name="groups")
         for runnable in runnables:
             self._tasks.append(asyncio.create_task(runnable.run(), name=runnable.name))
 
@@ -247,6 +257,7 @@ class Broker:
     async def shutdown(self) -> bool:
         """Stop in order; return whether a second signal cut it short."""
         deadline_seconds = self._config.barnabas_shutdown_deadline_ms / 1000
+        ends_ns = self._clock.monotonic_ns() + int(deadline_seconds * SECOND_NS)
         drain = asyncio.create_task(self._drain())
         force = asyncio.create_task(self._force.wait())
         await asyncio.wait(
@@ -257,19 +268,55 @@ class Broker:
         await asyncio.gather(*self._tasks, drain, force, return_exceptions=True)
         for processor in self._processors:
             processor.close_all(abort=self._force.is_set())
-        logs = self._assembly.services.logs
-        if self._force.is_set():
-            logs.abandon()
-            return True
         await asyncio.sleep(0)  # let what was answered last leave
-        broker_epoch = self._assembly.services.controller.broker_epoch
-        clean = logs.close(clean=True, broker_epoch=broker_epoch)
-        self._assembly.services.pool.close()
-        if clean:
+        services = self._assembly.services
+        while self._waits_for_disk() and not self._force.is_set():
+            if self._clock.monotonic_ns() >= ends_ns:
+                self._leave()
+            await asyncio.sleep(DRAIN_TICK_SECONDS)
+        if self._force.is_set():
+            services.logs.abandon()
+            if self._waits_for_disk():
+                self._leave()
+            return True
+        await self._close_logs(max(deadline_seconds, CLOSE_SECONDS_MIN))
+        services.pool.close()
+        services.flush_pool.close()
+        return False
+
+    def _waits_for_disk(self) -> bool:
+        """Whether a thread is in a call that has not ended: closing must not come between."""
+        services = self._assembly.services
+        return services.flush_pool.is_busy or services.pool.is_busy
+
+    async def _close_logs(self, deadline_seconds: float) -> None:
+        """Flush, checkpoint and mark the directory, in a thread: the disk may not answer."""
+        services = self._assembly.services
+        close = partial(
+            services.logs.close, clean=True, broker_epoch=services.controller.broker_epoch
+        )
+        closing = asyncio.ensure_future(services.pool.run(close))
+        force = asyncio.create_task(self._force.wait())
+        await asyncio.wait(
+            [closing, force], timeout=deadline_seconds, return_when=asyncio.FIRST_COMPLETED
+        )
+        if not closing.done():
+            self._leave()
+        force.cancel()
+        if closing.result():
             logger.info("stopped; everything is on disk")
         else:
             logger.error("stopped, but not everything could be written: the next start recovers")
-        return False
+
+    def _leave(self) -> None:
+        """Leave as a crash would: threads that wait for the disk would hold up any other way."""
+        logger.error(
+            "the disk of %s does not answer: leaving without it. What was acknowledged is on it; "
+            "the next start recovers the rest.",
+            self._assembly.services.logs.data_directory,
+        )
+        logging.shutdown()
+        os._exit(EXIT_FORCED)
 
     async def _drain(self) -> None:
         services = self._assembly.services
@@ -282,6 +329,9 @@ class Broker:
             processor.pause_all()
         for partition in services.partitions.all():
             services.purgatory.release_all(partition)
+        self._loading.cancel()
+        services.groups.stop()
+        await self._cleaner.stop()
         while self._requests_in_flight():  # noqa: ASYNC110 - the last seconds of a broker
             await asyncio.sleep(DRAIN_TICK_SECONDS)
         await self._dispatcher.finish()
@@ -298,12 +348,7 @@ class Broker:
 
 def _dialects(clock: Clock) -> dict[str, Dialect]:
     """Return the dialect of each listener protocol."""
-    served = {
-        int(row.api_key): ServedApi(
-            row.api_key, row.min_version, row.max_version, row.request, row.response
-        )
-        for row in HANDLERS
-    }
+    served = {int(row.api_key): row for row in HANDLERS}
     return {"PLAINTEXT": KafkaDialect(served), "MSGPACK": MsgpackDialect(served, clock.now_ms)}
 
 

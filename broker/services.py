@@ -11,6 +11,7 @@ from broker.checkpoint_writer import CheckpointWriter
 from broker.clock import Clock
 from broker.configs import Configs
 from broker.group_commit import GroupCommit
+from broker.groups.coordinator import Coordinator
 from broker.metadata.controller import Controller
 from broker.metrics import Metrics
 from broker.partition import Partitions
@@ -30,6 +31,7 @@ class Services:
     clock: Clock
     metrics: Metrics
     pool: BlockingPool
+    flush_pool: BlockingPool  # group commit's alone
     logs: LogManager
     checkpoints: CheckpointWriter
     partitions: Partitions
@@ -38,6 +40,7 @@ class Services:
     purgatory: Purgatory
     controller: Controller
     topics: Topics
+    groups: Coordinator
     configs: Configs
     producer_ids: ProducerIds
     advertised: Advertised

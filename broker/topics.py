@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from broker.append_queue import AppendQueue
@@ -23,7 +23,7 @@ from broker.partition import Partition, Partitions
 from broker.purgatory import Purgatory
 from config.topic import TopicConfig
 from protocol.errors import ErrorCode
-from storage.errors import UnknownPartition
+from storage.errors import LogFailed, StorageError, UnknownPartition
 
 logger = logging.getLogger("barnabas.topics")
 
@@ -53,6 +53,11 @@ class Topics:
         self._appends = appends
         self._purgatory = purgatory
         self._clock = clock
+        self._listeners: list[Callable[[str, TopicInfo | None], None]] = []
+
+    def listen(self, listener: Callable[[str, TopicInfo | None], None]) -> None:
+        """Call `listener(name, topic)` when one was created or enlarged; None when deleted."""
+        self._listeners.append(listener)
 
     def by_name(self, name: str) -> TopicInfo | None:
         """Return the topic of that name, or None."""
@@ -73,8 +78,26 @@ class Topics:
     def open_all(self) -> None:
         """Open the log of every partition that we lead: at start, before anyone is served."""
         for topic in self.all():
-            for log in self._controller.open_logs(topic):
-                self._partitions.add(log)
+            for _ in self._open_logs(topic):
+                pass
+
+    async def open_offline(self) -> None:
+        """Try again to open the logs that could not be opened."""
+        for name in dict.fromkeys(name for name, _ in self._partitions.offline()):
+            topic = self.by_name(name)
+            if topic is not None:
+                await self._open([topic])
+
+    def _open_logs(self, topic: TopicInfo) -> Iterator[Partition]:
+        """Open what is not open of `topic`, one at a step; what cannot be opened is offline."""
+
+        def failed(number: int, error: OSError | StorageError) -> None:
+            failure = LogFailed(f"{topic.name}-{number}", f"cannot be opened: {error}")
+            if self._partitions.set_offline(topic.name, number, failure):
+                logger.error("%s. It is offline, and tried again every second.", failure)
+
+        for log in self._controller.open_logs(topic, failed):
+            yield self._partitions.add(log)
 
     def validate(self, new_topics: Sequence[NewTopic]) -> dict[str, TopicInfo | TopicError]:
         """Return what `create` would say, and create nothing."""
@@ -120,11 +143,15 @@ class Topics:
         """Open what is not open of `topics`; the loop gets its turns meanwhile."""
         opened = 0
         for topic in topics:
-            for log in self._controller.open_logs(topic):
-                self._partitions.add(log)
+            for _ in self._open_logs(topic):
                 opened += 1
                 if opened % DIRECTORIES_PER_TURN == 0:
                     await asyncio.sleep(0)
+            self._changed(topic.name, topic)
+
+    def _changed(self, name: str, topic: TopicInfo | None) -> None:
+        for listener in self._listeners:
+            listener(name, topic)
 
     async def delete(self, name: str) -> None:
         """Delete a topic. Raises TopicError if there is none of that name, LogFailed."""
@@ -137,6 +164,7 @@ class Topics:
                 self._commit.drop(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 self._purgatory.release_all(partition)
         self._controller.drop_logs(topic)
+        self._changed(name, None)
         logger.info("deleted topic %s with %d partitions", name, len(topic.partitions))
 
     async def record_configs(self, changes: Sequence[ConfigChange]) -> None:

@@ -12,12 +12,12 @@ Not done: loggers (BROKER_LOGGER, 8), which Kafka refuses here, too.
 from __future__ import annotations
 
 from broker.config_changes import SET, Operation, Resource
+from broker.config_outcomes import answers, refusals
 from broker.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.alter_configs import (
     AlterConfigsRequest,
-    AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
 
@@ -35,29 +35,9 @@ async def handle(request: Request, services: Services) -> AlterConfigsResponse:
         for resource in body.resources
     ]
     outcomes = await services.configs.alter(resources, validate_only=body.validate_only)
-    return AlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=outcome.code if outcome else 0,
-                error_message=outcome.message if outcome else None,
-                resource_type=resource.kind,
-                resource_name=resource.name,
-            )
-            for resource, outcome in zip(resources, outcomes, strict=True)
-        ]
-    )
+    return AlterConfigsResponse(responses=answers(resources, outcomes))
 
 
 def error_response(request: Request, code: ErrorCode) -> AlterConfigsResponse:
     """Return the answer that says `code` of every resource asked for."""
-    return AlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=code,
-                error_message=code.message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource in request.body.resources
-        ]
-    )
+    return AlterConfigsResponse(responses=refusals(request.body.resources, code))

@@ -4,7 +4,8 @@ Behaviour
 - The records of a partition below an offset are gone from its readers' view, and the answer names
   the first offset that is left. It comes when that offset stands in the checkpoint of log starts
   on the disk, so that no crash brings the records back. Kafka writes that file once a minute.
-- The files go later, segment by segment, with the next round of retention, as in Kafka.
+- The files go later, segment by segment, with the next round of retention, as in Kafka; on a full
+  disk at once.
 - Offset -1 is the end of what was written when the request came, as for Kafka's one replica; what
   of it is not yet durable is waited for, and so are offsets beyond the high watermark. Beyond the
   end: OFFSET_OUT_OF_RANGE. Below the first offset: nothing to do, and no error.
@@ -18,7 +19,9 @@ Version notes: 1 none, 2 flexible.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+from collections.abc import Coroutine, Iterable
 
 from broker.error_mapping import error_code_of
 from broker.metadata.topic_rules import INTERNAL_TOPICS
@@ -32,7 +35,8 @@ from protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from storage.errors import OffsetOutOfRange, StorageError
+from storage.errors import OffsetOutOfRange, StorageError, UnknownPartition
+from storage.home import FOREVER_MS
 
 logger = logging.getLogger("barnabas.topics")
 
@@ -42,8 +46,8 @@ NO_OFFSET = -1  # in the answer, when there is an error
 TIMEOUT_MS_MIN = 1_000
 
 
-async def handle(request: Request, services: Services) -> DeleteRecordsResponse:
-    """Cut each partition at its start."""
+def handle(request: Request, services: Services) -> Coroutine[None, None, DeleteRecordsResponse]:
+    """Cut each partition at its start, as far as it is durable; the rest is for the coroutine."""
     body: DeleteRecordsRequest = request.body
     timeout_ms = max(body.timeout_ms, TIMEOUT_MS_MIN)
     offsets = {
@@ -52,24 +56,32 @@ async def handle(request: Request, services: Services) -> DeleteRecordsResponse:
         for asked in topic.partitions
     }
     topics: dict[str, DeleteRecordsTopicResult] = {}
-    cuts = []
+    waits = []
     for (name, number), offset in offsets.items():
         result = DeleteRecordsPartitionResult(partition_index=number, low_watermark=NO_OFFSET)
         topics.setdefault(name, DeleteRecordsTopicResult(name=name)).partitions.append(result)
-        cuts.append(_cut(services, name, offset, timeout_ms, result))
-    await asyncio.gather(*cuts)
+        # What can be cut is cut now: a request right behind this one finds the new start.
+        if (undurable := _cut(services, name, offset, result)) is not None:
+            waits.append(_cut_when_durable(services, *undurable, timeout_ms, result))
     response = DeleteRecordsResponse(topics=list(topics.values()))
-    await _make_durable(services, response)
+    return _finish(services, waits, response, list(offsets))
+
+
+async def _finish(
+    services: Services,
+    waits: list[Coroutine[None, None, None]],
+    response: DeleteRecordsResponse,
+    cut: list[tuple[str, int]],
+) -> DeleteRecordsResponse:
+    await asyncio.gather(*waits)
+    await _make_durable(services, response, cut)
     return response
 
 
-async def _cut(
-    services: Services,
-    topic: str,
-    offset: int,
-    timeout_ms: int,
-    result: DeleteRecordsPartitionResult,
-) -> None:
+def _cut(
+    services: Services, topic: str, offset: int, result: DeleteRecordsPartitionResult
+) -> tuple[Partition, int] | None:
+    """Cut a partition and fill its result in; or return it and the offset to wait for."""
     try:
         partition = services.partitions.get(topic, result.partition_index)
         result.error_code = _refusal(partition)
@@ -78,11 +90,15 @@ async def _cut(
             target = log.end_offset if offset == TO_THE_END else offset
             if not 0 <= target <= log.end_offset:
                 raise OffsetOutOfRange(offset, log.start_offset, log.end_offset)
-            result.error_code = await _durable(services, partition, target, timeout_ms)
-            if not result.error_code:
+            if target > log.high_watermark:
+                return partition, target
+            if log.failed is not None:
+                result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            else:
                 result.low_watermark = log.delete_records_before(target)
     except StorageError as error:
         result.error_code = error_code_of(error)
+    return None
 
 
 def _refusal(partition: Partition) -> ErrorCode:
@@ -94,33 +110,53 @@ def _refusal(partition: Partition) -> ErrorCode:
     return ErrorCode.NONE
 
 
-async def _durable(
-    services: Services, partition: Partition, end_offset: int, timeout_ms: int
-) -> ErrorCode:
-    """Wait until everything below `end_offset` is durable: a log cannot start beyond its end."""
-    log = partition.log
-    code = ErrorCode.NONE
-    if end_offset > log.high_watermark:
-        code = await services.commit.durable(partition, end_offset, timeout_ms)
-    if not code and log.failed is not None:
-        code = ErrorCode.KAFKA_STORAGE_ERROR
-    return code
+async def _cut_when_durable(
+    services: Services,
+    partition: Partition,
+    offset: int,
+    timeout_ms: int,
+    result: DeleteRecordsPartitionResult,
+) -> None:
+    """Cut when everything below `offset` is durable: a log cannot start beyond its end."""
+    result.error_code = await services.commit.durable(partition, offset, timeout_ms)
+    if not result.error_code and _cut(services, partition.log.topic, offset, result) is not None:
+        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR  # it failed and was opened again
 
 
-async def _make_durable(services: Services, response: DeleteRecordsResponse) -> None:
-    """Write the new starts down, or take the good answers back."""
+async def _make_durable(
+    services: Services, response: DeleteRecordsResponse, cut: Iterable[tuple[str, int]]
+) -> None:
+    """Write the new starts down, or take the good answers back.
+
+    On a full disk what was cut makes the room first. Crashing then takes nothing back: a log
+    begins with its first segment.
+    """
     done = [
         result for topic in response.topics for result in topic.partitions if not result.error_code
     ]
     if not done:
         return
     try:
-        await services.checkpoints.write()
-    except OSError as error:
+        try:
+            await services.checkpoints.write()
+        except OSError as error:
+            if not services.logs.home.room.note(error):
+                raise
+            _remove_files(services, cut)
+            await services.checkpoints.write()
+    except (OSError, StorageError) as error:
         logger.error("deleted records may come back at the next start: %s", error)
         for result in done:
             result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             result.low_watermark = NO_OFFSET
+
+
+def _remove_files(services: Services, cut: Iterable[tuple[str, int]]) -> None:
+    now_ms = services.clock.now_ms()
+    for name, number in cut:
+        with contextlib.suppress(UnknownPartition):
+            services.partitions.get(name, number).log.apply_retention(now_ms)
+    services.logs.purge_deleted(FOREVER_MS)
 
 
 def error_response(request: Request, code: ErrorCode) -> DeleteRecordsResponse:

@@ -13,11 +13,11 @@ Not done: the levels of loggers (BROKER_LOGGER, 8) are refused as an unknown typ
 from __future__ import annotations
 
 from broker.config_changes import Operation, Resource
+from broker.config_outcomes import answers, refusals
 from broker.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.incremental_alter_configs import (
-    AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
@@ -38,29 +38,9 @@ async def handle(request: Request, services: Services) -> IncrementalAlterConfig
         for resource in body.resources
     ]
     outcomes = await services.configs.alter(resources, validate_only=body.validate_only)
-    return IncrementalAlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=outcome.code if outcome else 0,
-                error_message=outcome.message if outcome else None,
-                resource_type=resource.kind,
-                resource_name=resource.name,
-            )
-            for resource, outcome in zip(resources, outcomes, strict=True)
-        ]
-    )
+    return IncrementalAlterConfigsResponse(responses=answers(resources, outcomes))
 
 
 def error_response(request: Request, code: ErrorCode) -> IncrementalAlterConfigsResponse:
     """Return the answer that says `code` of every resource asked for."""
-    return IncrementalAlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=code,
-                error_message=code.message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource in request.body.resources
-        ]
-    )
+    return IncrementalAlterConfigsResponse(responses=refusals(request.body.resources, code))

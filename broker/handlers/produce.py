@@ -3,34 +3,39 @@
 Behaviour
 - Each partition's batch is checked by its header, lengths and CRC, never opened, and appended
   before this handler returns, in the order of the requests (or takes its place in the
-  partition's queue: broker/append_queue.py).
+  partition's queue: broker/append_queue.py). A topic with a `compression.type` of its own has
+  batches with another codec opened, checked and packed anew, in their order.
 - acks=0 is never answered; an error of it closes the connection, as in Kafka. acks=1 is answered
   when the batch is in the log. acks=-1 when it is durable, or after `timeout_ms` with
   REQUEST_TIMED_OUT; then the records may or may not be there later.
 - A duplicate of an idempotent producer is answered like its original, and with acks=-1 when the
   original is durable.
 - `min.insync.replicas` has no effect with one replica.
+- Records for Kafka's internal topics: INVALID_TOPIC_EXCEPTION, but from Kafka's admin client.
 
 Version notes: 8 adds error messages and record errors (KIP-467), 10 the current leader
 (KIP-951), 13 topic ids instead of names (KIP-516). Versions 0 to 2 are advertised and not
 served, as Kafka does for librdkafka's sake (KAFKA-18659).
 
-Not done: record_errors are always empty, batches are accepted or refused whole; transactions.
+Not done: transactions. Batches are accepted or refused whole; `record_errors` name the records
+without a key that a compacted topic does not take.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from broker.append_queue import Outcome
 from broker.error_mapping import error_code_of
+from broker.metadata.topic_rules import INTERNAL_TOPICS, TopicError
 from broker.partition import Partition
 from broker.pending import Pending
+from broker.recompression import AS_PRODUCED, Prepare, preparation
 from broker.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -38,29 +43,49 @@ from protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from protocol.record_errors import CorruptBatch, RecordError
-from protocol.records import check_records, verify_produced
-from storage.errors import StorageError
+from protocol.record_errors import CorruptBatch, RecordError, RecordsWithoutKey
+from protocol.records import check_records, read_records, verify_produced
+from storage.appending import NO_TIMESTAMP
+from storage.errors import InvalidTimestamp, StorageError
 from storage.log import Appended
 
 ACKS_ALL = -1
 ACKS_VALID = (ACKS_ALL, 0, 1)
 TOPIC_ID_VERSION = 13
+ADMIN_CLIENT_ID = "__admin_client"  # Kafka's AdminUtils: may write to internal topics
+OPENED_BYTES_MAX = 4 * 1024 * 1024  # of records, to say which of them are refused
 
 
 class _Progress:
     """One request under way: its answer, and how many of its partitions still wait."""
 
-    __slots__ = ("acks", "failures", "outstanding", "pending", "response", "services", "timeout_ms")
+    __slots__ = (
+        "acks",
+        "client_id",
+        "failures",
+        "outstanding",
+        "pending",
+        "response",
+        "services",
+        "timeout_ms",
+    )
 
-    def __init__(self, body: ProduceRequest, services: Services) -> None:
+    def __init__(self, body: ProduceRequest, client_id: str | None, services: Services) -> None:
         self.acks = body.acks
+        self.client_id = client_id
         self.timeout_ms = body.timeout_ms
         self.services = services
         self.response = ProduceResponse()
         self.outstanding = 0
         self.failures: set[ErrorCode] = set()
         self.pending: Pending | None = None
+
+    def check_internal(self, name: str) -> None:
+        """Refuse records for a topic that belongs to a coordinator, as Kafka does."""
+        if self.client_id != ADMIN_CLIENT_ID:
+            raise TopicError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}"
+            )
 
     def appended(
         self, partition: Partition, answer: PartitionProduceResponse, appended: Appended
@@ -78,11 +103,18 @@ class _Progress:
                 partial(self.committed, answer),
             )
 
-    def refused(self, answer: PartitionProduceResponse, error: Exception) -> None:
-        """Fill the answer in with why the batch was not appended."""
+    def refused(self, answer: PartitionProduceResponse, error: Exception, records: object) -> None:
+        """Fill the answer in with why the batch, `records`, was not appended."""
         code = error_code_of(error)
         answer.error_code = code
         answer.error_message = str(error)
+        if isinstance(error, RecordsWithoutKey):
+            answer.record_errors = [
+                BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=error.each)
+                for index in error.indexes
+            ]
+        elif isinstance(error, InvalidTimestamp) and isinstance(records, memoryview):
+            answer.record_errors = _mistimed(records, error)
         self.failures.add(code)
 
     def committed(self, answer: PartitionProduceResponse, code: ErrorCode) -> None:
@@ -95,13 +127,17 @@ class _Progress:
         self.settle()
 
     def left_queue(
-        self, partition: Partition, answer: PartitionProduceResponse, outcome: Outcome
+        self,
+        partition: Partition,
+        answer: PartitionProduceResponse,
+        records: object,
+        outcome: Outcome,
     ) -> None:
         """A queued append has been done or refused."""
         if isinstance(outcome, Appended):
             self.appended(partition, answer, outcome)
         else:
-            self.refused(answer, outcome)
+            self.refused(answer, outcome, records)
         self.settle()
 
     def settle(self) -> None:
@@ -116,7 +152,7 @@ def handle(request: Request, services: Services) -> ProduceResponse | Pending | 
     body: ProduceRequest = request.body
     if body.acks not in ACKS_VALID:
         return _refuse_all(body, ErrorCode.INVALID_REQUIRED_ACKS)
-    progress = _Progress(body, services)
+    progress = _Progress(body, request.header.client_id, services)
     now_ms = services.clock.now_ms()
     by_id = request.header.api_version >= TOPIC_ID_VERSION
     for topic in body.topic_data:
@@ -159,23 +195,49 @@ def _append(
         records = data.records
         if not isinstance(records, memoryview):
             raise CorruptBatch(0, "no records were sent")
+        if name in INTERNAL_TOPICS:
+            progress.check_internal(name)
         partition = services.partitions.get(name, data.index)
-        compacted = "compact" in partition.log.config.cleanup_policy
+        config = partition.log.config
+        opened_max = services.config.barnabas_decompressed_bytes_max
+        compacted = "compact" in config.cleanup_policy
         if compacted or services.config.barnabas_validate_records:
             # On the loop: it is asked for, and what is asked for is seldom large.
-            verify_produced(records, partition.log.config.max_message_bytes)
-            size_max = services.config.barnabas_decompressed_bytes_max
-            check_records(records, size_max=size_max, keys_wanted=compacted)
-        left_queue: Callable[[Outcome], None] = partial(progress.left_queue, partition, answer)
-        appended = services.appends.append(partition, records, now_ms, left_queue)
-    except (StorageError, RecordError) as error:
-        progress.refused(answer, error)
-        return answer
-    if appended is None:
-        progress.outstanding += 1
-    else:
-        progress.appended(partition, answer, appended)
+            verify_produced(records, config.max_message_bytes)
+            check_records(records, size_max=opened_max, keys_wanted=compacted)
+        prepare: Prepare | None = None
+        if config.compression_type != AS_PRODUCED:
+            prepare, is_quick = preparation(records, config, opened_max)
+            if prepare is not None and is_quick and not partition.queue:
+                records, prepare = prepare(), None
+        appends = services.appends
+        if prepare is None and appends.has_turn(partition):
+            progress.appended(partition, answer, appends.append(partition, records, now_ms))
+        else:
+            done = partial(progress.left_queue, partition, answer, data.records)
+            appends.queue(partition, records, progress.timeout_ms, done, prepare)
+            progress.outstanding += 1
+    except (StorageError, RecordError, TopicError) as error:
+        progress.refused(answer, error, data.records)
     return answer
+
+
+def _mistimed(records: memoryview, error: InvalidTimestamp) -> list[BatchIndexAndErrorMessage]:
+    """Name the records whose timestamps are out of bounds, as Kafka does: the batch is opened."""
+    try:
+        timestamps = [one.timestamp for one in read_records(records, size_max=OPENED_BYTES_MAX)]
+    except RecordError:
+        return []  # nobody can say which
+    return [
+        BatchIndexAndErrorMessage(
+            batch_index=index,
+            batch_index_error_message=(
+                f"timestamp {timestamp} ms, wanted {error.earliest} to {error.latest}"
+            ),
+        )
+        for index, timestamp in enumerate(timestamps)
+        if timestamp != NO_TIMESTAMP and not error.earliest <= timestamp <= error.latest
+    ]
 
 
 def _without_answer(request: Request, progress: _Progress) -> Pending | None:

@@ -261,12 +261,15 @@ class Controller:
             raise result
         return result, created.end_offset
 
-    def open_logs(self, topic: TopicInfo) -> Iterator[Log]:
+    def open_logs(
+        self, topic: TopicInfo, failed: Callable[[int, OSError | StorageError], None] | None = None
+    ) -> Iterator[Log]:
         """Open or create the logs of `topic` that we lead and that are not open, one at a step.
 
         An iterator, so that a caller may do other work between the partitions of a large topic.
-        It ends early when the topic is removed meanwhile. Raises what opening a log raises; the
-        partitions that are not open then are opened by the next call or start.
+        It ends early when the topic is removed meanwhile. Calls `failed` with the number of a
+        partition that cannot be opened, and why; without it, raises. The partitions that are not
+        open then are opened by the next call or start.
         """
         for partition in topic.partitions:
             if self.image.topics_by_id.get(topic.topic_id) is not topic:
@@ -275,7 +278,14 @@ class Controller:
             key = (topic.topic_id, partition.partition)
             if key in self._led and key not in self._opened:
                 self._opened.add(key)
-                yield self._open_log(topic, partition, config)
+                try:
+                    log = self._open_log(topic, partition, config)
+                except (OSError, StorageError) as error:
+                    if failed is None:
+                        raise
+                    failed(partition.partition, error)
+                else:
+                    yield log
 
     def _open_log(self, topic: TopicInfo, partition: PartitionInfo, config: TopicConfig) -> Log:
         try:

@@ -19,6 +19,7 @@ from typing import Any, Final
 from broker.metadata.records_io import UnknownRecord
 from protocol.metadata_records import (
     NO_LEADER_CHANGE,
+    ClearElrRecord,
     ConfigRecord,
     FeatureLevelRecord,
     PartitionChangeRecord,
@@ -35,6 +36,7 @@ CONFIG_BROKER: Final = 4
 
 RECOVERY_STATE_UNCHANGED: Final = -1
 RECOVERED: Final = 0
+NO_OP: Final = 20  # NO_OP_RECORD: a sign of life, and nothing to keep
 MIGRATING_DIRECTORY: Final = bytes(16)  # DirectoryId.MIGRATING: "not known yet"
 
 
@@ -89,6 +91,7 @@ class ClusterImage:
         self.feature_levels: dict[str, int] = {}
         self.next_producer_id = 0
         self.broker_epochs: dict[int, int] = {}
+        self.kept: list[UnknownRecord | RegisterBrokerRecord] = []  # for snapshots, in their order
         self.skipped: dict[int, int] = {}  # record type -> how many had no meaning here
         self._collisions: dict[str, set[str]] = {}
 
@@ -113,6 +116,8 @@ class ClusterImage:
     def apply(self, record: Any) -> None:
         """Change the image as `record` says. Raises ImageError; the image is then unusable."""
         if isinstance(record, UnknownRecord):
+            if record.record_type != NO_OP:
+                self.kept.append(record)
             self.skipped[record.record_type] = self.skipped.get(record.record_type, 0) + 1
             return
         _APPLY[type(record)](self, record)
@@ -213,6 +218,19 @@ class ClusterImage:
 
     def _apply_register_broker(self, record: RegisterBrokerRecord) -> None:
         self.broker_epochs[record.broker_id] = record.broker_epoch
+        self.kept.append(record)
+
+    def _apply_clear_elr(self, record: ClearElrRecord) -> None:
+        topics = list(self.topics.values())
+        if record.topic_name:
+            if record.topic_name not in self.topics:
+                raise ImageError(f"ClearElrRecord of unknown topic {record.topic_name}")
+            topics = [self.topics[record.topic_name]]
+        for topic in topics:
+            for partition in topic.partitions:
+                if partition.eligible_leader_replicas or partition.last_known_elr:
+                    partition.eligible_leader_replicas, partition.last_known_elr = [], []
+                    partition.partition_epoch += 1
 
 
 _CHANGEABLE_LISTS: Final = (
@@ -234,4 +252,5 @@ _APPLY: Final[dict[type[Any], Any]] = {
     FeatureLevelRecord: ClusterImage._apply_feature_level,  # noqa: SLF001
     ProducerIdsRecord: ClusterImage._apply_producer_ids,  # noqa: SLF001
     RegisterBrokerRecord: ClusterImage._apply_register_broker,  # noqa: SLF001
+    ClearElrRecord: ClusterImage._apply_clear_elr,  # noqa: SLF001
 }

@@ -13,7 +13,7 @@ with BEGIN_TRANSACTION, six FEATURE_LEVELs, CONFIG min.insync.replicas=1 and END
 `open` reads the directory (`broker.metadata.replay`) before storage may repair anything in it:
 damage refuses to start. `append` is one write into the page cache and changes the image at once;
 **who tells anyone of it must first wait until the log is durable up to the end offset returned**.
-The log is never trimmed and no snapshots are made; Kafka's are read.
+Snapshots of it are made, and what they stand for is trimmed, by `broker.metadata.snapshot_keeper`.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
 METADATA_TOPIC_ID: Final = bytes(15) + b"\x01"  # Uuid.METADATA_TOPIC_ID in Kafka
 RECORDS_PER_BATCH: Final = 1_000  # for work at start that need not be atomic
+RESERVE_BYTES: Final = 256 * 1024  # some 2,000 deletions of topics
 _LEADER_CHANGE_VERSION: Final = 0
 
 # Everything stays, in one segment until it is a GiB: Kafka's metadata.log.segment.bytes.
@@ -76,8 +77,11 @@ class MetadataLog:
         self.log = log
         self.image: ClusterImage = replayed.image
         self.warnings: list[str] = replayed.warnings
+        self.voters = replayed.voters  # Kafka's, for snapshots
+        self.bytes_since_snapshot = replayed.bytes_since_snapshot
         self._node_id = node_id
         self._open_transaction = replayed.in_transaction
+        self._reserved = ("", 0)  # which log file has room up to which position
 
     @property
     def end_offset(self) -> int:
@@ -102,10 +106,15 @@ class MetadataLog:
         taken = list(records)
         values = [encode_record(record) for record in taken]
         batch = build([Record(0, now_ms, None, value) for value in values])
-        self.log.append_own(batch, now_ms)
+        self._append(batch, now_ms)
+        self.keep_room()
         for record in taken:
             self.image.apply(record)
         return self.log.end_offset
+
+    def _append(self, batch: bytearray, now_ms: int) -> None:
+        self.log.append_own(batch, now_ms)
+        self.bytes_since_snapshot += len(batch)
 
     def begin_epoch(self, now_ms: int) -> int:
         """Begin a new leader epoch, and abort a record transaction that was left open.
@@ -125,13 +134,13 @@ class MetadataLog:
         batch = build([Record(0, now_ms, key, value)], control=True)
         self.log.leader_epoch += 1
         try:
-            self.log.append_own(batch, now_ms)
+            self._append(batch, now_ms)
         except LogFailed:
             self.log.leader_epoch -= 1  # an epoch has begun only when its LeaderChange is there
             raise
         if self._open_transaction:
             aborted = encode_record(AbortTransactionRecord(reason="the broker was restarted"))
-            self.log.append_own(build([Record(0, now_ms, None, aborted)]), now_ms)
+            self._append(build([Record(0, now_ms, None, aborted)]), now_ms)
             self._open_transaction = False
         return self.log.end_offset
 
@@ -152,12 +161,22 @@ class MetadataLog:
         content = [*levels, encode_record(min_insync)]
         begin = encode_record(BeginTransactionRecord(name="Bootstrap records"))
         transaction = [begin, *content, encode_record(EndTransactionRecord())]
-        self.log.append_own(
-            build([Record(0, now_ms, None, frame) for frame in transaction]), now_ms
-        )
+        self._append(build([Record(0, now_ms, None, frame) for frame in transaction]), now_ms)
         for frame in content:
             self.image.apply(decode_record(frame))
         return self.log.end_offset
+
+    def keep_room(self) -> None:
+        """Have the disk keep room for the next records, as far as it can.
+
+        On a full disk topics can then still be deleted, and a broker can start.
+        """
+        file = self.log.segments.active.log_file
+        path, end = self._reserved
+        if (path != file.path or file.size + RESERVE_BYTES // 2 > end) and file.reserve(
+            RESERVE_BYTES
+        ):
+            self._reserved = file.path, file.size + RESERVE_BYTES
 
     def flush(self) -> None:
         """Wait here until everything is durable: for start and stop, not for the loop's time.
@@ -209,6 +228,7 @@ def open_metadata_log(
     if replayed.is_new:
         frames = _bootstrap_frames(filesystem, data_directory, metadata_log.warnings)
         metadata_log.bootstrap(now_ms, frames)
+    metadata_log.keep_room()
     metadata_log.flush()
     return metadata_log
 

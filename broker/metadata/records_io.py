@@ -8,13 +8,13 @@
 Uvarints are unsigned, 7 bits a byte, low bits first. The frame is the value of a record in a
 batch of `__cluster_metadata-0`; keys are null. `RECORDS` names the types that have a meaning
 here, with the version that Kafka 4.3 writes at metadata.version 30, which is what we write.
-Any other type is kept in the log and skipped by readers, as an `UnknownRecord`. A version newer
-than we know of a type that we apply is an error: skipping it would lose topics.
+Any other type is kept, in the log and in snapshots, and means nothing: an `UnknownRecord`. A
+version newer than we know of a type that we apply is an error: skipping it would lose topics.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from protocol.errors import DecodeError
@@ -22,6 +22,7 @@ from protocol.kafka.codec import decode_message, encode_message
 from protocol.metadata_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
+    ClearElrRecord,
     ConfigRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
@@ -46,6 +47,7 @@ RECORDS: Final[dict[type[Any], int]] = {
     RemoveTopicRecord: 0,
     FeatureLevelRecord: 0,
     ProducerIdsRecord: 0,
+    ClearElrRecord: 0,  # read only
     BeginTransactionRecord: 0,
     EndTransactionRecord: 0,
     AbortTransactionRecord: 0,
@@ -59,10 +61,11 @@ _UVARINT_BYTES_MAX = 5
 
 @dataclass(frozen=True, slots=True)
 class UnknownRecord:
-    """A record that this broker keeps in the log and gives no meaning."""
+    """A record that this broker keeps and gives no meaning; `frame` is all of it."""
 
     record_type: int
     version: int
+    frame: bytes = field(default=b"", compare=False, repr=False)
 
 
 def encode_record(record: Any) -> bytes:
@@ -87,7 +90,7 @@ def decode_record(frame: bytes) -> Any:
     version, position = _read_uvarint(frame, position)
     cls = _BY_TYPE.get(record_type)
     if cls is None:
-        return UnknownRecord(record_type, version)
+        return UnknownRecord(record_type, version, bytes(frame))
     spec = message_spec(cls)
     oldest, newest = spec.version_min, spec.version_max
     if not oldest <= version <= newest:

@@ -61,6 +61,8 @@ class Replayed:
     epoch: int = 0  # of the last batch; 0 in an empty log
     in_transaction: bool = False
     snapshot: str = ""  # name of the snapshot that was used
+    bytes_since_snapshot: int = 0  # of batches
+    voters: dict[int, Record] = field(default_factory=dict)  # Kafka's, by ControlRecordType
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -121,10 +123,7 @@ def replay(filesystem: FileSystem, directory: str, *, recovery_point: int = 0) -
     snapshots = sorted(
         (name.base_offset, name.epoch)
         for name in names
-        if name is not None
-        and name.kind is filenames.Kind.METADATA_SNAPSHOT
-        and not name.transit
-        and name.base_offset > 0  # the one at 0 holds the voters of a formatted Kafka, no records
+        if name is not None and name.kind is filenames.Kind.METADATA_SNAPSHOT and not name.transit
     )
     log_start = bases[0] if bases else 0
     replaying, result = _begin(filesystem, directory, snapshots, log_start)
@@ -144,7 +143,8 @@ def replay(filesystem: FileSystem, directory: str, *, recovery_point: int = 0) -
             previous_epoch = result.epoch = header.leader_epoch
             result.end_offset = header.next_offset
             if header.next_offset > snapshot_end:
-                _take_batch(replaying, path, header, batch, snapshot_end)
+                result.bytes_since_snapshot += header.size
+                _take_batch(replaying, path, header, batch, snapshot_end, result.voters)
     _check_end(directory, result, snapshot_end, recovery_point)
     result.in_transaction = replaying.in_transaction
     return result
@@ -168,17 +168,26 @@ def _begin(
 ) -> tuple[_Replay, Replayed]:
     """Load the newest snapshot that is whole and that the log continues."""
     warnings: list[str] = []
+    voters: dict[int, Record] = {}
     for end_offset, epoch in reversed(snapshots):
         name = filenames.metadata_snapshot_name(end_offset, epoch)
         if end_offset < log_start:
             break
+        voters = {}
         try:
-            replaying = _read_snapshot(filesystem, f"{directory}/{name}")
+            replaying = _read_snapshot(filesystem, f"{directory}/{name}", voters)
         except CorruptMetadata as error:
             warnings.append(f"snapshot skipped: {error}")
             continue
+        if not end_offset:
+            break  # it holds the voters of a formatted Kafka, no records
         result = Replayed(
-            replaying.image, end_offset=end_offset, epoch=epoch, snapshot=name, warnings=warnings
+            replaying.image,
+            end_offset=end_offset,
+            epoch=epoch,
+            snapshot=name,
+            voters=voters,
+            warnings=warnings,
         )
         return replaying, result
     if log_start > 0:
@@ -188,13 +197,16 @@ def _begin(
             f"records before it ({'; '.join(warnings) or 'none is there'}). {_WHAT_TO_DO}.",
         )
     replaying = _Replay()
-    return replaying, Replayed(replaying.image, warnings=warnings)
+    return replaying, Replayed(replaying.image, voters=voters, warnings=warnings)
 
 
-def read_snapshot(filesystem: FileSystem, path: str) -> list[tuple[bytes, Any]]:
+def read_snapshot(
+    filesystem: FileSystem, path: str, voters: dict[int, Record] | None = None
+) -> list[tuple[bytes, Any]]:
     """Return the metadata records of a `*.checkpoint`, frames and decoded; it must be whole.
 
-    Raises CorruptMetadata. Kafka's `bootstrap.checkpoint` has the same format.
+    `voters` is given the control records of Kafka's voters. Kafka's `bootstrap.checkpoint` has the
+    same format. Raises CorruptMetadata.
     """
     records: list[tuple[bytes, Any]] = []
     control_types: list[int] = []
@@ -202,6 +214,8 @@ def read_snapshot(filesystem: FileSystem, path: str) -> list[tuple[bytes, Any]]:
         for record in _open(path, header, batch):
             if header.is_control:
                 control_types.append(_control_type(path, header, record))
+                if voters is not None:
+                    _note_voters(control_types[-1], record, voters)
             else:
                 records.append((record.value or b"", _decode(path, record)))
     if not control_types or control_types[0] != ControlRecordType.SNAPSHOT_HEADER:
@@ -211,9 +225,14 @@ def read_snapshot(filesystem: FileSystem, path: str) -> list[tuple[bytes, Any]]:
     return records
 
 
-def _read_snapshot(filesystem: FileSystem, path: str) -> _Replay:
+def _note_voters(control_type: int, record: Record, voters: dict[int, Record]) -> None:
+    if control_type in (ControlRecordType.KRAFT_VERSION, ControlRecordType.KRAFT_VOTERS):
+        voters[control_type] = record
+
+
+def _read_snapshot(filesystem: FileSystem, path: str, voters: dict[int, Record]) -> _Replay:
     replaying = _Replay()
-    for _frame, record in read_snapshot(filesystem, path):
+    for _frame, record in read_snapshot(filesystem, path, voters):
         try:
             replaying.take(record)
         except ImageError as error:
@@ -305,10 +324,17 @@ def _check_epoch(path: str, header: BatchHeader, batch: memoryview, previous: in
 
 
 def _take_batch(
-    replaying: _Replay, path: str, header: BatchHeader, batch: memoryview, start_offset: int
+    replaying: _Replay,
+    path: str,
+    header: BatchHeader,
+    batch: memoryview,
+    start_offset: int,
+    voters: dict[int, Record],
 ) -> None:
-    if header.is_control:
-        return  # leader changes, voters: nothing that one node needs
+    if header.is_control:  # leader changes, voters: kept for Kafka, nothing that one node needs
+        for record in _open(path, header, batch):
+            _note_voters(_control_type(path, header, record), record, voters)
+        return
     for record in _open(path, header, batch):
         if record.offset < start_offset:
             continue

@@ -2,8 +2,10 @@
 
 A write is one batch at the end of the last segment. If the machine stops before its fsync, the
 file holds any beginning of it, or has its full length with sectors that never reached the disk
-and read as zeroes. Nobody was told that such a write had happened, so it may be cut. Everything
-else was once whole: cutting it would lose what was acknowledged.
+and read as zeroes: the first one no less than others, since pages are written in any order, and
+for the same reason a whole batch of the next write may stand behind it. Nobody was told that such
+a write had happened, so it may be cut. Everything else was once whole: cutting it would lose what
+was acknowledged. (Nor is anything cut below the recovery point; the caller sees to that.)
 """
 
 from __future__ import annotations
@@ -27,34 +29,46 @@ def damage_of_tail(tail: bytes, position: int, wanted_offset: int) -> str:
     `tail` is everything in the file from `position` on, where a whole batch with base offset
     `wanted_offset` was expected and not found.
     """
-    zeroes_from = len(tail.rstrip(b"\0"))
-    if zeroes_from == 0:
+    if not any(tail):
+        return ""
+    header = read_header(tail) if len(tail) >= HEADER_SIZE else None
+    is_ours = header and header.base_offset == wanted_offset and header.magic == MAGIC
+    size = header.size if header and is_ours else len(tail)
+    begin_before = size if is_ours else _MAGIC_POSITION + 1
+    if _has_lost_sector(tail, position, begin_before, size, wanted_offset):
         return ""
     if later := _whole_batch_behind(tail, wanted_offset):
         return f"a whole batch stands behind it at position {position + later}"
-    if len(tail) < HEADER_SIZE:
+    if header is None:
         return ""
-    first_lost = _sector_after(position, zeroes_from)
-    header = read_header(tail)
-    if header.base_offset != wanted_offset or header.magic != MAGIC:
-        if zeroes_from <= _MAGIC_POSITION and first_lost < len(tail):
-            return ""
+    if not is_ours:
         return (
             f"base offset {header.base_offset} and magic {header.magic}, "
             f"wanted {wanted_offset} and {MAGIC}"
         )
-    if header.size > len(tail):
+    if size > len(tail):
         if _is_whole_without_length(tail):
             return "all of the batch is there, its length field is wrong"
         return ""
-    if first_lost < header.size:
-        return ""
-    return f"all {header.size} bytes of the last batch are there, and are not what was written"
+    return f"all {size} bytes of the last batch are there, and are not what was written"
 
 
-def _sector_after(position: int, index: int) -> int:
-    """Return the index in the tail of the first sector boundary at or behind `index`."""
-    return -(-(position + index) // SECTOR_BYTES) * SECTOR_BYTES - position
+def _has_lost_sector(
+    tail: bytes, position: int, begin_before: int, end: int, wanted_offset: int
+) -> bool:
+    """Whether a sector that begins before index `begin_before` of the tail reads as zeroes.
+
+    Of the sectors at both ends, what lies within the tail, and before index `end`, counts.
+    """
+    # What a lost beginning cannot be told from: the high bytes of an offset are zeroes anyway.
+    least = wanted_offset.to_bytes(_LENGTH_POSITION, "big") + b"\0\0\0\1"
+    start = 0
+    while start < min(begin_before, len(tail)):
+        stop = min((position + start) // SECTOR_BYTES * SECTOR_BYTES + SECTOR_BYTES - position, end)
+        if not any(tail[start:stop]) and (start or any(least[:stop])):
+            return True
+        start = stop
+    return False
 
 
 def _whole_batch_behind(tail: bytes, wanted_offset: int) -> int:

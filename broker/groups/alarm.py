@@ -1,0 +1,61 @@
+"""One timer for all deadlines of a group.
+
+A group keeps its deadlines as numbers (of the monotonic clock, in nanoseconds) and one alarm, set
+for the earliest. Putting a deadline off, which every heartbeat does, changes a number and leaves
+the alarm: when it rings too early the group looks, finds nothing due, and says when to ring next.
+So a thousand groups of ten members cost a thousand timers, each of which fires once a session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+NEVER_NS: Final = 1 << 63
+_SECOND_NS = 1_000_000_000
+
+
+class Handle(Protocol):
+    """What `call_later` returns."""
+
+    def cancel(self) -> None:
+        """Do not call."""
+
+
+class Alarm:
+    """Calls `ring(now_ns)` not before it is due; `ring` returns when to ring next, or NEVER_NS."""
+
+    __slots__ = ("_call_later", "_due_ns", "_handle", "_monotonic_ns", "_ring")
+
+    def __init__(
+        self,
+        ring: Callable[[int], int],
+        monotonic_ns: Callable[[], int],
+        call_later: Callable[[float, Callable[[], None]], Handle],
+    ) -> None:
+        self._ring = ring
+        self._monotonic_ns = monotonic_ns
+        self._call_later = call_later
+        self._due_ns = NEVER_NS
+        self._handle: Handle | None = None
+
+    def at_latest(self, due_ns: int) -> None:
+        """Ring at `due_ns`, unless it rings earlier anyway."""
+        if due_ns >= self._due_ns:
+            return
+        self.cancel()
+        self._due_ns = due_ns
+        wait_seconds = max(0, due_ns - self._monotonic_ns()) / _SECOND_NS
+        self._handle = self._call_later(wait_seconds, self._rang)
+
+    def cancel(self) -> None:
+        """Do not ring."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+        self._due_ns = NEVER_NS
+
+    def _rang(self) -> None:
+        self._handle = None
+        self._due_ns = NEVER_NS
+        self.at_latest(self._ring(self._monotonic_ns()))

@@ -1,0 +1,133 @@
+"""The members of a classic group: who leads, who is static, and what all of them speak.
+
+Members stand in the order in which they came. A member that was told its id and has not come back
+with it yet (KIP-394) is `pending`: not a member, but a rebalance waits for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from broker.groups.classic.member import Member
+from broker.groups.errors import GroupError
+from protocol.errors import ErrorCode
+from protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponse
+from protocol.messages.sync_group import SyncGroupResponse
+
+
+class Roster:
+    """Members by id; `pending` are ids with the deadline of each."""
+
+    __slots__ = ("_spoken", "leader_id", "members", "pending", "static")
+
+    def __init__(self) -> None:
+        self.members: dict[str, Member] = {}
+        self.static: dict[str, str] = {}  # instance id: member id
+        self.pending: dict[str, int] = {}
+        self.leader_id: str | None = None
+        self._spoken: Counter[str] = Counter()  # protocol: how many members speak it
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self.members.values())
+
+    def add(self, member: Member) -> None:
+        """Take a member in; the first one leads."""
+        assert member.instance_id not in self.static, f"{member.instance_id} is a member already"
+        if member.instance_id is not None:
+            self.static[member.instance_id] = member.member_id
+        self.members[member.member_id] = member
+        self.pending.pop(member.member_id, None)
+        self._spoken.update(self._names(member.protocols))
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+
+    def remove(self, member_id: str) -> None:
+        """Let a member or a pending one go; if it led, the one that came first leads."""
+        self.pending.pop(member_id, None)
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return
+        self._spoken.subtract(self._names(member.protocols))
+        if member.instance_id is not None:
+            self.static.pop(member.instance_id, None)
+        if self.leader_id == member_id:
+            self.leader_id = next(iter(self.members), None)
+
+    def replace_static(self, member: Member, new_id: str) -> None:
+        """Give a static member another id; whoever waits under the old one is fenced."""
+        old_id = member.member_id
+        fenced = ErrorCode.FENCED_INSTANCE_ID
+        member.answer_join(JoinGroupResponse(member_id=old_id, error_code=fenced))
+        member.answer_sync(SyncGroupResponse(error_code=fenced))
+        assert member.instance_id is not None, "only static members are replaced"
+        self.static[member.instance_id] = member.member_id = new_id
+        self.members = {one.member_id: one for one in self.members.values()}
+        if self.leader_id == old_id:
+            self.leader_id = new_id
+
+    def speak(self, member: Member, protocols: Sequence[JoinGroupRequestProtocol]) -> None:
+        """Note that a member speaks other protocols now."""
+        self._spoken.subtract(self._names(member.protocols))
+        member.protocols = protocols
+        self._spoken.update(self._names(protocols))
+
+    def check(self, member_id: str, instance_id: str | None) -> Member:
+        """Return a member. Raises GroupError: unknown, or fenced by another of its static id."""
+        if instance_id is not None:
+            known = self.static.get(instance_id)
+            if known is None:
+                raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
+            if known != member_id:
+                raise GroupError(ErrorCode.FENCED_INSTANCE_ID)
+        member = self.members.get(member_id)
+        if member is None:
+            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
+        return member
+
+    @property
+    def joining_count(self) -> int:
+        """How many members wait in JoinGroup."""
+        return sum(member.join_answer is not None for member in self.members.values())
+
+    @property
+    def all_joined(self) -> bool:
+        """Whether nobody is waited for any more."""
+        return not self.pending and all(
+            member.join_answer is not None for member in self.members.values()
+        )
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """How long a rebalance may take: what the most patient member allows."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    def all_speak_one_of(self, protocols: Iterable[JoinGroupRequestProtocol]) -> bool:
+        """Whether a protocol of `protocols` is spoken by every member."""
+        count = len(self.members)
+        return any(self._spoken[protocol.name] == count for protocol in protocols)
+
+    def choose_protocol(self) -> str:
+        """Let each member vote for what it likes best of what all speak; the most votes win."""
+        count = len(self.members)
+        candidates = {name for name, speakers in self._spoken.items() if speakers == count}
+        votes = Counter(member.vote(candidates) for member in self.members.values())
+        return votes.most_common(1)[0][0]
+
+    def elect_joined_leader(self) -> bool:
+        """Let a member that has joined lead; return whether there is one."""
+        leader = self.members.get(self.leader_id or "")
+        if leader is not None and leader.join_answer is not None:
+            return True
+        for member in self.members.values():
+            if member.join_answer is not None:
+                self.leader_id = member.member_id
+                return True
+        return False
+
+    @staticmethod
+    def _names(protocols: Sequence[JoinGroupRequestProtocol]) -> set[str]:
+        return {protocol.name for protocol in protocols}

@@ -1,0 +1,180 @@
+"""Who should own which partition: the server-side assignors of KIP-848, `uniform` and `range`.
+
+An assignor is a pure function of the members' subscriptions, of what they own now, and of how
+many partitions each topic has. It answers with a target for every member; how members get there
+is `broker.groups.consumer.reconciliation`.
+
+- `uniform` gives every member as near the same number of partitions as its subscription allows,
+  and leaves with it as much as it can of what it has. As in Kafka it does not look at which
+  topics they are of.
+- `range` goes topic by topic: its subscribers in order, each the next run of partitions, the
+  first ones one more where it does not come out even. So equal numbers of topics with equal
+  subscribers and partition counts meet at one member, which is what joins need; what members had
+  does not matter.
+
+Order is by instance id, then member id: a static member that comes back finds its place.
+Racks are not looked at: there is one broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from heapq import heapify, heappop, heapreplace
+
+Partitions = Mapping[bytes, frozenset[int]]  # topic id -> partition numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Subscriber:
+    """A member as an assignor sees it; `owned` is its present target."""
+
+    instance_id: str | None
+    topic_ids: frozenset[bytes]
+    owned: Partitions
+
+
+Assignor = Callable[[Mapping[str, Subscriber], Mapping[bytes, int]], dict[str, Partitions]]
+
+
+def assign_range(
+    subscribers: Mapping[str, Subscriber], partition_counts: Mapping[bytes, int]
+) -> dict[str, Partitions]:
+    """Give each subscriber of a topic the next run of its partitions."""
+    target: dict[str, dict[bytes, frozenset[int]]] = {member_id: {} for member_id in subscribers}
+    for topic_id, member_ids in _by_topic(subscribers, partition_counts).items():
+        each, left = divmod(partition_counts[topic_id], len(member_ids))
+        start = 0
+        for place, member_id in enumerate(member_ids):
+            end = start + each + (place < left)
+            if end > start:
+                target[member_id][topic_id] = frozenset(range(start, end))
+            start = end
+    return dict(target)
+
+
+def assign_uniform(
+    subscribers: Mapping[str, Subscriber], partition_counts: Mapping[bytes, int]
+) -> dict[str, Partitions]:
+    """Spread partitions evenly over the members, moving as few as that takes.
+
+    What members own stays, what nobody owns goes to the subscriber with the fewest; then
+    partitions move from members with many to subscribers with at least two fewer. Where members
+    subscribe to different topics that is not always the most even spread there is: a chain of
+    moves, none of which helps by itself, is not looked for.
+    """
+    eligible = _by_topic(subscribers, partition_counts)
+    spread = _Spread(subscribers, eligible)
+    for member_id in _in_order(subscribers):
+        owned = subscribers[member_id].owned
+        for topic_id in subscribers[member_id].topic_ids & owned.keys() & partition_counts.keys():
+            for partition in sorted(owned[topic_id]):
+                if partition < partition_counts[topic_id]:
+                    spread.keep(member_id, (topic_id, partition))
+    # Topics with few subscribers first: the others can make up for what these bring about.
+    for topic_id in sorted(eligible, key=lambda topic_id: (len(eligible[topic_id]), topic_id)):
+        spread.place(topic_id, partition_counts[topic_id])
+    spread.even_out()
+    return spread.targets()
+
+
+ASSIGNORS: dict[str, Assignor] = {"uniform": assign_uniform, "range": assign_range}
+
+
+def _in_order(subscribers: Mapping[str, Subscriber]) -> list[str]:
+    return sorted(
+        subscribers,
+        key=lambda member_id: (subscribers[member_id].instance_id or "", member_id),
+    )
+
+
+def _by_topic(
+    subscribers: Mapping[str, Subscriber], partition_counts: Mapping[bytes, int]
+) -> dict[bytes, list[str]]:
+    """Return the subscribers of each topic that exists, in order."""
+    by_topic: dict[bytes, list[str]] = {}
+    for member_id in _in_order(subscribers):
+        for topic_id in subscribers[member_id].topic_ids & partition_counts.keys():
+            by_topic.setdefault(topic_id, []).append(member_id)
+    return by_topic
+
+
+class _Spread:
+    """Partitions on their way to an even spread: who has which, and who may have which."""
+
+    def __init__(
+        self, subscribers: Mapping[str, Subscriber], eligible: Mapping[bytes, list[str]]
+    ) -> None:
+        self._eligible = eligible
+        self._owned: dict[str, dict[tuple[bytes, int], None]] = {
+            member_id: {} for member_id in subscribers
+        }
+        self._taken: set[tuple[bytes, int]] = set()
+
+    def keep(self, member_id: str, partition: tuple[bytes, int]) -> None:
+        """Leave `partition` with a member, unless another one has it."""
+        if partition not in self._taken:
+            self._taken.add(partition)
+            self._owned[member_id][partition] = None
+
+    def place(self, topic_id: bytes, partition_count: int) -> None:
+        """Give each partition of a topic that nobody has to the subscriber with the fewest."""
+        poorest = [
+            (self._count(member_id), place, member_id)
+            for place, member_id in enumerate(self._eligible[topic_id])
+        ]
+        heapify(poorest)
+        for partition in range(partition_count):
+            if (topic_id, partition) not in self._taken:
+                count, place, member_id = poorest[0]
+                self.keep(member_id, (topic_id, partition))
+                heapreplace(poorest, (count + 1, place, member_id))
+
+    def even_out(self) -> None:
+        """Move partitions until no move makes two members more equal, the richest giving first.
+
+        Every move lessens the sum of the squares of the members' counts, so it ends.
+        """
+        moved = True
+        while moved:
+            moved = False
+            richest = [(-self._count(member_id), member_id) for member_id in self._owned]
+            heapify(richest)
+            while richest:
+                _, giver = richest[0]
+                if self._give_one(giver):
+                    heapreplace(richest, (-self._count(giver), giver))
+                    moved = True
+                else:
+                    heappop(richest)
+
+    def targets(self) -> dict[str, Partitions]:
+        """Return what everyone has, by topic."""
+        targets: dict[str, Partitions] = {}
+        for member_id, owned in self._owned.items():
+            by_topic: dict[bytes, set[int]] = {}
+            for topic_id, partition in owned:
+                by_topic.setdefault(topic_id, set()).add(partition)
+            targets[member_id] = {
+                topic_id: frozenset(numbers) for topic_id, numbers in by_topic.items()
+            }
+        return targets
+
+    def _give_one(self, giver: str) -> bool:
+        """Move one partition to a subscriber with at least two fewer, if there is such a pair."""
+        owned = self._owned[giver]
+        seen: set[bytes] = set()
+        for partition in reversed(owned):  # what came last goes first
+            topic_id, _ = partition
+            if topic_id in seen:
+                continue
+            seen.add(topic_id)
+            taker = min(self._eligible[topic_id], key=self._count)
+            if len(owned) - self._count(taker) >= 2:
+                del owned[partition]
+                self._owned[taker][partition] = None
+                return True
+        return False
+
+    def _count(self, member_id: str) -> int:
+        return len(self._owned[member_id])

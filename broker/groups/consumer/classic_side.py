@@ -1,0 +1,281 @@
+"""Members of the classic protocol in a consumer group: what they ask, in their own words.
+
+While an application moves from one protocol to the other its group has members of both (KIP-848).
+To those of the classic protocol the group looks as it always did, with their member epoch for a
+generation, except that nobody leads: the broker assigns.
+
+    JoinGroup    says what a ConsumerGroupHeartbeat says, and moves the member one step
+    SyncGroup    tells it what it has then
+    Heartbeat    REBALANCE_IN_PROGRESS when another step is possible: it joins again
+    LeaveGroup   takes it out
+
+Each of the two steps has its time: to join again once it has been told to, and to sync after it
+has joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from broker.groups.consumer.heartbeat import reconcile, remove, settle, static_of, take_place
+from broker.groups.consumer.members import ClassicSide, Member
+from broker.groups.consumer.state import ConsumerState, Draft
+from broker.groups.errors import GroupError
+from broker.groups.group import Caller
+from broker.topics import Topics
+from protocol.consumer_protocol import (
+    PROTOCOL_TYPE,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartition,
+    decode_subscription,
+    encode_assignment,
+    version_of,
+)
+from protocol.errors import DecodeError, ErrorCode
+from protocol.group_records import MemberState
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from protocol.messages.leave_group import MemberIdentity, MemberResponse
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+if TYPE_CHECKING:
+    from broker.groups.consumer.group import ConsumerGroup
+
+REQUIRES_MEMBER_ID_VERSION: Final = 4  # of JoinGroup (KIP-394)
+
+
+def join(
+    group: ConsumerGroup,
+    body: JoinGroupRequest,
+    caller: Caller,
+    answer: Callable[[JoinGroupResponse], None],
+) -> None:
+    """Let a member join, or join again."""
+    member_id = body.member_id or group.host.new_id()
+    try:
+        _check_join(group, body, member_id, caller.version)
+        draft = Draft(group.state)
+        after = _joined(group, draft, body, member_id, caller)
+        response = JoinGroupResponse(
+            member_id=member_id,
+            generation_id=after.member_epoch,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=body.protocols[0].name,
+        )
+        group.write(draft, partial(_answer_join, answer, response))
+    except GroupError as error:
+        answer(JoinGroupResponse(member_id=member_id, error_code=error.code))
+        return
+    group.put_off(member_id)
+    group.step_done(member_id)
+    group.expect_step(after)
+
+
+def sync(
+    group: ConsumerGroup, body: SyncGroupRequest, answer: Callable[[SyncGroupResponse], None]
+) -> None:
+    """Tell a member what it has."""
+    try:
+        member = _classic_member(group.state, body.member_id, body.group_instance_id)
+        side = _check_sync(group, body, member)
+    except GroupError as error:
+        answer(SyncGroupResponse(error_code=error.code))
+        return
+    group.step_done(member.member_id)
+    group.put_off(member.member_id)
+    name, subscription = side.protocols[0]
+    answer(
+        SyncGroupResponse(
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=name,
+            assignment=assignment_bytes(member, group.host.topics, version_of(subscription)),
+        )
+    )
+
+
+def heartbeat(group: ConsumerGroup, body: HeartbeatRequest) -> ErrorCode:
+    """Keep a member alive; tell it to join again when there is a step to make."""
+    try:
+        member = _classic_member(group.state, body.member_id, body.group_instance_id)
+        _check_generation(member, body.generation_id)
+    except GroupError as error:
+        return error.code
+    group.put_off(member.member_id)
+    if (
+        member.member_epoch < group.state.epoch
+        or member.state == MemberState.UNREVOKED_PARTITIONS
+        or (
+            member.state == MemberState.UNRELEASED_PARTITIONS
+            and not _waits_for_others(group.state, member)
+        )
+    ):
+        group.expect_step(member)
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def leave(group: ConsumerGroup, members: Sequence[MemberIdentity]) -> list[MemberResponse]:
+    """Let members go, all in one epoch; an administrator names static ones by that id alone."""
+    responses = []
+    gone: dict[str, None] = {}
+    for leaving in members:
+        response = MemberResponse(
+            member_id=leaving.member_id, group_instance_id=leaving.group_instance_id
+        )
+        responses.append(response)
+        try:
+            gone[_leaving(group.state, leaving)] = None
+        except GroupError as error:
+            response.error_code = error.code
+    if gone:
+        draft = Draft(group.state)
+        remove(draft, list(gone), group.around())
+        group.write_removal(draft, None)
+    return responses
+
+
+def assignment_bytes(member: Member, topics: Topics, version: int) -> bytes:
+    """Return what a member has in the words of the classic protocol."""
+    named = {
+        topic.name: sorted(numbers)
+        for topic_id, numbers in member.assigned.items()
+        if (topic := topics.by_id(topic_id)) is not None
+    }
+    return encode_assignment(
+        ConsumerProtocolAssignment(
+            assigned_partitions=[
+                TopicPartition(topic=name, partitions=named[name]) for name in sorted(named)
+            ]
+        ),
+        version,
+    )
+
+
+def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
+    """Read what a member told for its protocol. Raises GroupError."""
+    try:
+        return decode_subscription(metadata)
+    except DecodeError as error:
+        raise GroupError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"Malformed embedded consumer protocol: {error}"
+        ) from error
+
+
+def _check_join(group: ConsumerGroup, body: JoinGroupRequest, member_id: str, version: int) -> None:
+    """Refuse who has no room, does not speak what the others do, or must come back with an id."""
+    size_max = group.host.config.group_consumer_max_size
+    members = group.state.members
+    if member_id not in members and len(members) >= size_max:
+        raise GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED)
+    classic = [member.classic for member in members.values() if member.classic is not None]
+    speaks = {spoken.name for spoken in body.protocols}
+    fits = body.protocol_type == PROTOCOL_TYPE and any(
+        all(any(name == of for of, _ in side.protocols) for side in classic) for name in speaks
+    )
+    if not fits:
+        raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    is_dynamic = body.group_instance_id is None
+    if not body.member_id and is_dynamic and version >= REQUIRES_MEMBER_ID_VERSION:
+        raise GroupError(ErrorCode.MEMBER_ID_REQUIRED)
+
+
+def _joined(
+    group: ConsumerGroup, draft: Draft, body: JoinGroupRequest, member_id: str, caller: Caller
+) -> Member:
+    """Take in what the member says, and move it a step."""
+    subscription = read_subscription(body.protocols[0].metadata)
+    before = _find(draft, body, member_id)
+    said = replace(
+        before,
+        instance_id=body.group_instance_id,
+        rack_id=subscription.rack_id or before.rack_id,
+        rebalance_timeout_ms=(
+            body.session_timeout_ms if body.rebalance_timeout_ms < 0 else body.rebalance_timeout_ms
+        ),
+        topic_names=frozenset(subscription.topics),
+        topic_regex="",
+        client_id=caller.client_id,
+        client_host=caller.client_host,
+        classic=ClassicSide(
+            body.session_timeout_ms,
+            tuple((spoken.name, bytes(spoken.metadata)) for spoken in body.protocols),
+        ),
+    )
+    around = group.around()
+    settle(draft, before, said, around)
+    reported: dict[bytes, frozenset[int]] = {}
+    for owned in subscription.owned_partitions:
+        topic = group.host.topics.by_name(owned.topic)
+        if topic is not None:
+            reported[topic.topic_id] = frozenset(owned.partitions)
+    return reconcile(draft, member_id, reported, around)
+
+
+def _find(draft: Draft, body: JoinGroupRequest, member_id: str) -> Member:
+    state = draft.state
+    if body.group_instance_id is None:
+        return state.members.get(member_id) or Member(member_id=member_id)
+    if body.member_id:
+        return static_of(state, body.group_instance_id, member_id)
+    holder = state.static_member(body.group_instance_id)
+    if holder is None:
+        return Member(member_id=member_id)
+    return take_place(draft, holder, member_id)
+
+
+def _check_sync(group: ConsumerGroup, body: SyncGroupRequest, member: Member) -> ClassicSide:
+    """Refuse a SyncGroup of another generation or protocol, or one that comes too late."""
+    _check_generation(member, body.generation_id)
+    assert member.classic is not None, "it speaks the classic protocol"
+    name, _ = member.classic.protocols[0]
+    is_of_protocol = (body.protocol_type or PROTOCOL_TYPE) == PROTOCOL_TYPE
+    if not is_of_protocol or (body.protocol_name or name) != name:
+        raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if group.state.epoch > member.member_epoch and member.state != MemberState.UNREVOKED_PARTITIONS:
+        group.expect_step(member)
+        raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
+    return member.classic
+
+
+def _classic_member(state: ConsumerState, member_id: str, instance_id: str | None) -> Member:
+    if instance_id is None:
+        member = state.members.get(member_id)
+    else:
+        member = static_of(state, instance_id, member_id)
+    if member is None or member.classic is None:
+        raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
+    return member
+
+
+def _leaving(state: ConsumerState, leaving: MemberIdentity) -> str:
+    if leaving.group_instance_id is not None and not leaving.member_id:
+        member = state.static_member(leaving.group_instance_id)
+        if member is None:
+            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
+        return member.member_id
+    return _classic_member(state, leaving.member_id, leaving.group_instance_id).member_id
+
+
+def _check_generation(member: Member, generation: int) -> None:
+    if generation != member.member_epoch:
+        raise GroupError(ErrorCode.ILLEGAL_GENERATION)
+
+
+def _waits_for_others(state: ConsumerState, member: Member) -> bool:
+    return any(
+        state.owners.get((topic_id, partition), member.member_id) != member.member_id
+        for topic_id, numbers in state.targets.get(member.member_id, {}).items()
+        for partition in numbers
+    )
+
+
+def _answer_join(
+    answer: Callable[[JoinGroupResponse], None], response: JoinGroupResponse, code: ErrorCode
+) -> None:
+    if code:
+        response = JoinGroupResponse(member_id=response.member_id, error_code=code)
+    answer(response)

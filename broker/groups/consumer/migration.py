@@ -1,0 +1,193 @@
+"""A group that changes its kind while its members go on (KIP-848).
+
+`group.consumer.migration.policy` says which of the two ways are open.
+
+Upgrade: the first member of the new protocol joins a classic group of consumers. Everyone in it
+becomes a member of a consumer group, with its generation for an epoch and its assignment for a
+target; who waits in JoinGroup or SyncGroup is told to come again.
+
+Downgrade: the last member of the new protocol has gone and others are left. The group becomes a
+classic one in their words, and they are told to join again, which finds a leader.
+
+Either way the records that end the one group and begin the other are one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from broker.groups.classic import rebalance
+from broker.groups.classic.group import ClassicGroup
+from broker.groups.consumer.assignors import Partitions
+from broker.groups.consumer.classic_side import assignment_bytes, read_subscription
+from broker.groups.consumer.members import ClassicSide, Member
+from broker.groups.consumer.state import ConsumerState, Draft
+from broker.groups.consumer.subscriptions import metadata_hash
+from broker.groups.errors import GroupError
+from broker.groups.group import Host
+from broker.topics import Topics
+from config.broker import BrokerConfig
+from protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment, version_of
+from protocol.errors import DecodeError, ErrorCode
+from protocol.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+
+if TYPE_CHECKING:
+    from broker.groups.consumer.group import ConsumerGroup
+
+UPGRADES = ("upgrade", "bidirectional")
+DOWNGRADES = ("downgrade", "bidirectional")
+
+
+def upgraded(old: ClassicGroup, host: Host) -> Draft:
+    """Return what a classic group is as a consumer group. Raises GroupError if it cannot be one.
+
+    The records begin with what ends the classic group.
+    """
+    obstacle = _obstacle(old, host.config)
+    if obstacle:
+        raise _cannot_upgrade(old.group_id, obstacle)
+    draft = Draft(ConsumerState(old.group_id))
+    draft.records.extend(old.tombstones())
+    members = [_from_classic(old, one.member_id, host.topics) for one in old.roster]
+    for member in members:
+        draft.put_member(member)
+    names = {name for member in members for name in member.topic_names}
+    draft.put_epoch(old.generation, metadata_hash(names, host.topics))
+    for member in members:
+        draft.put_target(
+            member.member_id,
+            {topic_id: frozenset(numbers) for topic_id, numbers in member.assigned.items()},
+        )
+    draft.put_target_epoch(old.generation, host.clock.now_ms())
+    for member in members:
+        draft.put_current(member)
+    return draft
+
+
+def _obstacle(old: ClassicGroup, config: BrokerConfig) -> str:
+    """Say why a classic group must stay one; nothing if it need not."""
+    if config.group_consumer_migration_policy not in UPGRADES:
+        return "online upgrade is disabled"
+    if old.protocol_type != PROTOCOL_TYPE:
+        return "the group does not use the consumer embedded protocol"
+    if len(old.roster) > config.group_consumer_max_size:
+        return "the group size exceeds the consumer group maximum size"
+    return ""
+
+
+def _cannot_upgrade(group_id: str, why: str) -> GroupError:
+    return GroupError(
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        f"Cannot upgrade classic group {group_id} to consumer group because {why}.",
+    )
+
+
+def may_be_classic(state: ConsumerState, config: BrokerConfig) -> bool:
+    """Whether only members of the classic protocol are left, and they may have the group."""
+    return (
+        bool(state.members)
+        and config.group_consumer_migration_policy in DOWNGRADES
+        and len(state.members) <= config.group_max_size
+        and all(member.classic is not None for member in state.members.values())
+    )
+
+
+def downgrade(group: ConsumerGroup, draft: Draft, done: Callable[[ErrorCode], None] | None) -> None:
+    """Write what `draft` says and the group's end as one of this kind, and put a classic one up.
+
+    Raises GroupError with nothing changed.
+    """
+    value = _as_classic(draft.state, group.host)
+    draft.remove_group()
+    draft.put(GroupMetadataKey(group=group.group_id), value)
+    group.write(draft, done)
+    group.removed(ErrorCode.NONE)
+    classic = ClassicGroup.from_record(group.group_id, value, group.host)
+    group.host.put(classic)
+    classic.loaded()
+    rebalance.prepare(classic)
+
+
+def _from_classic(old: ClassicGroup, member_id: str, topics: Topics) -> Member:
+    known = old.roster.members[member_id]
+    metadata = known.metadata(old.protocol_name) if old.protocol_name else b""
+    metadata = metadata or known.protocols[0].metadata
+    subscription = read_subscription(bytes(metadata))
+    held = _partitions(old.group_id, bytes(known.assignment), topics)
+    return Member(
+        member_id=member_id,
+        instance_id=known.instance_id,
+        rack_id=subscription.rack_id,
+        client_id=known.client_id,
+        client_host=known.client_host,
+        rebalance_timeout_ms=known.rebalance_timeout_ms,
+        topic_names=frozenset(subscription.topics),
+        classic=ClassicSide(
+            known.session_timeout_ms,
+            tuple((spoken.name, bytes(spoken.metadata)) for spoken in known.protocols),
+        ),
+        member_epoch=old.generation,
+        previous_member_epoch=old.generation,
+        assigned={
+            topic_id: dict.fromkeys(numbers, old.generation) for topic_id, numbers in held.items()
+        },
+    )
+
+
+def _partitions(group_id: str, assignment: bytes, topics: Topics) -> Partitions:
+    """Read an assignment of the classic protocol. Raises GroupError."""
+    if not assignment:
+        return {}
+    try:
+        decoded = decode_assignment(assignment)
+    except DecodeError as error:
+        raise _cannot_upgrade(
+            group_id, f"the embedded consumer protocol is malformed: {error}"
+        ) from error
+    if decoded.user_data:
+        raise _cannot_upgrade(
+            group_id,
+            "an unsupported custom assignor is in use, whose user data would be lost: switch to a"
+            " default assignor first",
+        )
+    return {
+        topic.topic_id: frozenset(of.partitions)
+        for of in decoded.assigned_partitions
+        if of.partitions and (topic := topics.by_name(of.topic)) is not None
+    }
+
+
+def _as_classic(state: ConsumerState, host: Host) -> GroupMetadataValue:
+    """Return the classic generation that the members are, each with what it has."""
+    sides = {
+        member_id: member.classic
+        for member_id, member in state.members.items()
+        if member.classic is not None
+    }
+    common = set.intersection(*({name for name, _ in side.protocols} for side in sides.values()))
+    protocol = next(name for name, _ in next(iter(sides.values())).protocols if name in common)
+    members = []
+    for member_id, side in sides.items():
+        member = state.members[member_id]
+        subscription = dict(side.protocols)[protocol]
+        members.append(
+            MemberMetadata(
+                member_id=member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout=member.rebalance_timeout_ms,
+                session_timeout=side.session_timeout_ms,
+                subscription=subscription,
+                assignment=assignment_bytes(member, host.topics, version_of(subscription)),
+            )
+        )
+    return GroupMetadataValue(
+        protocol_type=PROTOCOL_TYPE,
+        generation=state.epoch,
+        protocol=protocol,
+        leader=members[0].member_id,
+        current_state_timestamp=host.clock.now_ms(),
+        members=members,
+    )

@@ -1,0 +1,130 @@
+"""How a member gets from what it has to what it should have: one step at a heartbeat.
+
+Partitions change hands without two owners at a time (KIP-848): a member is told to give up what
+it should not have, says what it still owns, and only when that is gone does it move to the
+target's epoch and get what is new to it, as far as nobody else has it.
+
+    state                    what it waits for            then
+    STABLE                   a new target                 one of the three, by what is needed
+    UNREVOKED_PARTITIONS     its own giving up            as if it were STABLE again
+    UNRELEASED_PARTITIONS    others' giving up            STABLE when it has the whole target
+
+Nothing here knows of groups or records: `next_step` is a function of the member, its target and
+who has what now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+
+from broker.groups.consumer.assignors import Partitions
+from broker.groups.consumer.members import Assigned, Member
+from protocol.group_records import MemberState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What a member should have from `epoch` on, of the topics it is subscribed to now."""
+
+    epoch: int
+    partitions: Partitions
+    subscribed: Collection[bytes]
+    is_free: Callable[[bytes, int], bool]  # nobody has it, nor has yet to give it up
+
+
+def next_step(member: Member, target: Target, reported: Partitions | None) -> Member:
+    """Return the member as it is after this heartbeat; itself, if nothing changes.
+
+    `reported` is what the member says it owns, None if it did not say.
+    """
+    match member.state:
+        case MemberState.STABLE if member.member_epoch == target.epoch:
+            return _without_unsubscribed(member, target, reported)
+        case MemberState.UNREVOKED_PARTITIONS if _still_owns(reported, member.pending_revocation):
+            return _without_unsubscribed(member, target, reported)
+        case _:
+            return _towards(member, target, reported)
+
+
+def _without_unsubscribed(member: Member, target: Target, reported: Partitions | None) -> Member:
+    """Take partitions of topics away that the member no longer asks for, before a new target."""
+    gone = {
+        topic_id: numbers
+        for topic_id, numbers in member.assigned.items()
+        if topic_id not in target.subscribed
+    }
+    if not gone:
+        return member
+    kept = {
+        topic_id: numbers for topic_id, numbers in member.assigned.items() if topic_id not in gone
+    }
+    to_revoke = _merged(member.pending_revocation, gone)
+    if _still_owns(reported, to_revoke):
+        return _giving_up(member, to_revoke, kept)
+    return replace(member, previous_member_epoch=member.member_epoch, assigned=kept)
+
+
+def _towards(member: Member, target: Target, reported: Partitions | None) -> Member:
+    """Move the member towards its target, as far as it and the others allow."""
+    wanted = {
+        topic_id: numbers
+        for topic_id, numbers in target.partitions.items()
+        if topic_id in target.subscribed
+    }
+    kept: dict[bytes, dict[int, int]] = {}
+    to_revoke: dict[bytes, dict[int, int]] = {}
+    for topic_id, assigned in member.assigned.items():
+        numbers = wanted.get(topic_id, frozenset())
+        for partition, epoch in assigned.items():
+            into = kept if partition in numbers else to_revoke
+            into.setdefault(topic_id, {})[partition] = epoch
+    if to_revoke and _still_owns(reported, to_revoke):
+        return _giving_up(member, to_revoke, kept)
+    waits = False
+    for topic_id, numbers in wanted.items():
+        has = kept.get(topic_id, {})
+        # What the member itself has given up just now counts as free for it.
+        own = member.pending_revocation.get(topic_id, {})
+        for partition in numbers - has.keys():
+            if partition in own or target.is_free(topic_id, partition):
+                kept.setdefault(topic_id, {})[partition] = target.epoch
+            else:
+                waits = True
+    return replace(
+        member,
+        state=MemberState.UNRELEASED_PARTITIONS if waits else MemberState.STABLE,
+        previous_member_epoch=member.member_epoch,
+        member_epoch=target.epoch,
+        assigned=kept,
+        pending_revocation={},
+    )
+
+
+def _giving_up(member: Member, to_revoke: Assigned, kept: Assigned) -> Member:
+    """Keep the member in its epoch until it has given up `to_revoke`."""
+    return replace(
+        member,
+        state=MemberState.UNREVOKED_PARTITIONS,
+        previous_member_epoch=member.member_epoch,
+        assigned=kept,
+        pending_revocation=to_revoke,
+    )
+
+
+def _still_owns(reported: Partitions | None, to_revoke: Assigned) -> bool:
+    """Whether the member has anything of `to_revoke`; it has if it did not say what it has."""
+    if reported is None:
+        return True
+    return any(
+        partition in numbers
+        for topic_id, numbers in to_revoke.items()
+        for partition in reported.get(topic_id, ())
+    )
+
+
+def _merged(first: Assigned, second: Assigned) -> dict[bytes, Mapping[int, int]]:
+    return {
+        topic_id: {**first.get(topic_id, {}), **second.get(topic_id, {})}
+        for topic_id in first.keys() | second.keys()
+    }

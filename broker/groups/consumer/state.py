@@ -1,0 +1,356 @@
+"""What the log says of a consumer group, as values, and the records that say it.
+
+The state changes by `apply` and by nothing else: by the records of the log when the group is
+loaded, and by those that an operation is about to write afterwards. An operation works on a
+`Draft`: a copy, changed record by record as they are made up. When they are in the log the draft
+becomes the state; if they cannot be written it is dropped, and nothing has happened.
+
+    key                                   value
+    ConsumerGroupMetadata                 epoch, digest of the topics
+    ConsumerGroupMemberMetadata           what a member said of itself
+    ConsumerGroupTargetAssignmentMember   what it should have
+    ConsumerGroupTargetAssignmentMetadata the epoch for which that was found
+    ConsumerGroupCurrentMemberAssignment  what it has, its epoch and state
+    ConsumerGroupRegularExpression        what an expression matched
+
+A member is there from its first record on, whichever that is: compaction keeps the last of each
+kind, so they may come in any order. It is gone with the tombstone of its metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from broker.groups.consumer.assignors import Partitions
+from broker.groups.consumer.members import Assigned, ClassicSide, Member
+from broker.groups.consumer.subscriptions import NO_HASH, ResolvedRegex
+from broker.groups.errors import GroupError
+from broker.groups.group import GroupRecord
+from protocol.errors import ErrorCode
+from protocol.group_records import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+    MemberState,
+    TopicPartition,
+    TopicPartitions,
+)
+
+# Of the topics it was resolved with; a group that is loaded resolves its expressions anew.
+RESOLVED_VERSION = 0
+
+
+class ConsumerState:
+    """Epochs, members, targets, expressions; and derived from them who has which partition."""
+
+    __slots__ = (
+        "epoch",
+        "group_id",
+        "members",
+        "metadata_hash",
+        "owners",
+        "regexes",
+        "static_ids",
+        "target_epoch",
+        "targets",
+    )
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = 0
+        self.metadata_hash = NO_HASH
+        self.target_epoch = 0
+        self.members: dict[str, Member] = {}
+        self.targets: dict[str, Partitions] = {}
+        self.regexes: dict[str, ResolvedRegex] = {}
+        self.static_ids: dict[str, str] = {}  # instance id -> member id
+        self.owners: dict[tuple[bytes, int], str] = {}  # who has it, or has yet to give it up
+
+    def copy(self) -> ConsumerState:
+        """Return a state that can change without this one."""
+        other = ConsumerState(self.group_id)
+        other.epoch = self.epoch
+        other.metadata_hash = self.metadata_hash
+        other.target_epoch = self.target_epoch
+        other.members = dict(self.members)
+        other.targets = dict(self.targets)
+        other.regexes = dict(self.regexes)
+        other.static_ids = dict(self.static_ids)
+        other.owners = dict(self.owners)
+        return other
+
+    def apply(self, key: Any, value: Any) -> None:
+        """Take in one record; None as `value` is a tombstone."""
+        match key:
+            case ConsumerGroupMetadataKey():
+                self.epoch = value.epoch if value else 0
+                self.metadata_hash = value.metadata_hash if value else NO_HASH
+            case ConsumerGroupMemberMetadataKey(member_id=member_id):
+                self._member_said(member_id, value)
+            case ConsumerGroupTargetAssignmentMetadataKey():
+                self.target_epoch = value.assignment_epoch if value else 0
+            case ConsumerGroupTargetAssignmentMemberKey(member_id=member_id):
+                if value is None:
+                    self.targets.pop(member_id, None)
+                else:
+                    self.targets[member_id] = {
+                        topic.topic_id: frozenset(topic.partitions)
+                        for topic in value.topic_partitions
+                    }
+            case ConsumerGroupCurrentMemberAssignmentKey(member_id=member_id):
+                self._member_has(member_id, value)
+            case ConsumerGroupRegularExpressionKey(regular_expression=pattern):
+                if value is None:
+                    self.regexes.pop(pattern, None)
+                else:
+                    self.regexes[pattern] = ResolvedRegex(frozenset(value.topics), value.timestamp)
+
+    def is_free(self, topic_id: bytes, partition: int) -> bool:
+        """Whether no member has a partition, or has yet to give it up."""
+        return (topic_id, partition) not in self.owners
+
+    def member(self, member_id: str) -> Member:
+        """Return a member. GroupError if there is none of that id."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise GroupError(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                f"Member {member_id} is not a member of group {self.group_id}.",
+            )
+        return member
+
+    def static_member(self, instance_id: str) -> Member | None:
+        """Return the member that has an instance id."""
+        return self.members.get(self.static_ids.get(instance_id, ""))
+
+    def _member_said(self, member_id: str, value: ConsumerGroupMemberMetadataValue | None) -> None:
+        before = self.members.get(member_id)
+        if value is None:
+            if before is not None:
+                self._own(before, before.assigned, owner=None)
+                self._own(before, before.pending_revocation, owner=None)
+                del self.members[member_id]
+                if before.instance_id and self.static_ids.get(before.instance_id) == member_id:
+                    del self.static_ids[before.instance_id]
+            return
+        classic = value.classic_member_metadata
+        self.members[member_id] = replace(
+            before or Member(member_id=member_id),
+            instance_id=value.instance_id,
+            rack_id=value.rack_id,
+            client_id=value.client_id,
+            client_host=value.client_host,
+            rebalance_timeout_ms=value.rebalance_timeout_ms,
+            server_assignor=value.server_assignor,
+            topic_names=frozenset(value.subscribed_topic_names),
+            topic_regex=value.subscribed_topic_regex or "",
+            classic=None
+            if classic is None
+            else ClassicSide(
+                classic.session_timeout_ms,
+                tuple((spoken.name, spoken.metadata) for spoken in classic.supported_protocols),
+            ),
+        )
+        if value.instance_id:
+            self.static_ids[value.instance_id] = member_id
+
+    def _member_has(
+        self, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None
+    ) -> None:
+        before = self.members.get(member_id)
+        if before is None:
+            if value is None:
+                return
+            before = Member(member_id=member_id)
+        after = replace(
+            before,
+            member_epoch=value.member_epoch if value else 0,
+            previous_member_epoch=value.previous_member_epoch if value else -1,
+            state=MemberState(value.state) if value else MemberState.STABLE,
+            assigned=_assigned(value.assigned_partitions, value.member_epoch) if value else {},
+            pending_revocation=_assigned(value.partitions_pending_revocation, value.member_epoch)
+            if value
+            else {},
+        )
+        for member, owner in ((before, None), (after, member_id)):
+            self._own(member, member.assigned, owner=owner)
+            self._own(member, member.pending_revocation, owner=owner)
+        self.members[member_id] = after
+
+    def _own(self, member: Member, assigned: Assigned, *, owner: str | None) -> None:
+        for topic_id, numbers in assigned.items():
+            for partition in numbers:
+                if owner is not None:
+                    self.owners[topic_id, partition] = owner
+                elif self.owners.get((topic_id, partition)) == member.member_id:
+                    del self.owners[topic_id, partition]
+
+
+class Draft:
+    """A state in the making, and the records that make it."""
+
+    __slots__ = ("records", "state")
+
+    def __init__(self, state: ConsumerState) -> None:
+        self.state = state.copy()
+        self.records: list[GroupRecord] = []
+
+    def put(self, key: Any, value: Any) -> None:
+        """Add a record, and apply it."""
+        self.records.append((key, value))
+        self.state.apply(key, value)
+
+    def put_epoch(self, epoch: int, metadata_hash: int) -> None:
+        """Move the group to `epoch`: it needs a target."""
+        self.put(
+            ConsumerGroupMetadataKey(group_id=self.state.group_id),
+            ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash),
+        )
+
+    def put_member(self, member: Member) -> None:
+        """Write what a member said."""
+        self.put(
+            ConsumerGroupMemberMetadataKey(
+                group_id=self.state.group_id, member_id=member.member_id
+            ),
+            ConsumerGroupMemberMetadataValue(
+                instance_id=member.instance_id,
+                rack_id=member.rack_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                subscribed_topic_names=sorted(member.topic_names),
+                subscribed_topic_regex=member.topic_regex,
+                rebalance_timeout_ms=member.rebalance_timeout_ms,
+                server_assignor=member.server_assignor,
+                classic_member_metadata=_classic_metadata(member.classic),
+            ),
+        )
+
+    def put_target(self, member_id: str, target: Partitions) -> None:
+        """Write what a member should have."""
+        self.put(
+            ConsumerGroupTargetAssignmentMemberKey(
+                group_id=self.state.group_id, member_id=member_id
+            ),
+            ConsumerGroupTargetAssignmentMemberValue(
+                topic_partitions=[
+                    TopicPartition(topic_id=topic_id, partitions=sorted(target[topic_id]))
+                    for topic_id in sorted(target)
+                ]
+            ),
+        )
+
+    def put_target_epoch(self, epoch: int, now_ms: int) -> None:
+        """Write that the targets are those of `epoch`."""
+        self.put(
+            ConsumerGroupTargetAssignmentMetadataKey(group_id=self.state.group_id),
+            ConsumerGroupTargetAssignmentMetadataValue(
+                assignment_epoch=epoch, assignment_timestamp=now_ms
+            ),
+        )
+
+    def put_current(self, member: Member) -> None:
+        """Write what a member has."""
+        self.put(
+            ConsumerGroupCurrentMemberAssignmentKey(
+                group_id=self.state.group_id, member_id=member.member_id
+            ),
+            ConsumerGroupCurrentMemberAssignmentValue(
+                member_epoch=member.member_epoch,
+                previous_member_epoch=member.previous_member_epoch,
+                state=member.state,
+                assigned_partitions=_topic_partitions(member.assigned),
+                partitions_pending_revocation=_topic_partitions(member.pending_revocation),
+            ),
+        )
+
+    def put_regex(self, pattern: str, resolved: ResolvedRegex | None) -> None:
+        """Write what an expression matched; None when nobody uses it any more."""
+        self.put(
+            ConsumerGroupRegularExpressionKey(
+                group_id=self.state.group_id, regular_expression=pattern
+            ),
+            None
+            if resolved is None
+            else ConsumerGroupRegularExpressionValue(
+                topics=sorted(resolved.topics),
+                version=RESOLVED_VERSION,
+                timestamp=resolved.timestamp_ms,
+            ),
+        )
+
+    def remove_member(self, member_id: str) -> None:
+        """Take back everything that was written of a member."""
+        group_id = self.state.group_id
+        for key in (
+            ConsumerGroupCurrentMemberAssignmentKey,
+            ConsumerGroupTargetAssignmentMemberKey,
+            ConsumerGroupMemberMetadataKey,
+        ):
+            self.put(key(group_id=group_id, member_id=member_id), None)
+
+    def remove_group(self) -> None:
+        """Take back everything that was written of the group."""
+        for member_id in tuple(self.state.members):
+            self.remove_member(member_id)
+        group_id = self.state.group_id
+        self.put(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), None)
+        for pattern in tuple(self.state.regexes):
+            self.put_regex(pattern, None)
+        self.put(ConsumerGroupMetadataKey(group_id=group_id), None)
+
+
+def _assigned(topics: Iterable[TopicPartitions], member_epoch: int) -> Assigned:
+    """Read partitions and their epochs; before Apache Kafka 4.3 all had the member's."""
+    return {
+        topic.topic_id: dict(
+            zip(
+                topic.partitions,
+                topic.assignment_epochs or [member_epoch] * len(topic.partitions),
+                strict=True,
+            )
+        )
+        for topic in topics
+    }
+
+
+def _topic_partitions(assigned: Assigned) -> list[TopicPartitions]:
+    return [
+        TopicPartitions(
+            topic_id=topic_id,
+            partitions=sorted(assigned[topic_id]),
+            assignment_epochs=[
+                assigned[topic_id][partition] for partition in sorted(assigned[topic_id])
+            ],
+        )
+        for topic_id in sorted(assigned)
+    ]
+
+
+def _classic_metadata(classic: ClassicSide | None) -> ClassicMemberMetadata | None:
+    if classic is None:
+        return None
+    return ClassicMemberMetadata(
+        session_timeout_ms=classic.session_timeout_ms,
+        supported_protocols=[
+            ClassicProtocol(name=name, metadata=metadata) for name, metadata in classic.protocols
+        ],
+    )
+
+
+def regexes_of(members: Iterable[Member]) -> Iterator[str]:
+    """Yield the expressions that members subscribe with."""
+    yield from {member.topic_regex for member in members if member.topic_regex}

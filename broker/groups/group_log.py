@@ -1,0 +1,158 @@
+"""`__consumer_offsets`: which partition holds a group, appending to it, and waiting for the disk.
+
+The topic is Kafka's, in name, partition count, configs, keys and values, and a group lies in the
+partition that Kafka would look in: the hash of its id modulo the count of partitions. The count is
+taken when the topic is first seen: as in Kafka, more partitions move groups at the next start.
+
+What one operation writes is one batch. It is not gated by the append queue: operations on groups
+are small, and their clients wait for durability in any case.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from broker.clock import Clock
+from broker.error_mapping import error_code_of
+from broker.group_commit import GroupCommit
+from broker.groups.errors import GroupError, code_of_write
+from broker.groups.group import GroupRecord
+from broker.metadata.topic_rules import NewTopic, TopicError
+from broker.partition import Partition, Partitions
+from broker.topics import Topics
+from config.broker import BrokerConfig
+from protocol.errors import ErrorCode
+from protocol.group_records import encode_key, encode_value
+from protocol.records import Record, build
+from storage.errors import StorageError
+
+GROUP_TOPIC: Final = "__consumer_offsets"
+_RECORD_BYTES_OVER = 32  # what a record takes beside key and value, and more
+_BATCH_BYTES_OVER = 128
+_HASH_CACHE_SIZE = 16_384
+
+
+@functools.lru_cache(_HASH_CACHE_SIZE)
+def java_hash(text: str) -> int:
+    """Return Java's String.hashCode: over UTF-16 units, in 32 bits with a sign."""
+    units = memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H")
+    value = 0
+    for unit in units:
+        value = (value * 31 + unit) & 0xFFFFFFFF
+    return value - (1 << 32) if value & 0x80000000 else value
+
+
+def partition_of(group_id: str, count: int) -> int:
+    """Return the partition of a group: Kafka's Utils.abs, for which the smallest int is 0."""
+    value = java_hash(group_id)
+    return 0 if value == -(1 << 31) else abs(value) % count
+
+
+class GroupLog:
+    """The partitions of `__consumer_offsets`."""
+
+    def __init__(
+        self,
+        topics: Topics,
+        partitions: Partitions,
+        commit: GroupCommit,
+        config: BrokerConfig,
+        clock: Clock,
+    ) -> None:
+        self._topics = topics
+        self._partitions = partitions
+        self._commit = commit
+        self._config = config
+        self._clock = clock
+
+    def count(self) -> int:
+        """Return how many partitions the topic has; 0 if it does not exist."""
+        topic = self._topics.by_name(GROUP_TOPIC)
+        return 0 if topic is None else len(topic.partitions)
+
+    async def create(self) -> None:
+        """Create the topic, if nobody has yet. Raises GroupError."""
+        config = self._config
+        wanted = NewTopic(
+            name=GROUP_TOPIC,
+            partition_count=config.offsets_topic_num_partitions,
+            replication_factor=1,
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(config.offsets_topic_segment_bytes),
+            },
+        )
+        try:
+            outcome = (await self._topics.create([wanted]))[GROUP_TOPIC]
+        except (StorageError, TopicError) as error:
+            raise GroupError(code_of_write(error_code_of(error)), str(error)) from error
+        if isinstance(outcome, TopicError) and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, outcome.message)
+
+    def partition(self, number: int) -> Partition:
+        """Return a partition of the topic; UnknownPartition while it is not there."""
+        return self._partitions.get(GROUP_TOPIC, number)
+
+    def append(self, number: int, records: Sequence[GroupRecord]) -> int:
+        """Append `records` as one batch; return the offset up to which to wait.
+
+        Raises GroupError when nothing was appended.
+        """
+        now_ms = self._clock.now_ms()
+        batch = build(
+            [Record(0, now_ms, encode_key(key), encode_value(value)) for key, value in records],
+            codec=self._config.offsets_topic_compression_codec,
+        )
+        try:
+            partition = self.partition(number)
+            size_max = partition.log.config.max_message_bytes
+            if len(batch) > size_max:
+                raise GroupError(
+                    ErrorCode.UNKNOWN_SERVER_ERROR,
+                    f"{len(batch)} bytes for {GROUP_TOPIC}-{number}, whose max.message.bytes"
+                    f" is {size_max}",
+                )
+            appended = partition.log.append_own(batch, now_ms)
+        except StorageError as error:
+            raise GroupError(code_of_write(error_code_of(error)), str(error)) from error
+        self._commit.appended(partition)
+        return appended.last_offset + 1
+
+    def pieces(self, number: int, records: Iterable[GroupRecord]) -> list[list[GroupRecord]]:
+        """Cut records that need not be in one batch into such as fit into one each."""
+        size_max = self.partition(number).log.config.max_message_bytes - _BATCH_BYTES_OVER
+        pieces: list[list[GroupRecord]] = [[]]
+        size = 0
+        for key, value in records:
+            record_bytes = (
+                len(encode_key(key)) + len(encode_value(value) or b"") + _RECORD_BYTES_OVER
+            )
+            if pieces[-1] and size + record_bytes > size_max:
+                pieces.append([])
+                size = 0
+            pieces[-1].append((key, value))
+            size += record_bytes
+        return pieces
+
+    def when_durable(
+        self, number: int, end_offset: int | None, done: Callable[[ErrorCode], None]
+    ) -> None:
+        """Call `done` when the partition is durable up to `end_offset`, or up to its end now.
+
+        The code is what a client of a group is told: NONE, or why it is not.
+        """
+        try:
+            partition = self.partition(number)
+        except StorageError as error:
+            done(code_of_write(error_code_of(error)))
+            return
+        wanted = partition.log.end_offset if end_offset is None else end_offset
+        self._commit.wait(
+            partition,
+            wanted,
+            self._config.offsets_commit_timeout_ms,
+            lambda code: done(code_of_write(code)),
+        )

@@ -1,0 +1,127 @@
+"""Committed offsets: of the groups that the coordinator knows, by topic and partition.
+
+A commit is one record an offset. Whoever reads waits for the log to be durable first (the
+coordinator sees to that), so no offset is ever shown that a power cut could take back.
+
+Offsets grow old: `offsets.retention.minutes` after their commit, or after their group became empty
+(KIP-211); a topic that a member reads keeps its offsets. Clients of old commit requests named a
+retention of their own; theirs end at the time that was computed then.
+
+An offset that was committed for a topic id is not shown for another topic of the same name
+(KIP-848).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from broker.groups.group import Expiry, GroupRecord
+from protocol.group_records import NO_TIMESTAMP, OffsetCommitKey, OffsetCommitValue
+from protocol.wire import ZERO_UUID
+
+
+class Committed(NamedTuple):
+    """One committed offset; `expires_ms` -1: by the broker's retention."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    committed_ms: int
+    expires_ms: int = NO_TIMESTAMP
+    topic_id: bytes = ZERO_UUID
+
+    def is_of(self, topic_id: bytes) -> bool:
+        """Whether it may be shown to one who asks for `topic_id`; ZERO_UUID: by name alone."""
+        return ZERO_UUID in (topic_id, self.topic_id) or topic_id == self.topic_id
+
+    def has_expired(self, expiry: Expiry, now_ms: int, retention_ms: int) -> bool:
+        """Whether it is too old."""
+        if self.expires_ms != NO_TIMESTAMP:
+            return now_ms >= self.expires_ms
+        since_ms = self.committed_ms if expiry.since_ms is None else expiry.since_ms
+        return now_ms - since_ms >= retention_ms
+
+
+Partitions = dict[int, Committed]
+
+
+class Offsets:
+    """Offsets by group, topic and partition; `replay` is the only way in."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[str, Partitions]] = {}
+
+    def topics(self, group_id: str) -> dict[str, Partitions]:
+        """Return what a group has committed; empty for one that has not."""
+        return self._groups.get(group_id, {})
+
+    def get(self, group_id: str, topic: str, partition: int) -> Committed | None:
+        """Return one committed offset."""
+        return self.topics(group_id).get(topic, {}).get(partition)
+
+    def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
+        """Take a record in; one without a value removes the offset."""
+        if value is None:
+            self._remove(key)
+            return
+        self._groups.setdefault(key.group, {}).setdefault(key.topic, {})[key.partition] = Committed(
+            value.offset,
+            value.leader_epoch,
+            value.metadata,
+            value.commit_timestamp,
+            value.expire_timestamp,
+            value.topic_id,
+        )
+
+    def _remove(self, key: OffsetCommitKey) -> None:
+        topics = self._groups.get(key.group, {})
+        partitions = topics.get(key.topic, {})
+        partitions.pop(key.partition, None)
+        if not partitions:
+            topics.pop(key.topic, None)
+        if not topics:
+            self._groups.pop(key.group, None)
+
+    def forget(self, group_id: str) -> None:
+        """Drop what a group has committed: its log is gone."""
+        self._groups.pop(group_id, None)
+
+    def tombstones(self, group_id: str) -> list[GroupRecord]:
+        """Return the records that remove all offsets of a group."""
+        return [
+            tombstone(group_id, topic, partition)
+            for topic, partitions in self.topics(group_id).items()
+            for partition in partitions
+        ]
+
+    def expired(
+        self,
+        group_id: str,
+        expiry: Expiry,
+        is_subscribed_to: Callable[[str], bool],
+        now_ms: int,
+        retention_ms: int,
+    ) -> list[GroupRecord]:
+        """Return the records that remove what is too old in a group."""
+        return [
+            tombstone(group_id, topic, partition)
+            for topic, partitions in self.topics(group_id).items()
+            if not is_subscribed_to(topic)
+            for partition, committed in partitions.items()
+            if committed.has_expired(expiry, now_ms, retention_ms)
+        ]
+
+    def of_topic(self, topic: str) -> Iterator[tuple[str, list[GroupRecord]]]:
+        """Yield each group with the records that remove its offsets of `topic`."""
+        for group_id, topics in list(self._groups.items()):
+            if topic in topics:
+                yield (
+                    group_id,
+                    [tombstone(group_id, topic, partition) for partition in topics[topic]],
+                )
+
+
+def tombstone(group_id: str, topic: str, partition: int) -> GroupRecord:
+    """Return the record that removes one committed offset."""
+    return OffsetCommitKey(group=group_id, topic=topic, partition=partition), None

@@ -1,0 +1,115 @@
+"""ConsumerGroupDescribe, API key 69, versions 0-1: consumer groups with their members.
+
+Behaviour (KIP-848)
+- Groups of the other kind are GROUP_ID_NOT_FOUND here: DescribeGroups knows them.
+- Topics that are gone are left out of assignments, as in Kafka.
+- Authorized operations, when asked for, are all that there are: anyone may do anything.
+
+Version notes: 1 `member_type`: whether a member speaks the classic protocol (KIP-1099).
+"""
+
+from __future__ import annotations
+
+from broker.groups.consumer.assignors import Partitions
+from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.consumer.heartbeat import preferred_assignor
+from broker.groups.consumer.members import Member as GroupMember
+from broker.groups.coordinator import check_id
+from broker.groups.errors import GroupError
+from broker.operations import GROUP_OPERATIONS
+from broker.request import Request
+from broker.services import Services
+from broker.topics import Topics
+from protocol.errors import ErrorCode
+from protocol.messages.consumer_group_describe import (
+    CLASSIC_MEMBER,
+    CONSUMER_MEMBER,
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
+)
+
+
+def handle(request: Request, services: Services) -> ConsumerGroupDescribeResponse:
+    """Describe each group asked for."""
+    body: ConsumerGroupDescribeRequest = request.body
+    described = [_described(group_id, services) for group_id in body.group_ids]
+    if body.include_authorized_operations:
+        for group in described:
+            if not group.error_code:
+                group.authorized_operations = GROUP_OPERATIONS
+    return ConsumerGroupDescribeResponse(groups=described)
+
+
+def _described(group_id: str, services: Services) -> DescribedGroup:
+    try:
+        check_id(group_id)
+        group = services.groups.group(group_id)
+    except GroupError as error:
+        return DescribedGroup(group_id=group_id, error_code=error.code)
+    if group is None:
+        return _not_found(group_id, f"Group {group_id} not found.")
+    if not isinstance(group, ConsumerGroup):
+        return _not_found(group_id, f"Group {group_id} is not a consumer group.")
+    state = group.state
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state_name,
+        group_epoch=state.epoch,
+        assignment_epoch=state.target_epoch,
+        assignor_name=preferred_assignor(state, services.config.group_consumer_assignors),
+        members=[
+            _member(member, state.targets.get(member.member_id, {}), services.topics)
+            for member in state.members.values()
+        ],
+    )
+
+
+def _not_found(group_id: str, message: str) -> DescribedGroup:
+    return DescribedGroup(
+        group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=message
+    )
+
+
+def _member(member: GroupMember, target: Partitions, topics: Topics) -> Member:
+    held = {topic_id: frozenset(numbers) for topic_id, numbers in member.assigned.items()}
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.member_epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.topic_names),
+        subscribed_topic_regex=member.topic_regex or None,
+        assignment=_assignment(held, topics),
+        target_assignment=_assignment(target, topics),
+        member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
+    )
+
+
+def _assignment(partitions: Partitions, topics: Topics) -> Assignment:
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(
+                topic_id=topic_id,
+                topic_name=topic.name,
+                partitions=sorted(partitions[topic_id]),
+            )
+            for topic_id in sorted(partitions)
+            if (topic := topics.by_id(topic_id)) is not None
+        ]
+    )
+
+
+def error_response(request: Request, code: ErrorCode) -> ConsumerGroupDescribeResponse:
+    """Return the answer that says `code` of every group asked for."""
+    return ConsumerGroupDescribeResponse(
+        groups=[
+            DescribedGroup(group_id=group_id, error_code=code)
+            for group_id in request.body.group_ids
+        ]
+    )

@@ -1,0 +1,36 @@
+"""ConsumerGroupHeartbeat, API key 68, versions 0-1: all that a member of a consumer group says.
+
+Behaviour (KIP-848)
+- The rules are in broker/groups/consumer: joining, following the target, leaving, and what a
+  member is refused. The answer comes when what it rests on is durable.
+- A first heartbeat makes the group, and `__consumer_offsets`.
+
+Version notes: 1 regular expressions; members make their own ids (KIP-1082).
+"""
+
+from __future__ import annotations
+
+from broker.groups.consumer.serve import serve
+from broker.groups.group import Caller
+from broker.pending import Pending
+from broker.request import Request
+from broker.services import Services
+from protocol.errors import ErrorCode
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+
+
+def handle(request: Request, services: Services) -> Pending:
+    """Let a member join, follow or leave."""
+    header = request.header
+    caller = Caller(header.client_id or "", f"/{request.info.peer_host}", header.api_version)
+    pending = Pending()
+    serve(services.groups, request.body, caller, pending.complete)
+    return pending
+
+
+def error_response(
+    request: Request,  # noqa: ARG001
+    code: ErrorCode,
+) -> ConsumerGroupHeartbeatResponse:
+    """Return the answer that says `code`."""
+    return ConsumerGroupHeartbeatResponse(error_code=code, error_message=code.message)

@@ -1,0 +1,43 @@
+"""DeleteGroups, API key 42, versions 0-2: groups and all that they have committed (KIP-229).
+
+Behaviour
+- Only groups without members are deleted; each has an outcome of its own, told when it is durable.
+
+Version notes: 2 flexible.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from broker.request import Request
+from broker.services import Services
+from protocol.errors import ErrorCode
+from protocol.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+
+
+async def handle(request: Request, services: Services) -> DeleteGroupsResponse:
+    """Delete each group."""
+    body: DeleteGroupsRequest = request.body
+    names = list(dict.fromkeys(body.groups_names))
+    codes = await asyncio.gather(*(services.groups.delete_group(name) for name in names))
+    return DeleteGroupsResponse(
+        results=[
+            DeletableGroupResult(group_id=name, error_code=code)
+            for name, code in zip(names, codes, strict=True)
+        ]
+    )
+
+
+def error_response(request: Request, code: ErrorCode) -> DeleteGroupsResponse:
+    """Return the answer that says `code` of every group asked for."""
+    return DeleteGroupsResponse(
+        results=[
+            DeletableGroupResult(group_id=name, error_code=code)
+            for name in request.body.groups_names
+        ]
+    )

@@ -1,0 +1,63 @@
+"""DescribeGroups, API key 15, versions 0-6: the state and the members of classic groups.
+
+Behaviour
+- A group that is not there, or is a consumer group (ConsumerGroupDescribe tells of those), is one
+  in state Dead; from version 6 on with GROUP_ID_NOT_FOUND (KIP-1043).
+- Subscriptions are told of stable groups.
+- Authorized operations, when asked for, are all that there are: anyone may do anything.
+
+Version notes: 3 authorized operations (KIP-430), 4 static members, 5 flexible, 6 message.
+"""
+
+from __future__ import annotations
+
+from broker.groups.classic.group import ClassicGroup
+from broker.groups.errors import GroupError
+from broker.operations import GROUP_OPERATIONS
+from broker.request import Request
+from broker.services import Services
+from protocol.errors import ErrorCode
+from protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+
+NOT_FOUND_VERSION = 6
+DEAD = "Dead"
+
+
+def handle(request: Request, services: Services) -> DescribeGroupsResponse:
+    """Describe each group."""
+    body: DescribeGroupsRequest = request.body
+    described = [_describe(services, name, request.header.api_version) for name in body.groups]
+    if body.include_authorized_operations:
+        for group in described:
+            if not group.error_code:
+                group.authorized_operations = GROUP_OPERATIONS
+    return DescribeGroupsResponse(groups=described)
+
+
+def _describe(services: Services, group_id: str, version: int) -> DescribedGroup:
+    try:
+        group = services.groups.group(group_id)
+    except GroupError as error:
+        return DescribedGroup(group_id=group_id, error_code=error.code)
+    if isinstance(group, ClassicGroup):
+        return group.describe()
+    if version < NOT_FOUND_VERSION:
+        return DescribedGroup(group_id=group_id, group_state=DEAD)
+    kind = "not found" if group is None else "not a classic group"
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=DEAD,
+        error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+        error_message=f"Group {group_id} {'is ' if group else ''}{kind}.",
+    )
+
+
+def error_response(request: Request, code: ErrorCode) -> DescribeGroupsResponse:
+    """Return the answer that says `code` of every group asked for."""
+    return DescribeGroupsResponse(
+        groups=[DescribedGroup(group_id=name, error_code=code) for name in request.body.groups]
+    )

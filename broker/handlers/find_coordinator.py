@@ -1,0 +1,83 @@
+"""FindCoordinator, API key 10, versions 0-6.
+
+Behaviour
+- Every group is coordinated here: the answer is this broker, under the address of the listener
+  that was asked (broker/advertised.py).
+- The first one creates `__consumer_offsets`, and is answered when it is there. Kafka answers
+  COORDINATOR_NOT_AVAILABLE meanwhile; that costs the first consumer a retry.
+- Coordinators of transactions: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, since there are no
+  transactions; of share groups: INVALID_REQUEST, as Kafka answers where they are off
+  (docs/unsupported.md). A type that nobody knows: INVALID_REQUEST.
+
+Version notes: 1 key type and message, 3 flexible, 4 many keys (KIP-699), 5
+TRANSACTION_ABORTABLE (never answered), 6 share groups (KIP-932).
+"""
+
+from __future__ import annotations
+
+from broker.groups.errors import GroupError
+from broker.request import Request
+from broker.services import Services
+from protocol.errors import ErrorCode
+from protocol.messages.find_coordinator import (
+    GROUP,
+    TRANSACTION,
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+MANY_KEYS_VERSION = 4
+NO_NODE = -1
+
+
+async def handle(request: Request, services: Services) -> FindCoordinatorResponse:
+    """Name this broker for every group."""
+    body: FindCoordinatorRequest = request.body
+    code = await _refusal(body, services)
+    if code:
+        return error_response(request, code)
+    host, port = services.advertised.endpoint(request.info)
+    if request.header.api_version < MANY_KEYS_VERSION:
+        return FindCoordinatorResponse(
+            node_id=services.node_id, host=host, port=port, error_message=ErrorCode.NONE.name
+        )
+    return FindCoordinatorResponse(
+        coordinators=[
+            Coordinator(key=key, node_id=services.node_id, host=host, port=port)
+            for key in body.coordinator_keys
+        ]
+    )
+
+
+async def _refusal(body: FindCoordinatorRequest, services: Services) -> ErrorCode:
+    if body.key_type == TRANSACTION:
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if body.key_type != GROUP:
+        return ErrorCode.INVALID_REQUEST
+    try:
+        await services.groups.ensure_log()
+    except GroupError as error:
+        return error.code
+    return ErrorCode.NONE
+
+
+def error_response(request: Request, code: ErrorCode) -> FindCoordinatorResponse:
+    """Return the answer that says `code` of every key asked for."""
+    if request.header.api_version < MANY_KEYS_VERSION:
+        return FindCoordinatorResponse(
+            error_code=code, error_message=code.message, node_id=NO_NODE, port=NO_NODE
+        )
+    return FindCoordinatorResponse(
+        coordinators=[
+            Coordinator(
+                key=key,
+                node_id=NO_NODE,
+                host="",
+                port=NO_NODE,
+                error_code=code,
+                error_message=code.message,
+            )
+            for key in request.body.coordinator_keys
+        ]
+    )

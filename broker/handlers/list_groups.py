@@ -1,0 +1,45 @@
+"""ListGroups, API key 16, versions 0-5.
+
+Behaviour
+- All groups, those of nothing but offsets among them, in the order of their ids.
+- Filters compare without regard to case; what no group can be, none is.
+
+Version notes: 3 flexible, 4 states (KIP-518), 5 types (KIP-848).
+"""
+
+from __future__ import annotations
+
+from broker.groups.errors import GroupError
+from broker.request import Request
+from broker.services import Services
+from protocol.errors import ErrorCode
+from protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+
+def handle(request: Request, services: Services) -> ListGroupsResponse:
+    """List the groups that the filters let through."""
+    body: ListGroupsRequest = request.body
+    try:
+        services.groups.check_can_list()
+    except GroupError as error:
+        return error_response(request, error.code)
+    states = {state.lower() for state in body.states_filter}
+    types = {kind.lower() for kind in body.types_filter}
+    return ListGroupsResponse(
+        groups=[
+            ListedGroup(
+                group_id=group_id,
+                protocol_type=group.protocol_type or "",
+                group_state=group.state_name,
+                group_type=group.kind.value,
+            )
+            for group_id, group in sorted(services.groups.registry.groups.items())
+            if (not states or group.state_name.lower() in states)
+            and (not types or group.kind.value.lower() in types)
+        ]
+    )
+
+
+def error_response(request: Request, code: ErrorCode) -> ListGroupsResponse:  # noqa: ARG001
+    """Return the answer that says `code`."""
+    return ListGroupsResponse(error_code=code)

@@ -1,0 +1,223 @@
+"""Compaction as the broker runs it: which log is next, in threads of its own.
+
+As many passes as log.cleaner.threads says are under way at a time, each over the dirtiest log that
+is dirty enough (`storage.cleanable`); when none is, log.cleaner.backoff.ms go by. A pass belongs to
+the loop: it takes its steps here, and what they hand out runs in a thread.
+
+| a pass ends with | what follows |
+|---|---|
+| no more to clean | the next log; how far it got goes into `cleaner-offset-checkpoint` |
+| the log closed or failed meanwhile, the broker stopping | nothing: a later pass begins anew |
+| no space, no descriptors | a WARNING; the log is tried again after a backoff |
+| damage in the log, another error | an ERROR; the log is left as it is until the broker restarts |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+
+from broker.blocking_pool import BlockingPool
+from broker.cleaner_pace import CleanerPace
+from broker.clock import MS_NS, SECOND_NS
+from broker.services import Services
+from protocol.record_errors import RecordError
+from storage.cleanable import cleanable
+from storage.compaction import CompactionAborted, Limits, Outcome, Steps, compact
+from storage.errors import LogFailed, StorageError
+from storage.key_map import SALT_BYTES
+from storage.log import Log
+from storage.room import PASSING
+
+logger = logging.getLogger("barnabas.compaction")
+
+THREADS_MAX = 64  # of the pool; they are made when they are needed
+SOON_SECONDS = 0.01
+MIB = 1024 * 1024
+
+Key = tuple[str, int]
+
+
+class LogCleaner:
+    """The passes of one broker."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._pool = BlockingPool(THREADS_MAX, asyncio.get_running_loop())
+        self._pace = CleanerPace(
+            services.clock, lambda: services.config.log_cleaner_io_max_bytes_per_second
+        )
+        self._passes: dict[Key, asyncio.Task[None]] = {}
+        self._uncleanable: dict[Key, Log] = {}
+        self._resting: dict[Key, int] = {}  # until when, by the monotonic clock
+        self._stopping = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin, unless log.cleaner.enable says no."""
+        if self._services.config.log_cleaner_enable:
+            self._task = asyncio.create_task(self._run(), name="log cleaner")
+
+    async def stop(self) -> None:
+        """End all passes at their next step; their logs are whole."""
+        self._stopping.set()
+        self._pace.stop()
+        if self._task is not None:
+            await self._task
+        await asyncio.gather(*self._passes.values())
+        self._pool.close()
+
+    async def _run(self) -> None:
+        stopping = asyncio.create_task(self._stopping.wait())
+        while not self._stopping.is_set():
+            try:
+                self._begin_passes()
+            except Exception:
+                logger.exception("looking for logs to compact failed and will be tried again")
+            await asyncio.wait(
+                [stopping, *self._passes.values()],
+                timeout=max(self._services.config.log_cleaner_backoff_ms / 1000, SOON_SECONDS),
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            self._passes = {key: task for key, task in self._passes.items() if not task.done()}
+
+    def _begin_passes(self) -> None:
+        config = self._services.config
+        while len(self._passes) < min(config.log_cleaner_threads, THREADS_MAX):
+            log = self._filthiest()
+            if log is None:
+                return
+            task = asyncio.create_task(self._clean(log), name=f"compaction of {log!r}")
+            self._passes[log.topic, log.partition] = task
+
+    def _filthiest(self) -> Log | None:
+        """The log with the largest dirty part of those that are worth a pass."""
+        now_ms = self._services.clock.now_ms()
+        best: Log | None = None
+        best_ratio = -1.0
+        for partition in self._services.partitions.all():
+            log = partition.log
+            if "compact" not in log.config.cleanup_policy or not self._may_clean(log):
+                continue
+            try:
+                part = cleanable(log, now_ms)
+            except (StorageError, OSError) as error:
+                self._give_up(log, error)
+                continue
+            if part.ratio > best_ratio and part.is_worth_it(log.config.min_cleanable_dirty_ratio):
+                best, best_ratio = log, part.ratio
+        return best
+
+    def _may_clean(self, log: Log) -> bool:
+        key = (log.topic, log.partition)
+        return (
+            log.failed is None
+            and key not in self._passes
+            and self._uncleanable.get(key) is not log
+            and self._resting.get(key, 0) <= self._services.clock.monotonic_ns()
+        )
+
+    async def _clean(self, log: Log) -> None:
+        """Run one pass, and say how it went."""
+        started_ns = self._services.clock.monotonic_ns()
+        try:
+            # What the pass relies on being durable is known to be: no recovery will look there.
+            await self._services.checkpoints.write()
+            if log.failed is not None:
+                return
+            now_ms = self._services.clock.now_ms()
+            outcome = await self._drive(
+                compact(log, cleanable(log, now_ms), self._limits(), now_ms)
+            )
+        except CompactionAborted as reason:
+            logger.debug("compaction of %s ended: %s", log, reason)
+        except (StorageError, RecordError, OSError) as error:
+            self._failed(log, error)
+        except Exception as error:
+            logger.exception("compaction of %s", log)
+            self._give_up(log, error)
+        else:
+            seconds = (self._services.clock.monotonic_ns() - started_ns) / SECOND_NS
+            _report(log, outcome, seconds)
+
+    async def _drive(self, steps: Steps) -> Outcome:
+        """Take the steps of a pass here, and run what they hand out in a thread."""
+        error: Exception | None = None
+        while True:
+            try:
+                job = next(steps) if error is None else steps.throw(error)
+            except StopIteration as end:
+                outcome: Outcome = end.value
+                return outcome
+            error = None
+            if job is None:
+                await asyncio.sleep(SOON_SECONDS)
+                continue
+            try:
+                await self._pool.run(job)
+            except Exception as caught:  # the pass undoes what it began, and passes it on
+                error = caught
+
+    def _limits(self) -> Limits:
+        config = self._services.config
+        threads = max(1, config.log_cleaner_threads)
+        return Limits(
+            map_bytes_max=config.log_cleaner_dedupe_buffer_size // threads,
+            map_load_factor=config.log_cleaner_io_buffer_load_factor,
+            decompressed_bytes_max=config.barnabas_decompressed_bytes_max,
+            salt=os.urandom(SALT_BYTES),
+            proceed=self._pace.breath(),
+        )
+
+    def _failed(self, log: Log, error: Exception) -> None:
+        if log.failed is not None:  # closed with its topic, or told already
+            return
+        cause = error.__cause__ if isinstance(error, LogFailed) else error
+        if not isinstance(cause, OSError) or cause.errno not in PASSING:
+            self._give_up(log, error)
+            return
+        log.home.room.note(cause)
+        backoff_ns = max(1000, self._services.config.log_cleaner_backoff_ms) * MS_NS
+        self._resting[log.topic, log.partition] = self._services.clock.monotonic_ns() + backoff_ns
+        logger.warning(
+            "%s-%d is not compacted now: %s (%s). It will be tried again.",
+            log.topic,
+            log.partition,
+            error,
+            errno.errorcode.get(cause.errno or 0, "?"),
+        )
+
+    def _give_up(self, log: Log, error: Exception) -> None:
+        """Leave a log alone from now on."""
+        self._uncleanable[log.topic, log.partition] = log
+        logger.error(
+            "Unexpected exception thrown when cleaning log %s-%d. Marking its partition as "
+            "uncleanable: %s. It serves what it has, and is not compacted until the broker "
+            "restarts; `barnabas verify` says what is damaged.",
+            log.topic,
+            log.partition,
+            error,
+        )
+
+
+def _report(log: Log, outcome: Outcome, seconds: float) -> None:
+    tally = outcome.tally
+    logger.info(
+        "compacted %s-%d (dirty section [%d, %d)): %.1f MiB in %d segments to %.1f MiB in %d, "
+        "%d of %d records kept, %d keys in a map of %.1f MiB, %.1f s",
+        log.topic,
+        log.partition,
+        outcome.start_offset,
+        outcome.end_offset,
+        tally.bytes_read / MIB,
+        outcome.segments_before,
+        tally.bytes_written / MIB,
+        outcome.segments_after,
+        tally.records_kept,
+        tally.records_read,
+        outcome.keys,
+        outcome.map_bytes / MIB,
+        seconds,
+    )

@@ -1,0 +1,191 @@
+"""When snapshots of the metadata are made, and what goes once they are there.
+
+A snapshot is due when the log has grown by `metadata.log.max.record.bytes.between.snapshots`, or
+when something has changed and `metadata.log.max.snapshot.interval.ms` have passed. It stands for
+everything below the end of the log, which must be durable: a start refuses a snapshot that the log
+does not reach. `begin` captures the records on the caller's thread, `Snapshot.run` writes them in
+a thread of the pool, `finish` takes note: three parts, as a checkpoint of a log has.
+
+    write `.tmp`, fsync, rename, fsync the directory    then it is there, or it is not
+    delete a segment before the oldest snapshot, fsync the directory    one a turn, the oldest first
+    unlink the snapshots before that
+
+So at any point there is a snapshot from which the log goes on without a gap. Retention is Kafka's
+(KafkaMetadataLog.maybeClean): beyond `metadata.max.retention.bytes` or `.ms` the oldest snapshot
+goes, and with it the log before the next one. Where Kafka keeps one, two stay here: should the
+newest rot, a start goes on with the one before. A segment is rolled at a snapshot if it is large,
+so that there is one to delete.
+
+A snapshot that cannot be written is tried again a minute later; nothing depends on it. When a
+segment cannot be deleted, none goes before the next start: its file must not stay behind a gap.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from broker.metadata.metadata_log import MetadataLog
+from broker.metadata.snapshots import image_records, snapshot_bytes
+from config.metadata_keys import MetadataKeys
+from protocol.record_batch import HEADER_SIZE
+from protocol.record_errors import RecordError
+from protocol.records import Record, read_header
+from storage import filenames
+from storage.filesystem import TEMPORARY_SUFFIX, FileSystem
+
+SNAPSHOTS_MIN: Final = 2
+ROLL_BYTES_MIN: Final = 1 << 20
+RETRY_MS: Final = 60_000
+
+
+class Kept(NamedTuple):
+    """A snapshot on the disk; `timestamp_ms` is when its last record was written."""
+
+    end_offset: int
+    epoch: int
+    timestamp_ms: int
+    size_bytes: int
+
+    @property
+    def name(self) -> str:
+        """Its file name."""
+        return filenames.metadata_snapshot_name(self.end_offset, self.epoch)
+
+
+class Snapshot:
+    """A snapshot on its way to the disk."""
+
+    def __init__(
+        self,
+        filesystem: FileSystem,
+        directory: str,
+        records: Sequence[Any],
+        voters: Mapping[int, Record],
+        kept: Kept,
+    ) -> None:
+        self._filesystem = filesystem
+        self._directory = directory
+        self._records = records
+        self._voters = voters
+        self.kept = kept
+
+    def run(self) -> None:
+        """Write it. For a thread of the pool. Raises OSError: it is not there."""
+        data = snapshot_bytes(
+            self._records, self._voters, epoch=self.kept.epoch, timestamp_ms=self.kept.timestamp_ms
+        )
+        self._filesystem.replace(posixpath.join(self._directory, self.kept.name), data)
+        self.kept = self.kept._replace(size_bytes=len(data))
+
+
+class SnapshotKeeper:
+    """The snapshots of one metadata log; `load` and `sync` may run in a thread of the pool."""
+
+    def __init__(self, metadata_log: MetadataLog, config: MetadataKeys, now_ms: int) -> None:
+        self._metadata_log = metadata_log
+        self._log = metadata_log.log
+        self._filesystem = self._log.home.filesystem
+        self._bytes_max = config.metadata_log_max_record_bytes_between_snapshots
+        self._roll_bytes = min(ROLL_BYTES_MIN, self._bytes_max)
+        self._interval_ms = config.metadata_log_max_snapshot_interval_ms
+        self._retention_bytes = config.metadata_max_retention_bytes
+        self._retention_ms = config.metadata_max_retention_ms
+        self._since_ms = now_ms
+        self._retry_ms = 0
+        self._is_unsynced = False
+        self._has_failed = False  # to rename a segment, which the log has forgotten all the same
+        self.kept: list[Kept] = []  # the oldest first
+
+    def load(self) -> None:
+        """Find the snapshots that are there; remove what a crash left of one. Raises OSError."""
+        directory = self._log.directory
+        found = []
+        for file_name in self._filesystem.list(directory):
+            path = posixpath.join(directory, file_name)
+            name = filenames.parse(file_name.removesuffix(TEMPORARY_SUFFIX))
+            if name is None or name.kind is not filenames.Kind.METADATA_SNAPSHOT:
+                continue
+            if file_name.endswith(TEMPORARY_SUFFIX):
+                self._filesystem.unlink(path)
+            elif not name.transit and name.base_offset > 0:  # the one at 0 holds voters only
+                size = self._filesystem.size(path)
+                timestamp_ms = self._timestamp_of(path)
+                found.append(Kept(name.base_offset, name.epoch, timestamp_ms, size))
+        self.kept = sorted(found)
+
+    def _timestamp_of(self, path: str) -> int:
+        file = self._filesystem.open(path, write=False)
+        try:
+            return read_header(file.pread(HEADER_SIZE, 0)).max_timestamp
+        except RecordError:
+            return 0  # damaged: old enough to go
+        finally:
+            file.close()
+
+    def begin(self, now_ms: int) -> Snapshot | None:
+        """Capture a snapshot if one is due; `run` and `finish` follow."""
+        metadata_log, log = self._metadata_log, self._log
+        grown_bytes = metadata_log.bytes_since_snapshot
+        is_old = 0 < self._interval_ms <= now_ms - self._since_ms
+        if not grown_bytes or (grown_bytes < self._bytes_max and not is_old):
+            return None
+        if now_ms < self._retry_ms or log.failed is not None or not metadata_log.is_durable:
+            return None
+        metadata_log.bytes_since_snapshot = 0
+        kept = Kept(log.end_offset, metadata_log.epoch, now_ms, grown_bytes)
+        records = image_records(metadata_log.image)
+        return Snapshot(self._filesystem, log.directory, records, metadata_log.voters, kept)
+
+    def finish(self, snapshot: Snapshot, error: OSError | None, now_ms: int) -> None:
+        """Take note of how `snapshot.run()` went. Raises LogFailed if the log cannot be rolled."""
+        if error is not None:
+            self._metadata_log.bytes_since_snapshot += snapshot.kept.size_bytes
+            self._retry_ms = now_ms + RETRY_MS
+            return
+        self._since_ms = now_ms
+        self.kept = [kept for kept in self.kept if kept.name != snapshot.kept.name]
+        self.kept.append(snapshot.kept)
+        is_large = self._log.segments.active.size >= self._roll_bytes
+        # Nothing may be in a segment that is not durable when the next one is in the directory.
+        if is_large and self._log.failed is None and self._metadata_log.is_durable:
+            self._log.roll(now_ms)
+
+    def trim(self, now_ms: int) -> bool:
+        """Let one thing go that retention does not keep; whether `sync` and another turn follow.
+
+        Raises OSError, LogFailed.
+        """
+        log = self._log
+        if self._is_unsynced:
+            return True
+        if len(self.kept) < SNAPSHOTS_MIN or log.failed is not None or self._has_failed:
+            return False
+        oldest, after = self.kept[:2]
+        if len(self.kept) > SNAPSHOTS_MIN and self._breaches(oldest, now_ms):
+            segments = log.segments.all
+            if len(segments) > 1 and segments[1].base_offset <= after.end_offset:
+                if segments[1].base_offset > log.recovery_point:
+                    return False  # it soon will be behind it
+                self._has_failed = True
+                log.delete_segments(segments[:1], now_ms)
+                self._has_failed, self._is_unsynced = False, True
+                return True
+        elif oldest.end_offset >= log.start_offset:
+            return False  # or the log no longer goes on from it
+        self._filesystem.unlink(posixpath.join(log.directory, oldest.name))
+        del self.kept[0]
+        self._is_unsynced = True
+        return True
+
+    def sync(self) -> None:
+        """Make what `trim` has done durable before it goes on. For a thread of the pool."""
+        self._filesystem.sync_directory(self._log.directory)
+        self._is_unsynced = False
+
+    def _breaches(self, oldest: Kept, now_ms: int) -> bool:
+        size_bytes = self._log.size_bytes + sum(kept.size_bytes for kept in self.kept)
+        return (self._retention_bytes >= 0 and size_bytes > self._retention_bytes) or (
+            self._retention_ms >= 0 and now_ms - oldest.timestamp_ms > self._retention_ms
+        )
