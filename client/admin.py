@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from client.connection import BrokerError, Connection, code_text
+from client.codes import code_text
+from client.connection import BrokerError, Connection
 from client.suggest import did_you_mean
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import (

@@ -1,9 +1,9 @@
 """The command `barnabas`: what it accepts, and which part of the house answers it.
 
-    serve                     runs the broker (here)
-    topics, config, health    ask a running broker (client/commands/, by client/connection.py)
-    produce, consume          send and read records (client/commands/, by client/transport.py)
-    dump, verify              read a data directory (client/commands/, client/files/)
+    serve                           runs the broker (here)
+    topics, groups, config, health  ask a running broker (client/commands/, client/connection.py)
+    produce, consume                send and read records (client/commands/, client/transport.py)
+    dump, verify                    read a data directory (client/commands/, client/files/)
 
 This is the top layer: it may import everything and nobody imports it. It imports late, because a
 start should pay for nothing it does not use: the broker when it serves, a command's module when it
@@ -13,6 +13,7 @@ broker failed, 2 the command or the configuration was refused.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -26,6 +27,7 @@ COMMANDS = {
     "config": "client.commands.config:config",
     "consume": "client.commands.consume:consume",
     "dump": "client.commands.dump:dump",
+    "groups": "client.commands.groups:groups",
     "health": "client.commands.health:health",
     "produce": "client.commands.produce:produce",
     "topics": "client.commands.topics:topics",
@@ -84,6 +86,7 @@ def serve(file: str | None, data_dir: str | None, assignments: tuple[str, ...]) 
     except ConfigError as error:
         _say(f"barnabas cannot start: {error}")
         sys.exit(REFUSED)
+    gc.disable()  # until it serves: what a start makes stays
     from broker.server import run
 
     sys.exit(run(loaded))

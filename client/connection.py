@@ -14,6 +14,7 @@ import socket
 import struct
 from typing import Any, Final, Self
 
+from client.codes import code_text
 from protocol.api_keys import ApiKey
 from protocol.errors import DecodeError, ErrorCode
 from protocol.kafka.codec import decode_message, encoder
@@ -22,6 +23,7 @@ from protocol.wire import Buffer, message_spec
 
 DEFAULT_PORT: Final = 9092
 CLIENT_ID: Final = "barnabas"
+VERSION_MAX: Final = (1 << 15) - 1
 RESPONSE_BYTES_MAX: Final = 100 << 20  # Kafka's own limit for requests
 
 _REQUEST_HEADER = struct.Struct(">ihhi")  # with the frame's size before it
@@ -101,28 +103,37 @@ class Connection:
         """Whether the broker serves an API in a version that is known here."""
         return self._version(request) >= 0
 
-    def _version(self, request: type[Any]) -> int:
+    def _version(self, request: type[Any], version_max: int = VERSION_MAX) -> int:
         spec = message_spec(request)
         oldest, newest = self.versions.get(spec.api_key, (0, -1))
-        version = min(newest, spec.version_max)
+        version = min(newest, spec.version_max, version_max)
         return version if version >= max(oldest, spec.version_min) else -1
 
-    def call(self, request: Any, response: type[Any], *, version_min: int = 0) -> Any:
+    def call(
+        self,
+        request: Any,
+        response: type[Any],
+        *,
+        version_min: int = 0,
+        version_max: int = VERSION_MAX,
+    ) -> Any:
         """Send a request in the newest common version and return its response.
 
-        `version_min` is for a request that says something only newer versions can say. Raises
-        NotServed, and BrokerError.
+        `version_min` and `version_max` are for a request that says something only newer, or only
+        older, versions can say. Raises NotServed, and BrokerError.
         """
-        version = self._version(type(request))
+        version = self._version(type(request), version_max)
         if version < version_min:
             key = ApiKey(message_spec(type(request)).api_key)
             theirs = self.versions.get(key)
             served = (
                 f"serves versions {theirs[0]} to {theirs[1]}" if theirs else "does not serve it"
             )
+            oldest = max(version_min, message_spec(type(request)).version_min)
+            newest = "or later" if version_max == VERSION_MAX else f"to {version_max}"
             raise NotServed(
                 f"{self.address} {served}: {key.name} (API key {int(key)}) is needed for this, "
-                f"version {max(version_min, message_spec(type(request)).version_min)} or later"
+                f"version {oldest} {newest}"
             )
         return self._exchange(request, response, version)
 
@@ -212,12 +223,3 @@ def _reason(error: OSError) -> str:
     if isinstance(error, TimeoutError):
         return "it took too long"
     return error.strerror or str(error)
-
-
-def code_text(code: int, message: str | None = None) -> str:
-    """Return an error code as a person needs it: Kafka's name, its number, and what it means."""
-    try:
-        known = ErrorCode(code)  # type: ignore[call-arg]
-    except ValueError:
-        return f"error {code}: {message or 'not one that is known here'}"
-    return f"{known.name} ({code}): {message or known.message}"

@@ -9,16 +9,22 @@ Fetching is the reader's decision: `poll` asks once, for raw batches from every 
 them, and moves the positions behind what it returns. Nothing is read ahead and nothing is
 remembered by the broker. A position moves behind control batches and holes too, by the batches' own
 offsets. A lost connection is made anew by the next `poll`; the positions stay.
+
+What is wrong with one partition does not take away what another had: records found before it are
+returned, and the next `poll` raises.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple, Self
 
+from client.codes import code_of, code_text
 from client.transport import Topics, Transport, UnknownPlace
 from protocol.errors import ErrorCode
-from protocol.records import Record, batches, read_records, verify
+from protocol.legacy_batches import batches_any, read_records_any, verify_any
+from protocol.record_errors import RecordError
+from protocol.records import BatchHeader, Record
 
 END: Final = -1  # the places of ListOffsets
 START: Final = -2
@@ -29,7 +35,11 @@ OPENED_BYTES_MAX: Final = 256 * 1024 * 1024
 
 
 class FetchError(Exception):
-    """A partition cannot be read from where its position is."""
+    """A partition cannot be read from where its position is; `retriable`: it may be later."""
+
+    def __init__(self, text: str, *, retriable: bool) -> None:
+        super().__init__(text)
+        self.retriable = retriable
 
 
 class Consumed(NamedTuple):
@@ -55,6 +65,7 @@ class Consumer:
         self._wanted = None if partitions is None else sorted(set(partitions))
         self._transport = Transport(address, timeout_s)
         self._topics = Topics(self._transport)
+        self._trouble: FetchError | RecordError | None = None
 
     async def __aenter__(self) -> Self:
         """Connect and find the topic; positions are its partitions' starts.
@@ -122,10 +133,27 @@ class Consumer:
         Waits up to `wait_ms` for the first; none is an empty list. `partitions` narrows the
         question. Raises TransportError, FetchError, and RecordError for a damaged batch.
         """
-        topic_id, _ = await self._topics.find(self.topic, create=False)
+        if self._trouble is not None:
+            trouble, self._trouble = self._trouble, None
+            raise trouble
         asked = list(partitions) or list(self.positions)
         # The first partition of a request is served first: everyone has a turn.
         self.positions[asked[0]] = self.positions.pop(asked[0])
+        answer = await self._fetch(asked, wait_ms)
+        consumed: list[Consumed] = []
+        for topic in answer["responses"]:
+            for one in topic["partitions"]:
+                try:
+                    consumed += self._opened(one)
+                except (FetchError, RecordError) as error:
+                    self._trouble = self._trouble or error
+        if self._trouble is not None and not consumed:
+            trouble, self._trouble = self._trouble, None
+            raise trouble
+        return consumed
+
+    async def _fetch(self, asked: list[int], wait_ms: int) -> dict[str, Any]:
+        topic_id, _ = await self._topics.find(self.topic, create=False)
         wanted = [
             {
                 "partition": partition,
@@ -141,42 +169,51 @@ class Consumer:
             "topics": [{"topic_id": topic_id, "partitions": wanted}],
             "raw": True,
         }
-        answer = await self._transport.call("fetch", body, wait_ms=wait_ms)
-        consumed: list[Consumed] = []
-        for topic in answer["responses"]:
-            for one in topic["partitions"]:
-                partition = one["partition_index"]
-                self._check(partition, one["error_code"])
-                records, position = opened(one["records"] or b"", self.positions[partition])
-                self.positions[partition] = position
-                consumed += [Consumed(partition, record) for record in records]
-        return consumed
+        return await self._transport.call("fetch", body, wait_ms=wait_ms)
 
-    def _check(self, partition: int, code_number: int) -> None:
-        if not code_number:
+    def _opened(self, one: dict[str, Any]) -> Iterator[Consumed]:
+        """Yield a partition's records, moving its position behind every batch that is done."""
+        partition = one["partition_index"]
+        self._check(partition, one["error_code"])
+        for records, batch in opened(one["records"] or b"", self.positions[partition]):
+            self.positions[partition] = batch.next_offset
+            for record in records:
+                yield Consumed(partition, record)
+
+    def _check(self, partition: int, number: int) -> None:
+        if not number:
             return
-        code = ErrorCode(code_number)  # type: ignore[call-arg]
+        code = code_of(number)
+        if code.retriable:
+            self._topics.forget()
+        advice = ""
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            advice = (
+                " The records there are gone, or not there yet: `barnabas topics describe` shows "
+                "from where to where the partition goes."
+            )
         at = self.positions.get(partition)
         raise FetchError(
-            f"{self.topic}-{partition} at offset {at}: {code.name} ({int(code)}): {code.message}"
+            f"{self.topic}-{partition} at offset {at}: {code_text(number)}{advice}",
+            retriable=code.retriable,
         )
 
 
-def opened(raw: Any, position: int) -> tuple[list[Record], int]:
-    """Return the records of raw batches from offset `position` on, and the next position.
+def opened(raw: Any, position: int) -> Iterator[tuple[list[Record], BatchHeader]]:
+    """Yield the records of each raw batch from offset `position` on, and the batch's header.
 
     Every batch's CRC is checked. An incomplete batch at the end is left for the next fetch.
     """
-    found: list[Record] = []
-    for start, header in batches(raw):
+    for start, header in batches_any(raw):
         if header.next_offset <= position:
             continue
-        verify(raw, start)
+        verify_any(raw, start)
+        found: list[Record] = []
         if not header.is_control:
-            found += [
+            found = [
                 record
-                for record in read_records(raw, start, size_max=OPENED_BYTES_MAX)
+                for record in read_records_any(raw, start, size_max=OPENED_BYTES_MAX)
                 if record.offset >= position
             ]
         position = header.next_offset
-    return found, position
+        yield found, header

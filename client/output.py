@@ -63,6 +63,15 @@ def fail(sentence: str) -> NoReturn:
     sys.exit(FAILED)
 
 
+def confirm(*, yes: bool, is_silent: bool) -> None:
+    """Ask whether what was shown shall be deleted; where nobody can be asked, --yes is needed."""
+    if yes:
+        return
+    if is_silent or not sys.stdin.isatty():
+        raise click.UsageError("Nobody can be asked here: say --yes to delete, or --dry-run.")
+    click.confirm("Delete this? It cannot be undone", abort=True)
+
+
 def show_json(value: Any) -> None:
     """Print one JSON value on one line."""
     click.echo(json.dumps(value, ensure_ascii=False))

@@ -5,20 +5,23 @@
         offset = await sent.offset()                                  # waits for the answer
 
 What is kept, in which order, and what a failure means, is `client.outbox`'s; here are the
-connection, the waiting, and the reading of answers. One request is under way at a time, with one
-batch of every partition that has one: the answer to it is the pause in which the next batches fill.
-After a lost connection the same batches are sent again on a new one.
+connection, the waiting, and the reading of answers. One task writes requests, each with at most one
+batch of a partition, while at most IN_FLIGHT_MAX wait for their answers (Kafka's
+max.in.flight.requests.per.connection); a task of each request waits for its answer. After a lost
+connection the same batches are sent again on a new one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 
+from client.codes import code_of, code_text
 from client.outbox import (
+    IN_FLIGHT_MAX,
     Batch,
     DeliveryError,
     Outbox,
@@ -27,20 +30,29 @@ from client.outbox import (
     record_bytes,
 )
 from client.partitioners import PARTITIONERS
-from client.transport import RequestRefused, Topics, Transport, TransportError, UnknownPlace
+from client.transport import (
+    NotConnected,
+    RequestRefused,
+    Topics,
+    Transport,
+    TransportError,
+    UnknownPlace,
+)
 from protocol.errors import ErrorCode
 from protocol.records import Record
 
-BACKOFF_MS: Final = 100
+BACKOFF_S: Final = 0.1
 REQUEST_TIMEOUT_S: Final = 30.0
+TIMESTAMP_MS_MAX: Final = (1 << 63) - 1
 _APPENDED: Final = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
-# The broker no longer knows the producer as this one knows itself.
+# The broker knows the producer otherwise than it knows itself.
 _IDENTITY: Final = (
-    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.UNKNOWN_PRODUCER_ID,
     ErrorCode.INVALID_PRODUCER_ID_MAPPING,
 )
+
+Places: TypeAlias = dict[tuple[bytes, int], Batch]  # (topic id, partition) of what a request holds
 
 
 class Sent(NamedTuple):
@@ -90,6 +102,7 @@ class Producer:
         self._wake = asyncio.Event()
         self._moved: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
+        self._under_way: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
         """Connect; raises TransportError if nobody answers now (later, it is retried)."""
@@ -99,13 +112,17 @@ class Producer:
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Flush, unless an error leaves the block, and hang up."""
-        if kind is None:
-            await self.flush()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-        self._transport.close()
-        self._asking.close()
+        try:
+            if kind is None:
+                await self.flush()
+        finally:
+            tasks = [*self._under_way, *([self._task] if self._task else [])]
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks)
+            self._transport.close()
+            self._asking.close()
 
     async def send(
         self,
@@ -117,14 +134,22 @@ class Producer:
         timestamp_ms: int | None = None,
         partition: int | None = None,
     ) -> Sent:
-        """Queue a record, waiting while the buffer is full. UnknownPlace for an unknown topic."""
-        _, count = await self._topics.find(topic, create=True)
+        """Queue a record, waiting while the buffer is full, or the broker away.
+
+        Raises UnknownPlace for an unknown topic, ValueError for a time before 1970 (as Kafka's
+        ProducerRecord), and TransportError when nobody could be asked
+        about it for `delivery_ms`.
+        """
+        self._check_alive()
+        count = await self._partition_count(topic)
         if partition is None:
             partition = self._choose(topic, key, count)
         elif not 0 <= partition < count:
             raise UnknownPlace(f"topic {topic!r} has partitions 0 to {count - 1}, not {partition}")
         if timestamp_ms is None:
             timestamp_ms = self._wall_ns() // 1_000_000
+        elif not 0 <= timestamp_ms <= TIMESTAMP_MS_MAX:
+            raise ValueError(f"timestamp {timestamp_ms} is not between 0 and {TIMESTAMP_MS_MAX} ms")
         record = Record(0, timestamp_ms, key, value, tuple(headers))
         size = record_bytes(record)
         while not self._outbox.room(size):
@@ -134,6 +159,18 @@ class Producer:
         if index == 0 or batch.size_bytes >= self._outbox.settings.batch_bytes:
             self._wake.set()
         return Sent(self, batch, index)
+
+    async def _partition_count(self, topic: str) -> int:
+        until_ms = self._now_ms() + self._outbox.settings.delivery_ms
+        while True:
+            try:
+                _, count = await self._topics.find(topic, create=True)
+            except TransportError:
+                if self._now_ms() > until_ms:
+                    raise
+                await asyncio.sleep(BACKOFF_S)
+            else:
+                return count
 
     async def flush(self) -> None:
         """Wait until everything sent before is acknowledged or has failed."""
@@ -153,14 +190,19 @@ class Producer:
     def _now_ms(self) -> float:
         return asyncio.get_running_loop().time() * 1000
 
+    def _check_alive(self) -> None:
+        if self._task is None or self._task.done():
+            died = None if self._task is None or self._task.cancelled() else self._task.exception()
+            raise died or DeliveryError("the producer is closed")
+
     async def _next_move(self) -> None:
-        if self._task is not None and self._task.done():
-            raise self._task.exception() or DeliveryError("the producer is closed")
+        self._check_alive()
         if self._moved is None:
             self._moved = asyncio.get_running_loop().create_future()
         await asyncio.shield(self._moved)
 
     def _move(self) -> None:
+        self._wake.set()
         if self._moved is not None:
             self._moved.set_result(None)
             self._moved = None
@@ -178,6 +220,8 @@ class Producer:
         for batch in self._outbox.overdue(now_ms):
             self._give_up(batch)
         due_ms = self._outbox.due_ms(flush=self._flushing > 0)
+        if len(self._under_way) >= IN_FLIGHT_MAX:
+            due_ms = None  # an answer wakes
         if due_ms is None or due_ms > now_ms:
             wait_s = None if due_ms is None else (due_ms - now_ms) / 1000
             try:
@@ -185,111 +229,124 @@ class Producer:
                     await self._wake.wait()
             except TimeoutError:
                 pass
-            return
-        if self._outbox.settings.idempotent and self._outbox.identity is None:
-            if not await self._identify():
-                await asyncio.sleep(BACKOFF_MS / 1000)
-            return
-        batches = self._outbox.take(now_ms, flush=self._flushing > 0)
-        await self._exchange(batches)
-        self._move()
+        elif self._outbox.settings.idempotent and self._outbox.identity is None:
+            await self._identify()
+        else:
+            await self._send(self._outbox.take(now_ms, flush=self._flushing > 0))
 
     def _give_up(self, batch: Batch) -> None:
-        count = len(batch.records)
-        seconds = self._outbox.settings.delivery_ms // 1000
-        told = "may have been appended" if batch.attempts else "were not sent"
-        place = f"{batch.place.topic}-{batch.place.partition}"
-        text = f"{count} records for {place} {told}: no success within {seconds} s"
-        self._outbox.give_up(batch, self._failed(count, text))
+        seconds = self._outbox.settings.delivery_ms / 1000
+        told = "it may have been appended" if batch.unsure else "it was not appended"
+        self._fail(batch, f"no success within {seconds:g} s; {told}")
         self._move()
 
-    async def _identify(self) -> bool:
+    async def _identify(self) -> None:
         asked = {"transactional_id": None, "transaction_timeout_ms": 0}
         try:
             answer = await self._transport.call("init_producer_id", asked)
         except TransportError:
-            return False
-        if answer["error_code"]:
-            return False
-        self._outbox.identity = answer["producer_id"], answer["producer_epoch"]
-        return True
+            await asyncio.sleep(BACKOFF_S)
+            return
+        number = answer["error_code"]
+        if not number:
+            self._outbox.identity = answer["producer_id"], answer["producer_epoch"]
+        elif code_of(number).retriable:
+            await asyncio.sleep(BACKOFF_S)
+        else:
+            raise DeliveryError(f"the broker gives no producer id: {code_text(number)}")
 
-    async def _exchange(self, batches: list[Batch]) -> None:
+    async def _send(self, batches: list[Batch]) -> None:
+        """Write a request; its answer is a task's. Without answers (acks 0) it is done here."""
+        places = await self._places(batches)
+        if not places:
+            return
         try:
-            body, batches = await self._body(batches)
-            if self._acks == 0:
-                await self._transport.post("produce", body)
-                for batch in batches:
-                    self._succeed(batch, -1)
+            if self._acks:
+                answer = await self._transport.ask("produce", self._body(places))
+                self._under_way.add(asyncio.create_task(self._settle(places, answer)))
                 return
-            answer = await self._transport.call("produce", body)
-        except TransportError:
-            for batch in batches:
-                if batch.error is None:
-                    self._retry(batch)
-            return
-        except RequestRefused as error:
-            for batch in batches:
-                self._refuse(batch, str(error))
-            return
-        self._read(batches, answer)
+            await self._transport.post("produce", self._body(places))
+            for batch in places.values():
+                self._succeed(batch, -1)
+        except TransportError as error:
+            self._retry(places.values(), unsure=not isinstance(error, NotConnected))
+            self._topics.forget()
+        self._move()
 
-    async def _body(self, batches: list[Batch]) -> tuple[dict[str, Any], list[Batch]]:
-        """Return the request, and the batches that are in it; the others have no topic any more."""
-        topics: dict[bytes, list[dict[str, Any]]] = {}
-        kept = []
+    async def _places(self, batches: list[Batch]) -> Places:
+        """Find the ids of the batches' topics; those that cannot be sent are retried, or fail."""
+        places = {}
         for batch in batches:
             try:
                 topic_id, _ = await self._topics.find(batch.place.topic, create=False)
             except UnknownPlace as error:
-                self._refuse(batch, str(error))
-                continue
-            data = {"index": batch.place.partition, "records": batch.packed}
+                self._fail(batch, str(error))
+                self._move()
+            except TransportError:
+                self._retry([batch], unsure=False)
+            else:
+                places[topic_id, batch.place.partition] = batch
+        return places
+
+    def _body(self, places: Places) -> dict[str, Any]:
+        topics: dict[bytes, list[dict[str, Any]]] = {}
+        for (topic_id, partition), batch in places.items():
+            data = {"index": partition, "records": batch.packed}
             topics.setdefault(topic_id, []).append(data)
-            kept.append(batch)
         topic_data = [{"topic_id": one, "partition_data": data} for one, data in topics.items()]
         timeout_ms = int(self._timeout_s * 1000)
-        return {"acks": self._acks, "timeout_ms": timeout_ms, "topic_data": topic_data}, kept
+        return {"acks": self._acks, "timeout_ms": timeout_ms, "topic_data": topic_data}
 
-    def _read(self, batches: list[Batch], answer: dict[str, Any]) -> None:
+    async def _settle(self, places: Places, answer: asyncio.Future[dict[str, Any]]) -> None:
+        try:
+            self._read(places, await answer)
+        except (TransportError, LookupError, TypeError):  # or an answer that lacks what it must say
+            self._retry(places.values(), unsure=True)
+            self._topics.forget()
+        except RequestRefused as error:
+            for batch in places.values():
+                self._fail(batch, str(error))
+        finally:
+            self._under_way.discard(asyncio.current_task())
+            self._move()
+
+    def _read(self, places: Places, answer: dict[str, Any]) -> None:
         found = {
             (topic["topic_id"], partition["index"]): partition
             for topic in answer["responses"]
             for partition in topic["partition_responses"]
         }
-        for batch in batches:
-            known = self._topics.known(batch.place.topic)
-            said = found.get((known, batch.place.partition))
-            if said is None:
-                self._retry(batch)
-                continue
-            code = ErrorCode(said["error_code"])  # type: ignore[call-arg]
-            if code in _APPENDED:
-                self._succeed(batch, said["base_offset"])
-            elif code.retriable:
-                self._retry(batch)
-            else:
-                self._refuse(batch, said["error_message"] or code.message, code)
-                if code in _IDENTITY:
-                    self._outbox.identity_lost()
+        for place, batch in places.items():
+            self._read_one(batch, found[place])
         if any(one["error_code"] for one in found.values()):
             self._topics.forget()
+
+    def _read_one(self, batch: Batch, said: dict[str, Any]) -> None:
+        code = code_of(said["error_code"])
+        if code in _APPENDED:
+            self._succeed(batch, said["base_offset"])
+        elif code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._outbox.settings.idempotent:
+            self._outbox.out_of_order(batch, self._now_ms())
+        elif code.retriable:
+            self._retry([batch], unsure=True)
+        else:
+            text = code_text(said["error_code"], said["error_message"])
+            self._fail(batch, text, unsure=code is ErrorCode.UNKNOWN_SERVER_ERROR)
+            if code in _IDENTITY:
+                self._outbox.identity = None
 
     def _succeed(self, batch: Batch, base_offset: int) -> None:
         self.acknowledged_count += len(batch.records)
         self._outbox.succeed(batch, base_offset)
 
-    def _retry(self, batch: Batch) -> None:
-        self._outbox.retry(batch, self._now_ms(), BACKOFF_MS)
+    def _retry(self, batches: Iterable[Batch], *, unsure: bool) -> None:
+        for batch in batches:
+            if batch.records:  # it has not ended
+                self._outbox.retry(batch, self._now_ms(), unsure=unsure)
 
-    def _refuse(self, batch: Batch, reason: str, code: ErrorCode | None = None) -> None:
+    def _fail(self, batch: Batch, reason: str, *, unsure: bool = False) -> None:
         count = len(batch.records)
-        named = f"{code.name} ({int(code)}): " if code is not None else ""
-        text = f"{count} records for {batch.place.topic}-{batch.place.partition}: {named}{reason}"
-        self._outbox.refuse(batch, self._failed(count, text))
-
-    def _failed(self, count: int, text: str) -> DeliveryError:
-        error = DeliveryError(text)
+        error = DeliveryError(f"{count} records for {'-'.join(map(str, batch.place))}: {reason}")
         self.failed_count += count
         self.first_error = self.first_error or error
-        return error
+        self._outbox.fail(batch, error, unsure=unsure)

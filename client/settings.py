@@ -11,7 +11,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import click
 
-from client.connection import BrokerError, Connection, code_text
+from client.codes import code_text
+from client.connection import BrokerError, Connection
 from client.suggest import did_you_mean
 from protocol.errors import ErrorCode
 from protocol.messages.describe_configs import (

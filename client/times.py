@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
+from typing import Final
 
 import click
+
+_UNIT_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def parse_time(text: str) -> int:
@@ -23,6 +27,14 @@ def parse_time(text: str) -> int:
     if found.tzinfo is None:
         found = found.replace(tzinfo=UTC)
     return int(found.timestamp() * 1000)
+
+
+def parse_duration(text: str) -> int:
+    """Return ms of a number with a unit: 90s, 15m, 2h, 7d, 500ms. Raises click.UsageError."""
+    found = re.fullmatch(r"(\d+)(ms|s|m|h|d)", text)
+    if found is None:
+        raise click.UsageError(f"{text!r} is no duration, wanted 90s, 15m, 2h, 7d or 500ms.")
+    return int(found[1]) * _UNIT_MS[found[2]]
 
 
 def time_text(time_ms: int) -> str:

@@ -3,23 +3,26 @@
 Out goes `[api, correlation_id, client_id, body]`, in comes `[correlation_id, body]`, each after the
 four bytes of its size.
 
-One request at a time: the producer and the consumer each have a connection of their own, and order
-is then no question. Nothing is retried here. A connection that failed in any way is closed, since
-an answer that comes late could be taken for another's; `open` makes a new one.
+Any number of requests may be under way: they are written in the order of the calls, and the broker
+answers in the order of the requests, so the oldest that waits is the one an answer is for. How many
+is the caller's bound. Nothing is retried here. A connection that failed in any way, or on which one
+answer took too long, is closed, and with it fails all that waited: an answer that comes late could
+be taken for another's. The next request makes a new one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import struct
+from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgpack
 
-from protocol.errors import ErrorCode
+from client.codes import code_text
 
-DEFAULT_ADDRESS: Final = "127.0.0.1:9094"
 ANSWER_BYTES_MAX: Final = 256 << 20
 _SIZE: Final = struct.Struct(">I")
 _CLIENT_ID: Final = "barnabas"
@@ -27,6 +30,10 @@ _CLIENT_ID: Final = "barnabas"
 
 class TransportError(Exception):
     """No answer, or one that is none: what was asked may or may not have been done."""
+
+
+class NotConnected(TransportError):
+    """Nobody is there: nothing was asked."""
 
 
 class UnknownPlace(Exception):
@@ -37,100 +44,156 @@ class RequestRefused(Exception):
     """The broker answered that it does not understand the request."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A request that waits for its answer."""
+
+    correlation_id: int
+    api: str
+    answer: asyncio.Future[dict[str, Any]]
+    too_late: asyncio.TimerHandle
+
+
 class Transport:
     """One connection to `address` (HOST:PORT); every wait ends after `timeout_s`."""
 
     def __init__(self, address: str, timeout_s: float) -> None:
         self.address = address
         self._timeout_s = timeout_s
-        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._receiving: asyncio.Task[None] | None = None
+        self._opening = asyncio.Lock()
+        self._asked: deque[_Asked] = deque()
         self._correlation_id = 0
 
-    @property
-    def is_open(self) -> bool:
-        """Whether there is a connection, as far as is known without using it."""
-        return self._streams is not None
-
     async def open(self) -> None:
-        """Connect, if not connected. Raises TransportError."""
-        if self._streams is not None:
-            return
+        """Connect, if not connected. Raises NotConnected."""
+        async with self._opening:
+            if self._writer is None:
+                await self._connect()
+
+    async def _connect(self) -> None:
         host, colon, port = self.address.rpartition(":")
         if not colon or not host or not port.isdecimal():
-            raise TransportError(f"{self.address!r} is no address, wanted HOST:PORT")
+            raise NotConnected(f"{self.address!r} is no address, wanted HOST:PORT")
         try:
             async with asyncio.timeout(self._timeout_s):
-                self._streams = await asyncio.open_connection(
+                reader, self._writer = await asyncio.open_connection(
                     host.removeprefix("[").removesuffix("]"), int(port), limit=1 << 20
                 )
         except OSError as error:  # TimeoutError is one
-            raise TransportError(
+            raise NotConnected(
                 f"no broker answers at {self.address}: {error or 'it took too long'}. Is it "
                 "running, and is that the address of a MSGPACK listener?"
             ) from error
+        self._receiving = asyncio.create_task(self._receive(reader))
 
     def close(self) -> None:
-        """Hang up."""
-        if self._streams is not None:
-            self._streams[1].close()
-            self._streams = None
+        """Hang up; what still waits for an answer fails."""
+        self._fail("the connection was closed")
+
+    def _fail(self, reason: str) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+        if self._receiving is not None and self._receiving is not asyncio.current_task():
+            self._receiving.cancel()
+        self._receiving = None
+        while self._asked:
+            asked = self._asked.popleft()
+            asked.too_late.cancel()
+            if not asked.answer.done():
+                text = f"{self.address} did not answer {asked.api}: {reason}"
+                asked.answer.set_exception(TransportError(text))
 
     async def call(self, api: str, body: Mapping[str, Any], *, wait_ms: int = 0) -> dict[str, Any]:
         """Send a request and return its answer's body; `wait_ms` is what the broker may take more.
 
         Raises TransportError, and RequestRefused, after which the connection goes on.
         """
+        return await (await self.ask(api, body, wait_ms=wait_ms))
+
+    async def ask(
+        self, api: str, body: Mapping[str, Any], *, wait_ms: int = 0
+    ) -> asyncio.Future[dict[str, Any]]:
+        """Send a request and return the future of its answer, which ends as `call` does.
+
+        Raises TransportError; NotConnected says that nothing was sent.
+        """
+        loop = asyncio.get_running_loop()
+        await self.open()
+        answer: asyncio.Future[dict[str, Any]] = loop.create_future()
+        correlation_id = self._write(api, body)
+        wait_s = self._timeout_s + wait_ms / 1000
+        too_late = loop.call_later(wait_s, self._fail, f"it took longer than {wait_s:g} s")
+        self._asked.append(_Asked(correlation_id, api, answer, too_late))
         try:
-            async with asyncio.timeout(self._timeout_s + wait_ms / 1000):
-                await self._write(api, body)
-                answer = await self._read()
-        except (OSError, EOFError) as error:
-            self.close()
-            raise TransportError(
-                f"{self.address} did not answer {api}: {str(error) or 'it took too long'}"
-            ) from error
+            await self._drain(api)
         except BaseException:
-            self.close()
+            if not answer.cancel():
+                answer.exception()  # it is told here
             raise
-        if answer.keys() == {"error_code", "error_message"}:
-            raise RequestRefused(f"{self.address} refused {api}: {answer['error_message']}")
         return answer
 
     async def post(self, api: str, body: Mapping[str, Any]) -> None:
         """Send a request that has no answer (Produce with acks=0). Raises TransportError."""
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                await self._write(api, body)
-        except OSError as error:
-            self.close()
-            raise TransportError(f"{self.address} did not take {api}: {error}") from error
-
-    async def _write(self, api: str, body: Mapping[str, Any]) -> None:
         await self.open()
-        assert self._streams is not None
+        self._write(api, body)
+        await self._drain(api)
+
+    def _write(self, api: str, body: Mapping[str, Any]) -> int:
+        assert self._writer is not None
         self._correlation_id = (self._correlation_id + 1) % (1 << 31)
         frame = msgpack.packb([api, self._correlation_id, _CLIENT_ID, body])
-        writer = self._streams[1]
-        writer.write(_SIZE.pack(len(frame)))
-        writer.write(frame)
-        await writer.drain()
+        self._writer.write(_SIZE.pack(len(frame)))
+        self._writer.write(frame)
+        return self._correlation_id
 
-    async def _read(self) -> dict[str, Any]:
-        assert self._streams is not None
-        reader = self._streams[0]
-        (size,) = _SIZE.unpack(await reader.readexactly(_SIZE.size))
-        if size > ANSWER_BYTES_MAX:
-            raise TransportError(f"{self.address} announced an answer of {size} bytes")
-        packed = await reader.readexactly(size)
+    async def _drain(self, api: str) -> None:
+        writer = self._writer
+        assert writer is not None
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await writer.drain()
+        except OSError as error:
+            reason = str(error) or "it took too long"
+            if writer is self._writer:
+                self._fail(reason)
+            raise TransportError(f"{self.address} did not take {api}: {reason}") from error
+
+    async def _receive(self, reader: asyncio.StreamReader) -> None:
+        """Give every answer to its request; ends with the connection."""
+        try:
+            while True:
+                (size,) = _SIZE.unpack(await reader.readexactly(_SIZE.size))
+                if size > ANSWER_BYTES_MAX:
+                    self._fail(f"it announced an answer of {size} bytes")
+                    return
+                self._take(await reader.readexactly(size))
+        except EOFError:
+            self._fail("it hung up")
+        except (OSError, TransportError) as error:
+            self._fail(str(error))
+
+    def _take(self, packed: bytes) -> None:
         try:
             correlation_id, body = msgpack.unpackb(packed)
         except (ValueError, TypeError) as error:
-            raise TransportError(f"{self.address} does not speak msgpack: {error}") from error
-        if correlation_id != self._correlation_id or not isinstance(body, dict):
-            raise TransportError(
-                f"{self.address} answered {correlation_id!r} when asked {self._correlation_id}"
-            )
-        return body
+            raise TransportError(f"it does not speak msgpack: {error}") from error
+        if not self._asked or correlation_id != self._asked[0].correlation_id:
+            wanted = self._asked[0].correlation_id if self._asked else "nothing"
+            raise TransportError(f"it answered {correlation_id!r} when asked {wanted}")
+        if not isinstance(body, dict):
+            raise TransportError(f"its answer is a {type(body).__name__}, wanted a map")
+        asked = self._asked.popleft()
+        asked.too_late.cancel()
+        if asked.answer.done():
+            return  # nobody waits for it any more
+        if body.keys() == {"error_code", "error_message"}:
+            text = f"{self.address} refused {asked.api}: {body['error_message']}"
+            asked.answer.set_exception(RequestRefused(text))
+        else:
+            asked.answer.set_result(body)
 
 
 class Topics:
@@ -151,8 +214,7 @@ class Topics:
         )
         found = answer["topics"][0]
         if found["error_code"]:
-            code = ErrorCode(found["error_code"])  # type: ignore[call-arg]
-            raise UnknownPlace(f"topic {topic!r}: {code.name} ({int(code)}): {code.message}")
+            raise UnknownPlace(f"topic {topic!r}: {code_text(found['error_code'])}")
         self._known[topic] = found["topic_id"], len(found["partitions"])
         return self._known[topic]
 

@@ -20,6 +20,8 @@ from client.output import fail
 from client.times import parse_time
 
 FORMATS: Final = ("value", "key-value", "json", "raw")
+BACKOFF_S: Final = 0.1  # doubled after each failure in a row, up to
+BACKOFF_S_MAX: Final = 5.0
 
 
 @click.command()
@@ -34,6 +36,8 @@ FORMATS: Final = ("value", "key-value", "json", "raw")
 )
 @click.option("--from-time", metavar="TIME", help="A time, ISO 8601 or ms since 1970.")
 @click.option("--partition", "partitions", type=int, multiple=True, help="May be repeated.")
+@click.option("--group", "group_id", metavar="NAME", help="Read as a member of it, and commit.")
+@click.option("--instance-id", metavar="ID", help="With --group: come back as the same member.")
 @click.option("--follow", "-f", is_flag=True, help="Wait for more at the end.")
 @click.option("--max-messages", "-n", type=click.IntRange(min=1), help="Stop after so many.")
 @click.option("--format", "shape", type=click.Choice(FORMATS), default="value", show_default=True)
@@ -46,6 +50,8 @@ def consume(
     start: str,
     from_time: str | None,
     partitions: tuple[int, ...],
+    group_id: str | None,
+    instance_id: str | None,
     follow: bool,
     max_messages: int | None,
     shape: str,
@@ -56,10 +62,40 @@ def consume(
 ) -> None:
     """Write the records of TOPIC to standard output, up to its end at the start of the command.
 
+    With --follow a lost connection is made again, for as long as it takes, and reading goes on
+    where it stopped.
+
+    With --group the broker shares the partitions among the members of the group; each goes on where
+    the group has committed, and --from (beginning, end) holds where it has not. What has been
+    written is committed about once a second and at the end.
+
     Exit code: 0 done, 1 the broker cannot be asked or refuses.
     """
     place = parse_start(start, from_time)
     show = Show("json" if as_json else shape, topic, key_separator.encode())
+    if group_id is not None:
+        if partitions or from_time is not None or start not in ("beginning", "end"):
+            raise click.UsageError(
+                "In a group, the broker says which partitions, and what is committed from where: "
+                "no --partition, no --from-time, and --from is beginning or end. "
+                "`barnabas groups reset-offsets` sets where a group goes on."
+            )
+        from client.commands.consume_group import Options, read_group
+
+        options = Options(
+            topic=topic,
+            bootstrap=bootstrap,
+            timeout_s=timeout_s,
+            group_id=group_id,
+            instance_id=instance_id,
+            start=start,
+            follow=follow,
+            count_max=max_messages,
+        )
+        _finish(read_group(options, show))
+        return
+    if instance_id is not None:
+        raise click.UsageError("--instance-id names a member of a group: it needs --group.")
     reading = _read(
         topic, bootstrap, timeout_s, partitions or None, place, show, follow, max_messages
     )
@@ -68,17 +104,22 @@ def consume(
 
 def _finish(reading: Any) -> None:
     from client.consumer import FetchError
+    from client.group_offsets import CommitError
+    from client.membership import GroupRefused
     from client.transport import RequestRefused, TransportError, UnknownPlace
     from protocol.record_errors import RecordError
 
+    refusals = (TransportError, RequestRefused, UnknownPlace, FetchError, RecordError)
     try:
         asyncio.run(reading)
     except KeyboardInterrupt:
         sys.exit(130)
+    except asyncio.CancelledError:
+        sys.exit(143)  # SIGTERM, in a group
     except BrokenPipeError:
         sys.stderr.close()  # the reader has had enough, as `head` has
         sys.exit(0)
-    except (TransportError, RequestRefused, UnknownPlace, FetchError, RecordError) as error:
+    except (*refusals, GroupRefused, CommitError) as error:
         fail(str(error))
 
 
@@ -122,7 +163,7 @@ async def _read(
             ]
             if not unread:
                 return
-            found = await consumer.poll(partitions=unread)
+            found = await (patient(consumer) if follow else consumer.poll(partitions=unread))
             for partition, record in found:
                 if left != 0 and (follow or record.offset < ends[partition]):
                     show.write(partition, record)
@@ -131,6 +172,28 @@ async def _read(
                 sys.stdout.buffer.flush()
             if left == 0:
                 return
+
+
+async def patient(consumer: Any) -> Any:
+    """Poll until it succeeds, saying on standard error when the broker goes and comes back."""
+    from client.consumer import FetchError
+    from client.transport import TransportError
+
+    wait_s = BACKOFF_S
+    while True:
+        try:
+            found = await consumer.poll()
+        except (TransportError, FetchError) as error:
+            if isinstance(error, FetchError) and not error.retriable:
+                raise
+            if wait_s == BACKOFF_S:
+                click.echo(f"{error}\nTrying again until it does; Ctrl-C ends.", err=True)
+            await asyncio.sleep(wait_s)
+            wait_s = min(2 * wait_s, BACKOFF_S_MAX)
+        else:
+            if wait_s != BACKOFF_S:
+                click.echo("It answers again; going on where it stopped.", err=True)
+            return found
 
 
 class Show:

@@ -14,7 +14,7 @@ import sys
 from base64 import b64decode
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from typing import IO, Any, Final, TypeVar
+from typing import IO, Any, Final, NamedTuple, TypeVar
 
 import click
 
@@ -77,9 +77,10 @@ def produce(
     """Send each line of FILES, or of standard input, to TOPIC as a record.
 
     A producer with acks=all is idempotent: what it sends again after a lost connection is in the
-    topic once. The last line on standard error says how many records were acknowledged.
+    topic once. The last line on standard error says how many records were acknowledged. A line
+    that is no record ends the command; what was read before it is sent.
 
-    Exit code: 0 all were acknowledged, 1 some were not.
+    Exit code: 0 all were acknowledged, 1 some were not, or a line was no record.
     """
     from client.outbox import OutboxSettings
     from client.producer import Producer
@@ -92,17 +93,31 @@ def produce(
     settings = OutboxSettings(codec=CODECS[compression], idempotent=acks == "all")
 
     async def run() -> None:
-        async with Producer(
+        producer = Producer(
             bootstrap,
             acks=ACKS[acks],
             partitioner=partitioner,
             settings=settings,
             timeout_s=timeout_s,
-        ) as producer:
-            await _send(producer, topic, files or (sys.stdin.buffer,), read, partition)
-        _report(producer)
+        )
+        async with producer:
+            try:
+                bad = await _send(producer, topic, files or (sys.stdin.buffer,), read, partition)
+                await producer.flush()
+            except BaseException:
+                click.echo(f"{_count(producer)}; the rest may be there or not.", err=True)
+                raise
+        _report(producer, bad)
 
     _finish(run())
+
+
+class BadLine(NamedTuple):
+    """A line that cannot be sent; lines count from 1 in each file."""
+
+    file: str
+    number: int
+    reason: str
 
 
 def _finish(sending: Any) -> None:
@@ -113,15 +128,28 @@ def _finish(sending: Any) -> None:
         asyncio.run(sending)
     except KeyboardInterrupt:
         sys.exit(130)
-    except (TransportError, RequestRefused, UnknownPlace, DeliveryError, ValueError) as error:
+    except (TransportError, RequestRefused, UnknownPlace, DeliveryError) as error:
         fail(str(error))
 
 
-def _report(producer: Any) -> None:
+def _count(producer: Any) -> str:
     count = producer.acknowledged_count
+    told = f"{count} record{'' if count == 1 else 's'} acknowledged"
+    return told if not producer.failed_count else f"{told}, {producer.failed_count} not"
+
+
+def _report(producer: Any, bad: BadLine | None) -> None:
+    told = _count(producer)
     if producer.failed_count:
-        fail(f"{count} records acknowledged, {producer.failed_count} not: {producer.first_error}")
-    click.echo(f"{count} records acknowledged.", err=True)
+        told += f": {producer.first_error}"
+    if bad is not None:
+        fail(
+            f"{told}.\n{bad.file}: line {bad.number} cannot be sent: {bad.reason}. Nothing from "
+            f"there on was sent: correct it, and go on with `tail -n +{bad.number}`."
+        )
+    if producer.failed_count:
+        fail(told)
+    click.echo(f"{told}.", err=True)
 
 
 async def _send(
@@ -130,22 +158,26 @@ async def _send(
     files: tuple[IO[bytes], ...],
     read: Reader,
     partition: int | None,
-) -> None:
+) -> BadLine | None:
+    """Send until the end, or the first line that cannot be sent, which is returned."""
+    from client.transport import UnknownPlace
+
     # Progress is of files: what standard input will bring, nobody knows.
     total = sum(os.fstat(one.fileno()).st_size for one in files if one is not sys.stdin.buffer)
     with progress_of(topic, total) as advance:
-        number = 0
         for file in files:
+            number = 0
             async for line in lines_of(file):
                 number += 1
                 try:
                     fields = read.record(line)
-                except ValueError as error:
-                    raise ValueError(f"line {number}: {error}") from error
-                if partition is not None:
-                    fields["partition"] = partition
-                await producer.send(topic, **fields)
+                    if partition is not None:
+                        fields["partition"] = partition
+                    await producer.send(topic, **fields)
+                except (ValueError, UnknownPlace) as error:
+                    return BadLine(file.name, number, str(error))
                 advance(len(line) + 1)
+    return None
 
 
 @contextmanager
@@ -208,7 +240,10 @@ class Reader:
         return {"key": key, "value": value, "headers": self._headers}
 
     def _of_json(self, line: bytes) -> dict[str, Any]:
-        found = json.loads(line)
+        try:
+            found = json.loads(line)
+        except ValueError as error:
+            raise ValueError(f"it is not JSON: {error}") from error
         if not isinstance(found, dict) or "value" not in found:
             raise ValueError('wanted an object with at least "value"')
         numbers = {name: found.get(name) for name in ("timestamp", "partition")}
@@ -220,6 +255,8 @@ class Reader:
             isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) for pair in pairs
         ):
             raise ValueError(f"headers are no list of [name, value]: {pairs!r}")
+        for name, _ in pairs:
+            name.encode()  # JSON can name halves of characters, which no bytes stand for
         return {
             "key": _bytes(found.get("key")),
             "value": _bytes(found["value"]),

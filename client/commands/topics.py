@@ -7,7 +7,15 @@ from typing import Any
 
 import click
 
-from client.output import broker_options, connect, fail, refusing, show_json, show_table
+from client.output import (
+    broker_options,
+    confirm,
+    connect,
+    fail,
+    refusing,
+    show_json,
+    show_table,
+)
 
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 
@@ -46,7 +54,7 @@ def create(
 ) -> None:
     """Create the topic NAME."""
     from client import admin
-    from client.connection import code_text
+    from client.codes import code_text
     from client.settings import parse_assignments, unknown_keys
     from protocol.errors import ErrorCode
 
@@ -277,7 +285,7 @@ def delete(
                     f"about {plural(row['records'], 'record')}, {bytes_text(row['bytes'])}"
                 )
         if not dry_run:
-            _confirm(yes=yes, is_silent=as_json)
+            confirm(yes=yes, is_silent=as_json)
             refused = admin.delete_topics(connection, names)
             for name, why in refused:
                 click.secho(f"topic {name!r} was not deleted: {why}", fg="red", err=True)
@@ -287,14 +295,6 @@ def delete(
         show_json({"deleted": not dry_run, "topics": doomed})
     elif not dry_run:
         click.echo(f"Deleted {plural(len(doomed), 'topic')}.")
-
-
-def _confirm(*, yes: bool, is_silent: bool) -> None:
-    if yes:
-        return
-    if is_silent or not sys.stdin.isatty():
-        raise click.UsageError("Nobody can be asked here: say --yes to delete, or --dry-run.")
-    click.confirm("Delete this? It cannot be undone", abort=True)
 
 
 @topics.command()

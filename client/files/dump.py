@@ -31,7 +31,6 @@ from storage.snapshots import decode_history, decode_snapshot
 OFFSET_ENTRY: Final = struct.Struct(">ii")
 TIME_ENTRY: Final = struct.Struct(">qi")
 TRANSACTION_ENTRY: Final = struct.Struct(">hqqqq")
-DUMPED: Final = (*filenames.SEGMENT_FILES, "checkpoint")
 
 Row = dict[str, Any]
 

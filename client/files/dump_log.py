@@ -24,7 +24,6 @@ from protocol.record_errors import CorruptBatch, RecordError
 from protocol.records import BatchHeader, Record
 
 KAFKA, SHORT, JSON = "kafka", "short", "json"
-FORMS = (KAFKA, SHORT, JSON)
 _SEQUENCE_COUNT = 1 << 31
 
 Complain = Callable[[str], None]

@@ -65,6 +65,12 @@ class Home:
             recovery_point=self.recovery_points.get((topic, partition)),
             log_start=self.log_starts.get((topic, partition)),
             topic_id=known.topic_id if known else _IDS.get(topic),
+            leader_epoch=max(
+                (one.leader_epoch for one in known.partitions if one.partition == partition),
+                default=-1,
+            )
+            if known
+            else -1,
             has_points=bool(self.recovery_points) and topic != filenames.METADATA_TOPIC,
             is_compacted=self.all_compacted
             or "compact" in policy
@@ -300,7 +306,8 @@ class Verification:
             )  # fmt: skip
             return
         try:
-            result = replay(self._filesystem, directory)
+            point = home.recovery_points.get((filenames.METADATA_TOPIC, 0), 0)
+            result = replay(self._filesystem, directory, recovery_point=point)
             home.image = result.image
         except CorruptMetadata as error:
             self.report.damage(

@@ -31,6 +31,7 @@ class LogState:
     report: Report
     epochs: list[tuple[int, int]] = field(default_factory=list)  # of the checkpoint
     epochs_may_lag: bool = False  # the newest epoch may not be in the checkpoint yet
+    epoch_max: int = -1  # the leader's by the metadata log; -1 if that does not say
     epochs_from: int = 0  # the first offset that the checkpoint must have an epoch for
     open_records: bool = False
     progress: Progress = lambda _count: None
@@ -190,7 +191,8 @@ class SegmentCheck:
                 state.holes.append((self._path, entry.position, wanted, first))
         header = entry.header
         if header is not None:
-            self._check_epoch(entry, header.leader_epoch, wanted)
+            offset = wanted if is_misnumbered else max(first, wanted)
+            self._check_epoch(entry, header.leader_epoch, offset)
             if header.record_count != header.last_offset_delta + 1:
                 state.is_compacted = True
         if not is_misnumbered:  # else its entries were skipped: its own offsets mean nothing
@@ -236,6 +238,10 @@ class SegmentCheck:
         )
         if epoch < state.epoch:
             self._damage_at(entry, "epoch", f"leader epoch {epoch} follows {state.epoch}", meaning)
+        elif 0 <= state.epoch_max < epoch:
+            found = f"leader epoch {epoch} at offset {offset}"
+            found += f", the metadata log says {state.epoch_max}"
+            self._damage_at(entry, "epoch", found, meaning)
         elif recorded < 0 and self._is_epoch_missing(offset):
             self._report.cache(
                 "epoch", self._path,

@@ -1,0 +1,193 @@
+"""`barnabas consume --group`: read as a member of a group, and commit what has been written.
+
+Committed is what standard output has taken, and nothing else: about once a second, before a
+partition is given up, and at the end, also at an end by Ctrl-C or SIGTERM. So a record may be
+written twice, after a crash, and none is left out.
+
+A thread does the writing: a reader that is slow must not keep the heartbeats waiting. It is left
+behind if the command is stopped while nobody reads what it writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+import click
+
+from client.group_consumer import GroupConsumer, RebalanceListener
+from client.group_offsets import CommitError
+from client.outbox import Place
+from client.transport import RequestRefused, TransportError
+
+COMMIT_S: Final = 1.0
+STDOUT: Final = 1
+RESETS: Final = {"beginning": "earliest", "end": "latest"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the command was asked for; `start` is where to begin without a committed offset."""
+
+    topic: str
+    bootstrap: str
+    timeout_s: float
+    group_id: str
+    instance_id: str | None
+    start: str
+    follow: bool
+    count_max: int | None
+
+
+class Progress(RebalanceListener):
+    """How far standard output has got in each partition, and where each ended when it came."""
+
+    def __init__(self) -> None:
+        self.consumer: GroupConsumer | None = None
+        self.ends: dict[Place, int] = {}
+        self._written: dict[Place, int] = {}
+        self._committed_s = 0.0
+
+    async def on_assigned(self, places: Collection[Place]) -> None:
+        """Ask where these end now: so far they are read without --follow."""
+        assert self.consumer is not None
+        ends = await self.consumer.end_offsets()
+        self.ends.update({place: ends[place] for place in places})
+
+    async def on_revoked(self, places: Collection[Place]) -> None:
+        """Commit while they are ours."""
+        await self.commit_or_say()
+        await self.on_lost(places)
+
+    async def on_lost(self, places: Collection[Place]) -> None:
+        """Forget them: somebody else reads on."""
+        for place in places:
+            self._written.pop(place, None)
+            self.ends.pop(place, None)
+
+    def wrote(self, place: Place, offset: int) -> None:
+        """Note that a record has been written."""
+        self._written[place] = offset + 1
+
+    async def commit(self) -> None:
+        """Commit what has been written since the last time. Raises what a commit raises."""
+        assert self.consumer is not None
+        if self._written:
+            await self.consumer.commit(self._written)
+            self._written.clear()
+
+    async def commit_last(self) -> None:
+        """Commit before the end. Raises CommitError."""
+        try:
+            await self.commit()
+        except (CommitError, TransportError, RequestRefused) as error:
+            raise CommitError(
+                f"what was written last is not committed, and will come again: {error}"
+            ) from error
+
+    async def commit_or_say(self) -> None:
+        """Commit; if that cannot be done now, say so, as it is tried again."""
+        self._committed_s = asyncio.get_running_loop().time()
+        try:
+            await self.commit()
+        except (CommitError, TransportError, RequestRefused) as error:
+            click.echo(f"Not committed yet: {error}", err=True)
+
+    async def commit_if_due(self) -> None:
+        """Commit if it is a while ago."""
+        if asyncio.get_running_loop().time() >= self._committed_s + COMMIT_S:
+            await self.commit_or_say()
+
+    def is_at_end(self) -> bool:
+        """Whether every partition that is held has been read to where it ended."""
+        assert self.consumer is not None
+        held = self.consumer.assignment
+        return bool(held) and all(self.consumer.position(one) >= self.ends[one] for one in held)
+
+
+async def read_group(options: Options, show: Any) -> None:
+    """Join, write records until there is enough of them, commit and leave."""
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    progress = Progress()
+    async with GroupConsumer(
+        options.bootstrap,
+        options.group_id,
+        instance_id=options.instance_id,
+        auto_offset_reset=RESETS[options.start],
+        listener=progress,
+        timeout_s=options.timeout_s,
+    ) as consumer:
+        progress.consumer = consumer
+        consumer.subscribe([options.topic])
+        try:
+            await _read(consumer, progress, options, show)
+        finally:
+            await progress.commit_last()
+
+
+async def write(descriptor: int, data: bytes) -> None:
+    """Write all of `data`, however long that takes, while the loop goes on. Raises OSError."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+
+    def tell(error: OSError | None) -> None:
+        if done.done():
+            return  # cancelled
+        if error is None:
+            done.set_result(None)
+        else:
+            done.set_exception(error)
+
+    def put() -> None:
+        failure = None
+        try:
+            left = memoryview(data)
+            while left:
+                left = left[os.write(descriptor, left) :]
+        except OSError as error:
+            failure = error
+        with suppress(RuntimeError):  # the loop is closed: nobody waits for it any more
+            loop.call_soon_threadsafe(tell, failure)
+
+    threading.Thread(target=put, daemon=True).start()
+    await done
+
+
+async def _read(consumer: GroupConsumer, progress: Progress, options: Options, show: Any) -> None:
+    from client.commands.consume import patient
+
+    left = options.count_max
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + options.timeout_s
+    while left != 0:
+        if not options.follow and progress.is_at_end():
+            return
+        if not options.follow and not consumer.assignment and loop.time() > until_s:
+            click.echo(
+                f"Group {options.group_id} gave no partition of {options.topic} within "
+                f"{options.timeout_s:g} s: others have them all, or there is no such topic. "
+                "--follow waits.",
+                err=True,
+            )
+            return
+        found = await (patient(consumer) if options.follow else consumer.poll())
+        lines = []
+        written = {}
+        for place, record in found:
+            if left != 0 and (options.follow or record.offset < progress.ends[place]):
+                lines.append(show.line(place.partition, record))
+                written[place] = record.offset
+                left = None if left is None else left - 1
+        if lines:
+            await write(STDOUT, b"".join(lines))
+        for place, offset in written.items():
+            progress.wrote(place, offset)
+        await progress.commit_if_due()

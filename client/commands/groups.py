@@ -1,0 +1,377 @@
+"""`barnabas groups`: list, describe and delete consumer groups, and set where they go on."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from client.output import broker_options, confirm, connect, fail, refusing, show_json, show_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from client.connection import Connection
+    from client.groups import Group
+    from client.outbox import Place
+    from client.resets import Bounds, Reset, Rule
+
+
+@click.group()
+def groups() -> None:
+    """List, describe and delete consumer groups, and set where they go on."""
+
+
+@groups.command("list")
+@broker_options
+@refusing
+def list_groups(*, bootstrap: str, timeout_s: float, as_json: bool) -> None:
+    """List all groups, with their state and kind.
+
+    The kind says who finds the assignment: "consumer" the broker (KIP-848), "classic" a member.
+    """
+    from client import groups as admin
+
+    with connect(bootstrap, timeout_s) as connection:
+        found = admin.list_groups(connection)
+    if as_json:
+        show_json(
+            [
+                {
+                    "group": one.group_id,
+                    "state": one.group_state,
+                    "kind": one.group_type,
+                    "protocol_type": one.protocol_type,
+                }
+                for one in found
+            ]
+        )
+        return
+    show_table(
+        ["Group", "State", "Kind", "Protocol type"],
+        [[one.group_id, one.group_state, one.group_type, one.protocol_type] for one in found],
+    )
+
+
+@groups.command()
+@click.argument("names", metavar="GROUP...", nargs=-1, required=True)
+@broker_options
+@refusing
+def describe(names: tuple[str, ...], *, bootstrap: str, timeout_s: float, as_json: bool) -> None:
+    """Show groups: their members, who reads what, committed offsets, and how far they are behind.
+
+    The lag is the log's end minus the committed offset, in offsets; empty where nothing has been
+    committed.
+    """
+    described = []
+    with connect(bootstrap, timeout_s) as connection:
+        described = [_description(connection, name) for name in names]
+    if as_json:
+        show_json(described)
+        return
+    for number, one in enumerate(described):
+        if number:
+            click.echo()
+        _show_description(one)
+
+
+def _description(connection: Connection, name: str) -> dict[str, Any]:
+    from client import groups as admin
+    from client.admin import LATEST
+
+    group = admin.describe(connection, name)
+    committed = admin.committed(connection, name)
+    readers = {
+        place: member.member_id for member in group.members for place in member.partitions or []
+    }
+    places = sorted({*committed, *readers})
+    ends = admin.offsets_at(connection, places, LATEST)
+    partitions = []
+    for place in places:
+        offset, end = committed.get(place), ends.get(place)
+        partitions.append(
+            {
+                "topic": place.topic,
+                "partition": place.partition,
+                "committed": offset,
+                "end": end,
+                "lag": None if offset is None or end is None else max(0, end - offset),
+                "member_id": readers.get(place),
+            }
+        )
+    return {
+        "group": group.group_id,
+        "state": group.state,
+        "kind": group.kind,
+        "protocol_type": group.protocol_type,
+        "protocol": group.protocol,
+        "epoch": group.epoch,
+        "members": _members(group),
+        "partitions": partitions,
+    }
+
+
+def _members(group: Group) -> list[dict[str, Any]]:
+    return [
+        {
+            "member_id": one.member_id,
+            "instance_id": one.instance_id,
+            "client_id": one.client_id,
+            "host": one.host,
+            "epoch": one.epoch,
+            "partitions": None
+            if one.partitions is None
+            else [list(place) for place in sorted(one.partitions)],
+        }
+        for one in sorted(group.members, key=lambda one: (one.client_id, one.member_id))
+    ]
+
+
+def _show_description(group: dict[str, Any]) -> None:
+    lags = [one["lag"] for one in group["partitions"] if one["lag"] is not None]
+    epoch = "" if group["epoch"] is None else f"  Epoch: {group['epoch']}"
+    click.echo(
+        f"Group: {group['group']}  State: {group['state']}  Kind: {group['kind']}  "
+        f"Protocol: {group['protocol']}{epoch}  Members: {len(group['members'])}  "
+        f"Lag: {sum(lags)}"
+    )
+    if group["members"]:
+        show_table(
+            ["Member", "Instance", "Client", "Host", "Partitions"],
+            [
+                [one["member_id"], one["instance_id"], one["client_id"], one["host"], _held(one)]
+                for one in group["members"]
+            ],
+        )
+    if group["partitions"]:
+        show_table(
+            ["Topic", "Partition", "Committed", "End", "Lag", "Member"],
+            [
+                [
+                    one["topic"], one["partition"], one["committed"], one["end"], one["lag"],
+                    one["member_id"],
+                ]
+                for one in group["partitions"]
+            ],
+        )  # fmt: skip
+
+
+def _held(member: dict[str, Any]) -> str:
+    """Name a member's partitions by topic: orders:0,2."""
+    if member["partitions"] is None:
+        return "(not a consumer's)"
+    numbers: dict[str, list[str]] = {}
+    for topic, partition in member["partitions"]:
+        numbers.setdefault(topic, []).append(str(partition))
+    return " ".join(f"{topic}:{','.join(found)}" for topic, found in numbers.items())
+
+
+@groups.command()
+@click.argument("names", metavar="GROUP...", nargs=-1, required=True)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@broker_options
+@refusing
+def delete(
+    names: tuple[str, ...],
+    *,
+    yes: bool,
+    dry_run: bool,
+    bootstrap: str,
+    timeout_s: float,
+    as_json: bool,
+) -> None:
+    """Delete groups without members, with all that they have committed.
+
+    What goes is shown first, and asked for on a terminal; elsewhere --yes is needed.
+    """
+    from client import groups as admin
+    from client.files.texts import plural
+
+    with connect(bootstrap, timeout_s) as connection:
+        doomed: list[dict[str, Any]] = []
+        for name in names:
+            _refuse_members(admin.describe(connection, name), "deleted")
+            offsets = admin.committed(connection, name)
+            doomed.append({"group": name, "committed": len(offsets)})
+        if not as_json:
+            for row in doomed:
+                verb = "Would delete" if dry_run else "To be deleted:"
+                click.echo(f"{verb} {row['group']}, {plural(row['committed'], 'committed offset')}")
+        if not dry_run:
+            confirm(yes=yes, is_silent=as_json)
+            refused = admin.delete(connection, names)
+            for why in refused:
+                click.secho(why, fg="red", err=True)
+            if refused:
+                sys.exit(1)
+    if as_json:
+        show_json({"deleted": not dry_run, "groups": doomed})
+    elif not dry_run:
+        click.echo(f"Deleted {plural(len(doomed), 'group')}.")
+
+
+def _refuse_members(group: Group, what: str) -> None:
+    """Fail for a group that somebody reads with: it would commit over what is done here."""
+    from client.files.texts import plural
+
+    if group.members:
+        count = plural(len(group.members), "member")
+        named = ", ".join(sorted({one.client_id or one.member_id for one in group.members})[:5])
+        fail(
+            f"group {group.group_id!r} is {group.state} with {count} ({named}): only a group "
+            f"without members can be {what}. Stop them; one that was killed is given up when its "
+            "session times out, by default after 45 s."
+        )
+
+
+@groups.command("reset-offsets")
+@click.argument("name", metavar="GROUP")
+@click.option(
+    "--topic", "topics", metavar="TOPIC[:N,N...]", multiple=True,
+    help="Repeatable; without it, every partition that has a committed offset.",
+)  # fmt: skip
+@click.option("--to-earliest", is_flag=True, help="To the first record there is.")
+@click.option("--to-latest", is_flag=True, help="Behind the last record.")
+@click.option("--to-offset", metavar="N", type=click.IntRange(min=0), help="To this offset.")
+@click.option("--to-time", metavar="TIME", help="To the first record at or after it: ISO, or ms.")
+@click.option("--by-duration", metavar="DURATION", help="To that long ago: 90s, 15m, 2h, 7d.")
+@click.option("--shift-by", metavar="N", type=int, help="So many further, or back if negative.")
+@click.option("--dry-run", is_flag=True, help="Show the changes, and make none.")
+@broker_options
+@refusing
+def reset_offsets(
+    name: str,
+    *,
+    topics: tuple[str, ...],
+    dry_run: bool,
+    bootstrap: str,
+    timeout_s: float,
+    as_json: bool,
+    **wanted: Any,
+) -> None:
+    """Set where GROUP goes on reading. It must have no members while this is done.
+
+    A group that does not exist is made, if topics are named. Offsets outside of what a partition
+    has are moved to its nearest end.
+    """
+    from client import groups as admin
+    from client.resets import parse_topics, plan
+
+    time_ms = _time_of(wanted["to_time"], wanted["by_duration"])
+    try:
+        asked = parse_topics(topics)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    if sum(value is not None and value is not False for value in wanted.values()) != 1:
+        raise click.UsageError(
+            "Say where to, once: --to-earliest, --to-latest, --to-offset, --to-time, "
+            "--by-duration or --shift-by."
+        )
+    with connect(bootstrap, timeout_s) as connection:
+        if any(one.group_id == name for one in admin.list_groups(connection)):
+            _refuse_members(admin.describe(connection, name), "reset")
+        elif not asked:
+            admin.describe(connection, name)  # says that there is none
+        before = admin.committed(connection, name)
+        bounds = _bounds(connection, name, before, asked)
+        resets = plan(_rule(connection, wanted, time_ms, list(bounds)), before, bounds)
+        if not dry_run:
+            admin.commit(connection, name, {one.place: one.after for one in resets})
+    _show_resets(name, resets, dry_run=dry_run, as_json=as_json)
+
+
+def _time_of(
+    text: str | None, duration: str | None, *, wall_ns: Callable[[], int] = time.time_ns
+) -> int | None:
+    """Return the ms since 1970 that are meant, None for none. Raises click.UsageError."""
+    from client.times import parse_duration, parse_time
+
+    if duration is not None:
+        return wall_ns() // 1_000_000 - parse_duration(duration)
+    return None if text is None else parse_time(text)
+
+
+def _rule(
+    connection: Connection, wanted: dict[str, Any], time_ms: int | None, places: list[Place]
+) -> Rule:
+    from client import groups as admin
+    from client import resets
+
+    if wanted["to_earliest"]:
+        return resets.to_earliest
+    if wanted["to_latest"]:
+        return resets.to_latest
+    if wanted["to_offset"] is not None:
+        return resets.to_offset(wanted["to_offset"])
+    if time_ms is not None:
+        return resets.to_found(admin.offsets_at(connection, places, time_ms))
+    return resets.shift_by(wanted["shift_by"])
+
+
+def _bounds(
+    connection: Connection,
+    name: str,
+    before: dict[Place, int],
+    asked: dict[str, list[int] | None],
+) -> dict[Place, Bounds]:
+    """Return the partitions that are meant, and from where to where each goes."""
+    from client import admin, groups
+    from client.connection import BrokerError
+    from client.outbox import Place
+    from client.resets import Bounds
+
+    places = list(before)
+    if asked:
+        places = []
+        for topic in admin.topics(connection, list(asked)):
+            count = len(topic.partitions)
+            for number in asked[topic.name or ""] or range(count):
+                if number >= count:
+                    raise BrokerError(
+                        f"topic {topic.name!r} has partitions 0 to {count - 1}, not {number}"
+                    )
+                places.append(Place(topic.name or "", number))
+    if not places:
+        raise BrokerError(
+            f"group {name!r} has committed nothing: say with --topic what shall be set"
+        )
+    starts = groups.offsets_at(connection, places, admin.EARLIEST)
+    ends = groups.offsets_at(connection, places, admin.LATEST)
+    return {place: Bounds(start, ends[place]) for place, start in starts.items()}
+
+
+def _show_resets(name: str, resets: list[Reset], *, dry_run: bool, as_json: bool) -> None:
+    from client.files.texts import plural
+
+    if as_json:
+        show_json(
+            {
+                "group": name,
+                "reset": not dry_run,
+                "partitions": [
+                    {
+                        "topic": one.place.topic,
+                        "partition": one.place.partition,
+                        "before": one.before,
+                        "after": one.after,
+                        "start": one.bounds.start,
+                        "end": one.bounds.end,
+                        "lag": one.bounds.end - one.after,
+                    }
+                    for one in resets
+                ],
+            }
+        )
+        return
+    show_table(
+        ["Topic", "Partition", "Before", "After", "Start", "End", "Lag"],
+        [
+            [*one.place, one.before, one.after, *one.bounds, one.bounds.end - one.after]
+            for one in resets
+        ],
+    )
+    verb = "Would set" if dry_run else "Set"
+    click.echo(f"{verb} {plural(len(resets), 'offset')} of group {name}.")
