@@ -1,0 +1,139 @@
+"""The format "barnabas": what Spark finds, and which part serves a query.
+
+    spark.read.format("barnabas").option("kafka.bootstrap.servers", ...).option("subscribe", ...)
+    spark.read.format("barnabas").option("path", ...).option("subscribe", ...)
+
+Spark ≥ 4 finds `pyspark_barnabas.DefaultSource` by itself, in drivers and executors that have this
+distribution installed; `spark.dataSource.register(BarnabasDataSource)` does the same by hand.
+
+Columns are those of Spark's own Kafka source. Spark does not tell a Python source which columns a
+query uses; whoever wants fewer decoded names them: `.schema("key binary, offset long")`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from pyspark_barnabas.errors import BadOption
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+HEADERS: Final = ArrayType(StructType().add("key", StringType()).add("value", BinaryType()))
+# What onDamage=rows tells of bytes that cannot be read; null in the row of a record.
+DAMAGE: Final = (
+    StructType()
+    .add("kind", StringType())
+    .add("file", StringType())
+    .add("position", LongType())
+    .add("size", LongType())
+    .add("next_offset", LongType())
+    .add("reason", StringType())
+)
+COLUMNS: Final[dict[str, DataType]] = {
+    "key": BinaryType(),
+    "value": BinaryType(),
+    "topic": StringType(),
+    "partition": IntegerType(),
+    "offset": LongType(),
+    "timestamp": TimestampType(),
+    "timestampType": IntegerType(),
+    "headers": HEADERS,
+    "damage": DAMAGE,
+}
+
+
+class BarnabasDataSource(DataSource):
+    """Topics of any Kafka broker, as tables and streams to read and to write."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name for `format`."""
+        return "barnabas"
+
+    def schema(self) -> StructType:
+        """Return the columns of Spark's Kafka source; `headers` only with includeHeaders.
+
+        With onDamage=rows there is one more, `damage`.
+        """
+        from pyspark_barnabas.options import include_headers, on_damage
+
+        left_out = set()
+        if not include_headers(self.options):
+            left_out.add("headers")
+        if on_damage(self.options) != "rows":
+            left_out.add("damage")
+        found = StructType()
+        for name, kind in COLUMNS.items():
+            if name not in left_out:
+                found = found.add(name, kind)
+        return found
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return the batch source: over the wire, or with `path` from files."""
+        from pyspark_barnabas.options import is_offline, offline_options, source_options
+
+        if is_offline(self.options):
+            from pyspark_barnabas.offline import OfflineReader
+
+            return OfflineReader(_names(schema), offline_options(self.options))
+        from pyspark_barnabas.reader import WireReader
+
+        options = source_options(self.options, streaming=False)
+        return WireReader(_names(schema), options)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
+        """Return the streaming source over the wire."""
+        from pyspark_barnabas.stream import WireStreamReader
+
+        return WireStreamReader(_names(schema), self.options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001
+        """Return the batch sink; a log is only ever appended to."""
+        from pyspark_barnabas.options import sink_options
+        from pyspark_barnabas.writer import WireWriter
+
+        if overwrite:
+            raise BadOption('mode overwrite: a log is only appended to, use mode("append")')
+        return WireWriter(schema, sink_options(self.options))
+
+    def streamWriter(  # noqa: N802 - Spark's
+        self,
+        schema: StructType,
+        overwrite: bool,  # noqa: ARG002, FBT001
+    ) -> DataSourceStreamWriter:
+        """Return the streaming sink; as in Spark's, output mode complete appends all rows anew."""
+        from pyspark_barnabas.options import sink_options
+        from pyspark_barnabas.writer import WireStreamWriter
+
+        return WireStreamWriter(schema, sink_options(self.options))
+
+
+def _names(schema: StructType) -> Sequence[str]:
+    """Return the names of a schema that the user may have given. Raises BadOption."""
+    for field in schema.fields:
+        wanted = COLUMNS.get(field.name)
+        if wanted is None or field.dataType != wanted:
+            known = ", ".join(f"{name} {kind.simpleString()}" for name, kind in COLUMNS.items())
+            raise BadOption(
+                f"the schema has {field.name} {field.dataType.simpleString()}; a topic has {known}"
+            )
+    return schema.names

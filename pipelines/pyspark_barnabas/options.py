@@ -1,0 +1,422 @@
+"""The options of Spark's own Kafka source and sink, read into what the rest works with.
+
+Names, defaults, precedence and the rules between them are Spark's (its Structured Streaming +
+Kafka Integration Guide and KafkaSourceProvider); names are compared without case, as Spark does.
+Options with `kafka.` before them are the Java client's. Those that mean something here are read;
+those that ask for TLS or SASL are refused, because a plain connection in their place would be a
+lie; those that Spark's source refuses are refused in the same way; tuning of the Java client has
+no counterpart and is let pass, so that a program changes nothing but the format's name.
+
+Own options, beside Spark's: `path` (a data directory, read without a broker) with `onDamage` and
+`bytesPerPartition`, `batchBytesMax` (what one compressed batch may unpack to) and `deduplicate` (of
+the streaming sink). Nothing here asks a broker.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark_barnabas.columns import BATCH_BYTES_MAX
+from pyspark_barnabas.compression import NAMES
+from pyspark_barnabas.errors import BadOption
+from pyspark_barnabas.protocol import EARLIEST, LATEST, TopicPartition
+
+BYTES_PER_PARTITION: Final = 64 * 1024 * 1024  # Spark reads files by 128 MiB, unpacked much more
+_STRATEGIES: Final = ("assign", "subscribe", "subscribepattern")
+# What Spark's KafkaSourceProvider refuses, with what it says to do instead.
+_REFUSED: Final = {
+    "kafka.auto.offset.reset": "use startingOffsets",
+    "kafka.key.deserializer": "keys are read as bytes; cast them with DataFrame operations",
+    "kafka.value.deserializer": "values are read as bytes; cast them with DataFrame operations",
+    "kafka.key.serializer": "keys are written as bytes or strings; convert them before",
+    "kafka.value.serializer": "values are written as bytes or strings; convert them before",
+    "kafka.enable.auto.commit": "offsets are Spark's to keep; nothing is committed to a group",
+    "kafka.interceptor.classes": "there is no Java client to intercept",
+}
+
+
+class Settings:
+    """Options by name without case, with the errors that name them."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._values = {name.lower(): value for name, value in options.items()}
+
+    def get(self, name: str, default: str | None = None) -> str | None:
+        """Return an option's text."""
+        return self._values.get(name.lower(), default)
+
+    def integer(self, name: str, default: int | None, lowest: int = 1) -> int | None:
+        """Return an option that is a number of at least `lowest`."""
+        text = self.get(name)
+        if text is None:
+            return default
+        try:
+            number = int(text)
+        except ValueError:
+            number = lowest - 1
+        if number < lowest:
+            raise BadOption(f"{name} is {text!r}, wanted a whole number of at least {lowest}")
+        return number
+
+    def number(self, name: str, default: int, lowest: int = 1) -> int:
+        """Return an option that has a number in any case."""
+        found = self.integer(name, default, lowest)
+        assert found is not None
+        return found
+
+    def boolean(self, name: str, *, default: bool) -> bool:
+        """Return an option that is true or false."""
+        return self.choice(name, ("true", "false"), str(default).lower()) == "true"
+
+    def choice(self, name: str, allowed: tuple[str, ...], default: str) -> str:
+        """Return an option that is one of a few words."""
+        text = str(self.get(name, default)).strip().lower()
+        if text not in allowed:
+            raise BadOption(f"{name} is {text!r}, wanted one of {', '.join(allowed)}")
+        return text
+
+    def json(self, name: str) -> Any:
+        """Return an option that is JSON; BadOption with where it is not."""
+        text = self.get(name) or ""
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise BadOption(f"{name} is {text!r}, which is no JSON: {error}") from None
+
+    def refuse(self, *names: str, reason: str) -> None:
+        """Raise BadOption if one of these is given."""
+        for name in names:
+            if name.lower() in self._values:
+                raise BadOption(f"{name} cannot be used here: {reason}")
+
+    def names(self) -> list[str]:
+        """Return the names, in lower case."""
+        return sorted(self._values)
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    """How to reach the brokers."""
+
+    bootstrap: tuple[tuple[str, int], ...]
+    client_id: str
+    request_timeout_ms: int
+    timeout_ms: int
+
+
+def cluster_options(settings: Settings, timeout_name: str, timeout_ms: int) -> ClusterOptions:
+    """Read the options of the connection; refuse TLS and SASL, of which there is neither yet."""
+    for name in settings.names():
+        if name in _REFUSED:
+            raise BadOption(f"{name} is not supported: {_REFUSED[name]}")
+        if name.startswith(("kafka.ssl.", "kafka.sasl.")):
+            raise BadOption(f"{name} is given, but {_NO_TLS}")
+    protocol = str(settings.get("kafka.security.protocol", "PLAINTEXT"))
+    if protocol.upper() != "PLAINTEXT":
+        raise BadOption(f"kafka.security.protocol is {protocol}, but {_NO_TLS}")
+    servers = settings.get("kafka.bootstrap.servers")
+    if not servers or not servers.strip():
+        raise BadOption(
+            "kafka.bootstrap.servers is missing: give host:port of one or more brokers, or path "
+            "to read a data directory without a broker"
+        )
+    return ClusterOptions(
+        bootstrap=tuple(_address(part.strip()) for part in servers.split(",") if part.strip()),
+        client_id=settings.get("kafka.client.id") or "pyspark-barnabas",
+        request_timeout_ms=settings.number("kafka.request.timeout.ms", 30_000),
+        timeout_ms=settings.number(timeout_name, timeout_ms),
+    )
+
+
+_NO_TLS: Final = (
+    "this source speaks plain connections only. Use a PLAINTEXT listener, on a network that you "
+    "trust, or Spark's own Kafka connector"
+)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.removeprefix("PLAINTEXT://").rpartition(":")
+    if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise BadOption(f"kafka.bootstrap.servers holds {text!r}, wanted host:port")
+    return host.strip("[]"), int(port)
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """Which partitions: exactly `assigned`, all of `topics`, or of topics matching `pattern`."""
+
+    assigned: tuple[TopicPartition, ...] = ()
+    topics: tuple[str, ...] = ()
+    pattern: str = ""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where to start or to end; which fields count depends on the kind.
+
+    everywhere: EARLIEST or LATEST for all partitions. offsets: one for each partition.
+    time: the same for all. times: one for each partition. Milliseconds since 1970.
+    """
+
+    kind: str
+    everywhere: int = 0
+    each: tuple[tuple[TopicPartition, int], ...] = ()
+    latest_when_none: bool = False  # for times: no record that late means the end, not an error
+    name: str = ""  # of the option, for errors
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions:
+    """What every source is told, over the wire or not: what to read, from where to where."""
+
+    subscription: Subscription
+    starting: Place
+    ending: Place
+    fail_on_data_loss: bool
+    isolation: int  # 0 read_uncommitted, 1 read_committed
+    partitions_min: int | None
+    records_per_partition_max: int | None
+    batch_bytes_max: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceOptions(ReadOptions):
+    """Everything that a source over the wire is told."""
+
+    cluster: ClusterOptions
+    offsets_per_trigger_max: int | None
+    fetch_bytes: int
+    fetch_wait_ms: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfflineOptions(ReadOptions):
+    """Everything that the source of a data directory is told."""
+
+    path: str
+    on_damage: str  # one of ON_DAMAGE
+    bytes_per_partition: int
+
+
+ON_DAMAGE: Final = ("fail", "skip", "rows")
+
+
+def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
+    """Read the options of a source. Raises BadOption, naming the option and what it may be."""
+    settings = Settings(options)
+    if streaming:
+        settings.refuse(
+            "path", "paths",
+            reason="a data directory is read by batch queries only; stream from its broker",
+        )  # fmt: skip
+    settings.refuse(
+        "onDamage", "bytesPerPartition", reason="it is for reading a data directory, with path"
+    )
+    cluster = cluster_options(settings, "kafka.default.api.timeout.ms", 60_000)
+    settings.refuse(
+        "minOffsetsPerTrigger",
+        "maxTriggerDelay",
+        reason="a Python data source cannot hold a trigger back; use Trigger.ProcessingTime",
+    )
+    if streaming:
+        settings.refuse(
+            "endingOffsets",
+            "endingOffsetsByTimestamp",
+            "endingTimestamp",
+            reason="a stream has no end; use Trigger.AvailableNow to stop at the present one",
+        )
+    return SourceOptions(
+        **_read_options(settings, streaming=streaming),
+        cluster=cluster,
+        offsets_per_trigger_max=settings.integer("maxOffsetsPerTrigger", None),
+        fetch_bytes=settings.number("kafka.max.partition.fetch.bytes", 4 * 1024 * 1024),
+        fetch_wait_ms=settings.number("kafka.fetch.max.wait.ms", 500, 0),
+    )
+
+
+def _read_options(settings: Settings, *, streaming: bool) -> dict[str, Any]:
+    """Read the fields of ReadOptions."""
+    starting = _place(settings, "starting", LATEST if streaming else EARLIEST)
+    ending = _place(settings, "ending", LATEST)
+    if not streaming:
+        _check_batch_places(starting, ending)
+    level = settings.choice(
+        "kafka.isolation.level", ("read_uncommitted", "read_committed"), "read_uncommitted"
+    )
+    return {
+        "subscription": _subscription(settings),
+        "starting": starting,
+        "ending": ending,
+        "fail_on_data_loss": settings.boolean("failOnDataLoss", default=True),
+        "isolation": int(level == "read_committed"),
+        "partitions_min": settings.integer("minPartitions", None),
+        "records_per_partition_max": settings.integer("maxRecordsPerPartition", None),
+        "batch_bytes_max": settings.number("batchBytesMax", BATCH_BYTES_MAX),
+    }
+
+
+def is_offline(options: Mapping[str, str]) -> bool:
+    """Whether the options ask for the files of a data directory."""
+    settings = Settings(options)
+    return settings.get("path") is not None or settings.get("paths") is not None
+
+
+def offline_options(options: Mapping[str, str]) -> OfflineOptions:
+    """Read the options of a data directory. Raises BadOption, naming the option."""
+    settings = Settings(options)
+    settings.refuse("paths", reason="one data directory at a time; unite the frames of several")
+    settings.refuse(
+        "kafka.bootstrap.servers",
+        reason="path reads files, kafka.bootstrap.servers asks a broker; give one of the two",
+    )
+    path = str(settings.get("path")).strip()
+    scheme, colon, rest = path.partition(":")
+    if colon and scheme == "file":
+        path = re.sub("^/*", "/", rest)
+    elif colon and re.fullmatch(r"[a-z][a-z0-9+.-]+", scheme) and rest.startswith("/"):
+        raise BadOption(
+            f"path is {path!r}: files are opened as they are, so the directory must be mounted "
+            "under one path on the driver and on every executor"
+        )
+    if not path:
+        raise BadOption("path is empty, wanted a broker's data directory")
+    return OfflineOptions(
+        **_read_options(settings, streaming=False),
+        path=os.path.abspath(path),
+        on_damage=on_damage(options),
+        bytes_per_partition=settings.number("bytesPerPartition", BYTES_PER_PARTITION),
+    )
+
+
+def on_damage(options: Mapping[str, str]) -> str:
+    """Return what to do with bytes of a data directory that are damaged."""
+    return Settings(options).choice("onDamage", ON_DAMAGE, "fail")
+
+
+def include_headers(options: Mapping[str, str]) -> bool:
+    """Whether the column `headers` is asked for."""
+    return Settings(options).boolean("includeHeaders", default=False)
+
+
+def _subscription(settings: Settings) -> Subscription:
+    given = [name for name in _STRATEGIES if settings.get(name) is not None]
+    if len(given) != 1:
+        raise BadOption(
+            f"{' and '.join(given) if given else 'no topic'} given: wanted exactly one of the "
+            "options subscribe, subscribePattern and assign"
+        )
+    text = str(settings.get(given[0])).strip()
+    if given[0] == "assign":
+        assigned = _assigned(settings.json("assign"))
+        if not assigned:
+            raise BadOption('assign names no partition, wanted JSON such as {"topic": [0, 1]}')
+        return Subscription(assigned=assigned)
+    if given[0] == "subscribe":
+        topics = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+        if not topics:
+            raise BadOption("subscribe names no topic, wanted a list with commas")
+        return Subscription(topics=topics)
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise BadOption(f"subscribePattern {text!r} is no regular expression: {error}") from None
+    if not text:
+        raise BadOption("subscribePattern is empty")
+    return Subscription(pattern=text)
+
+
+def _assigned(value: Any) -> tuple[TopicPartition, ...]:
+    try:
+        found = [(str(topic), int(index)) for topic, indexes in value.items() for index in indexes]
+    except (AttributeError, TypeError, ValueError):
+        found = []
+    return tuple(sorted(set(found)))
+
+
+def _place(settings: Settings, side: str, default: int) -> Place:
+    """Read where to start or end; a time for all goes before times, and these before offsets."""
+    time_name, times_name = f"{side}Timestamp", f"{side}OffsetsByTimestamp"
+    offsets_name = f"{side}Offsets"
+    strategy = settings.choice(f"{times_name}Strategy", ("error", "latest"), "error")
+    no_later = side == "ending" or strategy == "latest"
+    time = settings.integer(time_name, None, 0)
+    if time is not None:
+        return Place("time", time, latest_when_none=no_later, name=time_name)
+    if settings.get(times_name) is not None:
+        each = _each(settings.json(times_name), times_name, 0)
+        return Place("times", each=each, latest_when_none=no_later, name=times_name)
+    text = str(settings.get(offsets_name, "")).strip().lower()
+    if text in ("earliest", "latest"):
+        everywhere = EARLIEST if text == "earliest" else LATEST
+        return Place("everywhere", everywhere, name=offsets_name)
+    if not text:
+        return Place("everywhere", default, name=offsets_name)
+    each = _each(settings.json(offsets_name), offsets_name, EARLIEST)
+    return Place("offsets", each=each, name=offsets_name)
+
+
+def _each(value: Any, name: str, lowest: int) -> tuple[tuple[TopicPartition, int], ...]:
+    try:
+        found = {
+            (str(topic), int(index)): int(number)
+            for topic, numbers in value.items()
+            for index, number in numbers.items()
+        }
+    except (AttributeError, TypeError, ValueError):
+        raise BadOption(f'{name} is not of the form {{"topic": {{"0": 23, "1": -2}}}}') from None
+    low = {at: number for at, number in found.items() if number < lowest}
+    if low:
+        raise BadOption(f"{name} holds {min(low.values())}, wanted at least {lowest}")
+    return tuple(sorted(found.items()))
+
+
+def _check_batch_places(starting: Place, ending: Place) -> None:
+    if starting == Place("everywhere", LATEST, name=starting.name) or any(
+        starting.kind == "offsets" and number == LATEST for _, number in starting.each
+    ):
+        raise BadOption("startingOffsets cannot be latest (-1) in a batch query: nothing is there")
+    if ending == Place("everywhere", EARLIEST, name=ending.name) or any(
+        ending.kind == "offsets" and number == EARLIEST for _, number in ending.each
+    ):
+        raise BadOption("endingOffsets cannot be earliest (-2) in a batch query: nothing is there")
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """Everything that a sink is told."""
+
+    cluster: ClusterOptions
+    topic: str | None
+    codec: int
+    acks: int
+    batch_bytes: int
+    deduplicate: bool  # whether a micro-batch that is run again finds what it wrote before
+
+
+def sink_options(options: Mapping[str, str]) -> SinkOptions:
+    """Read the options of a sink. Raises BadOption, naming the option and what it may be."""
+    settings = Settings(options)
+    settings.refuse("path", reason="a data directory is only read; write to its broker")
+    cluster = cluster_options(settings, "kafka.delivery.timeout.ms", 120_000)
+    acks = settings.choice("kafka.acks", ("all", "-1", "0", "1"), "all")
+    if acks not in ("all", "-1"):
+        raise BadOption(
+            f"kafka.acks is {acks}, but a sink that leaves no duplicate needs an idempotent "
+            "producer, and that needs kafka.acks=all"
+        )
+    settings.refuse(
+        "kafka.transactional.id", reason="each task writes as an idempotent producer of its own"
+    )
+    return SinkOptions(
+        cluster=cluster,
+        topic=settings.get("topic"),
+        codec=NAMES.index(settings.choice("kafka.compression.type", NAMES, "none")),
+        acks=-1,
+        batch_bytes=settings.number("kafka.batch.size", 256 * 1024),
+        deduplicate=settings.boolean("deduplicate", default=True),
+    )

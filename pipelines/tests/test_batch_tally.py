@@ -1,0 +1,116 @@
+"""Figures from the headers of batches: added up, spread over time, merged, always small."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from log_files import LogFiles, batch, turn
+from topics import Topic
+
+from pyspark_barnabas.batches import CONTROL, read_batches
+from pyspark_barnabas.encode import Record, build_batch
+from pyspark_barnabas.offline_log import DataDirectory
+from pyspark_barnabas.offline_plan import plan
+from pyspark_barnabas.options import offline_options, source_options
+from pyspark_barnabas.pipelines import batch_tally
+from pyspark_barnabas.pipelines.batch_tally import Tally, merged, tally_files, tally_range
+from pyspark_barnabas.reader import WireReader
+
+MINUTE = 60_000
+
+
+def tally_of(*batches, topic="t", partition=0):
+    tally = Tally(topic, partition)
+    for data in batches:
+        for one in read_batches(data):
+            tally.add(data, one)
+    return tally
+
+
+def records(*times, value=b"v" * 400):
+    return [Record(b"k", value, time) for time in times]
+
+
+def test_a_batch_is_spread_over_the_minutes_it_spans():
+    data = build_batch(records(0, 1 * MINUTE, 2 * MINUTE, 2 * MINUTE + 5))
+    tally = tally_of(data)
+    assert [count for count, _ in (tally.times[n] for n in range(3))] == [1, 1, 2]
+    assert sum(size for _, size in tally.times.values()) == len(data)
+    assert (tally.time_min, tally.time_max) == (0, 2 * MINUTE + 5)
+    backwards = tally_of(build_batch(records(5 * MINUTE, 3 * MINUTE)))
+    assert backwards.times == {5: [2, len(build_batch(records(0, 0)))]} or backwards.time_max
+    none = tally_of(build_batch(records(-1)))
+    assert (none.timeless_count, none.times, none.time_min) == (1, {}, -1)
+
+
+def test_sizes_codecs_and_control_batches():
+    plain = build_batch(records(1, 2, 3))
+    packed = build_batch(records(4, 5, 6, 7, 8), codec=4, base_offset=3)
+    control = build_batch(records(9), attributes=CONTROL, base_offset=8)
+    tally = tally_of(plain, packed, control)
+    assert (tally.record_count, tally.batch_count, tally.control_count) == (8, 2, 1)
+    assert (tally.start_offset, tally.end_offset) == (0, 9)
+    assert (tally.batch_records_max, tally.counts) == (5, {4: 1, 8: 1})
+    assert tally.sizes[2048] == 1
+    assert tally.codecs["none"].unpacked_bytes == len(plain)
+    assert tally.codecs["zstd"].unpacked_bytes == len(build_batch(records(4, 5, 6, 7, 8)))
+    assert tally.ratio == pytest.approx(
+        (len(plain) + len(build_batch(records(4, 5, 6, 7, 8)))) / (len(plain) + len(packed))
+    )
+
+
+def test_a_batch_that_does_not_unpack_is_counted_all_the_same():
+    data = build_batch(records(1), codec=4)
+    (one,) = read_batches(data)
+    tally = Tally("t", 0)
+    tally.add(bytes(data[:61]) + b"?" * (len(data) - 61), one)
+    assert (tally.batch_count, tally.ratio) == (1, 1.0)
+
+
+def test_parts_are_merged_by_partition_and_travel():
+    first = tally_of(build_batch(records(1), codec=1))
+    other = tally_of(build_batch(records(MINUTE), codec=1, base_offset=7))
+    far = tally_of(build_batch(records(9)), partition=1)
+    sent = pickle.loads(pickle.dumps([other, far, first]))  # as Spark does
+    one, two = merged([*sent, Tally("t", 1)])
+    assert (one.partition, one.start_offset, one.end_offset, one.batch_count) == (0, 0, 8, 2)
+    assert sorted(one.times) == [0, 1]
+    assert one.codecs["gzip"].batch_count == 2
+    assert (two.partition, two.record_count, two.time_min) == (1, 1, 9)
+
+
+def test_many_times_widen_the_intervals(monkeypatch):
+    monkeypatch.setattr(batch_tally, "INTERVALS_MAX", 10)
+    minutes = tally_of(*(build_batch(records(n * MINUTE)) for n in range(30)))
+    assert (minutes.width_ms, minutes.times.keys()) == (60 * MINUTE, {0})
+    few = tally_of(build_batch(records(61 * MINUTE)))
+    few.merge(minutes)
+    assert few.width_ms == 60 * MINUTE
+    assert [count for count, _ in (few.times[n] for n in (0, 1))] == [30, 1]
+    days = tally_of(*(build_batch(records(n * 86_400_000)) for n in range(30)))
+    assert (days.width_ms, len(days.times)) == (86_400_000, 30)
+
+
+def test_files_and_wire_say_the_same(broker, tmp_path):
+    with Topic(broker.address) as topic:
+        for codec in range(5):
+            topic.append(codec % 3, records(*range(codec * 100, codec * 100 + 50)), codec=codec)
+        asked = topic.options(startingOffsets="earliest")
+        parts = WireReader(["offset"], source_options(asked, streaming=False)).partitions()
+        options = source_options(asked, streaming=False)
+        wire = merged(tally_range(options, part.range) for part in parts)
+        files = offline_options({"path": str(broker.data), "subscribe": topic.name})
+        tasks = plan(DataDirectory(str(broker.data), tolerant=True), files)
+        assert merged(tally_files(task) for task in tasks) == wire
+    assert [one.record_count for one in wire] == [100, 100, 50]
+
+
+def test_damage_is_left_out_and_counted(tmp_path):
+    files = LogFiles(tmp_path / "data")
+    path = files.write("t-0", [batch(0), batch(3), batch(6)])
+    turn(path, len(batch(0)) + 70)
+    options = offline_options({"path": str(files), "subscribe": "t", "onDamage": "skip"})
+    (task,) = plan(DataDirectory(str(files), tolerant=True), options)
+    tally = tally_files(task)
+    assert (tally.record_count, tally.damage_count) == (6, 1)

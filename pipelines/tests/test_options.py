@@ -1,0 +1,187 @@
+"""Options as Spark's source takes them, and every refusal with its words."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyspark_barnabas.errors import BadOption
+from pyspark_barnabas.options import (
+    BYTES_PER_PARTITION,
+    include_headers,
+    is_offline,
+    offline_options,
+    sink_options,
+    source_options,
+)
+from pyspark_barnabas.protocol import EARLIEST, LATEST
+
+BASE = {"kafka.bootstrap.servers": "a:1", "subscribe": "t"}
+
+
+def batch(**options):
+    return source_options(BASE | options, streaming=False)
+
+
+def test_names_are_compared_without_case():
+    options = source_options(
+        {"KAFKA.Bootstrap.Servers": "a:1, [::1]:2", "subscribePATTERN": "x.*"}, streaming=True
+    )
+    assert options.cluster.bootstrap == (("a", 1), ("::1", 2))
+    assert options.subscription.pattern == "x.*"
+
+
+def test_defaults_are_sparks():
+    found = batch()
+    assert (found.starting.everywhere, found.ending.everywhere) == (EARLIEST, LATEST)
+    assert (found.fail_on_data_loss, found.isolation) == (True, 0)
+    stream = source_options(BASE, streaming=True)
+    assert stream.starting.everywhere == LATEST
+    assert include_headers({}) is False
+    assert include_headers({"includeheaders": "TRUE"}) is True
+
+
+def test_a_time_goes_before_times_and_these_before_offsets():
+    three = {
+        "startingTimestamp": "5",
+        "startingOffsetsByTimestamp": '{"t": {"0": 6}}',
+        "startingOffsets": '{"t": {"0": 7}}',
+    }
+    kinds = []
+    for name in list(three):
+        kinds.append(batch(**three).starting.kind)
+        del three[name]
+    assert kinds == ["time", "times", "offsets"]
+    assert batch(startingOffsets='{"t": {"1": -2, "0": 7}}').starting.each == (
+        (("t", 0), 7),
+        (("t", 1), -2),
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"kafka.bootstrap.servers": " "}, "kafka.bootstrap.servers is missing: give host:port"),
+        ({"kafka.bootstrap.servers": "a"}, "kafka.bootstrap.servers holds 'a', wanted host:port"),
+        ({"kafka.bootstrap.servers": "a:99999"}, "wanted host:port"),
+        ({"assign": "{}"}, "assign and subscribe given: wanted exactly one"),
+        ({"subscribe": " , "}, "subscribe names no topic"),
+        ({"startingOffsets": "latest"}, r"startingOffsets cannot be latest \(-1\) in a batch"),
+        ({"startingOffsets": '{"t": {"0": -1}}'}, "startingOffsets cannot be latest"),
+        ({"endingOffsets": "Earliest"}, r"endingOffsets cannot be earliest \(-2\) in a batch"),
+        ({"endingOffsets": '{"t": {"0": -2}}'}, "endingOffsets cannot be earliest"),
+        ({"startingOffsets": "{"}, "startingOffsets is '{', which is no JSON"),
+        ({"startingOffsets": "[1]"}, "startingOffsets is not of the form"),
+        ({"startingOffsets": '{"t": {"0": -3}}'}, "startingOffsets holds -3"),
+        ({"startingTimestamp": "-1"}, "startingTimestamp is '-1', wanted a whole number"),
+        ({"failOnDataLoss": "yes"}, "failOnDataLoss is 'yes', wanted one of true, false"),
+        ({"minPartitions": "0"}, "minPartitions is '0', wanted a whole number of at least 1"),
+        ({"kafka.isolation.level": "strict"}, "kafka.isolation.level is 'strict'"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "is SASL_SSL, but this source speaks plain"),
+        ({"kafka.ssl.truststore.location": "x"}, "kafka.ssl.truststore.location is given, but"),
+        ({"kafka.sasl.mechanism": "PLAIN"}, "Use a PLAINTEXT listener"),
+        ({"kafka.auto.offset.reset": "latest"}, "not supported: use startingOffsets"),
+        ({"kafka.enable.auto.commit": "true"}, "offsets are Spark's to keep"),
+        ({"minOffsetsPerTrigger": "5"}, "minOffsetsPerTrigger cannot be used here"),
+    ],
+)
+def test_a_refusal_names_the_option_and_the_cure(options, words):
+    with pytest.raises(BadOption, match=words):
+        batch(**options)
+
+
+@pytest.mark.parametrize("name", ["endingOffsets", "endingTimestamp"])
+def test_a_stream_has_no_end(name):
+    with pytest.raises(BadOption, match=f"{name} cannot be used here: a stream has no end"):
+        source_options(BASE | {name: "5"}, streaming=True)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "words"),
+    [
+        ({"assign": "{}"}, "assign names no partition"),
+        ({"assign": '{"t": 5}'}, "assign names no partition, wanted JSON"),
+        ({"subscribePattern": "("}, r"subscribePattern '\(' is no regular expression"),
+        ({"subscribePattern": ""}, "subscribePattern is empty"),
+        ({}, "no topic given: wanted exactly one"),
+    ],
+)
+def test_a_strategy_that_names_nothing(strategy, words):
+    with pytest.raises(BadOption, match=words):
+        source_options({"kafka.bootstrap.servers": "a:1", **strategy}, streaming=False)
+
+
+def test_tuning_of_the_java_client_is_let_pass():
+    batch(**{"kafka.fetch.min.bytes": "1", "kafka.group.id": "x", "groupIdPrefix": "y"})
+
+
+def test_a_sink_is_told_topic_codec_and_size():
+    found = sink_options(BASE | {"topic": "t", "kafka.compression.type": "LZ4"})
+    assert (found.topic, found.codec, found.acks, found.deduplicate) == ("t", 3, -1, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"kafka.acks": "1"}, "kafka.acks is 1, but"),
+        ({"kafka.compression.type": "brotli"}, "kafka.compression.type is 'brotli', wanted one"),
+        ({"kafka.transactional.id": "x"}, "kafka.transactional.id cannot be used here"),
+        ({"kafka.key.serializer": "x"}, "kafka.key.serializer is not supported"),
+    ],
+)
+def test_a_sink_refuses(options, words):
+    with pytest.raises(BadOption, match=words):
+        sink_options(BASE | options)
+
+
+# -- a data directory ------------------------------------------------------------------------------
+
+FILES = {"path": "/data", "subscribe": "t"}
+
+
+def test_a_path_makes_it_a_directory_with_the_same_places():
+    assert is_offline({"PATH": "/data"})
+    assert is_offline({"paths": "[]"})
+    assert not is_offline(BASE)
+    found = offline_options(FILES)
+    assert (found.path, found.on_damage) == ("/data", "fail")
+    assert found.bytes_per_partition == BYTES_PER_PARTITION
+    assert (found.starting, found.ending) == (batch().starting, batch().ending)
+    places = {"startingTimestamp": "5", "endingOffsets": '{"t": {"0": 7}}', "minPartitions": "3",
+              "failOnDataLoss": "false", "kafka.isolation.level": "read_committed"}  # fmt: skip
+    over_files, over_wire = offline_options(FILES | places), batch(**places)
+    for name in ("starting", "ending", "partitions_min", "fail_on_data_loss", "isolation"):
+        assert getattr(over_files, name) == getattr(over_wire, name)
+
+
+@pytest.mark.parametrize(
+    ("given", "path"), [("file:///a/b", "/a/b"), ("file:/a/b", "/a/b"), ("/a/../b/", "/b")]
+)
+def test_a_path_may_be_a_file_uri(given, path):
+    assert offline_options(FILES | {"path": given}).path == path
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"kafka.bootstrap.servers": "a:1"}, "path reads files, kafka.bootstrap.servers asks a br"),
+        ({"paths": '["/a", "/b"]'}, "paths cannot be used here: one data directory at a time"),
+        ({"path": " "}, "path is empty"),
+        ({"path": "s3a://bucket/data"}, "path is 's3a://bucket/data': .* must be mounted"),
+        ({"onDamage": "ignore"}, "onDamage is 'ignore', wanted one of fail, skip, rows"),
+        ({"bytesPerPartition": "0"}, "bytesPerPartition is '0', wanted a whole number"),
+        ({"startingOffsets": "latest"}, "startingOffsets cannot be latest"),
+    ],
+)
+def test_a_directory_is_refused_what_means_nothing_to_it(options, words):
+    with pytest.raises(BadOption, match=words):
+        offline_options(FILES | options)
+
+
+def test_what_is_for_a_directory_is_refused_elsewhere():
+    for name, value in [("onDamage", "skip"), ("bytesPerPartition", "1")]:
+        with pytest.raises(BadOption, match=f"{name} cannot be used here: .* with path"):
+            batch(**{name: value})
+    with pytest.raises(BadOption, match=r"path cannot be used here: .* stream from its broker"):
+        source_options(FILES, streaming=True)
+    with pytest.raises(BadOption, match=r"path cannot be used here: .* only read"):
+        sink_options(FILES | BASE)

@@ -1,0 +1,163 @@
+"""`barnabas-pipeline replay` on a real session: the topic again, elsewhere, and refusals."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import uuid
+
+import pytest
+from test_archive import archive  # noqa: F401 - a fixture
+from test_archive_writer import records
+
+from pyspark_barnabas.admin import create_topic
+from pyspark_barnabas.pipelines import cli
+
+pytestmark = pytest.mark.spark
+KEPT = ("key", "value", "headers", "timestamp", "partition")
+
+
+@pytest.fixture
+def filled(archive, topic, tmp_path):  # noqa: F811
+    """A topic and its archive."""
+    for partition, count in enumerate([100, 40, 0]):
+        if count:
+            topic.append(partition, records(count))
+    assert archive("--max-offsets", "50")[0] == 0
+    return tmp_path / "archive"
+
+
+@pytest.fixture
+def replay(spark, topic, filled):
+    """Replay it; return (exit code, facts or the error's line)."""
+
+    def call(*words, directory=filled):
+        stdout, stderr = io.StringIO(), io.StringIO()
+        words = ["replay", str(directory), "--bootstrap", topic.address, "--json", *words]
+        code = cli.main(words, spark=spark, stdout=stdout, stderr=stderr)
+        facts = json.loads(stdout.getvalue())
+        return code, facts if code == 0 else facts["error"]["text"]
+
+    return call
+
+
+class Elsewhere:
+    """Another name, and what it holds, by partition."""
+
+    def __init__(self, topic):
+        self.topic = topic
+        self.name = f"t-{uuid.uuid4().hex[:8]}"
+
+    def rows(self, columns=KEPT):
+        own, self.topic.name = self.topic.name, self.name
+        try:
+            return self.topic.rows(columns)
+        finally:
+            self.topic.name = own
+
+
+@pytest.fixture
+def elsewhere(topic):
+    return Elsewhere(topic)
+
+
+def make(topic, name, partitions, **configs):
+    settings = {key.replace("_", "."): value for key, value in configs.items()}
+    create_topic(topic.cluster, name, partitions, settings)
+
+
+def test_a_replay_is_the_topic_again(replay, topic, elsewhere, filled):
+    code, facts = replay("--to", elsewhere.name, "--max-records", "60")
+    assert (code, facts["records"], facts["made"]) == (0, 140, [elsewhere.name])
+    assert facts["batches"] >= 3
+    assert elsewhere.rows() == topic.rows(KEPT)
+    # Again: nothing is left to do. A longer archive: only what is new.
+    assert replay("--to", elsewhere.name)[1]["records"] == 0
+    assert elsewhere.rows() == topic.rows(KEPT)
+    assert len(topic.cluster.topics([elsewhere.name])[elsewhere.name]) == 3
+
+
+def test_a_replay_goes_on_with_what_was_archived_since(
+    replay, archive, topic, elsewhere, filled  # noqa: F811
+):  # fmt: skip
+    assert replay("--to", elsewhere.name, "--option", "kafka.compression.type=zstd")[0] == 0
+    topic.append(2, records(9))
+    assert archive()[0] == 0
+    assert replay("--to", elsewhere.name)[1]["records"] == 9
+    assert elsewhere.rows() == topic.rows(KEPT)
+
+
+def test_by_key_any_number_of_partitions_serves(replay, topic, elsewhere):
+    make(topic, elsewhere.name, 2, retention_ms="3600000")
+    code, text = replay("--to", elsewhere.name)
+    assert (code, "has 2 partitions and the archive's" in text) == (1, True)
+    code, facts = replay("--to", elsewhere.name, "--by-key")
+    assert code == 0
+    assert "has retention.ms=3600000: records keep their time" in facts["remarks"][0]
+    kept = ("key", "value", "headers", "timestamp")
+    assert sorted(elsewhere.rows(kept), key=repr) == sorted(topic.rows(kept), key=repr)
+
+
+def test_by_date_the_order_is_that_of_offsets(replay, archive, topic, elsewhere, tmp_path):  # noqa: F811
+    to = tmp_path / "by-date"
+    assert archive("--by-date", to=to)[0] == 0
+    assert replay("--to", elsewhere.name, directory=to)[0] == 0
+    assert elsewhere.rows() == topic.rows(KEPT)
+
+
+def test_several_topics_go_to_their_own_names(replay, archive, topic, elsewhere, tmp_path):  # noqa: F811
+    make(topic, elsewhere.name, 3, retention_ms="-1")
+    own, topic.name = topic.name, elsewhere.name
+    topic.append(1, records(20, first=500))
+    topic.name = own
+    to = tmp_path / "both"
+    assert archive("--topic", f"{own},{elsewhere.name}", to=to)[0] == 0
+    before = topic.rows(KEPT), elsewhere.rows()
+    code, text = replay("--to", "x", directory=to)
+    assert (code, "--to gives one name, and" in text) == (2, True)
+    code, text = replay(directory=to)
+    assert (code, "holds records already, up to offset" in text) == (1, True)
+    assert replay("--append", "--state", str(tmp_path / "state"), directory=to)[0] == 0
+    for rows, now in zip(before, (topic.rows(KEPT), elsewhere.rows()), strict=True):
+        assert sorted(now, key=repr) == sorted([*rows, *rows], key=repr)
+
+
+def test_what_would_not_give_the_records_back_is_refused(replay, topic, elsewhere, filled):
+    make(topic, elsewhere.name, 3, message_timestamp_type="LogAppendTime")
+    code, text = replay("--to", elsewhere.name)
+    assert (code, "would put its own time on each record" in text) == (1, True)
+    code, text = replay("--topic", "other")
+    assert (code, f"has no other; it holds {topic.name}" in text) == (2, True)
+    code, text = replay(directory=filled.parent)
+    assert (code, "has no _archive.json, so it is no archive" in text) == (2, True)
+    code, text = replay("--max-records", "0")
+    assert (code, "--max-records is 0" in text) == (2, True)
+
+
+def test_a_state_of_another_replay_or_of_a_topic_made_anew_is_refused(
+    replay, topic, elsewhere, filled, tmp_path
+):
+    state = tmp_path / "state"
+    assert replay("--to", elsewhere.name, "--state", str(state))[0] == 0
+    code, text = replay("--to", "t-other", "--state", str(state))
+    assert (code, f"{state} is of a replay with topics" in text) == (2, True)
+    promise = state / "replay.json"
+    kept = json.loads(promise.read_text())
+    kept["reached"][elsewhere.name]["1"] = 999
+    promise.write_text(json.dumps(kept))
+    code, text = replay("--to", elsewhere.name, "--state", str(state))
+    assert (code, "and the replay had come to 999: the topic was made anew" in text) == (1, True)
+    promise.write_text("{}")
+    code, text = replay("--to", elsewhere.name, "--state", str(state))
+    assert (code, "is not what a replay keeps there" in text) == (1, True)
+
+
+def test_an_archive_with_a_file_missing_is_refused_before_anything_is_written(
+    replay, topic, elsewhere, filled
+):
+    first = sorted(filled.rglob("partition=0/*.parquet"))[1]
+    shutil.move(first, filled.parent / "away")
+    code, text = replay("--to", elsewhere.name)
+    assert (code, "are missing: one file ends at" in text) == (1, True)
+    assert elsewhere.name not in topic.cluster.all_topics()

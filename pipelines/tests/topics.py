@@ -1,0 +1,55 @@
+"""A topic on a running broker, filled with batches of our own making and read back."""
+
+from __future__ import annotations
+
+import uuid
+
+from pyspark_barnabas import protocol
+from pyspark_barnabas.cluster import Cluster
+from pyspark_barnabas.encode import build_batch
+from pyspark_barnabas.options import source_options
+from pyspark_barnabas.protocol import parse
+from pyspark_barnabas.reader import WireReader
+
+PARTITIONS = 3  # of a topic that the broker makes by itself
+
+
+class Topic:
+    """A topic of its own on a running broker."""
+
+    def __init__(self, address):
+        self.address = address
+        self.name = f"t-{uuid.uuid4().hex[:8]}"
+        host, port = address.split(":")
+        self.cluster = Cluster(
+            [(host, int(port))], client_id="test", request_timeout_ms=10_000, timeout_ms=10_000
+        )
+        self.cluster.topics([self.name], create=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.cluster.close()
+
+    def append(self, partition, records, **settings):
+        """Write one batch."""
+        at = (self.name, partition)
+        body = protocol.produce_request(-1, 10_000, {at: build_batch(records, **settings)})
+        leader = self.cluster.leader(*at)
+        answer = parse(protocol.read_produce, leader.call(protocol.PRODUCE, body))
+        assert answer == {at: (0, "")}
+
+    def options(self, **options):
+        return {"kafka.bootstrap.servers": self.address, "subscribe": self.name} | {
+            name.replace("_", "."): value for name, value in options.items()
+        }
+
+    def rows(self, columns=("value",), **options):
+        """Read the topic as a batch query's tasks do; partition after partition."""
+        reader = WireReader(columns, source_options(self.options(**options), streaming=False))
+        found = []
+        for partition in reader.partitions():
+            for table in reader.read(partition):
+                found += zip(*(table[name].to_pylist() for name in columns), strict=True)
+        return found
