@@ -15,16 +15,39 @@ PACKAGES = ("broker", "protocol", "storage", "config", "client")
 SOURCES = sorted(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 BENCHMARKS = sorted((ROOT / "benchmarks").rglob("*.py"))
-CODE = [*SOURCES, *TESTS, *BENCHMARKS]
+# The distribution beside: what Spark's executors install.
+PIPELINES = ROOT / "pipelines"
+PIPELINE_SOURCES = sorted((PIPELINES / "pyspark_barnabas").rglob("*.py"))
+PIPELINE_TESTS = sorted((PIPELINES / "tests").rglob("*.py"))
+CODE = [*SOURCES, *TESTS, *BENCHMARKS, *PIPELINE_SOURCES, *PIPELINE_TESTS]
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
-OTHERS = [ROOT / "Makefile", ROOT / ".ci" / "run", ROOT / "pyproject.toml"]
+OTHERS = [
+    ROOT / "Makefile",
+    ROOT / ".ci" / "run",
+    ROOT / "pyproject.toml",
+    ROOT / "pipelines" / "pyproject.toml",
+]
+LOCKS = sorted([*ROOT.glob("requirements*.lock"), *(ROOT / "pipelines").glob("*.lock")])
 
 LINE_MAX = 100
 FUNCTION_MAX = 70
 FILE_MAX = 500
+DECISION_MAX = 60
 
 # Sources without a test file of their own. Do not add to it.
 UNTESTED: set[str] = set()
+# Sources of pipelines/ that are tested through another's test file: what Spark or a broker calls.
+TESTED_THROUGH = {
+    "clock": "test_outbox",
+    "cluster": "test_wire",
+    "connection": "test_wire",
+    "datasource": "test_spark",
+    "errors": "test_wire",
+    "fetcher": "test_wire",
+    "reader": "test_wire",
+    "writer": "test_spark",
+}
 # Functions and files beyond their limit, with the limit they have. Do not add to them.
 LONG_FUNCTIONS: dict[str, int] = {}
 LONG_FILES: dict[str, int] = {}
@@ -133,11 +156,18 @@ def test_every_source_file_has_its_test_file():
     assert UNTESTED - untested == set()
 
 
+def test_every_source_file_of_pipelines_has_its_test_file():
+    stems = {path.stem for path in PIPELINE_SOURCES} - {"__init__"}
+    tests = {path.stem for path in PIPELINE_TESTS}
+    assert {stem for stem in stems if f"test_{stem}" not in tests} == set(TESTED_THROUGH)
+    assert set(TESTED_THROUGH.values()) <= tests
+
+
 def test_every_test_file_is_collected():
     """pytest takes test_*.py; what is not such a file must not hold tests."""
     missed = [
         name_of(path)
-        for path in TESTS
+        for path in [*TESTS, *PIPELINE_TESTS]
         if not path.name.startswith("test_")
         for node in tree_of(path).body
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
@@ -154,7 +184,8 @@ def test_no_note_to_self_is_left(word):
 
 
 def test_nothing_is_printed():
-    assert [place for place, name in calls(SOURCES) if name in ("print", "breakpoint")] == []
+    sources = [*SOURCES, *PIPELINE_SOURCES]
+    assert [place for place, name in calls(sources) if name in ("print", "breakpoint")] == []
 
 
 def test_no_except_takes_everything_in_silence():
@@ -170,7 +201,8 @@ def test_no_except_takes_everything_in_silence():
 def test_time_is_read_in_one_place():
     """Everything else gets its time as an argument, and can be tested without waiting."""
     clocks = re.compile(r"^(time\.\w+|(datetime\.)?datetime\.(now|utcnow|today))$")
-    elsewhere = [path for path in SOURCES if name_of(path) != "broker/clock.py"]
+    read = {"broker/clock.py", "pipelines/pyspark_barnabas/clock.py"}
+    elsewhere = [path for path in [*SOURCES, *PIPELINE_SOURCES] if name_of(path) not in read]
     assert [place for place, name in calls(elsewhere) if clocks.match(name)] == []
 
 
@@ -205,6 +237,12 @@ def test_handlers_do_not_change_requests():
 def test_integration_tests_know_nothing_of_the_product():
     imports = matches(rf"^\s*(from|import) ({'|'.join(PACKAGES)})\b", TESTS)
     assert [line for line in imports if line.startswith("tests/integration/")] == []
+
+
+def test_pipelines_know_nothing_of_the_broker():
+    """Executors install that one distribution; its tests start the broker as a process."""
+    imported = rf"^\s*(from|import) ({'|'.join(PACKAGES)})\b"
+    assert matches(imported, [*PIPELINE_SOURCES, *PIPELINE_TESTS]) == []
 
 
 # -- the one list of APIs --------------------------------------------------------------------------
@@ -295,23 +333,36 @@ def test_a_page_names_files_that_exist(path):
 
 
 def test_decisions_are_numbered_once():
-    numbers = [path.name[:4] for path in sorted((ROOT / "docs/decisions").glob("*.md"))]
+    numbers = [path.name[:4] for path in DECISIONS]
     assert all(number.isdigit() for number in numbers)
     assert len(numbers) == len(set(numbers)) > 0
+
+
+@pytest.mark.parametrize("path", DECISIONS, ids=name_of)
+def test_a_decision_is_short_and_bears_its_number(path):
+    lines = text_of(path).splitlines()
+    assert lines[0].startswith(f"# {path.name[:4]} ")
+    assert len(lines) <= DECISION_MAX
+
+
+def test_the_list_of_pages_has_them_all():
+    docs = ROOT / "docs"
+    listed = re.findall(r"\]\(([^)]+\.md)\)", text_of(docs / "README.md"))
+    there = [path.relative_to(docs).as_posix() for path in docs.rglob("*.md")]
+    assert sorted([*listed, "README.md"]) == sorted(there)
 
 
 def test_nothing_names_one_machine_or_one_package_index():
     """The locks pin by hash, so any index serves; no path of a developer's machine is of use."""
     places = "|".join(f"/{name}/[a-z]" for name in ("work", "home", "root", "Users", "opt"))
     hosts = "|".join(["pypi" + r"\.org", "python" + "hosted", r"repo1?\.maven"])
-    locks = [ROOT / "requirements.lock", ROOT / "requirements-dev.lock"]
-    texts = [*CODE, *PAGES, *OTHERS, *locks]
+    texts = [*CODE, *PAGES, *OTHERS, *LOCKS]
     assert matches(rf"(?<![\w./])({places})|{hosts}|--(extra-)?index-url", texts) == []
 
 
-def test_every_pinned_package_has_hashes():
-    for lock in ("requirements.lock", "requirements-dev.lock"):
-        entries = re.split(r"^(?=\S)", text_of(ROOT / lock), flags=re.M)
-        pins = [entry for entry in entries if "==" in entry.partition("\n")[0]]
-        assert len(pins) > 5
-        assert [entry.split()[0] for entry in pins if "--hash=sha256:" not in entry] == []
+@pytest.mark.parametrize("lock", LOCKS, ids=name_of)
+def test_every_pinned_package_has_hashes(lock):
+    entries = re.split(r"^(?=\S)", text_of(lock), flags=re.M)
+    pins = [entry for entry in entries if "==" in entry.partition("\n")[0]]
+    assert len(pins) > 0
+    assert [entry.split()[0] for entry in pins if "--hash=sha256:" not in entry] == []

@@ -5,7 +5,6 @@ producer was told is there must be there once, though the broker is killed under
 """
 
 import json
-import os
 import subprocess
 import time
 import warnings
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.broker_process import COMMAND, ROOT, BrokerProcess, free_port
+from tests.support.two_dialects import WAIT_S, TwoDialects, command, run
 from tests.support.under_test import against_kafka
 
 with warnings.catch_warnings():
@@ -22,8 +21,6 @@ with warnings.catch_warnings():
     from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-BARNABAS = COMMAND[:-1]
-WAIT_S = 60
 pytestmark = [
     pytest.mark.skipif(against_kafka(), reason="Apache Kafka has no msgpack dialect"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:kafka"),
@@ -32,41 +29,10 @@ pytestmark = [
 ]
 
 
-class TwoDialects(BrokerProcess):
-    """A broker with a listener of each dialect."""
-
-    def __init__(self, data: Path) -> None:
-        super().__init__(data)
-        self.msgpack = f"{self.host}:{free_port()}"
-        self.settings["listeners"] += f",MSGPACK://{self.msgpack}"
-        self.settings["num.partitions"] = "3"
-
-
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[TwoDialects]:
-    with TwoDialects(tmp_path / "data") as one:
+    with TwoDialects(tmp_path / "data", {"num.partitions": "3"}) as one:
         yield one
-
-
-def command(broker: TwoDialects, *arguments: str, **more) -> subprocess.Popen:
-    """Start a command of the product against the msgpack listener."""
-    environment = {**os.environ, "BARNABAS_MSGPACK_BOOTSTRAP": broker.msgpack}
-    return subprocess.Popen(
-        [*BARNABAS, *arguments],
-        cwd=ROOT,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        **more,
-    )
-
-
-def run(broker: TwoDialects, *arguments: str, data: bytes = b"") -> bytes:
-    """Run a command to its end and return what it wrote."""
-    with command(broker, *arguments, stdin=subprocess.PIPE) as process:
-        out, told = process.communicate(data, timeout=WAIT_S)
-    assert process.returncode == 0, told.decode()
-    return out
 
 
 def read_all(broker: TwoDialects, topic: str, partition_count: int = 3) -> dict[int, list]:
@@ -142,6 +108,48 @@ def test_following_shows_what_comes_later(broker: TwoDialects) -> None:
         run(broker, "produce", "t", data=b"after\n")
         assert reader.stdout.readline() == b"after\n"
         assert reader.wait(WAIT_S) == 0
+
+
+def test_following_outlives_the_broker(broker: TwoDialects) -> None:
+    """Killed and started again while it is followed, the reader goes on where it stopped."""
+    run(broker, "produce", "t", data=b"one\n")
+    with command(broker, "consume", "t", "--follow", "--max-messages", "3") as reader:
+        assert reader.stdout is not None
+        assert reader.stderr is not None
+        assert reader.stdout.readline() == b"one\n"
+        for line in (b"two\n", b"three\n"):
+            broker.kill()
+            while b"Trying again" not in reader.stderr.readline():
+                pass
+            broker.start()
+            run(broker, "produce", "t", data=line)
+            assert reader.stdout.readline() == line
+        assert reader.wait(WAIT_S) == 0
+        assert b"going on where it stopped" in reader.stderr.read()
+
+
+@pytest.mark.parametrize(
+    ("options", "data", "line", "reason"),
+    [
+        (["--key-separator", ":"], b"k:1\nk:2\nno\nk:3\n", 3, "no separator"),
+        (["--json"], b'{"value": 1}\n{"value": 2}\n{\n', 3, "it is not JSON"),
+        (["--json"], b'{"value": 1}\n{"value": 2, "partition": 3}\n', 2, "partitions 0 to 2"),
+        (["--json"], b'{"value": 1, "timestamp": -1}\n', 1, "timestamp -1 is not between"),
+        (["--partition", "7"], b"x\n", 1, "partitions 0 to 2, not 7"),
+    ],
+)
+def test_a_bad_line_ends_the_command_and_says_how_to_go_on(
+    broker: TwoDialects, options: list[str], data: bytes, line: int, reason: str
+) -> None:
+    with command(broker, "produce", "t", *options, stdin=subprocess.PIPE) as process:
+        _, said = process.communicate(data, timeout=WAIT_S)
+    told = said.decode()
+    assert process.returncode == 1
+    assert told.startswith(f"{line - 1} record")
+    assert f"line {line} cannot be sent" in told
+    assert reason in told
+    assert f"tail -n +{line}" in told
+    assert sum(map(len, read_all(broker, "t").values())) == line - 1
 
 
 def test_killed_brokers_lose_nothing_and_repeat_nothing(broker: TwoDialects) -> None:

@@ -1,4 +1,4 @@
-"""Other people's clients, driven alike: produce a file's lines, consume a topic, tell the digest.
+"""Clients, other people's and ours, driven alike: produce lines, consume topics, tell the digests.
 
     python -m tests.interop.clients create  ADDRESS PARTITIONS TOPIC...
     python -m tests.interop.clients produce CLIENT ADDRESS PARTITIONS FILE TOPIC=CODEC...
@@ -10,7 +10,8 @@ topic -> [digest a partition]. A digest covers size and bytes of every value in 
 few ends in an error after SECONDS_WITHOUT_RECORDS, and one too many in another digest.
 
 Each runs in a process of its own, so that no client's threads, loops or warnings meet another's.
-Consuming is by assignment, without groups.
+Consuming is by assignment, without groups. Of the client "barnabas", which speaks the msgpack
+dialect, ADDRESS is that listener's.
 """
 
 import asyncio
@@ -326,7 +327,47 @@ def aio_consume(address: str, topic: str, counts: list[int]) -> list[str]:
     return asyncio.run(run())
 
 
+# -- ours, in the msgpack dialect --
+
+
+def our_produce(address: str, partitions: int, path: Path, topic: str, codec: str) -> None:
+    """The producer under `barnabas produce`."""
+    from client.outbox import OutboxSettings
+    from client.producer import Producer
+
+    async def run() -> None:
+        settings = OutboxSettings(
+            codec=CODECS.index(codec), linger_ms=LINGER_MS, batch_bytes=BATCH_BYTES
+        )
+        async with Producer(address, settings=settings) as producer:
+            for number, line in enumerate(lines_of(path)):
+                await producer.send(topic, line, partition=number % partitions)
+        if producer.failed_count:
+            raise RuntimeError(f"{producer.failed_count} failures: {producer.first_error}")
+
+    asyncio.run(run())
+
+
+def our_consume(address: str, topic: str, counts: list[int]) -> list[str]:
+    """The consumer under `barnabas consume`."""
+    from client.consumer import Consumer
+
+    async def run() -> list[str]:
+        progress = Progress(counts)
+        async with Consumer(address, topic) as consumer:
+            while not progress.done:
+                found = await consumer.poll()
+                if not found:
+                    progress.add(0, ())
+                for partition, record in found:
+                    progress.add(partition, (record.value,))
+        return [one.text() for one in progress.digests]
+
+    return asyncio.run(run())
+
+
 PRODUCERS: dict[str, Produce] = {
+    "barnabas": our_produce,
     "kcat": kcat_produce,
     "confluent-kafka": confluent_produce,
     "kafka-python": python_produce,
@@ -334,6 +375,7 @@ PRODUCERS: dict[str, Produce] = {
     "ConsoleProducer": console_produce,
 }
 CONSUMERS: dict[str, Consume] = {
+    "barnabas": our_consume,
     "kcat": kcat_consume,
     "confluent-kafka": confluent_consume,
     "kafka-python": python_consume,

@@ -3,7 +3,8 @@
 The short form (a few thousand lines of a log, clients from PyPI) runs always; with kcat and Kafka's
 own console tools it wants the interop marker; a million lines of a real nginx's access log over
 sixteen partitions want slow as well (BARNABAS_REAL_LINES makes them fewer, where time is short).
-The broker keeps its defaults throughout.
+The broker keeps its defaults throughout, but has a listener of each dialect: one of the clients is
+ours ("barnabas"), in the msgpack dialect, so each dialect is read as the other wrote it.
 """
 
 import functools
@@ -12,15 +13,18 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.interop import clients, real_input
 from tests.interop.oracle import kafka
-from tests.support.under_test import broker_on
+from tests.support.broker_process import BrokerProcess, free_port
+from tests.support.under_test import against_kafka, broker_on
 
-PYPI = ("confluent-kafka", "kafka-python", "aiokafka")
+OURS = "barnabas"
+PYPI = ("confluent-kafka", "kafka-python", "aiokafka", OURS)
 SHORT_LINES = 2_000
 SHORT_PARTITIONS = 2
 REAL_PARTITIONS = 16
@@ -31,8 +35,10 @@ SHORT_SECONDS, REAL_SECONDS = 120, 3600
 class Exchange:
     """A broker, an input, and what each client wrote and read; each done once, when asked for."""
 
-    def __init__(self, address: str, path: Path, partitions: int, seconds: float) -> None:
-        self.address = address
+    def __init__(
+        self, addresses: tuple[str, str], path: Path, partitions: int, seconds: float
+    ) -> None:
+        self.address, self.msgpack = addresses
         self.path = path
         self.partitions = partitions
         self._seconds = seconds
@@ -49,9 +55,15 @@ class Exchange:
             run = functools.partial(clients.run, timeout_seconds=self._seconds)
             run("create", self.address, count, *topics.values())
             pairs = [f"{topic}={codec}" for codec, topic in topics.items()]
-            run("produce", producer, self.address, count, str(self.path), *pairs)
+            run("produce", producer, self.address_of(producer), count, str(self.path), *pairs)
             self._written[producer] = topics
         return self._written[producer]
+
+    def address_of(self, client: str) -> str:
+        """The listener that speaks a client's dialect."""
+        if client == OURS and against_kafka():
+            pytest.skip("Apache Kafka has no msgpack dialect")
+        return self.msgpack if client == OURS else self.address
 
     def partitions_of(self, producer: str) -> int:
         """ConsoleProducer cannot choose a partition, so it gets a topic with one."""
@@ -67,7 +79,8 @@ class Exchange:
         key = (producer, consumer)
         if key not in self._read:
             counts = json.dumps(self._expected(self.partitions_of(producer))[0])
-            arguments = ("consume", consumer, self.address, counts, *topics.values())
+            address = self.address_of(consumer)
+            arguments = ("consume", consumer, address, counts, *topics.values())
             self._read[key] = json.loads(clients.run(*arguments, timeout_seconds=self._seconds))
         return self._read[key][topics[codec]]
 
@@ -77,17 +90,27 @@ def check(exchange: Exchange, producer: str, consumer: str, codec: str) -> None:
     assert exchange.read(producer, consumer, codec) == exchange.expected(producer)
 
 
+@contextmanager
+def broker_of_both(place: Path) -> Iterator[tuple[str, str]]:
+    """A running broker's addresses: Kafka's dialect, msgpack."""
+    broker = broker_on(place)
+    msgpack = f"127.0.0.1:{free_port()}"
+    if isinstance(broker, BrokerProcess):
+        broker.settings["listeners"] += f",MSGPACK://{msgpack}"
+    broker.start()
+    try:
+        yield broker.address, msgpack
+    finally:
+        broker.kill()
+
+
 @pytest.fixture(scope="module")
 def short(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exchange]:
     """A broker with a short input."""
     place = tmp_path_factory.mktemp("short")
     real_input.generated(place / "access.log", SHORT_LINES)
-    broker = broker_on(place / "broker")
-    broker.start()
-    try:
-        yield Exchange(broker.address, place / "access.log", SHORT_PARTITIONS, SHORT_SECONDS)
-    finally:
-        broker.kill()
+    with broker_of_both(place / "broker") as addresses:
+        yield Exchange(addresses, place / "access.log", SHORT_PARTITIONS, SHORT_SECONDS)
 
 
 @pytest.fixture(scope="module")
@@ -97,12 +120,10 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exchange]:
     lines = int(os.environ.get(REAL_LINES_VARIABLE, real_input.LINES))
     if real_input.make(place / "access.log", lines) != "nginx":
         pytest.skip("no nginx on this machine: `apt-get install nginx-light`")
-    broker = broker_on(place / "broker")
-    broker.start()
     try:
-        yield Exchange(broker.address, place / "access.log", REAL_PARTITIONS, REAL_SECONDS)
+        with broker_of_both(place / "broker") as addresses:
+            yield Exchange(addresses, place / "access.log", REAL_PARTITIONS, REAL_SECONDS)
     finally:
-        broker.kill()
         shutil.rmtree(place)
 
 

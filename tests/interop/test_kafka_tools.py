@@ -19,7 +19,9 @@ from typing import NamedTuple
 
 import pytest
 
+from client.connection import Connection
 from protocol.records import Record, build
+from tests.interop.group_requests import MODERN_ID, NEW, State, enter, modern
 from tests.interop.oracle import kafka
 from tests.interop.oracle.kafka import CLUSTER_ID, KafkaNode
 from tests.support.broker_process import BrokerProcess
@@ -37,9 +39,11 @@ CLUSTER = f"{TOOLS}.ClusterTool"
 QUORUM = f"{TOOLS}.MetadataQuorumCommand"
 VERSIONS = f"{TOOLS}.BrokerApiVersionsCommand"
 FEATURES = f"{TOOLS}.FeatureCommand"
+GROUPS = f"{TOOLS}.consumer.group.ConsumerGroupCommand"
+ALL_GROUPS = f"{TOOLS}.GroupsCommand"
 
 TIMESTAMP_MS = 1_700_000_000_000
-SETTINGS = {"num.partitions": "3"}
+SETTINGS = {"num.partitions": "3", "offsets.topic.num.partitions": "2"}
 
 
 class Step(NamedTuple):
@@ -61,6 +65,8 @@ class Difference(NamedTuple):
 
 
 PRODUCE = "produce"
+JOIN = "join"
+RESET = "--reset-offsets --group g --topic a"
 TOPIC_A = "--entity-type topics --entity-name a"
 BROKER_1 = "--entity-type brokers --entity-name 1"
 ALL_BROKERS = "--entity-type brokers --entity-default"
@@ -158,6 +164,33 @@ STEPS = (
     Step("api versions", VERSIONS, ""),
     Step("features", FEATURES, "describe"),
     Step("features: too high", FEATURES, "upgrade --feature metadata.version=31"),
+    Step("groups: none", GROUPS, "--list"),
+    Step("groups: reset, dry", GROUPS, f"{RESET} --to-earliest --dry-run"),
+    Step("groups: reset", GROUPS, f"{RESET} --to-earliest --execute"),
+    Step("groups: list", GROUPS, "--list --state --type"),
+    Step("groups: list by state", GROUPS, "--list --state stable"),
+    Step("groups: describe", GROUPS, "--describe --group g"),
+    Step("groups: state", GROUPS, "--describe --group g --state --verbose"),
+    Step("groups: describe none", GROUPS, "--describe --group nope"),
+    Step("groups: reset to the end", GROUPS, f"{RESET} --to-latest --execute"),
+    Step("groups: reset by shifting", GROUPS, f"{RESET} --shift-by -1 --execute"),
+    Step("groups: reset too far", GROUPS, f"{RESET}:0 --to-offset 99 --execute"),
+    Step("groups: reset to a time", GROUPS, f"{RESET} --to-datetime 2023-11-14T22:13:20.001"),
+    Step("groups: reset to the current", GROUPS, f"{RESET} --to-current"),
+    Step("groups: reset by duration", GROUPS, f"{RESET} --by-duration P1D --dry-run"),
+    Step("groups: forget a partition", GROUPS, "--delete-offsets --group g --topic a:0"),
+    Step("groups: forget no topic", GROUPS, "--delete-offsets --group g --topic nope"),
+    Step("groups: forget in no group", GROUPS, "--delete-offsets --group nope --topic a"),
+    Step(JOIN, JOIN, ""),
+    Step("groups: members", GROUPS, "--describe --all-groups --members --verbose"),
+    Step("groups: describe with a member", GROUPS, "--describe --group classic"),
+    Step("groups: describe with a consumer", GROUPS, "--describe --group modern"),
+    Step("groups: states", GROUPS, "--describe --all-groups --state"),
+    Step("groups: reset with a member", GROUPS, f"{RESET} --to-latest --execute --group classic"),
+    Step("groups: delete with a member", GROUPS, "--delete --group classic"),
+    Step("groups: of all kinds", ALL_GROUPS, "--list"),
+    Step("groups: delete", GROUPS, "--delete --group g --group nope"),
+    Step("groups: list at the end", GROUPS, "--list"),
     Step("delete", TOPICS, "--delete --topic b.c"),
     Step("delete what is not there", TOPICS, "--delete --topic b.c"),
     Step("delete if it is there", TOPICS, "--delete --topic b.c --if-exists"),
@@ -166,11 +199,6 @@ STEPS = (
 
 # APIs that are not served, by the reason; docs/unsupported.md says what clients see instead.
 UNSERVED = {
-    "consumer groups are not served": (
-        "OffsetCommit OffsetFetch FindCoordinator JoinGroup Heartbeat LeaveGroup SyncGroup "
-        "DescribeGroups ListGroups DeleteGroups OffsetDelete ConsumerGroupHeartbeat "
-        "ConsumerGroupDescribe"
-    ),
     "share and streams groups are not served": (
         "ShareGroupHeartbeat ShareGroupDescribe ShareFetch ShareAcknowledge "
         "DescribeShareGroupOffsets AlterShareGroupOffsets DeleteShareGroupOffsets "
@@ -224,7 +252,7 @@ DIFFERENCES = (
             None,
             "a feature is named when all the APIs that it promises are served",
         )
-        for feature in ("group", "kraft", "share", "streams", "transaction")
+        for feature in ("kraft", "share", "streams", "transaction")
     ),
     *(
         Difference(
@@ -239,6 +267,7 @@ DIFFERENCES = (
 NAMES = (
     (re.compile(r"(?<=TopicId: )[\w-]{22}"), "ID"),
     (re.compile(r"(?<=topic with id )[\w-]{22}"), "ID"),
+    (re.compile(r"\bbarnabas-[\w-]{36}"), "MEMBER"),
     (re.compile(r'(?<="logDir":")[^"]+'), "DIR"),
     (re.compile(r'(?<="totalBytes":)\d+|(?<="usableBytes":)\d+'), "BYTES"),
     (re.compile(r"(?<=HighWatermark:)\s+\d+|(?<=\sEpoch: )\d+"), " OFFSET"),
@@ -331,6 +360,19 @@ def produce(address: str) -> None:
                 assert produced.error == 0, produced
 
 
+def join(address: str) -> None:
+    """A member of a classic group and one of a consumer group, both with all of topic a."""
+    with Connection(address, 10) as connection:
+        state = State(connection, {})
+        enter(state, "classic", topic="a", partitions=(0, 1, 2))
+        code, words = modern("modern", MODERN_ID, 0, **{**NEW, "subscribed_topic_names": ["a"]})(
+            state
+        )
+        assert code == 0, words
+
+
+OURSELVES = {PRODUCE: produce, JOIN: join}
+
 Used = set[tuple[Difference, str]]
 
 
@@ -358,9 +400,9 @@ def test_each_tool_prints_the_same(sides: Sides) -> None:
     used: Used = set()
     wrong = {}
     for step in STEPS:
-        if step.tool == PRODUCE:
+        if step.tool in OURSELVES:
             for address in sides.addresses.values():
-                produce(address)
+                OURSELVES[step.tool](address)
             continue
         kafkas, ours = (sides.run(step, side) for side in ("kafkas", "ours"))
         if left := unmatched(step, kafkas, ours, used):

@@ -11,6 +11,7 @@ import pytest
 
 from client.connection import Connection
 from protocol.errors import ErrorCode
+from protocol.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
 from protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -23,6 +24,11 @@ from protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from protocol.messages.delete_acls import (
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
 from protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -34,14 +40,14 @@ from protocol.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from tests.interop.oracle.kafka import KafkaNode, OracleMissingError, libs
-from tests.support.broker_process import BrokerProcess
+from tests.interop.both_brokers import both_brokers
 
 pytestmark = pytest.mark.interop
 
@@ -124,6 +130,32 @@ def set_config(name: str, value: str | None, *, topic: str = EXISTING) -> Ask:
     return ask
 
 
+def describe_acls(connection: Connection) -> tuple[int, str]:
+    request = DescribeAclsRequest(resource_type_filter=2, operation=1, permission_type=1)
+    result = connection.call(request, DescribeAclsResponse)
+    return result.error_code, result.error_message or ""
+
+
+def create_acl(connection: Connection) -> tuple[int, str]:
+    rule = AclCreation(
+        resource_type=2,
+        resource_name=EXISTING,
+        principal="User:a",
+        host="*",
+        operation=3,
+        permission_type=3,
+    )
+    (result,) = connection.call(CreateAclsRequest(creations=[rule]), CreateAclsResponse).results
+    return result.error_code, result.error_message or ""
+
+
+def delete_acls(connection: Connection) -> tuple[int, str]:
+    rules = DeleteAclsFilter(resource_type_filter=2, operation=1, permission_type=1)
+    request = DeleteAclsRequest(filters=[rules])
+    (result,) = connection.call(request, DeleteAclsResponse).filter_results
+    return result.error_code, result.error_message or ""
+
+
 REFUSALS: list[tuple[str, Ask, str, list[str]]] = [
     ("empty name", create(""), "INVALID_TOPIC_EXCEPTION", ["empty"]),
     ("one dot", create("."), "INVALID_TOPIC_EXCEPTION", ["'.'"]),
@@ -193,36 +225,22 @@ REFUSALS: list[tuple[str, Ask, str, list[str]]] = [
         "UNKNOWN_TOPIC_OR_PARTITION",
         [],
     ),
+    ("rules told without an authorizer", describe_acls, "SECURITY_DISABLED", ["authorizer"]),
+    ("a rule without an authorizer", create_acl, "SECURITY_DISABLED", ["authorizer"]),
+    ("rules removed without an authorizer", delete_acls, "SECURITY_DISABLED", ["authorizer"]),
 ]
 
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Connection]]:
     """A connection to Kafka and one to Barnabas, each with the existing topic."""
-    try:
-        libs()
-    except OracleMissingError as missing:
-        pytest.skip(str(missing))
-    ours = BrokerProcess(tmp_path_factory.mktemp("ours") / "data")
-    kafka = KafkaNode(tmp_path_factory.mktemp("kafka"))
     topic = CreatableTopic(name=EXISTING, num_partitions=3, replication_factor=1)
-    connections = []
-    try:
-        for broker in (kafka, ours):
-            broker.start()
-            connection = Connection(f"127.0.0.1:{broker.port}", 10)
-            connection.open()
-            connections.append(connection)
+    with both_brokers(tmp_path_factory) as connections:
+        for connection in connections:
             request = CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
             (made,) = connection.call(request, CreateTopicsResponse).topics
             assert made.error_code == 0, made
         yield connections
-    finally:
-        for connection in connections:
-            connection.close()
-        for broker in (kafka, ours):
-            if broker.running:
-                broker.kill()
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.serial import entity_reader, entity_writer
 
-from protocol.dialect import RequestHeader, ServedApi
+from protocol.dialect import RequestHeader
 from protocol.kafka.codec import encode_message
 from protocol.kafka.dialect import KafkaDialect
 from protocol.wire import message_spec
 from tests.support.message_fields import api_messages, messages
+from tests.support.served import Served
 
 BY_KEY = {(spec.api_key, spec.kind): cls for cls in api_messages() if (spec := message_spec(cls))}
 SERVED = {
-    key: ServedApi(key, *message_spec(cls).versions, request=cls, response=BY_KEY[key, "response"])
+    key: Served(key, *message_spec(cls).versions, request=cls, response=BY_KEY[key, "response"])
     for (key, kind), cls in BY_KEY.items()
     if kind == "request"
 }
@@ -43,7 +44,7 @@ def kio_header(cls: type[Any], version: int) -> type[Any]:
 @pytest.mark.parametrize(("api", "version"), CASES)
 @FEW
 @given(data=st.data())
-def test_requests_with_headers_of_kio(api: ServedApi, version: int, data: st.DataObject) -> None:
+def test_requests_with_headers_of_kio(api: Served, version: int, data: st.DataObject) -> None:
     body = data.draw(messages(api.request, version))
     client_id = data.draw(st.none() | st.text(max_size=20))
     header_class = kio_header(api.request, version)
@@ -68,9 +69,7 @@ def test_requests_with_headers_of_kio(api: ServedApi, version: int, data: st.Dat
 @pytest.mark.parametrize(("api", "version"), CASES)
 @FEW
 @given(data=st.data())
-def test_headers_of_responses_read_by_kio(
-    api: ServedApi, version: int, data: st.DataObject
-) -> None:
+def test_headers_of_responses_read_by_kio(api: Served, version: int, data: st.DataObject) -> None:
     body = data.draw(messages(api.response, version))
     parts = KafkaDialect(SERVED).encode_response(
         RequestHeader(api.api_key, version, 77, None), body

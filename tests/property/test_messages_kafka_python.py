@@ -12,6 +12,14 @@ from hypothesis import strategies as st
 
 from protocol.kafka.codec import decode_message, encode_message
 from protocol.messages.api_versions import ApiVersionsResponse
+from protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from protocol.wire import ZERO_UUID, message_spec
 from tests.support.message_fields import (
@@ -24,11 +32,21 @@ from tests.support.message_fields import (
     record_messages,
 )
 
-# kafka-python is a client: it has no message that brokers write for themselves, and none of the
-# operators' UnregisterBroker. A class that it comes to carry must leave this table; for the records
-# tests/unit/protocol has bytes from Kafka, for UnregisterBroker there is kio.
+# kafka-python is a client: it has no message that brokers write for themselves, none of the
+# operators' UnregisterBroker, and does not speak KIP-848. A class that it comes to carry must leave
+# this table; for the records tests/unit/protocol has bytes from Kafka, for the others there is kio.
 NOT_IN_KAFKA_PYTHON = set(
-    each_version((*record_messages(), UnregisterBrokerRequest, UnregisterBrokerResponse))
+    each_version(
+        (
+            *record_messages(),
+            UnregisterBrokerRequest,
+            UnregisterBrokerResponse,
+            ConsumerGroupHeartbeatRequest,
+            ConsumerGroupHeartbeatResponse,
+            ConsumerGroupDescribeRequest,
+            ConsumerGroupDescribeResponse,
+        )
+    )
 )
 
 # Where kafka-python departs from Kafka's schema, in which no records are null and an untold replica

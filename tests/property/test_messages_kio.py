@@ -22,6 +22,7 @@ from tests.support.message_fields import (
     MessageField,
     api_messages,
     each_version,
+    embedded_messages,
     fields_in,
     messages,
     record_messages,
@@ -34,7 +35,7 @@ NOT_IN_KIO = set(each_version(tuple(metadata_records.METADATA_RECORDS.values()))
 # kio makes times by way of floats; up to here it keeps every millisecond.
 TIME_MS_MAX = 2**41
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-ALL = set(each_version(api_messages() + record_messages()))
+ALL = set(each_version(api_messages() + record_messages() + embedded_messages()))
 
 
 def snake(name: str) -> str:
@@ -57,7 +58,7 @@ def leaf(field: MessageField) -> st.SearchStrategy[Any] | None:
     """Draw what kio's narrower types can hold: known errors, and times that datetime can show."""
     if field.name == "error_code":
         return st.sampled_from([int(code) for code in ErrorCode])
-    if field.name == "log_append_time_ms":
+    if field.name in ("log_append_time_ms", "retention_time_ms"):
         return st.integers(-1, TIME_MS_MAX)
     return None
 
@@ -82,7 +83,7 @@ def to_kio_value(value: Any, annotation: Any, kafka_type: str, version: int) -> 
     if dataclasses.is_dataclass(value):
         return to_kio(value, item_type(annotation), version)
     match kafka_type:
-        case "timedelta_i32":
+        case "timedelta_i32" | "timedelta_i64":
             return timedelta(milliseconds=value)
         case "datetime_i64":
             return None if value == -1 else EPOCH + timedelta(milliseconds=value)

@@ -17,7 +17,6 @@ from protocol.records import Record, build
 from tests.support.fake_connection import FakeConnection
 
 LISTENER = Listener("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 9092)
-UNANSWERED = object()
 
 
 class Rig:
@@ -38,6 +37,7 @@ class Rig:
         )
         self.services = self.assembly.services
         self.dispatcher = Dispatcher(self.services)
+        self.loading = asyncio.create_task(self.services.groups.load())
         self.connection = FakeConnection()
 
     async def call(self, body: Any, version: int, *, timeout_seconds: float = 10) -> Any:
@@ -54,10 +54,13 @@ class Rig:
 
     async def close(self) -> bool:
         """Stop as the server does; return whether the stop was clean."""
+        await self.loading
+        self.services.groups.stop()
         await self.dispatcher.finish()
         await self.services.commit.drained()
         clean = self.services.logs.close(clean=True)
         self.services.pool.close()
+        self.services.flush_pool.close()
         return clean
 
 

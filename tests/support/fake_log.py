@@ -30,6 +30,7 @@ class FakeLog:
 
     def __init__(self, *, write_caching: bool = False) -> None:
         self.topic = "t"
+        self.directory = "/data/t-0"
         self.partition = 0
         self.write_caching = write_caching
         self.start_offset = 0

@@ -12,8 +12,9 @@ between the two in order; every directory keeps live and durable entries. So
 - `kill()` is the end of the process alone: everything live stays.
 
 `fail(op, nth)` makes the nth call of an operation from now raise; `counts` says how often each
-ran, so that a test can count a scenario's calls first and then fail them one by one. `cold` files
-answer None to reads that must not wait.
+ran, so that a test can count a scenario's calls first and then fail them one by one. `before` is
+asked at every call, whatever it is, for sweeps over all of them. `cold` files answer None to reads
+that must not wait.
 """
 
 from __future__ import annotations
@@ -22,15 +23,19 @@ import errno
 import os
 import posixpath
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from storage.errors import DirectoryLocked
 from storage.filesystem import TEMPORARY_SUFFIX, Buffer
 
 OPERATIONS = (
-    "open", "pread", "pwrite", "fdatasync", "truncate", "map", "close", "list", "mkdir", "rename",
-    "unlink", "rmdir", "sync_directory", "read", "replace", "lock",
+    "open", "pread", "pwrite", "fdatasync", "truncate", "reserve", "map", "close", "list", "mkdir",
+    "rename", "unlink", "rmdir", "sync_directory", "read", "replace", "lock", "size",
 )  # fmt: skip
+
+# (operation, path) -> what to raise, and which part of a pwrite's bytes gets into the file first.
+Before = Callable[[str, str], tuple[BaseException, float] | None]
 
 
 class _Inode:
@@ -91,6 +96,7 @@ class MemoryFileSystem:
         self.capacity_bytes = capacity_bytes
         self.cold: set[str] = set()  # paths whose bytes are not in memory
         self.generation = 0
+        self.before: Before | None = None
         self._root = _Directory()
         self._faults: list[_Fault] = []
         self._locks: set[str] = set()
@@ -177,6 +183,7 @@ class MemoryFileSystem:
         return isinstance(self._find(path), _Directory)
 
     def size(self, path: str) -> int:
+        self._enter("size", path)
         return len(self._inode(path).live)
 
     def mkdir(self, path: str) -> None:
@@ -253,14 +260,20 @@ class MemoryFileSystem:
 
     # Within.
 
-    def _enter(self, op: str, path: str) -> _Fault | None:
-        """Count a call; raise if it shall fail (a pwrite gets the fault, to write its part)."""
+    def _enter(self, op: str, path: str, writes_bytes: int = 0) -> tuple[BaseException, int] | None:
+        """Count a call; raise if it shall fail (a pwrite gets the error, to write its part)."""
         self.counts[op] += 1
         self.calls.append((op, path))
-        hits = [fault for fault in self._faults if fault.hits(op, path)]
-        if hits and op != "pwrite":
-            raise _error(hits[0].error, path)
-        return hits[0] if hits else None
+        found: tuple[BaseException, int] | None = None
+        asked = None if self.before is None else self.before(op, path)
+        if asked is not None:
+            found = asked[0], int(writes_bytes * asked[1])
+        for fault in self._faults:
+            if fault.hits(op, path) and found is None:
+                found = _error(fault.error, path), fault.bytes_written
+        if found is not None and op != "pwrite":
+            raise found[0]
+        return found
 
     def _find(self, path: str) -> _Inode | _Directory | None:
         assert path.startswith("/"), path
@@ -342,14 +355,17 @@ class MemoryFile:
         return self.path not in self._filesystem.cold
 
     def pwrite(self, buffer: Buffer, position: int) -> None:
-        fault = self._enter("pwrite")
+        self._check()
+        data = bytes(buffer)
+        fault = self._filesystem._enter("pwrite", self.path, len(data))
         if not self._writable:
             raise _error(errno.EBADF, self.path)
         self.writes += 1
-        data = bytes(buffer)
         if fault is not None:
-            self._inode.write(data[: fault.bytes_written], position)
-            raise _error(fault.error, self.path)
+            error, bytes_written = fault
+            if bytes_written:
+                self._inode.write(data[:bytes_written], position)
+            raise error
         filesystem = self._filesystem
         if filesystem.capacity_bytes is not None:
             growth = max(0, position + len(data) - len(self._inode.live))
@@ -374,6 +390,10 @@ class MemoryFile:
         self.writes += 1
         self._inode.truncate(size)
 
+    def reserve(self, size: int) -> None:
+        self._enter("reserve")
+        self.reserved = size
+
     def map(self, size: int) -> memoryview:
         self._enter("map")
         if not 0 < size <= len(self._inode.live):
@@ -389,9 +409,9 @@ class MemoryFile:
         if self._closed or self._generation != self._filesystem.generation:
             raise _error(errno.EBADF, self.path)
 
-    def _enter(self, op: str) -> _Fault | None:
+    def _enter(self, op: str) -> None:
         self._check()
-        return self._filesystem._enter(op, self.path)
+        self._filesystem._enter(op, self.path)
 
 
 class MemoryLock:

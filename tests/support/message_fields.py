@@ -16,7 +16,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 from hypothesis import strategies as st
 
 import protocol.messages
-from protocol import metadata_records
+from protocol import consumer_protocol, metadata_records
 from protocol.wire import Nullable, Since, Tag, Until, Wire, message_spec
 
 INTEGER_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
@@ -115,6 +115,11 @@ def api_messages() -> tuple[type, ...]:
 def record_messages() -> tuple[type, ...]:
     """Return every class of `protocol.metadata_records`."""
     return tuple(cls for cls in vars(metadata_records).values() if hasattr(cls, "MESSAGE"))
+
+
+def embedded_messages() -> tuple[type, ...]:
+    """Return every class of `protocol.consumer_protocol`."""
+    return tuple(cls for cls in vars(consumer_protocol).values() if hasattr(cls, "MESSAGE"))
 
 
 def versions_of(cls: type) -> range:

@@ -16,10 +16,11 @@ NO_ANSWER = object()
 
 
 class MsgpackPeer:
-    """Serves any number of connections; `asked` is every request, in order."""
+    """Serves any number of connections; `asked` is every request of them all, in order."""
 
     def __init__(self, answer: Callable[[str, Any], Any]) -> None:
         self.asked: list[tuple[str, Any]] = []
+        self.connection_count = 0
         self._answer = answer
         self._server: asyncio.Server | None = None
 
@@ -37,6 +38,7 @@ class MsgpackPeer:
         self._server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connection_count += 1
         try:
             while True:
                 (size,) = struct.unpack(">I", await reader.readexactly(4))

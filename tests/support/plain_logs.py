@@ -6,6 +6,8 @@ They keep the promises of `storage.log.Log` and `LogManager` that the metadata p
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 from protocol.record_errors import RecordError
 from protocol.records import batches, stamp, verify
 from storage import filenames
@@ -50,6 +52,19 @@ class PlainLog:
                 self._size += header.size
         except RecordError:
             self._file.truncate(self._size)
+
+    @property
+    def segments(self):
+        """As much of a log's segments as the metadata log asks for."""
+        file = SimpleNamespace(path=self._file.path, size=self._size, reserve=self._reserve)
+        return SimpleNamespace(active=SimpleNamespace(log_file=file))
+
+    def _reserve(self, size_bytes):
+        try:
+            self._file.reserve(self._size + size_bytes)
+        except OSError:
+            return False
+        return True
 
     def append_own(self, batch, now_ms):
         del now_ms

@@ -95,28 +95,58 @@ def batch(
 
 def values_of(fetched: bytes) -> list[bytes]:
     """Return the values in a run of uncompressed batches, in order."""
-    values = []
-    position = 0
-    while position + HEADER_BYTES <= len(fetched):
-        (length,) = struct.unpack_from(">i", fetched, position + 8)
+    return [value for _, value in records_of(fetched)]
+
+
+def records_of(fetched: bytes) -> list[tuple[int, bytes]]:
+    """Return (offset, value) of each record in a run of uncompressed batches, in order."""
+    return [(offset, value or b"") for offset, _, value in keyed_records_of(fetched)]
+
+
+def keyed_records_of(fetched: bytes) -> list[tuple[int, bytes | None, bytes | None]]:
+    """Return (offset, key, value) of each record in a run of uncompressed batches, in order."""
+    found = []
+    for position, base_offset in _heads_of(fetched):
         (count,) = struct.unpack_from(">i", fetched, position + 57)
-        end = position + 12 + length
-        if end > len(fetched):
-            break
         at = position + HEADER_BYTES
         for _ in range(count):
             size, at = _read_varint(fetched, at)
             stop = at + size
-            at += 1
-            for _ in range(2):
-                _, at = _read_varint(fetched, at)
-            key_size, at = _read_varint(fetched, at)
-            at += max(key_size, 0)
-            value_size, at = _read_varint(fetched, at)
-            values.append(fetched[at : at + max(value_size, 0)])
+            _, at = _read_varint(fetched, at + 1)
+            delta, at = _read_varint(fetched, at)
+            key, at = _read_field(fetched, at)
+            value, _ = _read_field(fetched, at)
+            found.append((base_offset + delta, key, value))
             at = stop
+    return found
+
+
+def next_offset_of(fetched: bytes) -> int:
+    """Return the offset after the last whole batch, whose last records may be missing."""
+    position, base_offset = _heads_of(fetched)[-1]
+    (last_offset_delta,) = struct.unpack_from(">i", fetched, position + 23)
+    return int(base_offset + last_offset_delta + 1)
+
+
+def _heads_of(fetched: bytes) -> list[tuple[int, int]]:
+    """(position, base offset) of each whole batch."""
+    found = []
+    position = 0
+    while position + HEADER_BYTES <= len(fetched):
+        base_offset, length = struct.unpack_from(">qi", fetched, position)
+        end = position + 12 + length
+        if end > len(fetched):
+            break
+        found.append((position, base_offset))
         position = end
-    return values
+    return found
+
+
+def _read_field(data: bytes, position: int) -> tuple[bytes | None, int]:
+    size, position = _read_varint(data, position)
+    if size < 0:
+        return None, position
+    return data[position : position + size], position + size
 
 
 def _read_varint(data: bytes, position: int) -> tuple[int, int]:

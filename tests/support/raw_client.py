@@ -253,7 +253,8 @@ class RawClient:
         answer = self.call(LIST_OFFSETS, 1, int32(-1) + asked)
         assert answer.number(4) == 1
         answer.string()
-        assert (answer.number(4), answer.number(4), answer.number(2)) == (1, partition, 0)
+        found = answer.number(4), answer.number(4), answer.number(2)
+        assert found == (1, partition, 0), f"(partitions, partition, error code) is {found}"
         answer.number(8)
         return answer.number(8)
 

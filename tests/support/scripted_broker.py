@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Self
 
-from protocol.dialect import ServedApi
 from protocol.kafka.dialect import KafkaDialect
 from protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from protocol.wire import message_spec
+from tests.support.served import Served
 
 Answers = Mapping[type[Any], Callable[[Any], Any]]
 
@@ -49,11 +49,11 @@ class ScriptedBroker:
         self._thread.join(10)
         self._listener.close()
 
-    def _served(self, cls: type[Any]) -> ServedApi:
+    def _served(self, cls: type[Any]) -> Served:
         spec = message_spec(cls)
         oldest, newest = self._versions.get(cls, spec.versions)
         response = getattr(sys.modules[cls.__module__], cls.__name__.replace("Request", "Response"))
-        return ServedApi(spec.api_key, oldest, newest, cls, response)
+        return Served(spec.api_key, oldest, newest, cls, response)
 
     def _api_versions(self, _request: Any) -> Any:
         keys = [

@@ -214,3 +214,9 @@ class KafkaNode:
         path = self.directory / "server.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         return path
+
+
+def errors_in(output: str) -> list[str]:
+    """Return a broker's error lines, but for those about the machine: what was slow was done."""
+    lines = [line for line in output.splitlines() if "[ERROR]" in line]
+    return [line for line in lines if "EventPerformanceMonitor" not in line]

@@ -9,7 +9,8 @@ from broker.append_queue import AppendQueue
 from broker.clock import ManualClock
 from broker.metrics import Metrics
 from broker.partition import Partition
-from storage.errors import LogFailed, UnknownPartition
+from protocol.record_errors import CorruptBatch, InvalidRecord
+from storage.errors import AppendTimedOut, LogFailed, UnknownPartition
 from storage.log import Appended
 from tests.support.fake_log import FakeLog
 
@@ -25,20 +26,25 @@ class Rig:
         self.metrics = Metrics()
         self.logs = SimpleNamespace(unflushed_bytes=0)
         self.flushed: list[Partition] = []
+        self.calls: list[tuple[Any, Any]] = []  # (call, done), which a thread would take
+        self.pool: Any = SimpleNamespace(submit=lambda call, done: self.calls.append((call, done)))
         commit: Any = SimpleNamespace(appended=self.flushed.append)
-        self.queue = AppendQueue(self.logs, commit, 1_000, STALL_MS, self.metrics, self.clock)  # type: ignore[arg-type]
+        self.queue = AppendQueue(
+            self.logs, commit, self.pool, 1_000, STALL_MS, self.metrics, self.clock
+        )  # type: ignore[arg-type]
         self.outcomes: list[tuple[str, Any]] = []
 
     def partition(self, **options: bool) -> Partition:
         return Partition(FakeLog(**options))  # type: ignore[arg-type]
 
-    def append(self, partition: Partition, name: str) -> Appended | None:
-        return self.queue.append(
-            partition,
-            memoryview(name.encode()),
-            0,
-            lambda outcome: self.outcomes.append((name, outcome)),
+    def append(self, partition: Partition, name: str, timeout_ms: int = 30_000) -> Appended | None:
+        batch = memoryview(name.encode())
+        if self.queue.has_turn(partition):
+            return self.queue.append(partition, batch, 0)
+        self.queue.queue(
+            partition, batch, timeout_ms, lambda outcome: self.outcomes.append((name, outcome))
         )
+        return None
 
 
 def names(partition: Partition) -> list[bytes]:
@@ -114,4 +120,67 @@ def test_a_partition_that_goes_away_refuses_its_queue() -> None:
     rig.queue.drop(partition, gone)
     assert rig.outcomes == [("a", gone)]
     rig.queue.drain()
+    assert names(partition) == []
+
+
+def test_what_waits_longer_than_its_request_allows_is_refused_and_not_appended() -> None:
+    rig = Rig()
+    partition = rig.partition()
+    rig.logs.unflushed_bytes = 1_001
+    for name, timeout_ms in (("a", 50), ("b", 5_000), ("c", 50)):
+        assert rig.append(partition, name, timeout_ms) is None
+    rig.clock.advance(49)
+    rig.queue.sweep()
+    assert rig.outcomes == []
+    rig.clock.advance(1)
+    rig.queue.sweep()
+    assert [(name, type(outcome)) for name, outcome in rig.outcomes] == [
+        ("a", AppendTimedOut),
+        ("c", AppendTimedOut),
+    ]
+    assert (rig.metrics.appends_timed_out, rig.metrics.appends_queued_now) == (2, 1)
+    rig.logs.unflushed_bytes = 0
+    rig.queue.sweep()
+    assert names(partition) == [b"b"]
+
+
+def test_a_batch_that_must_be_made_first_keeps_its_place() -> None:
+    rig = Rig()
+    partition = rig.partition()
+    done: list[Any] = []
+
+    def queue(name: str, prepare: Any = None) -> None:
+        rig.queue.queue(partition, memoryview(name.encode()), 1_000, done.append, prepare)
+
+    queue("slow", lambda: memoryview(b"SLOW"))
+    assert not rig.queue.has_turn(partition)
+    queue("fast")
+    queue("slower", lambda: memoryview(b"SLOWER"))
+    rig.queue.drain()
+    assert names(partition) == []
+    (call, ended), (second_call, second_ended) = rig.calls
+    second_call()
+    second_ended(None)
+    assert names(partition) == [], "the one before it is still being made"
+    call()
+    ended(None)
+    assert names(partition) == [b"SLOW", b"fast", b"SLOWER"]
+    assert [outcome.base_offset for outcome in done] == [0, 1, 2]
+    assert rig.metrics.appends_queued_now == 0
+    assert rig.queue.has_turn(partition)
+
+
+def test_a_batch_that_cannot_be_made_is_refused_in_its_turn(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rig = Rig()
+    partition = rig.partition()
+    done: list[Any] = []
+    refusal = CorruptBatch(0, "the records are garbage")
+    for error in (refusal, MemoryError("none left")):
+        rig.queue.queue(partition, memoryview(b"x"), 1_000, done.append, lambda: 1 / 0)
+        rig.calls.pop()[1](error)
+    assert done[0] is refusal
+    assert isinstance(done[1], InvalidRecord)
+    assert [record.exc_info is not None for record in caplog.records] == [True]
     assert names(partition) == []

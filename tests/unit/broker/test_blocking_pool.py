@@ -34,3 +34,22 @@ async def test_outcomes_come_back_on_the_loop() -> None:
     with pytest.raises(OSError, match="Input/output error"):
         await pool.run(fail)
     pool.close()
+
+
+async def test_it_is_busy_until_what_was_called_has_come_back() -> None:
+    pool = BlockingPool(2, asyncio.get_running_loop())
+    release = threading.Event()
+    back: list[BaseException | None] = []
+    assert not pool.is_busy
+    pool.submit(release.wait, back.append)
+    waiting = asyncio.create_task(pool.run(release.wait))
+    await asyncio.sleep(0)
+    waiting.cancel()  # who waits goes; the call does not
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert pool.is_busy
+    release.set()
+    async with asyncio.timeout(5):
+        while pool.is_busy:
+            await asyncio.sleep(0.001)
+    assert back == [None]
+    pool.close()

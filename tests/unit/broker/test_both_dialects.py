@@ -19,8 +19,14 @@ from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.create_topics import CreatableTopic
 from protocol.messages.delete_topics import DeleteTopicState
 from protocol.messages.describe_configs import DescribeConfigsResource
+from protocol.messages.leave_group import MemberIdentity
 from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from protocol.messages.metadata import MetadataRequestTopic
+from protocol.messages.offset_commit import (
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
@@ -44,6 +50,34 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
     await made.close()
 
 
+def group_fields(topic_id: bytes) -> dict[ApiKey, dict[str, Any]]:
+    """The requests of a member that is not one, and of an offset that is kept."""
+    member = {"group_id": "g", "member_id": "m"}
+    committed = OffsetCommitRequestPartition(partition_index=0, committed_offset=7)
+    return {
+        ApiKey.OFFSET_COMMIT: {
+            "group_id": "g",
+            "topics": [OffsetCommitRequestTopic(topic_id=topic_id, partitions=[committed])],
+        },
+        ApiKey.OFFSET_FETCH: {"groups": [OffsetFetchRequestGroup(group_id="g", topics=None)]},
+        ApiKey.FIND_COORDINATOR: {"coordinator_keys": ["g"]},
+        ApiKey.JOIN_GROUP: {**member, "session_timeout_ms": 10_000, "protocol_type": "consumer"},
+        ApiKey.HEARTBEAT: {**member, "generation_id": 1},
+        ApiKey.DESCRIBE_GROUPS: {"groups": ["g"], "include_authorized_operations": True},
+        ApiKey.DELETE_GROUPS: {"groups_names": ["no"]},
+        ApiKey.OFFSET_DELETE: {"group_id": "no"},
+        ApiKey.LEAVE_GROUP: {"group_id": "g", "members": [MemberIdentity(member_id="m")]},
+        ApiKey.CONSUMER_GROUP_HEARTBEAT: {"group_id": "g", "member_id": "m", "member_epoch": 3},
+        ApiKey.CONSUMER_GROUP_DESCRIBE: {"group_ids": ["g"]},
+        ApiKey.SYNC_GROUP: {
+            **member,
+            "generation_id": 1,
+            "protocol_type": "consumer",
+            "protocol_name": "range",
+        },
+    }
+
+
 def filled(row: Handler, topic_id: bytes) -> Any:
     """A request that finds something to say about the topic `t`, and may be sent twice."""
     produced = PartitionProduceData(
@@ -65,6 +99,7 @@ def filled(row: Handler, topic_id: bytes) -> Any:
             ],
         },
         ApiKey.METADATA: {"topics": [MetadataRequestTopic(name="t")]},
+        **group_fields(topic_id),
         ApiKey.CREATE_TOPICS: {
             "topics": [
                 CreatableTopic(name="t", num_partitions=1, replication_factor=1),

@@ -1,6 +1,7 @@
 """A connection: frames in, answers out in order, and every reason to stop reading."""
 
 import asyncio
+import errno
 from typing import Any
 
 import pytest
@@ -20,11 +21,16 @@ from tests.support.fake_connection import LISTENER
 
 
 class NumberDialect:
-    """A frame is one byte, the correlation id; 255 cannot be decoded, 254 be only answered."""
+    """A frame is one byte, the correlation id; 255 cannot be decoded, 254 be only answered.
+
+    The modules for 253 cannot be imported.
+    """
 
     def decode_request(self, frame: memoryview) -> DecodedRequest:
         if frame[0] == 255:
             raise DecodeError("frame 255")
+        if frame[0] == 253:
+            raise OSError(errno.EMFILE, "Too many open files")
         if frame[0] == 254:
             raise BadRequest(254, "frame 254", b"bad")
         return DecodedRequest(RequestHeader(0, 0, frame[0], "test"), None)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker.dispatch import Dispatcher
-from broker.handlers import HANDLERS, Handler
+from broker.handlers import HANDLERS
 from broker.metrics import Metrics
 from broker.pending import Pending
 from protocol.errors import ErrorCode
@@ -21,17 +21,12 @@ KEY = int(HANDLERS[0].api_key)
 def dispatcher(handle: Any, error_response: Any = None) -> Dispatcher:
     services: Any = SimpleNamespace(metrics=Metrics())
     made = Dispatcher(services)
-    made._handlers = {
-        KEY: Handler(
-            HANDLERS[0].api_key,
-            0,
-            1,
-            object,
-            object,
-            handle,
-            error_response or (lambda request, code: code),
+    handlers: dict[int, Any] = {
+        KEY: SimpleNamespace(
+            handle=handle, error_response=error_response or (lambda request, code: code)
         )
     }
+    made._handlers = handlers
     return made
 
 

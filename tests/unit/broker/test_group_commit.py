@@ -8,7 +8,13 @@ import pytest
 
 from broker.blocking_pool import BlockingPool
 from broker.clock import ManualClock
-from broker.group_commit import ROUNDS_MAX, GroupCommit
+from broker.group_commit import (
+    FLUSH_THREADS,
+    ROUNDS_MAX,
+    STUCK_ROUNDS_MAX,
+    STUCK_SECONDS,
+    GroupCommit,
+)
 from broker.metrics import Metrics
 from broker.partition import Partition
 from protocol.errors import ErrorCode
@@ -179,3 +185,68 @@ async def test_what_comes_while_all_rounds_run_is_flushed_by_the_next(rig: Rig) 
     for log in logs:
         log.flushes[0].release.set()
     await rig.until(lambda: len(rig.answers) == len(logs))
+
+
+async def test_a_round_that_is_stuck_is_passed_by_what_it_holds_and_what_comes(rig: Rig) -> None:
+    rig.pool.close()
+    rig.pool = BlockingPool(FLUSH_THREADS, asyncio.get_running_loop())
+    rig.commit = GroupCommit(rig.pool, rig.advanced.append, rig.metrics, rig.clock)
+    logs = [FakeLog() for _ in range(5)]
+    answers = []
+    for number, log in enumerate(logs[:4]):
+        partition = Partition(log)  # type: ignore[arg-type]
+        log.append(memoryview(b"x"), 0)
+        rig.commit.wait(partition, 1, 60_000, lambda code, n=number: answers.append((n, code)))
+    await rig.until(lambda: logs[3].flushes)
+    # The four are one round; the second of them is stuck.
+    for number in (0, 2, 3):
+        logs[number].flushes[0].release.set()
+    await asyncio.sleep(0.01)
+    rig.commit.sweep()
+    assert answers == [], "nobody is answered before the round has ended, or is known to be stuck"
+    rig.clock.advance(int(STUCK_SECONDS * 1_000) + 1)
+    rig.commit.sweep()
+    rig.clock.advance(int(STUCK_SECONDS * 1_000) + 1)
+    rig.commit.sweep()
+    await rig.until(lambda: len(answers) == 3)
+    assert sorted(answers) == [(n, ErrorCode.NONE) for n in (0, 2, 3)]
+    assert rig.metrics.flushes_stuck_now == 1
+    assert rig.commit.is_flushing
+    late = Partition(logs[4])  # type: ignore[arg-type]
+    logs[4].append(memoryview(b"x"), 0)
+    rig.commit.wait(late, 1, 60_000, lambda code: answers.append((4, code)))
+    await rig.until(lambda: logs[4].flushes)
+    logs[4].flushes[0].release.set()
+    await rig.until(lambda: len(answers) == 4)
+    logs[1].flushes[0].release.set()
+    await rig.until(lambda: len(answers) == 5)
+    await rig.until(lambda: not rig.commit.is_flushing)
+    rig.commit.sweep()
+    assert rig.metrics.flushes_stuck_now == 0
+
+
+async def test_as_many_logs_as_there_are_threads_may_be_stuck(rig: Rig) -> None:
+    rig.pool.close()
+    rig.pool = BlockingPool(FLUSH_THREADS, asyncio.get_running_loop())
+    rig.commit = GroupCommit(rig.pool, rig.advanced.append, rig.metrics, rig.clock)
+    logs = [FakeLog() for _ in range(FLUSH_THREADS + 1)]
+    answers = []
+    for number, log in enumerate(logs):
+        log.append(memoryview(b"x"), 0)
+        rig.commit.wait(
+            Partition(log),  # type: ignore[arg-type]
+            1,
+            60_000,
+            lambda code, n=number: answers.append((n, code)),
+        )
+    logs[-1].append(memoryview(b"y"), 0)
+    for _ in range(2 * FLUSH_THREADS):
+        await asyncio.sleep(0.002)
+        rig.clock.advance(int(STUCK_SECONDS * 1_000) + 1)
+        rig.commit.sweep()
+    assert rig.metrics.flushes_stuck_now == STUCK_ROUNDS_MAX
+    assert answers == []
+    for log in logs:
+        for flush in log.flushes:
+            flush.release.set()
+    await rig.until(lambda: len(answers) == len(logs))

@@ -216,3 +216,21 @@ async def test_the_stop_waits_for_a_duty_that_is_under_way(
     swept = house.processor.swept
     await asyncio.sleep(0.005)
     assert house.processor.swept == swept
+
+
+async def test_handlers_are_imported_when_nobody_asks(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = []
+
+    class Row:
+        def load(self) -> None:
+            loaded.append(self)
+            if len(loaded) == 1:
+                raise OSError("Too many open files")
+
+    first, second = rows = [Row(), Row()]
+    monkeypatch.setattr(house.keeping, "_not_loaded", rows)
+    house.keeping.start()
+    await house.until(lambda: not rows)
+    assert loaded == [second, second, first]

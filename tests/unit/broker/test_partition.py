@@ -3,7 +3,7 @@
 import pytest
 
 from broker.partition import Partitions
-from storage.errors import UnknownPartition
+from storage.errors import LogFailed, UnknownPartition
 from tests.support.fake_log import FakeLog
 
 
@@ -20,3 +20,18 @@ def test_add_get_remove() -> None:
     assert partitions.remove("t", 0) is added
     assert partitions.remove("t", 0) is None
     assert len(partitions) == 0
+
+
+def test_a_partition_whose_log_cannot_be_opened_is_known_and_offline() -> None:
+    partitions = Partitions()
+    assert partitions.set_offline("t", 0, LogFailed("t-0", "no room"))
+    assert not partitions.set_offline("t", 0, LogFailed("t-0", "still no room"))
+    assert partitions.offline() == [("t", 0)]
+    with pytest.raises(LogFailed, match="still no room"):
+        partitions.get("t", 0)
+    partitions.add(FakeLog())  # type: ignore[arg-type]
+    assert partitions.offline() == []
+    partitions.get("t", 0)
+    partitions.set_offline("u", 1, LogFailed("u-1", "no room"))
+    assert partitions.remove("u", 1) is None
+    assert partitions.offline() == []

@@ -55,6 +55,14 @@ async def test_refusals_are_all_counted_and_few_are_written(
     assert len(caplog.records) == 5
 
 
+async def test_an_api_that_cannot_be_imported_costs_one_connection() -> None:
+    rig = Rig()
+    rig.receive(frames(253))
+    await rig.pump()
+    assert (rig.transport.ended, rig.budget.used_bytes) == ("aborted", 0)
+    assert rig.metrics.protocol_errors == 1
+
+
 async def test_a_bad_request_is_answered_in_its_turn_and_the_connection_goes_on() -> None:
     rig = Rig()
     rig.receive(frames(1, 254, 2))

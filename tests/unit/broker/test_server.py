@@ -190,7 +190,7 @@ def test_run_passes_on_what_the_configuration_warned_of(
         return EXIT_CLEAN
 
     monkeypatch.setattr(Broker, "run", ends)
-    wanted = loaded(tmp_path / "data", "num.partitons=3", "compression.gzip.level=1")
+    wanted = loaded(tmp_path / "data", "num.partitons=3", "compression.lz4.level=1")
     assert run(wanted) == EXIT_CLEAN
     assert any("num.partitons" in message for message in caplog.messages)
     assert any("without effect" in message for message in caplog.messages)

@@ -146,3 +146,29 @@ async def test_a_metadata_log_that_has_failed_changes_nothing(tmp_path: Path) ->
         await rig.services.topics.next_producer_ids()
     assert [topic.name for topic in rig.services.topics.all()] == ["there"]
     await crash(rig)
+
+
+async def test_a_partition_that_finds_no_room_is_offline_alone_and_tried_again(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = rig.services.logs.filesystem
+    mkdir = disk.mkdir
+
+    def full(path: str) -> None:
+        if path.endswith("t-1"):
+            raise OSError(28, "No space left on device", path)
+        mkdir(path)
+
+    monkeypatch.setattr(type(disk), "mkdir", lambda _, path: full(path))
+    await create(rig, "t", 3)
+    for number in (0, 2):
+        assert await produce(rig, batch(b"a"), partition=number) == 0
+    with pytest.raises(AssertionError, match="KAFKA_STORAGE_ERROR"):
+        await produce(rig, batch(b"a"), partition=1)
+    await rig.services.topics.open_offline()
+    assert rig.services.partitions.offline() == [("t", 1)]
+    assert len([r for r in caplog.records if "cannot be opened" in r.message]) == 1
+    monkeypatch.undo()
+    await rig.services.topics.open_offline()
+    assert rig.services.partitions.offline() == []
+    assert await produce(rig, batch(b"a"), partition=1) == 0

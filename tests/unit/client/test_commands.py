@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from client import cli
 from client.files import lock
+from protocol.messages.alter_configs import AlterConfigsResourceResponse
 from protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -38,7 +39,6 @@ from protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from protocol.messages.incremental_alter_configs import (
-    AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )

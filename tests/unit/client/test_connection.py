@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from client.connection import BrokerError, Connection, NotServed, code_text, split_address
+from client.connection import BrokerError, Connection, NotServed, split_address
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -142,9 +142,3 @@ def test_addresses(address, wanted):
             split_address(address)
     else:
         assert split_address(address) == wanted
-
-
-def test_codes_have_kafkas_names():
-    assert code_text(3).startswith("UNKNOWN_TOPIC_OR_PARTITION (3): ")
-    assert code_text(3, "its own words") == "UNKNOWN_TOPIC_OR_PARTITION (3): its own words"
-    assert code_text(31999).startswith("error 31999")

@@ -16,10 +16,19 @@ def batch(base_offset, *texts, codec=0, control=False):
     return bytes(build(records, base_offset=base_offset, codec=codec, control=control))
 
 
+def read(raw, position):
+    """All that `opened` yields, together."""
+    found = []
+    for records, batch in opened(raw, position):
+        found += records
+        position = batch.next_offset
+    return found, position
+
+
 @pytest.mark.parametrize("codec", range(5))
 def test_records_before_the_position_are_left_out(codec):
     raw = batch(10, b"a", b"b", b"c", codec=codec) + batch(20, b"d", codec=codec)
-    records, position = opened(raw, 11)
+    records, position = read(raw, 11)
     assert [(one.offset, one.value) for one in records] == [(11, b"b"), (12, b"c"), (20, b"d")]
     assert position == 21
 
@@ -35,7 +44,7 @@ def test_records_before_the_position_are_left_out(codec):
     ],
 )
 def test_positions_move_behind_whole_batches_only(raw, position, found, next_position):
-    records, moved = opened(raw, position)
+    records, moved = read(raw, position)
     assert [one.offset for one in records] == found
     assert moved == next_position
 
@@ -44,14 +53,15 @@ def test_a_damaged_batch_is_not_read():
     raw = bytearray(batch(0, b"a"))
     raw[-2] ^= 1
     with pytest.raises(RecordError):
-        opened(raw, 0)
+        read(raw, 0)
 
 
 class Script:
     """Two partitions, each with one batch of two records at offsets 0 and 1."""
 
-    def __init__(self, code=0):
+    def __init__(self, code=0, damaged=None):
         self.code = code
+        self.damaged = damaged
 
     def __call__(self, api, body):
         if api == "metadata":
@@ -71,6 +81,8 @@ class Script:
         parts = []
         for one in body["topics"][0]["partitions"]:
             raw = batch(0, b"a", b"b") if one["fetch_offset"] < 2 else None
+            if self.damaged == one["partition"]:
+                raw = batch(0, b"a") + batch(1, b"b")[:-1] + b"x"
             parts.append(
                 {"partition_index": one["partition"], "error_code": self.code, "records": raw}
             )
@@ -111,3 +123,32 @@ async def test_what_cannot_be_read_is_said():
                 consumer.seek(5, 0)
         with pytest.raises(UnknownPlace, match="not 2"):
             await Consumer(peer.address, "t", partitions=[2]).__aenter__()
+
+
+@pytest.mark.parametrize(
+    ("code", "retriable", "said"),
+    [(100, True, "UNKNOWN_TOPIC_ID"), (29, False, "TOPIC_AUTH"), (31_999, False, "error 31999")],
+)
+async def test_an_error_says_whether_it_may_pass(code, retriable, said):
+    async with MsgpackPeer(Script(code=code)) as peer, Consumer(peer.address, "t") as consumer:
+        with pytest.raises(FetchError, match=said) as error:
+            await consumer.poll()
+        assert error.value.retriable is retriable
+        assert consumer.positions == {0: 0, 1: 0}
+        assert [api for api, _ in peer.asked].count("metadata") == 1
+        with pytest.raises(FetchError):
+            await consumer.poll()
+        assert [api for api, _ in peer.asked].count("metadata") == 1 + retriable
+
+
+async def test_a_damaged_batch_takes_away_nothing_but_itself():
+    async with MsgpackPeer(Script(damaged=1)) as peer, Consumer(peer.address, "t") as consumer:
+        found = await consumer.poll()
+        assert sorted((one.partition, one.record.value) for one in found) == [
+            (0, b"a"), (0, b"b"), (1, b"a"),
+        ]  # fmt: skip
+        with pytest.raises(RecordError):
+            await consumer.poll()
+        assert consumer.positions == {0: 2, 1: 1}
+        with pytest.raises(RecordError):  # it stays where it is, and says so again
+            await consumer.poll(partitions=[1])

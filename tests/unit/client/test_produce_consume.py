@@ -48,6 +48,7 @@ def test_json_out_is_json_in():
 @pytest.mark.parametrize(
     "line",
     [b"", b"5", b"{}", b'{"value": 1, "timestamp": "now"}', b'{"value": 1, "headers": {"a": 1}}',
+     b'{"value": 1, "headers": [["\\ud800", null]]}', b'{"value": "\\ud800"}',
      b'{"value": {"base64": "?"}}', b'{"value": 1, "partition": true}', b"\xff"],
 )  # fmt: skip
 def test_what_is_no_record_is_refused(line):

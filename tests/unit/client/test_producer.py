@@ -89,13 +89,83 @@ async def test_a_refusal_reaches_the_sender_and_the_next_record_goes_on():
     assert (one.acknowledged_count, one.failed_count) == (1, 1)
 
 
-async def test_a_lost_identity_is_replaced():
+async def test_a_broker_that_lost_its_memory_gets_the_records_in_the_next_epoch():
     script = Script(45)
     async with MsgpackPeer(script) as peer, Producer(peer.address, settings=settings()) as one:
-        with pytest.raises(DeliveryError, match="OUT_OF_ORDER"):
+        assert await (await one.send("t", b"v")).offset() == 40
+    headers = [read_header(raw) for raw in script.batches]
+    assert [(one.producer_id, one.producer_epoch) for one in headers] == [(101, 0), (101, 1)]
+
+
+@pytest.mark.parametrize("fate", [47, 49, 59])
+async def test_a_broker_that_knows_another_producer_gets_another_id(fate):
+    script = Script(fate)
+    async with MsgpackPeer(script) as peer, Producer(peer.address, settings=settings()) as one:
+        with pytest.raises(DeliveryError, match=rf"\({fate}\)"):
             await (await one.send("t", b"v")).offset()
         await (await one.send("t", b"w")).offset()
     assert [read_header(raw).producer_id for raw in script.batches] == [101, 102]
+
+
+async def test_a_code_that_is_not_known_here_fails_the_batch_with_its_number():
+    script = Script(31_999)
+    async with MsgpackPeer(script) as peer, Producer(peer.address, settings=settings()) as one:
+        with pytest.raises(DeliveryError, match="error 31999: not one that is known"):
+            await (await one.send("t", b"v")).offset()
+        await (await one.send("t", b"w")).offset()
+    epochs = [read_header(raw).producer_epoch for raw in script.batches]
+    assert epochs == [0, 1]  # it may have been appended
+
+
+async def test_five_requests_are_under_way_and_no_more():
+    class Slow(Script):
+        """Answers nothing after the first batch until told."""
+
+        def __call__(self, api, body):
+            answer = super().__call__(api, body)
+            return NO_ANSWER if api == "produce" and len(self.batches) > 1 else answer
+
+    script = Slow()
+    brief = settings(batch_bytes=1, delivery_ms=60_000)
+    async with MsgpackPeer(script) as peer:
+        one = Producer(peer.address, settings=brief, timeout_s=0.2)
+        await one.__aenter__()
+        await (await one.send("t", b"first")).offset()
+        for number in range(20):
+            await one.send("t", b"%d" % number)
+        while len(script.batches) < 7:
+            await asyncio.sleep(0.001)
+        # No answer came in time: the last is the first of them again, alone.
+        assert values(script.batches) == [b"first", b"0", b"1", b"2", b"3", b"4", b"0"]
+        await one.__aexit__(ZeroDivisionError)  # leaving by an error flushes nothing
+
+
+async def test_a_broker_that_gives_no_id_ends_the_producer_for_all_who_wait():
+    def answer(api, body):
+        return metadata(1) if api == "metadata" else {"error_code": 31}
+
+    async with MsgpackPeer(answer) as peer:
+        one = await Producer(peer.address, settings=settings()).__aenter__()
+        sent = await one.send("t", b"v")
+        with pytest.raises(DeliveryError, match=r"no producer id: CLUSTER_AUTHORIZATION_FAILED"):
+            await sent.offset()
+        with pytest.raises(DeliveryError, match="no producer id"):
+            await one.send("t", b"w")
+        with pytest.raises(DeliveryError, match="no producer id"):
+            await one.__aexit__(None)
+
+
+async def test_an_answer_that_lacks_what_it_must_say_is_none():
+    script = Script()
+    answers = [{}, {"responses": []}, {"responses": None}]
+
+    def answer(api, body):
+        made = script(api, body)
+        return answers.pop(0) if api == "produce" and answers else made
+
+    async with MsgpackPeer(answer) as peer, Producer(peer.address, settings=settings()) as one:
+        assert await (await one.send("t", b"v")).offset() == 40
+    assert len(script.batches) == 4
 
 
 async def test_without_acknowledgement_nothing_is_awaited():

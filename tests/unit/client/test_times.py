@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from client.times import parse_time, time_text
+from client.times import parse_duration, parse_time, time_text
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,17 @@ def test_what_is_no_time_is_refused(text):
 )
 def test_a_time_is_shown(time_ms, wanted):
     assert time_text(time_ms) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [("500ms", 500), ("90s", 90_000), ("15m", 900_000), ("2h", 7_200_000), ("7d", 604_800_000)],
+)
+def test_a_duration_is_read(text, wanted):
+    assert parse_duration(text) == wanted
+
+
+@pytest.mark.parametrize("text", ["", "5", "h", "-1h", "1.5h", "PT1H", "1 h"])
+def test_what_is_no_duration_is_refused(text):
+    with pytest.raises(click.UsageError, match="is no duration"):
+        parse_duration(text)

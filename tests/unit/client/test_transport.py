@@ -1,14 +1,22 @@
-"""One request after the other, and what is no answer."""
+"""Requests under way at once, their answers, and what is none."""
 
 from __future__ import annotations
 
+import asyncio
 import struct
 
 import msgpack
 import pytest
 
-from client.transport import RequestRefused, Topics, Transport, TransportError, UnknownPlace
-from tests.support.msgpack_peer import MsgpackPeer, metadata
+from client.transport import (
+    NotConnected,
+    RequestRefused,
+    Topics,
+    Transport,
+    TransportError,
+    UnknownPlace,
+)
+from tests.support.msgpack_peer import NO_ANSWER, MsgpackPeer, metadata
 
 
 async def test_answers_come_to_their_requests_on_one_connection():
@@ -17,7 +25,6 @@ async def test_answers_come_to_their_requests_on_one_connection():
         for api in ("metadata", "fetch"):
             assert await transport.call(api, {"a": b"1"}) == {"api": api, "body": {"a": b"1"}}
         transport.close()
-        assert not transport.is_open
 
 
 @pytest.mark.parametrize(
@@ -27,7 +34,7 @@ async def test_answers_come_to_their_requests_on_one_connection():
         (b"\0\0\0\1\xc1", "does not speak msgpack"),
         (struct.pack(">I", 5) + msgpack.packb([77, {}]) + b"\0\0", "does not speak msgpack"),
         (struct.pack(">I", 3) + msgpack.packb([77, {}]), "answered 77"),
-        (struct.pack(">I", 3) + msgpack.packb([1, 5]), "answered 1"),
+        (struct.pack(">I", 3) + msgpack.packb([1, 5]), "wanted a map|answered 1 when asked 2"),
         (b"\xff\xff\xff\xff", "announced an answer of 4294967295 bytes"),
     ],
 )
@@ -36,7 +43,10 @@ async def test_what_is_no_answer_closes_the_connection(answer, said):
         transport = Transport(peer.address, 5)
         with pytest.raises(TransportError, match=said):
             await transport.call("fetch", {})
-        assert not transport.is_open
+        with pytest.raises(TransportError, match=said):  # on another connection
+            await transport.call("fetch", {})
+        assert peer.connection_count == 2
+        transport.close()
 
 
 async def test_a_refusal_leaves_the_connection_open():
@@ -45,13 +55,62 @@ async def test_a_refusal_leaves_the_connection_open():
         transport = Transport(peer.address, 5)
         with pytest.raises(RequestRefused, match="no such field"):
             await transport.call("fetch", {})
-        assert transport.is_open
+        with pytest.raises(RequestRefused):
+            await transport.call("fetch", {})
+        assert peer.connection_count == 1
+        transport.close()
+
+
+async def test_requests_under_way_are_answered_in_their_order():
+    held = []
+
+    def answer(api, body):
+        held.append(api)
+        return {"api": api}
+
+    async with MsgpackPeer(answer) as peer:
+        transport = Transport(peer.address, 5)
+        answers = [await transport.ask(f"api_{number}", {}) for number in range(7)]
+        answers[2].cancel()  # nobody waits for it; the others' answers are still theirs
+        found = [(await one)["api"] for one in answers if not one.cancelled()]
+        assert found == [f"api_{number}" for number in (0, 1, 3, 4, 5, 6)]
+        assert peer.connection_count == 1
+        transport.close()
+
+
+async def test_a_lost_connection_fails_all_that_wait_and_the_next_request_makes_another():
+    fates = [NO_ANSWER, NO_ANSWER, None, {"fine": 1}]
+    async with MsgpackPeer(lambda *_: fates.pop(0)) as peer:
+        transport = Transport(peer.address, 5)
+        answers = [await transport.ask("fetch", {}) for _ in range(3)]
+        for one in answers:
+            with pytest.raises(TransportError, match="hung up"):
+                await one
+        assert await transport.call("fetch", {}) == {"fine": 1}
+        transport.close()
+
+
+async def test_an_answer_that_takes_too_long_fails_all_that_wait():
+    async with MsgpackPeer(lambda *_: NO_ANSWER) as peer:
+        transport = Transport(peer.address, 0.05)
+        answers = [await transport.ask("fetch", {}, wait_ms=wait_ms) for wait_ms in (10, 9_000)]
+        for one in answers:
+            with pytest.raises(TransportError, match=r"took longer than 0\.06 s"):
+                await one
+
+
+async def test_callers_at_once_share_one_connection():
+    async with MsgpackPeer(lambda api, _: {"api": api}) as peer:
+        transport = Transport(peer.address, 5)
+        found = await asyncio.gather(*(transport.call(name, {}) for name in "abc"))
+        assert [one["api"] for one in found] == ["a", "b", "c"]
+        assert peer.connection_count == 1
         transport.close()
 
 
 @pytest.mark.parametrize("address", ["nowhere", ":9094", "127.0.0.1:x", "127.0.0.1:1"])
 async def test_nobody_there_is_said(address):
-    with pytest.raises(TransportError, match=r"MSGPACK listener|wanted HOST:PORT"):
+    with pytest.raises(NotConnected, match=r"MSGPACK listener|wanted HOST:PORT"):
         await Transport(address, 5).open()
 
 

@@ -22,6 +22,7 @@ SYNONYMS = {
 # Decided otherwise, each with Kafka's value in the documentation.
 OTHER_DEFAULTS = {
     "controller.listener.names",
+    "group.initial.rebalance.delay.ms",
     "listeners",
     "log.dirs",
     "node.id",
@@ -37,7 +38,13 @@ FIXED_HERE = {
     "num.network.threads",
     "num.recovery.threads.per.data.dir",
 }
-TYPES = {Kind.BOOLEAN: bool, Kind.STRING: str, Kind.INT: int, Kind.LONG: int}
+TYPES = {
+    Kind.BOOLEAN: bool,
+    Kind.STRING: str,
+    Kind.INT: int,
+    Kind.LONG: int,
+    Kind.DOUBLE: float,
+}
 
 
 def test_every_broker_key_of_kafka_is_known():

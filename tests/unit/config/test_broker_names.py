@@ -12,6 +12,7 @@ NAMES = broker_names()
 KAFKA = {row.name: row for row in rows("broker")}
 OTHER_DEFAULTS = {
     "controller.listener.names",
+    "group.initial.rebalance.delay.ms",
     "listeners",
     "log.dirs",
     "node.id",
@@ -112,7 +113,7 @@ def test_documentation_says_why_a_key_has_no_effect():
     preallocate = topic_keys()["preallocate"]
     assert documentation_of(preallocate).endswith(f"{preallocate.no_effect}.")
     assert documentation_of(topic_keys()["retention.ms"]) == topic_keys()["retention.ms"].doc
-    assert "without effect" in NAMES["log.cleaner.threads"].documentation
+    assert "without effect" in NAMES["log.cleaner.io.buffer.size"].documentation
 
 
 def test_a_topics_key_knows_the_brokers_names():

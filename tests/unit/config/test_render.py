@@ -6,6 +6,7 @@ from config.broker import BrokerConfig
 from config.load import known_names, load
 from config.properties import parse_properties
 from config.render import main, page, sample
+from config.resources import CLIENT_METRICS_KEYS, GROUP_KEYS
 from config.topic import topic_keys
 from tests.support.kafka_keys import rows
 
@@ -13,6 +14,7 @@ from tests.support.kafka_keys import rows
 def test_the_page_names_every_key_that_is_known():
     text = page()
     names = known_names() | set(topic_keys()) | {row.name for row in rows("broker")}
+    names |= set(GROUP_KEYS) | set(CLIENT_METRICS_KEYS)
     assert [name for name in sorted(names) if f"`{name}`" not in text] == []
 
 

@@ -114,10 +114,10 @@ ALTER_SOME = incremental_alter_configs.IncrementalAlterConfigsRequest(
 SOME_ALTERED = incremental_alter_configs.IncrementalAlterConfigsResponse(
     throttle_time_ms=7,
     responses=[
-        incremental_alter_configs.AlterConfigsResourceResponse(
+        alter_configs.AlterConfigsResourceResponse(
             error_message=None, resource_type=2, resource_name="clicks"
         ),
-        incremental_alter_configs.AlterConfigsResourceResponse(
+        alter_configs.AlterConfigsResourceResponse(
             error_code=40, error_message="no", resource_type=4, resource_name="9"
         ),
     ],

@@ -1,11 +1,9 @@
 """What dialects share; the Kafka one is tested in tests/unit/protocol/kafka."""
 
-import dataclasses
-
 import pytest
 
-from protocol.dialect import DecodedRequest, RequestHeader, ServedApi
-from protocol.messages.produce import ProduceRequest, ProduceResponse
+from protocol.dialect import DecodedRequest, RequestHeader
+from protocol.messages.produce import ProduceRequest
 
 
 def test_a_header_has_no_room_for_more() -> None:
@@ -20,9 +18,3 @@ def test_a_request_holds_header_and_body() -> None:
     decoded = DecodedRequest(header, body)
     assert decoded.header is header
     assert decoded.body is body
-
-
-def test_what_is_served_does_not_change() -> None:
-    served = ServedApi(0, 3, 13, ProduceRequest, ProduceResponse)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        served.min_version = 0  # type: ignore[misc]

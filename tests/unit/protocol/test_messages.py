@@ -24,6 +24,8 @@ from tests.unit.protocol import (
     golden_administration_messages,
     golden_cluster_messages,
     golden_config_messages,
+    golden_group_descriptions,
+    golden_group_messages,
 )
 
 CLICKS_ID = bytes([2]) * 16
@@ -434,6 +436,8 @@ GOLDEN = [
 GOLDEN += golden_cluster_messages.GOLDEN
 GOLDEN += golden_config_messages.GOLDEN
 GOLDEN += golden_administration_messages.GOLDEN
+GOLDEN += golden_group_messages.GOLDEN
+GOLDEN += golden_group_descriptions.GOLDEN
 
 
 @pytest.mark.parametrize(("message", "version", "golden"), GOLDEN)

@@ -15,6 +15,7 @@ from protocol.record_batch import (
     read_header,
     stamp,
     stamp_append_time,
+    verified_run,
     verify,
     verify_produced,
     write_crc,
@@ -26,6 +27,7 @@ from protocol.record_errors import (
     RecordError,
     UnsupportedCompression,
 )
+from protocol.records import Record, build
 from tests.support.raw_batches import batch, record
 
 with warnings.catch_warnings():
@@ -316,3 +318,39 @@ def test_numbers_are_big_endian_and_where_the_layout_says():
     raw = bytearray(GOOD)
     struct.pack_into(">i", raw, 57, 77)
     assert read_header(raw).record_count == 77
+
+
+RUN = [build([Record(0, 5, None, b"v" * 9)] * n, base_offset=n * (n - 1) // 2) for n in (1, 2, 3)]
+
+
+def _rebased(one: bytearray, base_offset: int) -> bytearray:
+    made = bytearray(one)
+    made[:8] = base_offset.to_bytes(8, "big", signed=True)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("data", "count"),
+    [
+        (b"".join(RUN), 3),
+        (b"".join(RUN)[:-1], 2),
+        (b"", 0),
+        (bytes(RUN[0]) + bytes(60), 1),
+        (bytes(RUN[0]) + bytes(200), 1),
+        (bytes(RUN[0] + _rebased(RUN[1], 2) + RUN[2]), 1),
+        (bytes(RUN[0] + _rebased(RUN[1], 0) + RUN[2]), 1),
+        (bytes(_rebased(RUN[0], 4)), 0),
+    ],
+    ids=["all", "torn", "none", "short end", "zeros", "gap", "overlap", "begins elsewhere"],
+)
+def test_a_run_ends_at_the_first_batch_that_is_not_whole_and_dense(data: bytes, count: int) -> None:
+    headers = verified_run(memoryview(data), 0, 0)
+    assert [header.base_offset for header in headers] == [0, 1, 3][:count]
+    assert headers == [read_header(one) for one in RUN[:count]]
+
+
+@pytest.mark.parametrize("position", [8, 11, 16, 17, 21, 23, 26, 57, 60, 61])
+def test_a_run_ends_at_a_flipped_bit(position: int) -> None:
+    damaged = bytearray(RUN[1])
+    damaged[position] ^= 0x80
+    assert len(verified_run(memoryview(RUN[0] + damaged + RUN[2]), 0, 0)) == 1

@@ -19,6 +19,7 @@ from protocol.record_errors import (
     CorruptBatch,
     DecompressedTooLarge,
     InvalidRecord,
+    RecordsWithoutKey,
     UnsupportedCompression,
 )
 from protocol.records import (
@@ -233,9 +234,10 @@ def test_check_records_opens_every_one(codec):
     keyed = [Record(0, NOW_MS, b"k", b"x")] * 3
     check_records(build(RECORDS, codec=codec), size_max=SIZE_MAX, keys_wanted=False)
     check_records(build(keyed, codec=codec), size_max=SIZE_MAX, keys_wanted=True)
-    unkeyed = [*keyed, Record(0, NOW_MS, None, b"x")]
-    with pytest.raises(InvalidRecord, match="without key, found one at 3"):
+    unkeyed = [Record(0, NOW_MS, None, b"x"), *keyed, Record(0, NOW_MS, None, b"x")]
+    with pytest.raises(RecordsWithoutKey) as refused:
         check_records(build(unkeyed, codec=codec), size_max=SIZE_MAX, keys_wanted=True)
+    assert refused.value.indexes == [0, 4]
     damaged = batch([b"a", b"b"], body=compress(codec, ONE + ONE + b"x"), attributes=codec)
     with pytest.raises(InvalidRecord, match="1 bytes are left"):
         check_records(damaged, size_max=SIZE_MAX, keys_wanted=False)

@@ -188,3 +188,15 @@ def test_uuids() -> None:
     for text in ("", "AAAA", "A" * 21, "A" * 23, "A" * 21 + "=", "A" * 21 + "+"):
         with pytest.raises(ValueError, match="22 characters"):
             checkpoints.uuid_bytes(text)
+
+
+@pytest.mark.parametrize("op", ["open", "pwrite", "close", "mkdir"])
+def test_a_partition_directory_is_made_whole_or_not_at_all(op):
+    filesystem = MemoryFileSystem()
+    filesystem.fail(op, error=28)
+    with pytest.raises(OSError, match="No space"):
+        checkpoints.make_partition_directory(filesystem, "/t-0", bytes(range(16)))
+    assert filesystem.list("/") == []
+    filesystem.heal()
+    path = checkpoints.make_partition_directory(filesystem, "/t-0", bytes(range(16)))
+    assert checkpoints.read_partition_metadata(filesystem, path) == bytes(range(16))

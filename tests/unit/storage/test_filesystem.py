@@ -245,3 +245,22 @@ def test_the_descriptor_goes_with_the_last_reference(tmp_path: Path) -> None:
     view = reader.map(3)
     del reader, view
     assert set(os.listdir("/proc/self/fd")) <= before
+
+
+def test_a_reserve_takes_room_and_changes_no_file(tmp_path: Path) -> None:
+    file = OsFileSystem().open(str(tmp_path / "f"), create=True)
+    file.pwrite(b"abc", 0)
+    before = (tmp_path / "f").stat().st_blocks
+    file.reserve(1024 * 1024)
+    status = (tmp_path / "f").stat()
+    assert status.st_size == 3
+    assert (status.st_blocks - before) * 512 >= 1024 * 1024 - 8192
+    assert file.pread(10, 0) == b"abc"
+    file.truncate(3)
+    assert (tmp_path / "f").stat().st_blocks == before
+
+
+def test_a_reserve_that_cannot_be_had_says_so(tmp_path: Path) -> None:
+    file = OsFileSystem().open(str(tmp_path / "f"), create=True)
+    with pytest.raises(OSError, match=str(tmp_path)):
+        file.reserve(1 << 60)

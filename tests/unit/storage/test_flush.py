@@ -6,12 +6,12 @@ from storage.flush import Flush
 from tests.support.memory_filesystem import MemoryFileSystem
 
 
-def job(filesystem, *, directories=("/d",)):
+def job(filesystem, *, paths=(), directories=("/d",)):
     files = [filesystem.open(f"/d/{n}", create=True) for n in "ab"]
     for file in files:
         file.pwrite(b"data", 0)
     return Flush(
-        filesystem, files, directories,
+        filesystem, files, paths, directories,
         end_offset=5, segment_base_offset=0, segment_position=4, size_bytes=8,
     )  # fmt: skip
 
@@ -28,6 +28,22 @@ def test_files_and_names_are_durable(filesystem):
     job(filesystem).run()
     filesystem.crash()
     assert filesystem.read("/d/a") == filesystem.read("/d/b") == b"data"
+
+
+def test_small_files_are_opened_here_and_not_before(filesystem):
+    filesystem.open("/d/small", create=True).pwrite(b"small", 0)
+    work = job(filesystem, paths=["/d/small"])
+    assert filesystem.counts["open"] == 3
+    work.run()
+    filesystem.crash()
+    assert filesystem.read("/d/small") == b"small"
+
+
+def test_a_small_file_that_cannot_be_opened_is_a_failure_unless_it_is_gone(filesystem):
+    job(filesystem, paths=["/d/gone"]).run()
+    filesystem.fail("open", 3, path_part="/d")
+    with pytest.raises(OSError, match="Input/output"):
+        job(filesystem, paths=["/d/a"]).run()
 
 
 def test_without_a_directory_only_the_files_are_synced(filesystem):

@@ -104,13 +104,3 @@ def test_clear_leaves_an_empty_file(filesystem):
     under_test.add(5, 5)
     under_test.write_tail()
     assert index(filesystem)._read(filesystem.open("/d/0.pairs"), 0) == (5, 5)
-
-
-@pytest.mark.parametrize(
-    ("content", "wrong"),
-    [(None, "missing"), (b"abc", "3 bytes, which is no multiple of 4"), (b"abcd", None)],
-)
-def test_check_of_existence_and_size(filesystem, content, wrong):
-    if content is not None:
-        filesystem.open("/d/0.pairs", create=True).pwrite(content, 0)
-    assert index(filesystem)._check_size() == wrong

@@ -16,8 +16,8 @@ from storage.errors import (
     OffsetOutOfRange,
     OutOfOrderSequence,
 )
-from storage.timestamp_lookup import first_found
 from tests.support.log_house import NOW, House, append, batch, checkpoint, flush, read_all
+from tests.support.lookups import first_found
 
 SIZE = len(batch())
 LOG = "00000000000000000000.log"
@@ -284,6 +284,16 @@ def test_a_failed_fsync_is_never_forgotten(house):
     assert not house.stop()
     house.filesystem.crash()
     assert list(read_all(house.restart())) == [0, 1]
+
+
+def test_beginning_a_flush_opens_nothing_so_it_cannot_fail(house):
+    """The first of a log once raised where nobody caught it: its waiters were never answered."""
+    log = house.log()
+    append(log)
+    house.filesystem.fail("open", forever=True)
+    job = log.begin_flush()
+    with pytest.raises(OSError, match="Input/output"):
+        job.run()
 
 
 def test_a_flush_is_safe_against_roll_retention_and_eviction():

@@ -280,17 +280,11 @@ def test_a_missing_file_is_an_error_of_the_log(disk: MemoryFileSystem) -> None:
         log.read(0, 100)
 
 
-def test_truncate_and_sync(disk: MemoryFileSystem, log: LogFile) -> None:
+def test_truncate(disk: MemoryFileSystem, log: LogFile) -> None:
     fill(log)
-    disk.sync_directory("/")
-    log.fdatasync()
-    assert disk.durable_bytes(PATH) == disk.live_bytes(PATH)
     log.truncate(400)
     assert log.size == 400
     assert log.append(batch(6, 3, size=200)) == 400
-    disk.fail("fdatasync")
-    with pytest.raises(OSError, match="Input/output"):
-        log.fdatasync()
     disk.fail("truncate")
     with pytest.raises(OSError, match="Input/output"):
         log.truncate(0)

@@ -5,9 +5,9 @@ import struct
 import pytest
 
 from protocol.records import Record, build
-from storage.errors import OffsetOutOfRange
-from storage.timestamp_lookup import first_found
+from storage.errors import OffsetOutOfRange, ProducerInDoubt
 from tests.support.log_house import NOW, House, append, batch, checkpoint, flush, read_all
+from tests.support.lookups import first_found
 
 SIZE = len(batch())
 SEGMENTS = {"internal_segment_bytes": 5 * SIZE, "index_interval_bytes": 1}
@@ -131,6 +131,32 @@ def test_retries_after_a_kill_are_known_as_they_were():
         assert (appended.base_offset, appended.is_duplicate) == (sequence, True)
 
 
+@pytest.mark.parametrize(
+    ("name", "position", "bytes_"),
+    [("base offset", 0, 8), ("length", 8, 4), ("magic", 16, 1), ("last offset delta", 23, 4),
+     ("producer id", 43, 8), ("epoch", 51, 2), ("base sequence", 53, 4), ("record", 70, 1)],
+)  # fmt: skip
+def test_a_retry_of_a_damaged_batch_is_not_appended_again(name, position, bytes_):
+    """The bytes of the last batch rot before its producer, who was not answered, sends it again."""
+    for bit in range(bytes_ * 8):
+        house = House()
+        house.open()
+        log = house.log()
+        for sequence in range(3):
+            append(log, pid=7, epoch=0, sequence=sequence)
+        flush(log)
+        checkpoint(house, log)
+        path = house.path(f"{0:020}.log")
+        content = house.filesystem.live_bytes(path)
+        at = len(content) // 3 * 2 + position + bit // 8
+        house.kill()
+        house.filesystem.edit(path, at, bytes([content[at] ^ 1 << bit % 8]))
+        log = house.restart()
+        with pytest.raises(ProducerInDoubt):
+            append(log, pid=7, epoch=0, sequence=2)
+        assert append(log, pid=7, epoch=0x7FFF, sequence=0) == [3], (name, bit)
+
+
 def test_markers_in_the_log_end_transactions_in_the_replay():
     house = House()
     house.open()
@@ -184,6 +210,19 @@ def test_foreign_files_are_left_alone_and_named():
     assert log.end_offset == 12
 
 
+def test_aborted_transactions_are_named():
+    house = stopped_house()
+    path = house.path(f"{FIRST}.txnindex")
+    house.filesystem.open(path, create=True)
+    assert list(read_all(house.restart(**SEGMENTS))) == list(range(12))
+    assert warnings_of(house) == []
+    house.stop()
+    house.filesystem.open(path).pwrite(bytes(34), 0)
+    assert list(read_all(house.restart(**SEGMENTS))) == list(range(12))
+    (warning,) = warnings_of(house)
+    assert f"{FIRST}.txnindex" in warning
+
+
 def test_an_orphaned_index_goes():
     house = stopped_house()
     for kind in ("index", "timeindex", "txnindex"):
@@ -203,17 +242,6 @@ def test_files_on_their_way_out_go():
     assert not house.names("deleted")
     assert not house.names("cleaned")
     assert list(read_all(log)) == list(range(12))
-
-
-def test_a_swap_is_finished_when_its_source_is_gone_and_dropped_when_it_is_there():
-    house = stopped_house()
-    content = house.filesystem.live_bytes(house.path(f"{SECOND}.log"))
-    house.filesystem.rename(house.path(f"{SECOND}.log"), house.path(f"{SECOND}.log.swap"))
-    house.filesystem.replace(house.path(f"{FIRST}.log.swap"), content)
-    log = house.restart(**SEGMENTS)
-    assert list(read_all(log)) == list(range(12))
-    house.manager.purge_deleted(NOW)
-    assert not house.names("swap")
 
 
 def test_a_missing_segment_is_a_hole_and_no_offset_moves():

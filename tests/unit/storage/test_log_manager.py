@@ -225,6 +225,91 @@ def test_deleting_renames_at_once_and_unlinks_later(house):
     assert not house.filesystem.exists(path)
 
 
+def test_a_file_that_a_thread_opened_meanwhile_is_none_of_the_next_log(house, monkeypatch):
+    """A compaction looks into a segment while its topic is deleted."""
+    log = house.log()
+    append(log, 3)
+    rename = house.filesystem.rename
+
+    def opened_just_before(old, new):
+        house.manager.home.files.get(log.segments.active.log_file.path)
+        rename(old, new)
+
+    monkeypatch.setattr(house.filesystem, "rename", opened_just_before)
+    house.manager.delete_log("t", 0)
+    monkeypatch.undo()
+    assert append(house.log(), 1) == [0]
+
+
+@pytest.mark.parametrize("operation", ["rename", "sync_directory"])
+def test_a_log_whose_directory_could_not_be_renamed_is_gone_all_the_same(house, operation):
+    """Once it stayed open, and the next topic of its name met it there."""
+    append(house.log(), 3)
+    house.filesystem.fail(operation)
+    with pytest.raises(OSError, match="Input/output"):
+        house.manager.delete_log("t", 0)
+    with pytest.raises(UnknownPartition):
+        house.manager.get("t", 0)
+    assert house.log(topic_id=bytes(reversed(TOPIC_ID))).end_offset == 0
+
+
+@pytest.mark.parametrize("position", range(21, 42, 4))
+def test_a_flipped_bit_in_a_topic_id_is_told_from_another_topic(house, position):
+    """It once put the directory aside: every record of the partition was out of reach."""
+    append(house.log(), 3)
+    house.stop()
+    path = house.path("partition.metadata")
+    text = house.filesystem.live_bytes(path)
+    house.filesystem.edit(path, position, b"A" if text[position : position + 1] != b"A" else b"Q")
+    assert list(read_all(house.restart())) == [0, 1, 2]
+    assert house.filesystem.live_bytes(path) == text
+
+
+def test_a_checkpoint_that_could_not_be_read_may_name_what_is_made_anew(house):
+    log = house.log()
+    append(log, 3)
+    flush(log)
+    checkpoint(house, log)
+    house.manager.delete_log("t", 0)
+    house.kill()
+    house.filesystem.fail("read", path_part="recovery-point")
+    house.open()
+    append(house.log(), 1)
+    assert read_offsets(house.filesystem, POINTS) == {("t", 0): 0}
+
+
+@pytest.mark.parametrize("ending", ["deleted", "deleted before a start"])
+def test_checkpoints_of_a_deleted_log_are_not_taken_for_those_of_the_next(house, ending):
+    """Its start offset once hid acknowledged records of a new topic of that name."""
+    log = house.log()
+    append(log, 3)
+    flush(log)
+    checkpoint(house, log)
+    log.delete_records_before(2)
+    house.manager.write_checkpoints()
+    house.manager.delete_log("t", 0)
+    if ending == "deleted before a start":
+        house.kill()
+        house.open()
+    log = house.log()
+    append(log, 5)
+    flush(log)
+    house.crash()
+    log = house.restart()
+    assert (log.start_offset, log.recovery_point) == (0, 0)
+    assert list(read_all(log)) == [0, 1, 2, 3, 4]
+
+
+def test_an_older_state_of_the_checkpoints_is_not_written_over_a_newer_one(house):
+    log = house.log()
+    append(log, 2)
+    flush(log)
+    older = house.manager.begin_write_checkpoints()
+    checkpoint(house, log)
+    older()
+    assert read_offsets(house.filesystem, POINTS) == {("t", 0): 2}
+
+
 def test_a_deletion_is_finished_by_the_next_start(house):
     house.log()
     path = house.manager.delete_log("t", 0)

@@ -187,28 +187,6 @@ def test_kafkas_preallocated_zeros_are_not_rows(disk: MemoryFileSystem, zeros: i
     assert index_of(disk).lookup(BASE + 9) == (BASE + 9, 3000)
 
 
-@pytest.mark.parametrize(
-    ("content", "log_size", "complaint"),
-    [
-        (None, 5000, "missing"),
-        (b"", 5000, None),
-        (struct.pack(">6i", 1, 0, 3, 497, 6, 1407), 5000, None),
-        (bytes(4096), 5000, None),
-        (b"x" * 7, 5000, "7 bytes, which is no multiple of 8"),
-        (struct.pack(">2i", 6, 5000), 5000, "last entry (6, 5000)"),
-        (struct.pack(">2i", -6, 50), 5000, "last entry (-6, 50)"),
-        (struct.pack(">2i", 6, -50), 5000, "last entry (6, -50)"),
-    ],
-)
-def test_sanity(
-    disk: MemoryFileSystem, content: bytes | None, log_size: int, complaint: str | None
-) -> None:
-    if content is not None:
-        disk.open(PATH, create=True).pwrite(content, 0)
-    found = index_of(disk).sanity_check(log_size)
-    assert (found is None) if complaint is None else (complaint in str(found))
-
-
 def test_garbage_never_raises(disk: MemoryFileSystem) -> None:
     randomness = random.Random(3)
     for size in (1, 8, 9, 4096, 5003, 20_000):

@@ -3,7 +3,7 @@
 import pytest
 
 from protocol.record_batch import CONTROL, TRANSACTIONAL, BatchHeader
-from storage.errors import InvalidProducerEpoch, OutOfOrderSequence
+from storage.errors import InvalidProducerEpoch, OutOfOrderSequence, ProducerInDoubt
 from storage.producer_state import (
     SEQUENCE_MAX,
     AppendedBatch,
@@ -105,6 +105,29 @@ def test_refusals(name, before, batch, error, wanted):
     with pytest.raises(error) as caught:
         state_after(*before).check(batch)
     assert (caught.value.producer_id, caught.value.wanted) == (PID, wanted), name
+
+
+@pytest.mark.parametrize(
+    ("name", "damaged_below", "batch", "in_doubt"),
+    [
+        ("the next of one not heard of since", 11, header(10), True),
+        ("a repeated one of it", 11, header(0, 10), True),
+        ("any of an unknown one", 11, header(5, pid=8), True),
+        ("the first of an unknown one", 11, header(0, pid=8), False),
+        ("the first of a newer epoch", 11, header(0, epoch=1), False),
+        ("the next of one heard of since", 9, header(10), False),
+    ],
+)
+def test_in_doubt_because_of_damage(name, damaged_below, batch, in_doubt):
+    state = state_after((0, 10, 0))
+    assert state.check(header(10)) is None
+    state.damaged_below = damaged_below
+    if not in_doubt:
+        assert state.check(batch) is None, name
+        return
+    with pytest.raises(ProducerInDoubt) as raised:
+        state.check(batch)
+    assert (raised.value.producer_id, raised.value.offset) == (batch.producer_id, damaged_below)
 
 
 def test_a_new_epoch_forgets_the_old_batches():

@@ -2,12 +2,13 @@
 
 import contextlib
 import errno
+import struct
 
 import pytest
 
 from protocol.record_batch import HEADER_SIZE, verify
 from storage.errors import DamagedLog, LogFailed, OffsetOutOfRange
-from tests.support.log_house import House, append, batch, checkpoint, flush, read_all
+from tests.support.log_house import NOW, House, append, batch, checkpoint, flush, read_all
 
 SIZE = len(batch())  # of each batch below
 LOG = "00000000000000000000.log"
@@ -136,6 +137,84 @@ def test_a_flip_below_the_recovery_point_is_never_cut(position):
             read_all(log, 15, size_max=100)
 
 
+@pytest.mark.parametrize("position", [11, 17, 23, 26, 60, SIZE - 1])
+def test_a_flip_in_the_last_batch_below_the_recovery_point_is_never_cut(position):
+    """A last offset that had grown beyond the recovery point once took the batch out."""
+    house = house_with(10, below=10)
+    house.stop()
+    before = bytearray(house.filesystem.live_bytes(house.path(LOG)))
+    before[9 * SIZE + position] ^= 0x10 if position > 11 else 0x01
+    house.filesystem.edit(house.path(LOG), 0, bytes(before))
+    log = house.restart(internal_segment_bytes=10**6)
+    assert house.filesystem.live_bytes(house.path(LOG)) == bytes(before)
+    assert quarantined(house) == {}
+    assert log.end_offset == 10
+    assert [log.read(start, SIZE).position for start in range(9)] == [n * SIZE for n in range(9)]
+    with pytest.raises(DamagedLog):
+        log.read(9, SIZE)
+
+
+def test_a_closed_segment_whose_roll_did_not_come_so_far_gets_its_last_time_entry():
+    house = House()
+    house.open()
+    config = {"internal_segment_bytes": 4 * SIZE, "index_interval_bytes": 10**6}
+    log = house.log(**config)
+    for timestamp in (NOW, NOW + 7, NOW + 3, NOW, NOW):
+        append(log, 1, timestamp=timestamp)
+    flush(log)
+    path = house.path(LOG.replace("log", "timeindex"))
+    house.filesystem.edit(path, 0, bytes(len(house.filesystem.live_bytes(path))))
+    house.kill()
+    house.restart(**config)
+    assert house.filesystem.live_bytes(path)[:12] == struct.pack(">qi", NOW + 7, 1)
+
+
+@pytest.mark.parametrize("unsynced", ["lost", "zeros"])
+def test_a_roll_at_the_recovery_point_gets_its_last_time_entry_too(unsynced):
+    """The segment before was active at the checkpoint, so nothing of its roll was in it."""
+    house = House()
+    house.open()
+    config = {"internal_segment_bytes": 4 * SIZE, "index_interval_bytes": 10**6}
+    log = house.log(**config)
+    for timestamp in (NOW, NOW + 7, NOW + 3, NOW):
+        append(log, 1, timestamp=timestamp)
+    flush(log)
+    checkpoint(house, log)
+    append(log)  # rolls
+    flush(log)
+    house.crash(unsynced)
+    assert house.restart(**config).recovery_point == 4
+    index = house.filesystem.live_bytes(house.path(LOG.replace("log", "timeindex")))
+    assert index[-12:] == struct.pack(">qi", NOW + 7, 1)
+
+
+def test_a_checkpoint_makes_durable_what_a_roll_wrote_since_the_one_before():
+    house = House()
+    house.open()
+    log = house.log(internal_segment_bytes=4 * SIZE, index_interval_bytes=10**6)
+    append(log, 4, timestamp=NOW + 7)
+    flush(log)
+    checkpoint(house, log)
+    append(log)  # rolls
+    flush(log)
+    checkpoint(house, log)
+    path = house.path(LOG.replace("log", "timeindex"))
+    assert house.filesystem.durable_bytes(path) == struct.pack(">qi", NOW + 7, 0)
+
+
+def test_zeros_that_a_power_cut_left_behind_index_entries_are_cut():
+    """They would stay, within the file, once the segment is closed."""
+    house = house_with(40, below=39, index_interval_bytes=5 * SIZE)
+    paths = [house.path(LOG.replace("log", kind)) for kind in ("index", "timeindex")]
+    before = [house.filesystem.live_bytes(path) for path in paths]
+    for path, entries in zip(paths, before, strict=True):
+        assert entries
+        house.filesystem.edit(path, len(entries), bytes(240))
+    house.kill()
+    house.restart(index_interval_bytes=5 * SIZE)
+    assert [house.filesystem.live_bytes(path) for path in paths] == before
+
+
 def test_damage_that_hides_the_recovery_point_is_jumped():
     """In the active segment, without an index to lead past it: the next batch is found by CRC."""
     house = house_with(40, below=30)
@@ -197,6 +276,20 @@ def test_segments_behind_a_cut_are_renamed_whole():
     flush(log)
     house.crash()
     assert list(read_all(house.restart(**config))) == list(range(10))
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_an_empty_segment_behind_a_lost_tail_goes(policy):
+    """The new segment's name has reached the disk, the last batch of the one before has not."""
+    config = {"cleanup_policy": (policy,)}
+    house = house_with(5, below=3, **config)
+    house.manager.get("t", 0).roll(NOW)
+    house.filesystem.open(house.path(LOG)).truncate(4 * SIZE)
+    house.kill()
+    log = house.restart(**config)
+    assert (log.end_offset, house.names(".log")) == (4, [LOG])
+    assert append(log) == [4]
+    assert list(read_all(log)) == list(range(4))
 
 
 def test_without_room_for_the_quarantine_the_log_is_read_only():
@@ -262,3 +355,34 @@ def test_a_batch_larger_than_a_chunk_is_recovered():
     piece = log.read(1, 1)
     assert len(piece) > 3_000_000
     assert verify(piece.read()).base_offset == 1
+
+
+def test_batches_of_every_kind_in_a_row_are_all_taken_in():
+    """The quick way over plain batches hands the odd ones over, and goes on behind them."""
+    house = House()
+    house.open()
+    log = house.log(internal_segment_bytes=0, index_interval_bytes=100)
+    for number in range(40):
+        producer = {"pid": 7, "epoch": 0, "sequence": number // 4} if number % 4 == 0 else {}
+        log.append(batch(b"v" * number, timestamp=NOW + number, **producer), NOW)
+    flush(log)
+    house.kill()
+    again = house.restart(internal_segment_bytes=0, index_interval_bytes=100)
+    assert sorted(read_all(again)) == list(range(40))
+    entry = again.producers.entries[7]
+    assert [one.last_sequence for one in entry.batches] == [5, 6, 7, 8, 9]
+    active = again.segments.active
+    assert (active.max_timestamp, active.max_timestamp_offset) == (NOW + 39, 39)
+    assert active.offset_index.entry_count > 10
+    assert again.epochs.entries()[0] == (0, 0)
+
+
+def test_an_index_entry_with_a_negative_position_is_no_entry():
+    house = house_with(10, below=8, index_interval_bytes=1)
+    house.kill()
+    index = house.path(LOG.replace(".log", ".index"))
+    size = len(house.filesystem.live_bytes(index))
+    house.filesystem.edit(index, size - 4, b"\x80")
+    log = house.restart(internal_segment_bytes=10**6)
+    assert log.failed is None
+    assert list(read_all(log)) == list(range(10))

@@ -52,7 +52,7 @@ def live(disk: MemoryFileSystem) -> int:
             continue
         if turn % 3 == 2:
             try:
-                segment.log_file.fdatasync()
+                segment.log_file.file().fdatasync()
             except OSError:
                 return acknowledged  # never again: the pages are clean, and not on the disk
             acknowledged = segment.next_offset

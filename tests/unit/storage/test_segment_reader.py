@@ -381,6 +381,24 @@ def test_a_read_that_ends_at_a_known_offset_is_remembered(disk: MemoryFileSystem
     assert [op for op, _ in disk.calls] == ["pread"]
 
 
+def test_a_look_up_serves_once_more_and_not_behind_what_a_reader_may_see(
+    disk: MemoryFileSystem,
+) -> None:
+    segment, laid = filled(disk)
+    position, first, last = laid[50]
+    found = segment.position_of(last)
+    disk.counts.clear()
+    assert segment.position_of(last) == found
+    assert disk.counts["pread"] == 0
+    assert segment.position_of(last) == found
+    assert disk.counts["pread"] > 0, "the second answer is read again: files can rot"
+
+    assert segment.position_of(last, position) is None, "the batch ends behind the given end"
+    segment.position_of(last)
+    segment.truncate(position, first)
+    assert segment.position_of(last) is None, "the batch was cut off"
+
+
 def test_many_readers_do_not_grow_the_memory(disk: MemoryFileSystem) -> None:
     segment, laid = filled(disk)
     for _, first, _ in laid:

@@ -51,10 +51,11 @@ def test_a_hole_is_an_error_unless_compaction_made_it(log):
     del log.segments.all[1]
     arguments = {"limit": 12, "end_offset": 14, "at_least_one_batch": True}
     with pytest.raises(HoleInLogError):
-        log.segments.read(6, 1000, may_have_holes=False, **arguments)
-    found = log.segments.read(6, 1000, may_have_holes=True, **arguments)
+        log.segments.read(6, 1000, **arguments)
+    log.segments.compacted = True
+    found = log.segments.read(6, 1000, **arguments)
     assert len(found) == 2 * SIZE
-    assert log.segments.read(6, 1000, may_have_holes=True, **(arguments | {"limit": 10})) is None
+    assert log.segments.read(6, 1000, **(arguments | {"limit": 10})) is None
 
 
 def test_replace_takes_closed_segments_only(log):

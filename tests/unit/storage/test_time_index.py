@@ -133,29 +133,6 @@ def test_padding_with_zeros_is_not_rows(disk: MemoryFileSystem, zeros: int) -> N
     assert (index.entry_count, index.last_entry) == (3, (9_000, BASE + 25))
 
 
-@pytest.mark.parametrize(
-    ("content", "complaint"),
-    [
-        (None, "missing"),
-        (b"", None),
-        (struct.pack(">qi", 5, 0), None),
-        (b"x" * 13, "13 bytes, which is no multiple of 12"),
-        (struct.pack(">qiqi", 5, 0, 4, 9), "wanted timestamp >= 5"),
-        (struct.pack(">qiqi", 5, 0, 6, -9), "offset >= 0"),
-    ],
-)
-def test_sanity(disk: MemoryFileSystem, content: bytes | None, complaint: str | None) -> None:
-    if content is not None:
-        disk.open(PATH, create=True).pwrite(content, 0)
-    found = index_of(disk).sanity_check()
-    assert (found is None) if complaint is None else (complaint in str(found))
-
-
-def test_sanity_of_rows_in_memory(disk: MemoryFileSystem) -> None:
-    disk.open(PATH, create=True)
-    assert index_of(disk, ROWS, written=False).sanity_check() is None
-
-
 def test_garbage_never_raises(disk: MemoryFileSystem) -> None:
     randomness = random.Random(3)
     for size in (1, 12, 13, 4096, 20_000):

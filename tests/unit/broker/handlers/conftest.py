@@ -6,10 +6,20 @@ from pathlib import Path
 import pytest
 
 from tests.support.broker_rig import Rig
+from tests.support.group_rig import find
 
 
 @pytest.fixture
 async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
     made = Rig(tmp_path / "data")
+    yield made
+    assert await made.close()
+
+
+@pytest.fixture
+async def group_rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    """One that coordinates groups, whose log has one partition."""
+    made = Rig(tmp_path / "data", offsets_topic_num_partitions="1")
+    await find(made)
     yield made
     assert await made.close()

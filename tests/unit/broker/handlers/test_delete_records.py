@@ -18,6 +18,7 @@ from protocol.messages.list_offsets import (
 )
 from protocol.records import Record, build
 from storage.errors import LogFailed
+from storage.failing import fail
 from tests.support.broker_rig import Rig, batch
 from tests.support.rig_client import ask, crash, create, produce
 
@@ -59,6 +60,13 @@ async def earliest(rig: Rig) -> int:
     )
     offset: int = (await ask(rig, body, 4)).topics[0].partitions[0].offset
     return offset
+
+
+async def test_a_request_right_behind_finds_the_new_start(rig: Rig) -> None:
+    await fill(rig)
+    deleted, start = await asyncio.gather(delete(rig, ("t", 0, 7)), earliest(rig))
+    assert deleted == [("t", 0, 7, 0)]
+    assert start == 7
 
 
 @pytest.mark.parametrize("version", range(3))
@@ -117,7 +125,7 @@ async def test_refusals(rig: Rig, wanted: Wanted, code: int) -> None:
     await fill(rig)
     await fill(rig, name="compacted", cleanup_policy="compact")
     await fill(rig, name="both", cleanup_policy="compact,delete")
-    await fill(rig, name="__consumer_offsets")
+    await create(rig, "__consumer_offsets", 2)
     assert await delete(rig, wanted) == [(*wanted[:2], -1, code)]
 
 
@@ -202,7 +210,7 @@ async def test_a_failed_log_is_not_cut(tmp_path: Path) -> None:
     rig = Rig(tmp_path / "data")
     await fill(rig)
     log = rig.services.partitions.get("t", 0).log
-    log._fail(LogFailed(log.directory, "fsync failed"))
+    fail(log, LogFailed(log.directory, "fsync failed"))
     assert await delete(rig, ("t", 0, 3), ("t", 0, -1)) == [("t", 0, -1, 56)]
     assert log.start_offset == 0
     assert not await rig.close()

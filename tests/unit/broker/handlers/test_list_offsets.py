@@ -124,6 +124,18 @@ async def test_what_is_before_the_start_is_not_found(rig: Rig) -> None:
     assert seen(await one(rig, 0)) == (0, NOW_MS + 5, 2, 0)
 
 
+async def test_the_next_batch_is_opened_where_one_has_only_what_is_before_the_start(
+    rig: Rig,
+) -> None:
+    await create(rig)
+    for offsets in ((10, 0), (5,)):
+        records = [Record(0, NOW_MS + offset, None, b"v") for offset in offsets]
+        await produce(rig, memoryview(build(records)))
+    rig.services.partitions.get("t", 0).log.delete_records_before(1)
+    assert seen(await one(rig, NOW_MS + 5)) == (0, NOW_MS + 5, 2, 0)
+    assert seen(await one(rig, NOW_MS + 6)) == (0, -1, -1, -1)
+
+
 @pytest.mark.parametrize(
     ("epoch", "code"),
     [

@@ -10,6 +10,7 @@ from broker.metadata.topic_rules import NewTopic
 from protocol.errors import ErrorCode
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.record_batch import HEADER_SIZE, write_crc
+from protocol.records import Record, build
 from tests.support.broker_rig import Rig, batch
 
 NOW_MS = 1_700_000_000_000
@@ -137,6 +138,20 @@ async def test_one_partition_in_error_leaves_the_others_alone(rig: Rig) -> None:
     ]
 
 
+async def test_internal_topics_take_no_records(rig: Rig) -> None:
+    """But from Kafka's admin client, as in Kafka. They are compacted: a key is wanted."""
+    await create(rig, "__consumer_offsets", cleanup_policy="compact")
+    body = produce(memoryview(build([Record(0, NOW_MS, b"k", b"v")])), topic="__consumer_offsets")
+    answer = only(await rig.call(body, 9))
+    assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert answer.error_message == "Cannot append to internal topic __consumer_offsets"
+    assert rig.services.partitions.get("__consumer_offsets", 0).log.end_offset == 0
+    request = rig.connection.request(body, api_key=0, version=9)
+    request.header.client_id = "__admin_client"
+    rig.dispatcher.dispatch(request)
+    assert rig.services.partitions.get("__consumer_offsets", 0).log.end_offset == 1
+
+
 async def test_by_topic_id(rig: Rig) -> None:
     topic_id = await create(rig)
     response = await rig.call(produce(batch(b"a"), topic="", topic_id=topic_id), 13)
@@ -214,6 +229,16 @@ async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
     assert await second.close()
 
 
+async def test_records_without_a_key_are_named_where_keys_are_wanted(rig: Rig) -> None:
+    await create(rig, cleanup_policy="compact")
+    records = [Record(0, NOW_MS, key, b"v") for key in (b"k", None, b"k", None)]
+    refused = only(await rig.call(produce(memoryview(build(records))), 9))
+    assert refused.error_code == ErrorCode.INVALID_RECORD
+    assert [error.batch_index for error in refused.record_errors] == [1, 3]
+    assert "without key" in refused.record_errors[0].batch_index_error_message
+    assert rig.services.partitions.get("t", 0).log.end_offset == 0
+
+
 async def test_validate_records_opens_batches_and_refuses_damage_inside(tmp_path: Path) -> None:
     """A record count that is right, a CRC that is right, and records that end too early."""
     damaged = batch(b"some value")
@@ -226,3 +251,21 @@ async def test_validate_records_opens_batches_and_refuses_damage_inside(tmp_path
         assert answer.error_code == code, setting
         assert only(await rig.call(produce(batch(b"good")), 9)).error_code == 0
         assert await rig.close()
+
+
+@pytest.mark.parametrize("codec", [0, 4])
+async def test_the_records_out_of_time_are_named(rig: Rig, codec: int) -> None:
+    await create(rig, "t", message_timestamp_before_max_ms="1000")
+    now_ms = rig.clock.now_ms()
+    times = [now_ms - 5_000, now_ms, now_ms - 9_000]
+    records = build(
+        [Record(n, time_ms, None, b"v") for n, time_ms in enumerate(times)], codec=codec
+    )
+    data = [PartitionProduceData(index=0, records=memoryview(records))]
+    body = ProduceRequest(
+        acks=1, timeout_ms=5_000, topic_data=[TopicProduceData(name="t", partition_data=data)]
+    )
+    answer = (await rig.call(body, 9)).responses[0].partition_responses[0]
+    assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
+    assert [one.batch_index for one in answer.record_errors] == [0, 2]
+    assert str(times[2]) in answer.record_errors[1].batch_index_error_message

@@ -5,6 +5,7 @@ import pytest
 from broker.metadata.image import ClusterImage, ImageError
 from broker.metadata.records_io import UnknownRecord
 from protocol.metadata_records import (
+    ClearElrRecord,
     ConfigRecord,
     FeatureLevelRecord,
     PartitionChangeRecord,
@@ -161,6 +162,37 @@ def test_collisions_follow_creation_and_removal():
     assert image.topic_colliding_with("a.b") is None
     image.apply(RemoveTopicRecord(topic_id=ID_A))
     assert image.topic_colliding_with("a_b") is None
+
+
+@pytest.mark.parametrize(("named", "cleared"), [("a", {"a"}), ("", {"a", "b"})])
+def test_eligible_leaders_are_cleared_of_one_topic_or_of_all(named, cleared):
+    image = ClusterImage()
+    for name in ("a", "b"):
+        topic_id = name.encode() * 16
+        image.apply(TopicRecord(name=name, topic_id=topic_id))
+        for number, elr in ((0, [1]), (1, [])):
+            image.apply(
+                PartitionRecord(
+                    partition_id=number, topic_id=topic_id, partition_epoch=4, last_known_elr=elr
+                )
+            )
+    image.apply(ClearElrRecord(topic_name=named))
+    for name, topic in image.topics.items():
+        first, second = topic.partitions
+        is_cleared = name in cleared
+        assert (first.last_known_elr, first.partition_epoch) == (
+            ([], 5) if is_cleared else ([1], 4)
+        )
+        assert (second.last_known_elr, second.partition_epoch) == ([], 4)
+    with pytest.raises(ImageError):
+        image.apply(ClearElrRecord(topic_name="none"))
+
+
+def test_what_only_kafka_understands_is_kept_in_its_order():
+    broker = RegisterBrokerRecord(broker_id=1, incarnation_id=ID_A, broker_epoch=11)
+    others = [UnknownRecord(11, 0, b"a"), broker, UnknownRecord(11, 0, b"b")]
+    image = image_of(UnknownRecord(20, 0), *others)
+    assert [getattr(one, "frame", one) for one in image.kept] == [b"a", broker, b"b"]
 
 
 def test_levels_ids_and_brokers():

@@ -307,3 +307,19 @@ def test_kafkas_directory_goes_on():
 
 def test_batches_at_start_are_smaller_than_kafkas_largest():
     assert RECORDS_PER_BATCH <= 10_000  # QuorumController.MAX_RECORDS_PER_BATCH
+
+
+def test_the_disk_keeps_room_for_what_is_still_to_be_written(monkeypatch):
+    monkeypatch.setattr("broker.metadata.metadata_log.RESERVE_BYTES", 2_000)
+    filesystem = new_disk()
+    metadata_log = open_it(filesystem)
+    reserves = filesystem.counts["reserve"]
+    assert reserves > 0
+    metadata_log.append([topic(1)], NOW_MS)
+    assert filesystem.counts["reserve"] == reserves, "there is enough"
+    for number in range(2, 20):
+        metadata_log.append([topic(number)], NOW_MS)
+    assert filesystem.counts["reserve"] > reserves
+    filesystem.fail("reserve", error=28, forever=True)
+    for number in range(20, 40):
+        metadata_log.append([topic(number)], NOW_MS)

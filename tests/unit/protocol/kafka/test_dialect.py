@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.api_keys import ApiKey
-from protocol.dialect import Dialect, RequestHeader, ServedApi
+from protocol.dialect import Dialect, RequestHeader
 from protocol.errors import DecodeError, ProtocolError, UnknownApiKey, UnsupportedVersion
 from protocol.kafka.codec import encode_message
 from protocol.kafka.dialect import KafkaDialect
@@ -27,15 +27,16 @@ from protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from tests.support.served import Served
 from tests.unit.protocol.kafka.strategies import MANY, messages
 
 SERVED = {
     api.api_key: api
     for api in (
-        ServedApi(ApiKey.PRODUCE, 3, 13, ProduceRequest, ProduceResponse),
-        ServedApi(ApiKey.FETCH, 4, 18, FetchRequest, FetchResponse),
-        ServedApi(ApiKey.API_VERSIONS, 0, 4, ApiVersionsRequest, ApiVersionsResponse),
-        ServedApi(ApiKey.INIT_PRODUCER_ID, 0, 5, InitProducerIdRequest, InitProducerIdResponse),
+        Served(ApiKey.PRODUCE, 3, 13, ProduceRequest, ProduceResponse),
+        Served(ApiKey.FETCH, 4, 18, FetchRequest, FetchResponse),
+        Served(ApiKey.API_VERSIONS, 0, 4, ApiVersionsRequest, ApiVersionsResponse),
+        Served(ApiKey.INIT_PRODUCER_ID, 0, 5, InitProducerIdRequest, InitProducerIdResponse),
     )
 }
 CLIENT = b"\x00\x03cli"

@@ -25,6 +25,15 @@ KAFKA_4_3 = {
     ApiKey.FETCH: (4, 18, 12),
     ApiKey.LIST_OFFSETS: (1, 11, 6),
     ApiKey.METADATA: (0, 13, 9),
+    ApiKey.OFFSET_COMMIT: (2, 10, 8),
+    ApiKey.OFFSET_FETCH: (1, 10, 6),
+    ApiKey.FIND_COORDINATOR: (0, 6, 3),
+    ApiKey.JOIN_GROUP: (0, 9, 6),
+    ApiKey.HEARTBEAT: (0, 4, 4),
+    ApiKey.LEAVE_GROUP: (0, 5, 4),
+    ApiKey.SYNC_GROUP: (0, 5, 4),
+    ApiKey.DESCRIBE_GROUPS: (0, 6, 5),
+    ApiKey.LIST_GROUPS: (0, 5, 3),
     ApiKey.API_VERSIONS: (0, 4, 3),
     ApiKey.CREATE_TOPICS: (2, 7, 5),
     ApiKey.DELETE_TOPICS: (1, 6, 4),
@@ -34,16 +43,24 @@ KAFKA_4_3 = {
     ApiKey.DESCRIBE_ACLS: (1, 3, 2),
     ApiKey.CREATE_ACLS: (1, 3, 2),
     ApiKey.DELETE_ACLS: (1, 3, 2),
+    ApiKey.DESCRIBE_CONFIGS: (1, 4, 4),
+    ApiKey.ALTER_CONFIGS: (0, 2, 2),
     ApiKey.DESCRIBE_LOG_DIRS: (1, 5, 2),
     ApiKey.CREATE_PARTITIONS: (0, 3, 2),
+    ApiKey.DELETE_GROUPS: (0, 2, 2),
     ApiKey.ELECT_LEADERS: (0, 2, 2),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: (0, 1, 1),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: (0, 1, 0),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: (0, 0, 0),
+    ApiKey.OFFSET_DELETE: (0, 0, None),
     ApiKey.DESCRIBE_QUORUM: (0, 2, 0),
     ApiKey.UPDATE_FEATURES: (0, 2, 0),
     ApiKey.DESCRIBE_CLUSTER: (0, 2, 0),
     ApiKey.DESCRIBE_PRODUCERS: (0, 0, 0),
     ApiKey.UNREGISTER_BROKER: (0, 0, 0),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 1, 0),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 1, 0),
+    ApiKey.LIST_CONFIG_RESOURCES: (0, 1, 0),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0, 0),
 }
 
@@ -78,6 +95,10 @@ def test_versions_are_those_of_kafka_4_3(api_key: ApiKey, kind: str) -> None:
         if spec.kind == kind
     ]
     assert found == [KAFKA_4_3[api_key]]
+
+
+def test_the_table_has_every_message() -> None:
+    assert {cls.MESSAGE.api_key for cls in CLASSES} == set(KAFKA_4_3)
 
 
 @pytest.mark.parametrize(("cls", "version"), VERSIONS)

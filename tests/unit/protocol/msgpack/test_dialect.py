@@ -7,23 +7,16 @@ from typing import Any
 import msgpack
 import pytest
 
-from broker.handlers import HANDLERS
-from protocol.dialect import ServedApi
 from protocol.errors import BadRequest, DecodeError, EncodeError, ErrorCode, ProtocolError
 from protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.msgpack.dialect import MsgpackDialect
 from protocol.msgpack.record_maps import OPENED_BYTES_MAX
 from protocol.records import Record, build
+from tests.support.served import SERVED
 
 NOW_MS = 1_700_000_000_000
 TOPIC = b"u" * 16
-SERVED = {
-    int(row.api_key): ServedApi(
-        row.api_key, row.min_version, row.max_version, row.request, row.response
-    )
-    for row in HANDLERS
-}
 
 
 @pytest.fixture

@@ -1,0 +1,390 @@
+"""One data directory, from crash to crash, judged after each.
+
+A cycle: the broker starts (with faults, perhaps dying while it recovers), every partition is read
+from end to end and held against all that was ever said of it, then the clients are let in until
+the crash: a place in the code that kills, or a kill, a power cut or a stop at a random moment. The
+clients outlive the broker. `finish` stops it without load: then `barnabas verify` must find nothing
+(H8). A cycle in which too little was acknowledged proves nothing and counts as a failure (H9).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+from client.files.findings import DAMAGE, NOTE
+from client.files.verify import Verification
+from tests.faults import group_members
+from tests.faults.failpoints import Crash
+from tests.faults.faulty_broker import FaultyBroker
+from tests.faults.faulty_filesystem import cut_power_of
+from tests.faults.power import Ext4
+from tests.faults.rot import flip_a_bit, spoil_the_ends
+from tests.faults.wire import EARLIEST, LATEST, Connection
+from tests.faults.workload import Plan, Workload
+from tests.support.broker_process import BrokerNotReady
+from tests.support.history_checker import OK, Anomaly, FinalLog, History, Key, Op, Poll, check
+from tests.support.log_ledger import HIGH_WATERMARK, Ledger, SeenBatch, batches_in
+from tests.support.raw_client import Closed
+
+SETTINGS = {
+    "barnabas.recovery.point.interval.ms": "100",
+    "log.retention.check.interval.ms": "150",
+    "log.initial.task.delay.ms": "100",
+    "auto.create.topics.enable": "false",
+    "log.cleaner.backoff.ms": "50",
+    **group_members.SETTINGS,
+}
+SMALL = {"index.interval.bytes": "256", "file.delete.delay.ms": "200"}
+COMPACTING = {
+    "cleanup.policy": "compact",
+    "internal.segment.bytes": "16384",
+    "min.cleanable.dirty.ratio": "0.01",
+    **SMALL,
+}
+TOPICS = {
+    "orders": (3, {"index.interval.bytes": "512"}),
+    "rolls": (2, {"internal.segment.bytes": "16384", "retention.bytes": "150000", **SMALL}),
+    "trimmed": (1, {"internal.segment.bytes": "8192", **SMALL}),
+    "compacted": (1, COMPACTING),
+    "cached": (1, {"internal.segment.bytes": "65536", "write.caching": "true", **SMALL}),
+}
+GROUP_TOPIC = ("__consumer_offsets", (2, COMPACTING))  # its records are not of the workload
+GROUP_KEYS: list[Key] = [(GROUP_TOPIC[0], number) for number in range(GROUP_TOPIC[1][0])]
+KEYS: list[Key] = [(name, n) for name, (count, _) in TOPICS.items() for n in range(count)]
+VOLATILE = frozenset({("cached", 0)})
+COMPACTED = frozenset({("compacted", 0), *GROUP_KEYS})
+PLAN = Plan(
+    idempotent=[
+        [("orders", 0), ("rolls", 0)],
+        [("orders", 0), ("orders", 1)],
+        [("rolls", 1), ("trimmed", 0), ("compacted", 0)],
+    ],
+    # Of a key with write.caching a power cut may take what an idempotent producer goes on from.
+    plain=[
+        [("orders", 2), ("rolls", 1), ("compacted", 0)],
+        [("cached", 0), ("trimmed", 0)],
+        [("cached", 0)],
+    ],
+    careless=[[("orders", 1), ("orders", 2)]],
+    consumers=[KEYS[:3], KEYS[3:], KEYS],
+    trimmed=[("trimmed", 0)],
+    keyed=frozenset({("compacted", 0)}),
+)
+ACKNOWLEDGED_MIN = 10  # in a cycle that was not ended by a failpoint, or the cycle is void
+LOAD_S_MAX = 10.0
+START_S_MAX = 90.0  # of a machine that is busy with other things, too
+REFUSALS_OF_ROT = {2, 56}  # CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR
+FAILPOINT_S_MAX = 1.0  # how long a failpoint is waited for
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a life, or many, came to."""
+
+    cycles: int = 0
+    kills: int = 0
+    power_cuts: int = 0
+    stops: int = 0
+    by_failpoint: int = 0
+    acknowledged: int = 0
+    committed: int = 0
+    lag_s_max: float = 0.0
+    found: list[str] = field(default_factory=list)
+
+    def summary(self) -> str:
+        """One line for a person."""
+        return (
+            f"{self.cycles} cycles: {self.kills} kills, {self.power_cuts} power cuts, "
+            f"{self.stops} clean stops ({self.by_failpoint} at a failpoint); "
+            f"{self.acknowledged} operations acknowledged, "
+            f"{self.committed} offsets committed, {len(self.found)} anomalies; "
+            f"a reader was at most {self.lag_s_max:.3f} s late"
+        )
+
+    def add(self, other: Tally) -> None:
+        """Take another's figures in."""
+        for field_ in fields(self):
+            if field_.type == "int":
+                setattr(self, field_.name, getattr(self, field_.name) + getattr(other, field_.name))
+        self.lag_s_max = max(self.lag_s_max, other.lag_s_max)
+        self.found += other.found
+
+
+class Life:
+    """See the module. With a `shape` the directory is on an ext4 whose power can be cut."""
+
+    def __init__(self, directory: Path, seed: int, *, shape: str = "", broken: str = "") -> None:
+        self.directory = directory
+        self.disk = Ext4(directory, shape) if shape else None
+        data = (self.disk.mountpoint if self.disk else directory) / "data"
+        self.broker = FaultyBroker(data, SETTINGS, broken=broken)
+        self.broker.output_path = directory / "output"
+        self.chance = random.Random(seed)
+        self.history = History(volatile_keys=VOLATILE, compacted_keys=COMPACTED)
+        self.ledger = Ledger(VOLATILE, COMPACTED)
+        address = self.broker.host, self.broker.port
+        self.workload = Workload(address, PLAN, self.history, self.ledger, self.chance)
+        self.tally = Tally()
+        self.rotten: list[tuple[Key, int]] = []  # where a bit was flipped: key, offset
+        self._was_cut = False
+        self._topics_are_made = False
+
+    # -- the cycle ----------------------------------------------------------------------------
+
+    async def live_through(self, crash: Crash) -> list[str]:
+        """One cycle; returns what was wrong with what the crashes before it have left."""
+        await self._start(crash.recovering, crash.serving)
+        found = await self._look()
+        before, committed = self.workload.acknowledged, self.workload.committed
+        self.workload.gate.set()
+        died = await self._load(crash, before)
+        await self._end(crash, died=died)
+        acknowledged = self.workload.acknowledged - before
+        if not died and not crash.serving and acknowledged < ACKNOWLEDGED_MIN:
+            found.append(f"H9: only {acknowledged} acknowledged in a cycle")
+        self.tally.cycles += 1
+        self.tally.acknowledged += acknowledged
+        self.tally.committed += self.workload.committed - committed
+        return found
+
+    async def finish(self) -> list[str]:
+        """Look once more, stop without load, verify, and look at a clean start, too."""
+        await self._start()
+        found = await self._look()
+        await self.workload.stop()
+        found += await self._stop_cleanly()
+        found += self._verify()
+        await self._start()
+        found += await self._look()
+        await self._kill()
+        return found
+
+    async def abandon(self) -> None:
+        """Leave nothing running or mounted, whatever has happened."""
+        if self.broker.running:
+            await self._kill()
+        for task in self.workload._tasks:
+            task.cancel()
+        if self.disk is None or not self.disk.image.exists():
+            return
+        if self.tally.found:
+            self.disk.unmount()  # the image stays, to be looked at
+        else:
+            self.disk.remove()
+
+    async def _start(self, recovering: Sequence[str] = (), serving: Sequence[str] = ()) -> None:
+        """Start until it listens: faults may end it before that is seen, once."""
+        self.broker.recovering, self.broker.serving = recovering, serving
+        try:
+            await asyncio.to_thread(self.broker.start, START_S_MAX)
+        except BrokerNotReady:
+            self._note_death()
+            self.broker.recovering = self.broker.serving = ()
+            await asyncio.to_thread(self.broker.start, START_S_MAX)
+
+    def _note_death(self) -> None:
+        """The broker has ended by itself: that must have been a fault that kills."""
+        process = self.broker.process
+        assert process is not None
+        assert process.returncode == -9, (
+            f"exit {process.returncode}:\n{self.broker.output()[-3000:]}"
+        )
+        self.tally.by_failpoint += 1
+        faults = (*self.broker.recovering, *self.broker.serving)
+        self._count_crash(power=any(line.startswith("power") for line in faults))
+
+    def _count_crash(self, *, power: bool) -> None:
+        self.tally.kills += not power
+        self.tally.power_cuts += power
+        if power:
+            assert self.disk is not None
+            self.disk.unmount()
+            self.disk.mount()
+            self._was_cut = True
+
+    async def _load(self, crash: Crash, before: int) -> bool:
+        """Let the clients work until the crash is due; whether the broker died by itself."""
+        began_s = time.monotonic()
+        span_s = self.chance.uniform(0.02, 0.4)
+        if crash.serving:
+            span_s = FAILPOINT_S_MAX
+        while time.monotonic() - began_s < LOAD_S_MAX:
+            if not self.broker.running:
+                return True
+            self.workload.check_alive()
+            spent_s = time.monotonic() - began_s
+            if spent_s >= span_s and (
+                self.workload.acknowledged - before >= ACKNOWLEDGED_MIN or crash.serving
+            ):
+                return False
+            await asyncio.sleep(0.005)
+        return False
+
+    async def _end(self, crash: Crash, *, died: bool) -> None:
+        if died:
+            await self.workload.pause()
+            self._note_death()
+        elif crash.ending == "stop":
+            code = await asyncio.to_thread(self.broker.stop)
+            await self.workload.pause()
+            self.tally.stops += 1
+            if code == 0:
+                self.history.harden()
+            if crash.power_after and self.disk is not None:
+                self.disk.cut()
+                self._count_crash(power=True)
+        else:
+            if crash.ending == "power":
+                assert self.disk is not None
+                await asyncio.to_thread(cut_power_of, self.broker.pid, str(self.disk.mountpoint))
+            await asyncio.to_thread(self.broker.kill)
+            await self.workload.pause()
+            self._count_crash(power=crash.ending == "power")
+            if crash.ending == "flip":
+                flipped = flip_a_bit(self.broker.data, KEYS[:3], self.chance)
+                self.rotten += [flipped] if flipped else []
+            if crash.ending == "tail":
+                spoil_the_ends(self.broker.data, self.chance)
+
+    async def _has_died(self) -> bool:
+        """Whether a broker that does not answer is gone; give it a moment to be."""
+        for _ in range(200):
+            if not self.broker.running:
+                return True
+            await asyncio.sleep(0.005)
+        return False
+
+    async def _kill(self) -> None:
+        await asyncio.to_thread(self.broker.kill)
+
+    async def _stop_cleanly(self) -> list[str]:
+        code = await asyncio.to_thread(self.broker.stop)
+        self.history.harden()
+        return [] if code == 0 else [f"H8: a stop without load ended with {code}"]
+
+    def _verify(self) -> list[str]:
+        report = Verification(open_records=True).run([str(self.broker.data)])
+        if self.rotten:
+            found = any(one.weight == DAMAGE for one in report.findings)
+            return [] if found else [f"H8: verify does not find the rot at {self.rotten}"]
+        return [f"H8: {one}" for one in report.findings if one.weight != NOTE]
+
+    # -- the look -----------------------------------------------------------------------------
+
+    async def _look(self) -> list[str]:
+        """Read everything, and judge all that is known so far."""
+        if not self._topics_are_made:
+            await self._make_topics()
+        while True:
+            try:
+                await self._read_all()
+                break
+            except (Closed, OSError):
+                if not await self._has_died():
+                    raise
+                self._note_death()  # a fault of its housekeeping, say
+                await self._start()
+        verdict = check(self.history)
+        self.tally.lag_s_max = max(self.tally.lag_s_max, verdict.lag_s_max)
+        found = [*verdict.anomalies, *self.ledger.found, *self.workload.found]
+        self.ledger.found.clear()
+        self.workload.found.clear()
+        return [f"{anomaly.name}: {anomaly.detail}" for anomaly in found]
+
+    async def _make_topics(self) -> None:
+        while True:
+            try:
+                connection = await Connection.open(self.broker.host, self.broker.port)
+                for name, (partitions, configs) in (*TOPICS.items(), GROUP_TOPIC):
+                    error = await connection.create_topic(name, partitions, configs)
+                    assert error in (0, 36), f"creating {name}: error {error}"  # 36: there already
+                connection.close()
+                break
+            except (Closed, OSError):
+                if not await self._has_died():
+                    raise
+                self._note_death()
+                await self._start()
+        self._topics_are_made = True
+        self.workload.start()
+
+    async def _read_all(self) -> None:
+        connection = await Connection.open(self.broker.host, self.broker.port)
+        try:
+            ends = {}
+            for key in (*KEYS, *GROUP_KEYS):
+                _, ends[key] = await connection.offset_at(*key, LATEST)
+            if self._was_cut:
+                self.history.cut(ends)
+                self.ledger.cut(ends)
+                self._was_cut = False
+            for key, end in ends.items():
+                start, batches = await self._read(connection, key, end)
+                if key in KEYS:
+                    await self._note_records(connection, key, start, batches)
+            await group_members.look(self.workload, connection, LOAD_S_MAX)
+            missing = self.workload.topics - await connection.topics()
+            self.ledger.found += [Anomaly("lost-topic", name) for name in sorted(missing)]
+        finally:
+            connection.close()
+
+    async def _read(
+        self, connection: Connection, key: Key, end: int
+    ) -> tuple[int, Sequence[SeenBatch]]:
+        """Read a key from its start, which is returned with the batches, to its end."""
+        _, start = await connection.offset_at(*key, EARLIEST)
+        batches: list[SeenBatch] = []
+        position = start
+        while position < end:
+            answer = await connection.fetch(*key, position, size_max=4 << 20)
+            got = list(batches_in(answer.records))
+            known = self.ledger.batch_with(key, position)
+            if known and answer.error in REFUSALS_OF_ROT and self._is_rotten(key, known):
+                got = [known]  # refused, and rightly; what was in it is not lost by the broker
+            elif answer.error or not got:
+                self.ledger.found.append(
+                    Anomaly("unreadable", f"{key} at {position} of {end}: error {answer.error}")
+                )
+                break
+            batches += got
+            position = got[-1].last_offset + 1
+        self.ledger.saw_mark(key, HIGH_WATERMARK, end)
+        self.ledger.saw_log(key, start, batches)
+        return start, batches
+
+    async def _note_records(
+        self, connection: Connection, key: Key, start: int, batches: Sequence[SeenBatch]
+    ) -> None:
+        """Take what was read into the history, and ask for the offsets of some times."""
+        records = [seen for one in batches for seen in one.records if seen[0] >= start]
+        self.history.final[key] = FinalLog(start, records)
+        now_s = time.monotonic()
+        self.history.ops.append(
+            Op(
+                0,
+                OK,
+                polls=[Poll(key, start, records)],
+                invoked_s=now_s,
+                completed_s=now_s,
+                seeks=True,
+            )
+        )
+        if not batches or self.rotten or key in COMPACTED:
+            return
+        for _ in range(2):
+            asked = self.chance.choice(batches).timestamp + self.chance.randint(-1, 1)
+            _, told = await connection.offset_at(*key, asked)
+            _, start_now = await connection.offset_at(*key, EARLIEST)
+            if start_now == start:  # or retention has been there meanwhile
+                self.ledger.saw_offset_of_time(key, start, batches, asked, told)
+
+    def _is_rotten(self, key: Key, batch: SeenBatch) -> bool:
+        return any(
+            key == where and batch.base_offset <= offset <= batch.last_offset
+            for where, offset in self.rotten
+        )

@@ -1,0 +1,72 @@
+"""What happens to files behind the broker's back, while it is down.
+
+One bit of an old batch flips; or the ends of logs are as a crash may leave them: with zeros, with
+the beginning of a batch, or with something else that was never acknowledged.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.support.history_checker import Key
+from tests.support.raw_batches import HEADER_BYTES
+
+
+def flip_a_bit(data: Path, keys: Sequence[Key], chance: random.Random) -> tuple[Key, int] | None:
+    """Flip a bit that the CRC covers, of a batch below the recovery point; says whose.
+
+    The batches must be of logs that begin at 0 and have one segment. Returns key and base offset;
+    None where there is no such batch.
+    """
+    points = _recovery_points(data / "recovery-point-offset-checkpoint")
+    places = [
+        (key, base_offset, position, size)
+        for key in keys
+        for base_offset, last_offset, position, size in _batches(data, key)
+        if last_offset + 1 < points.get(key, 0)
+    ]
+    if not places:  # no checkpoint has passed a batch yet
+        return None
+    key, base_offset, position, size = chance.choice(places)
+    with _log(data, key).open("r+b") as file:
+        at = chance.randrange(position + HEADER_BYTES, position + size)
+        file.seek(at)
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([byte ^ 1 << chance.randrange(8)]))
+    return key, base_offset
+
+
+def spoil_the_ends(data: Path, chance: random.Random) -> None:
+    """Append what was never written to the last segment of each topic's partitions."""
+    for directory in data.glob("[a-z]*-*/"):
+        with max(directory.glob("*.log")).open("r+b") as file:
+            content = file.read()
+            whole = content[: 12 + int.from_bytes(content[8:12], "big")]
+            torn = whole[: chance.randrange(len(whole))] if whole else b""
+            file.write(chance.choice((b"", bytes(5000), torn, chance.randbytes(300))))
+
+
+def _log(data: Path, key: Key) -> Path:
+    return data / f"{key[0]}-{key[1]}" / f"{0:020}.log"
+
+
+def _recovery_points(path: Path) -> dict[Key, int]:
+    rows = [line.split() for line in path.read_text().splitlines()[2:]]
+    return {(topic, int(partition)): int(offset) for topic, partition, offset in rows}
+
+
+def _batches(data: Path, key: Key) -> list[tuple[int, int, int, int]]:
+    """(base offset, last offset, position, size) of each batch."""
+    content, position, found = _log(data, key).read_bytes(), 0, []
+    while position + HEADER_BYTES <= len(content):
+        base_offset, length = struct.unpack_from(">qi", content, position)
+        (delta,) = struct.unpack_from(">i", content, position + 23)
+        if length <= 0:
+            break
+        found.append((base_offset, base_offset + delta, position, length + 12))
+        position += length + 12
+    return found

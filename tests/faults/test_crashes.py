@@ -1,0 +1,101 @@
+"""Kills and power cuts of a real broker under load: nothing is lost, doubled or changed.
+
+The campaigns run in processes of their own, side by side (`tests/faults/conftest.py`); the power
+cuts in a mount namespace. `make faults` runs these; `python -m tests.faults` runs longer ones.
+"""
+
+import re
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from tests.faults.campaign import Campaign
+from tests.faults.failpoints import RECOVERING, SERVING
+from tests.faults.faulty_filesystem import Fault
+
+CRASHES = 51
+SEED = ("--seed", "20261121")
+
+
+def figure(ended: CompletedProcess[str], what: str) -> int:
+    """The last number before `what` of a campaign that must have found nothing."""
+    assert ended.returncode == 0, ended.stdout + ended.stderr[-4000:]
+    found = re.findall(rf"(\d+) {what}", ended.stdout)
+    assert found, ended.stdout
+    return int(found[-1])
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("campaign", [("kill", str(CRASHES), *SEED)], ids=["kill"])
+def test_kills_at_failpoints_and_at_random(ended: CompletedProcess[str]) -> None:
+    assert figure(ended, "kills") >= CRASHES - 1
+    assert figure(ended, "at a failpoint") > CRASHES / 6
+    assert figure(ended, "offsets committed") > CRASHES
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("campaign", [("power", str(CRASHES), *SEED)], ids=["power"])
+def test_power_cuts_in_three_shapes(ended: CompletedProcess[str]) -> None:
+    assert figure(ended, "power cuts") >= CRASHES - 1
+    assert figure(ended, "offsets committed") > CRASHES
+    lives = ended.stdout.splitlines()[:-1]
+    assert {line.split()[2] for line in lives} == {"lost:", "zeros:", "kept:"}
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("campaign", [("flip", "3")], ids=["flip"])
+def test_a_flipped_bit_in_an_old_batch_costs_that_batch_alone(
+    ended: CompletedProcess[str],
+) -> None:
+    assert figure(ended, "kills") >= 3
+
+
+# -- the harness itself ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", [*SERVING, *RECOVERING], ids=lambda place: place.name)
+def test_every_failpoint_is_a_fault(place) -> None:
+    fault = Fault.parse(place.fault("kill", 3))
+    assert (fault.action, fault.moment, fault.operation) == ("kill", place.moment, place.operation)
+    assert (fault.nth, fault.forever, place.nth_max >= 1) == (3, False, True)
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("kill before", "wanted ACTION"),
+        ("maim before pwrite *.log", "no action"),
+        ("kill during pwrite *.log", "no moment"),
+        ("kill half fdatasync *.log", "no moment"),
+        ("kill before write *.log", "no operation"),
+        ("kill before pwrite *.log often", "invalid literal"),
+    ],
+)
+def test_a_fault_that_is_none_says_why(line: str, what: str) -> None:
+    with pytest.raises(ValueError, match=what):
+        Fault.parse(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "hits"),
+    [
+        ("kill before pwrite *.log", [1]),
+        ("kill before pwrite *.log 3", [3]),
+        ("kill before pwrite *.log 2+", [2, 3, 4]),
+        ("kill after pwrite *.log", []),
+        ("kill before pwrite *.index", []),
+        ("kill before fdatasync *.log", []),
+    ],
+)
+def test_a_fault_hits_its_call_alone(line: str, hits: list[int]) -> None:
+    fault = Fault.parse(line)
+    assert [n for n in range(1, 5) if fault.hits("before", "pwrite", "/d/t-0/0.log")] == hits
+
+
+def test_a_campaign_of_some_length_meets_every_failpoint() -> None:
+    crashes = Campaign(Path("nowhere"), "kill", 1).crashes()
+    met = {next(crashes).name.rpartition(" (")[0] for _ in range(2 * len([*SERVING, *RECOVERING]))}
+    wanted = {f"serving: kill {place.name}" for place in SERVING}
+    wanted |= {f"recovering: kill {place.name}" for place in RECOVERING}
+    assert wanted <= met

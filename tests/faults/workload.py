@@ -1,0 +1,390 @@
+"""Clients of all kinds at once, and the history of what they were told.
+
+    idempotent    acks=all, up to five batches in flight, sent again in order until acknowledged:
+                  over errors, lost connections and dead brokers
+    plain         acks=1, one batch at a time, never sent again
+    careless      acks=0
+    consumer      polls its keys in turn, each from where it stands
+    trimmer       DeleteRecords, now and then
+    admin         makes topics and asks for producer ids
+    members       of groups (`tests.faults.group_members`)
+
+They live longer than the broker: `gate` holds them back while it is down or being looked at.
+Retrying is for the idempotent producer only, and nothing else hides behind a library.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import random
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tests.faults import group_members, group_wire
+from tests.faults.wire import EARLIEST, Connection, produced
+from tests.support.history_checker import FAIL, INFO, OK, Anomaly, History, Key, Op, Poll, Send
+from tests.support.log_ledger import HIGH_WATERMARK, START, Ledger, batches_in
+from tests.support.raw_batches import batch, record
+from tests.support.raw_client import Closed
+
+IN_FLIGHT_MAX = 5  # what Kafka's clients allow themselves, and what the broker remembers
+NONE, OFFSET_OUT_OF_RANGE = 0, 1
+SEQUENCE_ERRORS = {45, 46, 47, 59}  # out of order, duplicate, old epoch, unknown producer
+SURE_FAILURES = {2, 10, 18, 32, 87}  # refused as it is: nothing was written
+RETRY_S = 0.02
+PADDING = b"x" * 120  # so that segments fill
+REST_S = 0.003  # of a producer after each batch: a crash needs load, not the most of it
+
+
+@dataclass(slots=True)
+class Plan:
+    """Who writes and reads which keys."""
+
+    idempotent: Sequence[Sequence[Key]]
+    plain: Sequence[Sequence[Key]]
+    careless: Sequence[Sequence[Key]]
+    consumers: Sequence[Sequence[Key]]
+    trimmed: Sequence[Key] = ()
+    keyed: frozenset[Key] = frozenset()  # records have keys: compacted
+
+
+@dataclass(slots=True)
+class _InFlight:
+    key: Key
+    values: list[bytes]
+    batch: bytes
+    invoked_s: float
+    future: asyncio.Future | None = None  # type: ignore[type-arg]
+
+
+@dataclass(slots=True)
+class Workload:
+    """All clients of one data directory. `address` is read at each connection."""
+
+    address: tuple[str, int]
+    plan: Plan
+    history: History
+    ledger: Ledger
+    chance: random.Random
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+    topics: set[str] = field(default_factory=set)  # acknowledged
+    found: list[Anomaly] = field(default_factory=list)
+    acknowledged: int = 0  # operations with acks=all
+    committed: int = 0  # commits of offsets
+    _processes: int = 0
+    _number: int = 0
+    _stopping: bool = False
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    _connections: set[Connection] = field(default_factory=set)
+    _busy: int = 0
+
+    # -- life ---------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Let all clients begin; they wait at the gate."""
+        runs: list[Awaitable[None]] = [
+            *map(self._idempotent, self.plan.idempotent),
+            *(self._plain(keys, acks=1) for keys in self.plan.plain),
+            *(self._plain(keys, acks=0) for keys in self.plan.careless),
+            *map(self._consumer, self.plan.consumers),
+            *map(self._trimmer, self.plan.trimmed),
+            self._admin(),
+            *(self._while_connected(one.work) for one in group_members.members(self)),
+            self._while_connected(functools.partial(group_members.commit_alone, self)),
+        ]
+        self._tasks = [asyncio.ensure_future(run) for run in runs]
+
+    async def pause(self) -> None:
+        """Close the gate and all connections, and wait until every client stands before it."""
+        self.gate.clear()
+        async with asyncio.timeout(30):
+            while self._busy:
+                for connection in tuple(self._connections):
+                    connection.close()
+                await asyncio.sleep(0.001)
+
+    async def stop(self) -> None:
+        """End all clients."""
+        await self.pause()
+        for task in self._tasks:
+            task.cancel()
+        for outcome in await asyncio.gather(*self._tasks, return_exceptions=True):
+            if isinstance(outcome, Exception):
+                raise outcome
+
+    def check_alive(self) -> None:
+        """Raise what a client died of: none may."""
+        for task in self._tasks:
+            if task.done():
+                task.result()
+
+    def new_process(self) -> int:
+        """Return the number of a new process of the history."""
+        self._processes += 1
+        return self._processes
+
+    def next_number(self) -> int:
+        """Return a number that is higher than all before."""
+        self._number += 1
+        return self._number
+
+    async def _while_connected(self, work: Callable[[Connection], Awaitable[None]]) -> None:
+        """Run `work` on a connection, again on a new one whenever it ends, for good."""
+        while True:
+            await self.gate.wait()
+            self._busy += 1
+            connection = None
+            try:
+                connection = await Connection.open(*self.address)
+                self._connections.add(connection)
+                await work(connection)
+            except (OSError, Closed):  # TimeoutError is an OSError, too
+                pass
+            finally:
+                self._busy -= 1
+                if connection is not None:
+                    self._connections.discard(connection)
+                    connection.close()
+            await asyncio.sleep(RETRY_S)
+
+    def _values(self, key: Key) -> list[bytes]:
+        """Values for one batch; each is unique, and carries its record key if it has one."""
+        values = []
+        for _ in range(self.chance.choice((1, 1, 2, 5, 20))):
+            number = self.next_number()
+            padding = PADDING[: self.chance.randrange(len(PADDING))]
+            values.append(b"k%d:%d %s" % (self.chance.randrange(20), number, padding))
+        return values
+
+    def _batch(self, key: Key, values: Sequence[bytes], **producer: int) -> bytes:
+        body = b"".join(
+            record(
+                value,
+                key=value.partition(b":")[0] if key in self.plan.keyed else None,
+                offset_delta=number,
+            )
+            for number, value in enumerate(values)
+        )
+        now_ms = int(time.time() * 1000) - self.chance.randrange(200)
+        return batch(values, body=body, timestamp=now_ms, **producer)
+
+    # -- producers ----------------------------------------------------------------------------
+
+    async def _idempotent(self, keys: Sequence[Key]) -> None:
+        process = self.new_process()
+        sequences = dict.fromkeys(keys, 0)
+        unacknowledged: deque[_InFlight] = deque()
+        begun: set[Key] = set()  # keys of which a batch was acknowledged
+        producer_id = -1
+
+        async def work(connection: Connection) -> None:
+            nonlocal producer_id
+            if producer_id < 0:
+                producer_id = await self._new_producer_id(connection)
+            for sent in unacknowledged:
+                sent.future = connection.produce(*sent.key, sent.batch, -1)
+            while True:
+                while len(unacknowledged) < IN_FLIGHT_MAX:
+                    key = self.chance.choice(keys)
+                    if key not in begun and any(sent.key == key for sent in unacknowledged):
+                        # Of a producer that it does not know the broker takes any sequence, as
+                        # Kafka does: were the first batch refused, the second would be taken.
+                        break
+                    values = self._values(key)
+                    data = self._batch(
+                        key,
+                        values,
+                        producer_id=producer_id,
+                        producer_epoch=0,
+                        base_sequence=sequences[key],
+                    )
+                    sequences[key] += len(values)
+                    sent = _InFlight(key, values, data, time.monotonic())
+                    sent.future = connection.produce(*key, data, -1)
+                    unacknowledged.append(sent)
+                first = unacknowledged[0]
+                if await self._settle_first(process, unacknowledged):
+                    begun.add(first.key)
+                    await asyncio.sleep(REST_S)
+                else:
+                    await asyncio.sleep(RETRY_S)
+                    return  # all that is left is sent again, in order
+
+        await self._while_connected(work)
+
+    async def _settle_first(self, process: int, unacknowledged: deque[_InFlight]) -> bool:
+        """Wait for the oldest batch; whether it was acknowledged. The others are taken, too."""
+        first = unacknowledged[0]
+        assert first.future is not None
+        async with asyncio.timeout(30):
+            answer = produced(await first.future)
+        if answer.error == NONE:
+            unacknowledged.popleft()
+            self._sent(process, OK, first, answer.base_offset)
+            self.acknowledged += 1
+            return True
+        if answer.error in SEQUENCE_ERRORS:
+            # Nothing before it is missing on our side, so nothing may be missing there.
+            self.found.append(
+                Anomaly("sequence-refused", f"{first.key}: error {answer.error} for a retry")
+            )
+            unacknowledged.popleft()
+            return True
+        refused = {first.key}
+        for sent in list(unacknowledged)[1:]:
+            assert sent.future is not None
+            later = produced(await sent.future)
+            if later.error == NONE and sent.key not in refused:
+                unacknowledged.remove(sent)
+                self._sent(process, OK, sent, later.base_offset)
+            else:
+                refused.add(sent.key)
+        return False
+
+    def _sent(
+        self, process: int, outcome: str, sent: _InFlight, base: int | None, *, acks: int = -1
+    ) -> None:
+        sends = [
+            Send(sent.key, value, None if base is None else base + number)
+            for number, value in enumerate(sent.values)
+        ]
+        self.history.ops.append(
+            Op(
+                process,
+                outcome,
+                sends=sends,
+                invoked_s=sent.invoked_s,
+                completed_s=time.monotonic(),
+                is_volatile=acks != -1,
+            )
+        )
+
+    async def _new_producer_id(self, connection: Connection) -> int:
+        producer_id = await connection.producer_id()
+        if producer_id < 0:
+            raise Closed("no producer id")
+        self.ledger.saw_producer_id(producer_id)
+        return producer_id
+
+    async def _plain(self, keys: Sequence[Key], acks: int) -> None:
+        async def work(connection: Connection) -> None:
+            process = self.new_process()
+            while True:
+                key = self.chance.choice(keys)
+                values = self._values(key)
+                sent = _InFlight(key, values, self._batch(key, values), time.monotonic())
+                outcome, base = INFO, None
+                try:
+                    answer = await connection.produce(*key, sent.batch, acks)
+                    if acks:
+                        told = produced(answer)
+                        outcome = FAIL if told.error in SURE_FAILURES else INFO
+                        if told.error == NONE:
+                            outcome, base = OK, told.base_offset
+                finally:
+                    self._sent(process, outcome, sent, base, acks=acks)
+                await asyncio.sleep(REST_S)
+                if outcome != OK and acks:
+                    return  # nobody knows what became of it: a new process goes on
+
+        await self._while_connected(work)
+
+    # -- consumers ----------------------------------------------------------------------------
+
+    async def _consumer(self, keys: Sequence[Key]) -> None:
+        process = self.new_process()
+        positions = dict.fromkeys(keys, 0)
+        sought = set(keys)
+
+        async def work(connection: Connection) -> None:
+            while True:
+                for key in keys:
+                    await self.poll(connection, process, key, positions, sought)
+
+        await self._while_connected(work)
+
+    async def poll(
+        self,
+        connection: Connection,
+        process: int,
+        key: Key,
+        positions: dict[Key, int],
+        sought: set[Key],
+    ) -> None:
+        """Fetch from a key once, from its position, and note what came."""
+        position, invoked_s = positions[key], time.monotonic()
+        answer = await connection.fetch(*key, position, wait_ms=5)
+        if answer.error == OFFSET_OUT_OF_RANGE:
+            error, positions[key] = await connection.offset_at(*key, EARLIEST)
+            if error:
+                positions[key] = 0
+            sought.add(key)
+            return
+        if answer.error:
+            await asyncio.sleep(RETRY_S)
+            return
+        self.ledger.saw_mark(key, HIGH_WATERMARK, answer.high_watermark)
+        records: list[tuple[int, bytes]] = []
+        for seen in batches_in(answer.records):
+            self.ledger.saw_batch(key, seen)
+            records += [found for found in seen.records if found[0] >= position]
+            positions[key] = seen.last_offset + 1
+        self.history.ops.append(
+            Op(
+                process,
+                OK,
+                polls=[Poll(key, position, records)],
+                invoked_s=invoked_s,
+                completed_s=time.monotonic(),
+                seeks=key in sought,
+            )
+        )
+        sought.discard(key)
+
+    async def commit(
+        self,
+        connection: Connection,
+        group: str,
+        member: tuple[str, int],
+        offsets: Mapping[Key, int],
+    ) -> set[int]:
+        """Commit offsets of a group, note it, and return the errors."""
+        for key, offset in offsets.items():
+            self.ledger.sent_commit(group, key, offset)
+        errors = await group_wire.commit(connection, group, member, offsets)
+        if errors == {NONE}:
+            self.committed += 1
+            for key, offset in offsets.items():
+                self.ledger.saw_committed(group, key, offset, str(offset))
+        return errors
+
+    # -- others -------------------------------------------------------------------------------
+
+    async def _trimmer(self, key: Key) -> None:
+        async def work(connection: Connection) -> None:
+            while True:
+                _, start = await connection.offset_at(*key, EARLIEST)
+                answer = await connection.fetch(*key, max(start, 0), size_max=1)
+                if answer.error == NONE and answer.high_watermark > start:
+                    offset = self.chance.randint(start, answer.high_watermark)
+                    error, left = await connection.delete_records(*key, offset)
+                    if error == NONE:
+                        self.ledger.saw_mark(key, START, left)
+                await asyncio.sleep(self.chance.random() * 0.2)
+
+        await self._while_connected(work)
+
+    async def _admin(self) -> None:
+        async def work(connection: Connection) -> None:
+            while True:
+                name = f"made-{len(self.topics)}-{self.chance.randrange(10**6)}"
+                if await connection.create_topic(name, 1, {}) == NONE:
+                    self.topics.add(name)
+                for _ in range(5):
+                    await self._new_producer_id(connection)
+                    await asyncio.sleep(self.chance.random() * 0.1)
+
+        await self._while_connected(work)

@@ -1,0 +1,101 @@
+"""A topic that its first writer makes, with several partitions: any of them takes records at once.
+
+Asked of Apache Kafka 4.3 and of Barnabas: the partitions that metadata names, a record for each,
+the last one first, and the refusal of the partition behind the last. librdkafka's producer, which
+does all this by itself, then writes to partition 1 of a topic that nobody has made.
+"""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import KafkaError, Message, Producer
+
+from client.connection import Connection
+from protocol.errors import ErrorCode
+from protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from protocol.records import Record, build
+from tests.interop.both_brokers import both_brokers
+
+pytestmark = pytest.mark.interop
+
+SETTINGS = {"num.partitions": "4"}
+NOW_MS = 1_700_000_000_000
+SIDES = {"Kafka": 0, "Barnabas": 1}
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Connection]]:
+    with both_brokers(tmp_path_factory, SETTINGS) as connections:
+        yield connections
+
+
+def made(connection: Connection, name: str) -> MetadataResponseTopic:
+    """Ask for a topic, which makes it, until all its partitions have a leader."""
+    deadline = time.monotonic() + 20
+    request = MetadataRequest(
+        topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=True
+    )
+    while True:
+        (topic,) = connection.call(request, MetadataResponse).topics
+        errors = {topic.error_code, *(partition.error_code for partition in topic.partitions)}
+        if errors == {0}:
+            return topic
+        # Kafka makes it after it has answered, so that its first answer cannot know it.
+        assert errors <= {
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.LEADER_NOT_AVAILABLE,
+            0,
+        }, errors
+        assert time.monotonic() < deadline, errors
+        time.sleep(0.02)
+
+
+def produced(connection: Connection, topic: MetadataResponseTopic, partition: int) -> tuple:
+    records = bytes(build([Record(0, NOW_MS, None, b"first")]))
+    data = PartitionProduceData(index=partition, records=records)
+    request = ProduceRequest(
+        acks=-1,
+        timeout_ms=5_000,
+        topic_data=[TopicProduceData(topic_id=topic.topic_id, partition_data=[data])],
+    )
+    (answered,) = connection.call(request, ProduceResponse).responses
+    (result,) = answered.partition_responses
+    return result.error_code, result.base_offset
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_every_partition_takes_records_at_once(both: list[Connection], side: str) -> None:
+    connection = both[SIDES[side]]
+    topic = made(connection, "asked.for")
+    assert sorted(partition.partition_index for partition in topic.partitions) == [0, 1, 2, 3]
+    assert [produced(connection, topic, partition) for partition in (3, 2, 1, 0)] == [(0, 0)] * 4
+    refused, _ = produced(connection, topic, 4)
+    assert refused == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_a_producer_writes_to_partition_1_of_a_topic_nobody_made(
+    both: list[Connection], side: str
+) -> None:
+    delivered: list[tuple[KafkaError | None, int | None, int | None]] = []
+
+    def done(error: KafkaError | None, message: Message) -> None:
+        delivered.append((error, message.partition(), message.offset()))
+
+    producer = Producer({"bootstrap.servers": both[SIDES[side]].address})
+    for value in (b"1", b"2"):
+        producer.produce("made.by.producing", value, partition=1, on_delivery=done)
+    assert producer.flush(20) == 0
+    assert delivered == [(None, 1, 0), (None, 1, 1)]

@@ -1,0 +1,100 @@
+"""Clients of Go, Node and Java: the programs beside this page, each in its own language.
+
+Every program creates or is given a topic, produces in the codecs of its client, reads in groups
+and does what administrators do; it ends with 1, and says why, at the first surprise. Packages come
+from the registries of their languages, in the versions named in `programs`; what cannot be had
+skips its test with the reason.
+"""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.interop.oracle.kafka import OracleMissingError, libs
+from tests.support.broker_process import BrokerProcess
+
+PROGRAMS = Path(__file__).parent / "programs"
+KAFKAJS = ("kafkajs@2.2.4", "kafkajs-snappy@1.1.0")
+GO_MODULES_NEED = (1, 26)
+JAVA_MODES = (
+    "range", "range-static", "cooperative", "range-regex", "consumer", "consumer-static",
+)  # fmt: skip
+TOOL_TIMEOUT_S = 240
+
+pytestmark = pytest.mark.interop
+
+
+def run(*command: str, cwd: Path | None = None, **environment: str) -> list[str]:
+    """Run a program to its end; return the lines it has written."""
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=TOOL_TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command[0]}: {done.stdout[-1000:]}{done.stderr[-3000:]}"
+    return done.stdout.splitlines()
+
+
+def fetch(*command: str, cwd: Path, **environment: str) -> None:
+    """Run a tool that may need a registry; skip the test when it fails."""
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"needs {command[0]} on the PATH")
+    try:
+        run(*command, cwd=cwd, **environment)
+    except (AssertionError, subprocess.TimeoutExpired) as error:
+        pytest.skip(f"{' '.join(command[:2])} could not: {str(error)[-300:]}")
+
+
+def test_franz_go(tmp_path: Path) -> None:
+    if shutil.which("go") is None:
+        pytest.skip("needs go on the PATH")
+    (found,) = run("go", "env", "GOVERSION")
+    if tuple(int(one) for one in found.removeprefix("go").split(".")[:2]) < GO_MODULES_NEED:
+        pytest.skip(f"franz-go needs go {'.'.join(map(str, GO_MODULES_NEED))}, found {found}")
+    source = PROGRAMS / "franz_go"
+    fetch("go", "mod", "download", cwd=source)
+    program = str(tmp_path / "franz_go")
+    run("go", "build", "-mod=readonly", "-buildvcs=false", "-o", program, ".", cwd=source)
+    with BrokerProcess(tmp_path / "data") as broker:
+        lines = run(program, broker.address)
+    assert lines == ["produced 500", "classic read 500", "next read 500", "administered"]
+
+
+def test_kafkajs(tmp_path: Path) -> None:
+    quietly = ("--silent", "--no-save", "--no-package-lock", "--ignore-scripts")
+    fetch("npm", "install", *quietly, "--prefix", str(tmp_path), *KAFKAJS, cwd=tmp_path)
+    with BrokerProcess(tmp_path / "data") as broker:
+        lines = run(
+            "node",
+            str(PROGRAMS / "kafkajs" / "main.js"),
+            broker.address,
+            NODE_PATH=str(tmp_path / "node_modules"),
+            KAFKAJS_NO_PARTITIONER_WARNING="1",
+        )
+    assert lines == ["produced 600", "readers read 600", "administered"]
+
+
+def test_groups_of_the_java_consumer(tmp_path: Path) -> None:
+    try:
+        jars = f"{libs()}/*"
+    except OracleMissingError as missing:
+        pytest.skip(str(missing))
+    if shutil.which("javac") is None:
+        pytest.skip("needs javac (a JDK, 17 or later) on the PATH")
+    source = PROGRAMS / "java" / "Groups.java"
+    run("javac", "-proc:none", "-cp", jars, "-d", str(tmp_path), str(source))
+    flags = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dlog4j2.level=OFF")
+    with BrokerProcess(tmp_path / "data", {"num.partitions": "4"}) as broker:
+        lines = run(
+            "java", *flags, "-cp", f"{tmp_path}:{jars}", "Groups", broker.address, "t", *JAVA_MODES
+        )
+    totals = range(600, 600 + 100 * len(JAVA_MODES), 100)
+    wanted = [f"{mode} read {n} twice 0" for mode, n in zip(JAVA_MODES, totals, strict=True)]
+    assert lines == wanted

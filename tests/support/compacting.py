@@ -1,0 +1,114 @@
+"""Keyed batches, whole passes of compaction, and what must be true of a log after them."""
+
+from __future__ import annotations
+
+import itertools
+
+from protocol.record_batch import batches
+from protocol.records import Record, build, read_records
+from storage.cleanable import cleanable
+from storage.compaction import Limits, Outcome, compact
+from storage.log import Log
+from tests.support.log_house import NOW, House, checkpoint, flush
+
+SALT = bytes(16)
+COMPACTED = {"cleanup_policy": ("compact",), "min_cleanable_dirty_ratio": 0.0}
+
+
+def keyed(pairs, *, codec=0, pid=-1, epoch=-1, sequence=-1, timestamp=NOW, **build_options):
+    """A batch of (key, value) pairs; a value of None deletes the key."""
+    records = [
+        Record(0, timestamp + n, key, value, (("h", b"1"),)) for n, (key, value) in enumerate(pairs)
+    ]
+    return memoryview(
+        build(
+            records,
+            codec=codec,
+            producer_id=pid,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            **build_options,
+        )
+    )
+
+
+def fill(
+    log: Log, count: int, keys: int = 4, per_batch: int = 1, start: int = 0, pid=-1, **options
+) -> None:
+    """Append `count` records k00, k01, … in turn, with their numbers as values.
+
+    With a producer id, the first of them has the sequence number 0.
+    """
+    numbers = iter(range(start, start + count))
+    while taken := list(itertools.islice(numbers, per_batch)):
+        if pid >= 0:
+            options |= {"pid": pid, "epoch": 0, "sequence": taken[0] - start}
+        pairs = [(b"k%02d" % (n % keys), b"%03d" % n) for n in taken]
+        log.append(keyed(pairs, **options), NOW)
+
+
+def limits(**changes) -> Limits:
+    settings = {
+        "map_bytes_max": 1 << 20,
+        "map_load_factor": 0.9,
+        "decompressed_bytes_max": 1 << 20,
+        "salt": SALT,
+        "proceed": lambda _: None,
+    }
+    return Limits(**(settings | changes))
+
+
+def drive(steps) -> Outcome:
+    """Run a pass to its end, jobs and all, on this thread."""
+    error = None
+    while True:
+        try:
+            job = steps.throw(error) if error is not None else next(steps)
+        except StopIteration as end:
+            return end.value
+        error = None
+        try:
+            job()
+        except BaseException as caught:
+            error = caught
+
+
+def settle(house: House, log: Log) -> None:
+    """Make all that is in the log durable and known to be so: compaction may have it."""
+    flush(log)
+    checkpoint(house, log)
+
+
+def clean(house: House, log: Log, now_ms: int = NOW, **changes) -> Outcome:
+    """Settle the log and compact it once."""
+    settle(house, log)
+    outcome = drive(compact(log, cleanable(log, now_ms), limits(**changes), now_ms))
+    house.manager.write_checkpoints()
+    return outcome
+
+
+def headers_of(log: Log):
+    """The headers of all batches, by walking the files."""
+    return [header for segment in log.segments for _, header in segment.log_file.scan()]
+
+
+def records_of(log: Log) -> list[Record]:
+    """All records as a consumer gets them, from the start of the log to the high watermark."""
+    found = []
+    offset = log.start_offset
+    while (piece := log.read(offset, 1 << 20)) is not None:
+        data = bytes(piece.load())
+        for position, header in batches(data):
+            found += [
+                record
+                for record in read_records(data, position, size_max=1 << 20)
+                if record.offset >= log.start_offset
+            ]
+            offset = header.next_offset
+    return found
+
+
+def newest(records) -> dict[bytes, tuple[int, bytes]]:
+    """What a reader of a table has at the end: key -> (offset, value), without the deleted."""
+    table = {record.key: (record.offset, record.value) for record in records}
+    return {key: entry for key, entry in table.items() if entry[1] is not None}

@@ -1,0 +1,125 @@
+"""Every state of the disk that a power cut may leave, as far as small workloads go.
+
+After a cut a file holds what the last fdatasync covered, and of the writes since then what the
+kernel happened to write back: any beginning of them, all but one (write-back keeps no order), the
+last one torn in the middle, or a size that grew over zeros. A directory holds the names that its
+last sync covered, and of the changes since then any part. The product over all files and
+directories is what `states` yields, each as a disk of its own.
+"""
+
+import itertools
+import random
+from collections.abc import Iterator
+from typing import Any
+
+from tests.support.memory_filesystem import (
+    MemoryFileSystem,
+    _Directory,
+    _Inode,
+    _truncate,
+    _write,
+)
+
+NAMES_EACH_MAX = 3  # of changed names in a directory, each is there or not; of more all or none
+Content = dict[str, Any]  # name -> bytes, or the content of a directory
+
+
+def states(filesystem: MemoryFileSystem, chance: random.Random, most: int) -> Iterator[Content]:
+    """Yield what the disk may hold if the power goes now; of too many states, some."""
+    inodes: list[_Inode] = []
+    directories: list[_Directory] = []
+    _collect(filesystem._root, inodes, directories)
+    options = [list(_contents(inode)) for inode in inodes]
+    options += [list(_names(directory)) for directory in directories]
+    total = 1
+    for option in options:
+        total *= len(option)
+    if total <= most:
+        picks: Any = itertools.product(*options)
+    else:
+        picks = ([chance.choice(option) for option in options] for _ in range(most))
+    for pick in picks:
+        chosen = dict(zip(map(id, [*inodes, *directories]), pick, strict=True))
+        yield _content(filesystem._root, chosen)
+
+
+def disk_of(content: Content) -> MemoryFileSystem:
+    """A disk that holds this, all of it durable."""
+    filesystem = MemoryFileSystem()
+    _fill(filesystem._root, content)
+    return filesystem
+
+
+def _collect(directory: _Directory, inodes: list[_Inode], directories: list[_Directory]) -> None:
+    """Whatever may differ: files with unsynced writes, directories with unsynced names."""
+    if directory.live != directory.durable:
+        directories.append(directory)
+    nodes = {id(node): node for node in (*directory.live.values(), *directory.durable.values())}
+    for node in nodes.values():
+        if isinstance(node, _Directory):
+            _collect(node, inodes, directories)
+        elif node.pending:
+            inodes.append(node)
+
+
+def _contents(inode: _Inode) -> Iterator[bytes]:
+    """What a file may hold."""
+    pending = inode.pending
+    count = len(pending)
+    seen: set[bytes] = set()
+    chosen: list[list[tuple[int, bytes | None]]] = [pending[:n] for n in range(count + 1)]
+    chosen += [pending[:n] + pending[n + 1 :] for n in range(count - 1)]
+    for n, (position, data) in enumerate(pending):
+        if data is not None and len(data) > 1:
+            chosen.append([*pending[:n], (position, data[: len(data) // 2])])
+            chosen.append([*pending[:n], (position, bytes(len(data)))])
+    for writes in chosen:
+        content = bytearray(inode.durable)
+        for position, data in writes:
+            if data is None:
+                _truncate(content, position)
+            else:
+                _write(content, data, position)
+        if bytes(content) not in seen:
+            seen.add(bytes(content))
+            yield bytes(content)
+
+
+def _names(directory: _Directory) -> Iterator[dict[str, Any]]:
+    """Which names a directory may hold."""
+    live, durable = directory.live, directory.durable
+    changed = sorted(n for n in {*live, *durable} if live.get(n) is not durable.get(n))
+    if len(changed) > NAMES_EACH_MAX:
+        yield durable
+        yield live
+        return
+    for there in itertools.product((False, True), repeat=len(changed)):
+        names = dict(durable)
+        for name, is_new in zip(changed, there, strict=True):
+            if is_new and name in live:
+                names[name] = live[name]
+            elif is_new:
+                del names[name]
+        yield names
+
+
+def _content(directory: _Directory, chosen: dict[int, Any]) -> Content:
+    found: Content = {}
+    for name, node in chosen.get(id(directory), directory.durable).items():
+        if isinstance(node, _Directory):
+            found[name] = _content(node, chosen)
+        else:
+            found[name] = chosen.get(id(node), bytes(node.durable))
+    return found
+
+
+def _fill(directory: _Directory, content: Content) -> None:
+    for name, what in content.items():
+        if isinstance(what, dict):
+            node: _Directory | _Inode = _Directory()
+            _fill(node, what)  # type: ignore[arg-type]
+        else:
+            node = _Inode()
+            node.live += what
+            node.durable += what
+        directory.live[name] = directory.durable[name] = node

@@ -1,0 +1,16 @@
+"""A look-up by time in one go: what the broker does in steps, some of them in its pool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from storage.timestamp_lookup import TimestampCandidate, TimestampOffset
+
+
+def first_found(candidates: Iterable[TimestampCandidate]) -> TimestampOffset | None:
+    """Open candidates until one holds the record."""
+    for candidate in candidates:
+        candidate.open()
+        if candidate.found is not None:
+            return candidate.found
+    return None

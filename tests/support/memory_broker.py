@@ -1,0 +1,214 @@
+"""A whole broker without sockets, threads and a real disk: one run is one sequence of calls.
+
+Everything that `broker_rig.Rig` has, but the files are a `MemoryFileSystem`'s, calls of the
+blocking pool run on the loop, and time is the loop's own: it jumps to the next timer when nothing
+is left to do. So a run takes milliseconds, its nth file call is the same one in every run, and a
+request that is never answered is seen at once (`HangError`).
+
+`Killed` is the end of the process: raised by a file call, it leaves the loop wherever that stands,
+and every later file call raises it again.
+"""
+
+import asyncio
+import gc
+import selectors
+from collections.abc import Callable, Coroutine
+from typing import Any
+from unittest import mock
+
+from broker.assembly import assemble, open_directory
+from broker.dispatch import Dispatcher
+from broker.housekeeping import Housekeeping
+from broker.log_cleaner import LogCleaner
+from config.load import load
+from storage.errors import StorageError
+from tests.support.fake_connection import LISTENER, FakeConnection
+from tests.support.memory_filesystem import MemoryFileSystem
+
+DATA = "/data"
+NOW_MS = 1_700_000_000_000
+
+
+class Killed(KeyboardInterrupt):  # which asyncio lets through, whatever runs
+    """The process has ended."""
+
+
+class HangError(Exception):
+    """Something waits for what nobody will do."""
+
+
+class _Selector(selectors.SelectSelector):
+    """Never waits: moves the loop's time instead."""
+
+    loop: "JumpingLoop"
+
+    def select(self, timeout: float | None = None) -> Any:
+        if timeout is None:
+            raise HangError("nothing is left to do, and somebody waits")
+        if timeout > 0:
+            self.loop.now += timeout
+        return ()
+
+
+class JumpingLoop(asyncio.SelectorEventLoop):
+    """An event loop on its own time, for programs without sockets and threads."""
+
+    def __init__(self) -> None:
+        selector = _Selector()
+        selector.loop = self
+        self.now = 0.0
+        super().__init__(selector)
+
+    def time(self) -> float:
+        return self.now
+
+
+class LoopClock:
+    """Both clocks of the broker, by the loop's time."""
+
+    def __init__(self, loop: JumpingLoop, started_ms: int) -> None:
+        self._loop = loop
+        self._started_ms = started_ms
+
+    def now_ms(self) -> int:
+        return self._started_ms + int(self._loop.now * 1000)
+
+    def monotonic_ns(self) -> int:
+        return int(self._loop.now * 1e9) + 1
+
+
+class InlinePool:
+    """The blocking pool's interface, on the loop's own thread, one turn later."""
+
+    def __init__(self, threads: int, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def submit(self, call: Callable[[], Any], done: Callable[[BaseException | None], None]) -> None:
+        self._loop.call_soon(self._run, call, done)
+
+    def _run(self, call: Callable[[], Any], done: Callable[[BaseException | None], None]) -> None:
+        error: Exception | None = None
+        try:
+            call()
+        except Exception as caught:
+            error = caught
+        self._loop.call_soon(done, error)
+
+    async def run(self, call: Callable[[], Any]) -> Any:
+        await asyncio.sleep(0)
+        return call()
+
+    def close(self) -> None:
+        """Nothing is left."""
+
+
+class MemoryBroker:
+    """One life of a broker over `filesystem`; `run` drives it, `start` may fail."""
+
+    def __init__(
+        self, filesystem: MemoryFileSystem, *, started_ms: int = NOW_MS, **settings: str
+    ) -> None:
+        self.filesystem = filesystem
+        self.loop = JumpingLoop()
+        self.clock = LoopClock(self.loop, started_ms)
+        self.surprises: list[str] = []
+        self.has_compacted = False
+        self.loop.set_exception_handler(self._surprised)
+        names = {name.replace("_", "."): value for name, value in settings.items()}
+        self.loaded = load(
+            file=None,
+            environment={},
+            set_values=[f"{name}={value}" for name, value in names.items()],
+            data_dir=DATA,
+        )
+
+    def start(self) -> None:
+        """Open the directory, recover, and put the broker together. Raises as the server does."""
+        with (
+            mock.patch("broker.assembly.OsFileSystem", return_value=self.filesystem),
+            mock.patch("broker.assembly.BlockingPool", InlinePool),
+        ):
+            opened = open_directory(self.loaded.config, self.clock)
+            try:
+                assembly = assemble(
+                    self.loaded, opened, lambda: [(LISTENER, 9092)], self.clock, self.loop
+                )
+            except BaseException:
+                opened.logs.close(clean=True)  # as the server does
+                raise
+        self.services = assembly.services
+        self.dispatcher = Dispatcher(self.services)
+        self.housekeeping = Housekeeping(self.services, [])
+        self.loading = self.loop.create_task(self.services.groups.load())
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Run a coroutine to its end. Raises Killed, HangError and what it raises."""
+        return self.loop.run_until_complete(work)
+
+    async def call(self, body: Any, version: int) -> Any:
+        """Handle one request; return its answer."""
+        connection = FakeConnection()
+        answered = self.loop.create_future()
+        respond = connection.respond
+
+        def tell(request: Any, buffers: Any) -> None:
+            respond(request, buffers)
+            if not answered.done():
+                answered.set_result(None)
+
+        connection.respond = tell  # type: ignore[method-assign]
+        request = connection.request(body, api_key=body.MESSAGE.api_key, version=version)
+        self.dispatcher.dispatch(request)
+        await answered
+        ((first,),) = connection.sent
+        return first[1]
+
+    async def duty(self, name: str) -> None:
+        """One turn of a housekeeping duty; a failure is logged and forgotten, as there."""
+        try:
+            await getattr(self.housekeeping, f"_{name}")()
+        except (OSError, StorageError):
+            pass
+        except Exception as error:
+            self.surprises.append(f"duty {name}: {error!r}")
+
+    async def compact(self, topic: str) -> None:
+        """One pass of compaction over partition 0 of a topic, if it is open."""
+        self.has_compacted = True
+        with mock.patch("broker.log_cleaner.BlockingPool", InlinePool):
+            cleaner = LogCleaner(self.services)
+        for partition in self.services.partitions.all():
+            if partition.log.topic == topic:
+                await cleaner._clean(partition.log)
+
+    async def stop(self) -> bool:
+        """Stop as the server does; whether that was clean."""
+        self.loading.cancel()
+        self.services.groups.stop()
+        await self.dispatcher.finish()
+        await self.services.commit.drained()
+        return self.services.logs.close(clean=True)
+
+    def end(self) -> None:
+        """Let go of the loop; what still ran in it ends without a word."""
+        for _ in range(0 if self.loop.is_closed() else 3):
+            tasks = asyncio.all_tasks(self.loop)
+            for task in tasks:
+                task.cancel()
+            try:
+                self.loop.run_until_complete(asyncio.sleep(0))
+                if not tasks:
+                    break
+            except (KeyboardInterrupt, HangError):
+                continue
+        self.loop.close()
+        if self.has_compacted:
+            # A pass that was under way tidies up when it is collected: now, while it is dead,
+            # and not in the life of the next broker.
+            with mock.patch("sys.unraisablehook"):
+                gc.collect()
+
+    def _surprised(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if not isinstance(error, Killed):
+            self.surprises.append(f"{context.get('message')}: {error!r}")

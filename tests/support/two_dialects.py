@@ -1,0 +1,40 @@
+"""A broker process with a listener of each dialect, and the product's commands against it."""
+
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.support.broker_process import COMMAND, ROOT, BrokerProcess, free_port
+
+BARNABAS = COMMAND[:-1]
+WAIT_S = 60
+
+
+class TwoDialects(BrokerProcess):
+    """A broker whose `msgpack` is the address of its other listener."""
+
+    def __init__(self, data: Path, settings: Mapping[str, str] | None = None) -> None:
+        super().__init__(data, settings)
+        self.msgpack = f"{self.host}:{free_port()}"
+        self.settings["listeners"] += f",MSGPACK://{self.msgpack}"
+
+
+def command(broker: TwoDialects, *arguments: str, **more: Any) -> subprocess.Popen[bytes]:
+    """Start a command of the product against the broker."""
+    environment = {
+        **os.environ,
+        "BARNABAS_BOOTSTRAP": broker.address,
+        "BARNABAS_MSGPACK_BOOTSTRAP": broker.msgpack,
+    }
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
+    return subprocess.Popen([*BARNABAS, *arguments], cwd=ROOT, env=environment, **streams)
+
+
+def run(broker: TwoDialects, *arguments: str, data: bytes = b"") -> bytes:
+    """Run a command to its end and return what it wrote."""
+    with command(broker, *arguments, stdin=subprocess.PIPE) as process:
+        out, told = process.communicate(data, timeout=WAIT_S)
+    assert process.returncode == 0, told.decode()
+    return bytes(out)

@@ -1,0 +1,297 @@
+"""A consumer group in its host: answers wait for the disk, deadlines end members."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.errors import GroupError
+from broker.groups.group import Caller
+from protocol.errors import ErrorCode
+from protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from tests.support.fake_topics import FakeTopics, topic_id
+from tests.support.group_host import FakeHost
+
+CALLER = Caller("client", "/127.0.0.1", 1)
+SESSION_MS = 45_000
+REBALANCE_MS = 60_000
+
+
+class House:
+    """A group of topic `a` with 4 partitions, and its members' last answers."""
+
+    def __init__(self) -> None:
+        self.host = FakeHost()
+        self.host.topics = FakeTopics(a=4)
+        self.group = ConsumerGroup("g", self.host)
+        self.answers: list[ConsumerGroupHeartbeatResponse] = []
+
+    def beat(self, member_id: str, epoch: int, owned: list[int] | None = None, **said: Any) -> None:
+        body = ConsumerGroupHeartbeatRequest(
+            group_id="g",
+            member_id=member_id,
+            member_epoch=epoch,
+            topic_partitions=None
+            if owned is None
+            else [TopicPartitions(topic_id=topic_id("a"), partitions=owned)]
+            if owned
+            else [],
+            **said,
+        )
+        self.group.follow(body, CALLER, self.answers.append)
+
+    def join(self, member_id: str, **said: Any) -> None:
+        said = {"subscribed_topic_names": ["a"], "rebalance_timeout_ms": REBALANCE_MS, **said}
+        self.beat(member_id, 0, [], **said)
+
+    def numbers(self, answer: ConsumerGroupHeartbeatResponse) -> list[int] | None:
+        if answer.assignment is None:
+            return None
+        return [
+            number for topic in answer.assignment.topic_partitions for number in topic.partitions
+        ]
+
+
+@pytest.fixture
+def house() -> House:
+    return House()
+
+
+def test_a_member_is_told_what_is_durable(house: House) -> None:
+    house.host.holds = True
+    house.join("m1")
+    assert house.answers == []
+    house.host.flush()
+    assert house.numbers(house.answers[0]) == [0, 1, 2, 3]
+
+
+def test_a_write_that_does_not_become_durable_is_an_error(house: House) -> None:
+    house.host.holds = True
+    house.join("m1")
+    house.host.flush(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert house.answers[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert house.answers[0].assignment is None
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.NOT_COORDINATOR])
+def test_who_asks_again_is_told_no_more_than_is_durable(house: House, code: ErrorCode) -> None:
+    house.host.holds = True
+    house.join("m1")
+    house.join("m1")
+    assert house.answers == []
+    house.host.flush(code)
+    assert [answer.error_code for answer in house.answers] == [code, code]
+
+
+def test_what_cannot_be_written_has_not_happened(house: House) -> None:
+    house.host.refuses = ErrorCode.NOT_COORDINATOR
+    with pytest.raises(GroupError):
+        house.join("m1")
+    assert house.group.is_empty
+    assert house.answers == []
+
+
+def test_a_member_without_an_id_is_given_one(house: House) -> None:
+    house.join("")
+    assert house.answers[0].member_id == "id1"
+    assert list(house.group.state.members) == ["id1"]
+
+
+def test_a_heartbeat_with_nothing_new_writes_nothing(house: House) -> None:
+    house.join("m1")
+    house.host.records.clear()
+    house.beat("m1", 2)
+    assert house.host.records == []
+    assert (house.answers[-1].member_epoch, house.answers[-1].assignment) == (2, None)
+
+
+def test_topics_that_changed_are_looked_at_with_the_next_heartbeat(house: House) -> None:
+    house.join("m1")
+    house.host.topics.set("a", 5)
+    house.beat("m1", 2)
+    assert house.answers[-1].assignment is None, "nobody has told the group"
+    house.group.topics_changed("a")
+    house.beat("m1", 2)
+    assert house.numbers(house.answers[-1]) == [0, 1, 2, 3, 4]
+
+
+def test_heartbeats_put_the_end_of_the_session_off(house: House) -> None:
+    house.join("m1")
+    for _ in range(3):
+        house.host.advance(SESSION_MS - 1)
+        house.beat("m1", 2)
+    house.host.advance(SESSION_MS - 1)
+    assert not house.group.is_empty
+    house.host.advance(1)
+    assert house.group.is_empty
+    assert [value is None for _, value in house.host.records[-4:]] == [True, True, True, False]
+
+
+def test_what_is_set_on_the_group_itself_counts(house: House) -> None:
+    house.host.configs = {
+        "consumer.session.timeout.ms": "50000",
+        "consumer.heartbeat.interval.ms": "7000",
+    }
+    house.join("m1")
+    house.beat("m1", 2)
+    assert [answer.heartbeat_interval_ms for answer in house.answers] == [7_000, 7_000]
+    house.host.advance(49_999)
+    assert not house.group.is_empty
+    house.host.advance(1)
+    assert house.group.is_empty
+
+
+def test_what_a_silent_member_had_goes_to_the_others(house: House) -> None:
+    house.join("m1")
+    house.host.advance(SESSION_MS // 2)
+    house.join("m2")
+    house.host.advance(SESSION_MS // 2)
+    house.beat("m2", 3)
+    assert house.numbers(house.answers[-1]) == [0, 1, 2, 3]
+
+
+def test_a_member_that_does_not_give_up_in_time_is_out(house: House) -> None:
+    house.join("m1")
+    house.join("m2")
+    house.beat("m1", 2, [0, 1, 2, 3])
+    for _ in range(REBALANCE_MS // 20_000):
+        assert set(house.group.state.members) == {"m1", "m2"}
+        house.host.advance(20_000)
+        if "m1" in house.group.state.members:
+            house.beat("m1", 2, [0, 1, 2, 3])
+        house.beat("m2", 3)
+    assert set(house.group.state.members) == {"m2"}
+
+
+def test_one_that_gives_up_in_time_stays(house: House) -> None:
+    house.join("m1")
+    house.join("m2")
+    house.beat("m1", 2, [0, 1, 2, 3])
+    house.host.advance(30_000)
+    house.beat("m1", 2, [0, 1])
+    house.beat("m2", 3)
+    for _ in range(4):
+        house.host.advance(30_000)
+        house.beat("m1", 3)
+        house.beat("m2", 3)
+    assert set(house.group.state.members) == {"m1", "m2"}
+    assert house.group.state_name == "Stable"
+
+
+def test_an_end_of_sessions_that_cannot_be_written_is_tried_again(house: House) -> None:
+    house.join("m1")
+    house.host.refuses = ErrorCode.NOT_COORDINATOR
+    house.host.advance(SESSION_MS)
+    assert not house.group.is_empty
+    house.host.advance(SESSION_MS)
+    assert house.group.is_empty
+
+
+def test_after_a_restart_everyone_has_a_session_again(house: House) -> None:
+    house.join("m1")
+    restarted = ConsumerGroup("g", house.host)
+    for key, value in house.host.records:
+        restarted.state.apply(key, value)
+    house.group.removed(ErrorCode.NOT_COORDINATOR)
+    restarted.loaded()
+    house.group = restarted
+    house.host.advance(SESSION_MS - 1)
+    house.beat("m1", 2)
+    assert house.answers[-1].member_epoch == 2
+    house.host.advance(SESSION_MS)
+    assert restarted.is_empty
+
+
+def test_the_states_clients_are_told(house: House) -> None:
+    group = house.group
+    assert group.state_name == "Empty"
+    house.join("m1")
+    assert group.state_name == "Stable"
+    house.join("m2")
+    assert group.state_name == "Reconciling"
+    house.beat("m1", -1)
+    assert group.state_name == "Assigning"
+    house.beat("m2", 3)
+    assert group.state_name == "Stable"
+
+
+def test_a_group_knows_what_it_reads(house: House) -> None:
+    house.join("m1")
+    house.join("m2", subscribed_topic_names=None, subscribed_topic_regex="b?a")
+    assert house.group.is_subscribed_to("a")
+    assert not house.group.is_subscribed_to("b")
+    assert (house.group.protocol_type, house.group.kind.value) == ("consumer", "consumer")
+
+
+# -- Offsets and administration -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("member_id", "epoch", "version", "code"),
+    [
+        ("m1", 2, 9, None),
+        ("m1", 1, 9, ErrorCode.STALE_MEMBER_EPOCH),
+        ("m1", 3, 9, ErrorCode.STALE_MEMBER_EPOCH),
+        ("m1", 2, 8, ErrorCode.UNSUPPORTED_VERSION),
+        ("m2", 2, 9, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", -1, 9, ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_commits_of_members_alone(
+    house: House, member_id: str, epoch: int, version: int, code: ErrorCode | None
+) -> None:
+    house.group.check_commit("", None, -1, 9)
+    house.join("m1")
+    if code is None:
+        house.group.check_commit(member_id, None, epoch, version)
+    else:
+        with pytest.raises(GroupError) as refused:
+            house.group.check_commit(member_id, None, epoch, version)
+        assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("member_id", "epoch", "code"),
+    [
+        (None, -1, None),
+        ("m1", 2, None),
+        ("m1", 3, ErrorCode.STALE_MEMBER_EPOCH),
+        ("m2", 2, ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_fetches_of_members_and_of_strangers(
+    house: House, member_id: str | None, epoch: int, code: ErrorCode | None
+) -> None:
+    house.join("m1")
+    if code is None:
+        house.group.check_fetch(member_id, epoch)
+    else:
+        with pytest.raises(GroupError) as refused:
+            house.group.check_fetch(member_id, epoch)
+        assert refused.value.code == code
+
+
+def test_only_an_empty_group_is_deleted(house: House) -> None:
+    house.join("m1")
+    with pytest.raises(GroupError) as refused:
+        house.group.check_delete()
+    assert refused.value.code == ErrorCode.NON_EMPTY_GROUP
+    house.group.check_offset_delete()
+    house.beat("m1", -1)
+    house.group.check_delete()
+    assert all(value is None for _, value in house.group.tombstones())
+    assert house.group.expiry().since_ms is None
+
+
+def test_what_a_group_replaces_goes_with_its_first_write(house: House) -> None:
+    house.group = ConsumerGroup("g", house.host, replaced=[("old", None)])
+    house.join("m1")
+    house.join("m2")
+    assert house.host.records[0] == ("old", None)
+    assert house.host.records.count(("old", None)) == 1

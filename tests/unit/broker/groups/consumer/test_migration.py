@@ -1,0 +1,216 @@
+"""Groups that change their kind: nobody loses what it reads, and what cannot change is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.groups.classic.group import ClassicGroup
+from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.consumer.members import ClassicSide, Member
+from broker.groups.consumer.migration import may_be_classic, upgraded
+from broker.groups.consumer.state import ConsumerState, Draft
+from broker.groups.errors import GroupError
+from broker.groups.group import Caller
+from protocol.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartition,
+    decode_assignment,
+    encode_assignment,
+    encode_subscription,
+)
+from protocol.errors import ErrorCode
+from protocol.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from protocol.messages.heartbeat import HeartbeatRequest
+from tests.support.fake_topics import FakeTopics, topic_id
+from tests.support.group_host import FakeHost
+
+A = topic_id("a")
+GENERATION = 7
+
+
+def host(**settings: Any) -> FakeHost:
+    made = FakeHost(**settings)
+    made.topics = FakeTopics(a=4)
+    made.put = lambda group: setattr(made, "group", group)
+    return made
+
+
+def held(numbers: list[int], user_data: bytes | None = None) -> bytes:
+    return encode_assignment(
+        ConsumerProtocolAssignment(
+            assigned_partitions=[TopicPartition(topic="a", partitions=numbers)],
+            user_data=user_data,
+        )
+    )
+
+
+def classic(
+    of: FakeHost, *assignments: bytes, protocol_type: str = "consumer", subscription: bytes = b""
+) -> ClassicGroup:
+    """Return a stable classic group, one member an assignment."""
+    subscription = subscription or encode_subscription(ConsumerProtocolSubscription(topics=["a"]))
+    value = GroupMetadataValue(
+        protocol_type=protocol_type,
+        generation=GENERATION,
+        protocol="range",
+        leader="m0",
+        members=[
+            MemberMetadata(
+                member_id=f"m{number}",
+                client_id="c",
+                client_host="/h",
+                rebalance_timeout=60_000,
+                session_timeout=10_000,
+                subscription=subscription,
+                assignment=assignment,
+            )
+            for number, assignment in enumerate(assignments)
+        ],
+    )
+    return ClassicGroup.from_record("g", value, of)
+
+
+def test_everyone_keeps_what_it_has() -> None:
+    of = host()
+    draft = upgraded(classic(of, held([0, 1]), held([2, 3])), of)
+    state = draft.state
+    assert (state.epoch, state.target_epoch) == (GENERATION, GENERATION)
+    for member_id, numbers in (("m0", {0, 1}), ("m1", {2, 3})):
+        member = state.members[member_id]
+        assert member.classic is not None
+        assert member.member_epoch == GENERATION
+        assert set(member.assigned[A]) == numbers
+        assert state.targets[member_id] == {A: frozenset(numbers)}
+    assert draft.records[0] == (GroupMetadataKey(group="g"), None)
+
+
+def test_the_first_new_member_makes_them_share() -> None:
+    of = host()
+    draft = upgraded(classic(of, held([0, 1, 2, 3])), of)
+    group = ConsumerGroup("g", of, replaced=draft.records)
+    group.state = draft.state
+    answers: list[Any] = []
+    group.follow(
+        ConsumerGroupHeartbeatRequest(
+            group_id="g",
+            member_id="new",
+            member_epoch=0,
+            topic_partitions=[],
+            subscribed_topic_names=["a"],
+            rebalance_timeout_ms=60_000,
+        ),
+        Caller("c", "/h", 1),
+        answers.append,
+    )
+    assert answers[0].member_epoch == GENERATION + 1
+    assert of.records[: len(draft.records)] == draft.records
+    heartbeat = HeartbeatRequest(group_id="g", member_id="m0", generation_id=GENERATION)
+    assert group.heartbeat(heartbeat) == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+@pytest.mark.parametrize(
+    "case",
+    ["policy", "downgrade only", "connect", "too many", "own assignor", "garbage"],
+)
+def test_what_cannot_be_a_consumer_group(case: str) -> None:
+    policy = {"policy": "disabled", "downgrade only": "downgrade"}.get(case, "bidirectional")
+    of = host(
+        group_consumer_migration_policy=policy,
+        group_consumer_max_size=1 if case == "too many" else 10,
+    )
+    first = {
+        "own assignor": held([0], b"mine"),
+        "garbage": b"\x00\x00\xff",
+    }.get(case, held([0]))
+    group = classic(
+        of, first, held([1]), protocol_type="connect" if case == "connect" else "consumer"
+    )
+    with pytest.raises(GroupError) as refused:
+        upgraded(group, of)
+    assert refused.value.code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_topics_that_are_gone_are_left_behind() -> None:
+    of = host()
+    of.topics.set("a", 0)
+    state = upgraded(classic(of, held([0, 1])), of).state
+    assert state.members["m0"].assigned == {}
+
+
+# -- And back -----------------------------------------------------------------------------------
+
+
+def mixed(of: FakeHost) -> ConsumerGroup:
+    """A member of each protocol, both settled."""
+    subscription = encode_subscription(ConsumerProtocolSubscription(topics=["a"]), 1)
+    group = ConsumerGroup("g", of)
+    draft = Draft(group.state)
+    for member in (
+        Member(member_id="new", topic_names=frozenset({"a"}), assigned={A: {0: 3}}),
+        Member(
+            member_id="old",
+            topic_names=frozenset({"a"}),
+            assigned={A: {1: 3, 2: 3}},
+            rebalance_timeout_ms=60_000,
+            classic=ClassicSide(10_000, (("range", subscription),)),
+        ),
+    ):
+        draft.put_member(member)
+        draft.put_current(member)
+    draft.put_epoch(3, 1)
+    draft.put_target_epoch(3, 0)
+    group.write(draft, None)
+    return group
+
+
+def leave(group: ConsumerGroup) -> None:
+    group.follow(
+        ConsumerGroupHeartbeatRequest(group_id="g", member_id="new", member_epoch=-1),
+        Caller("c", "/h", 1),
+        lambda _: None,
+    )
+
+
+def test_the_last_new_member_leaves_the_group_to_the_others() -> None:
+    of = host()
+    leave(mixed(of))
+    group = of.group
+    assert isinstance(group, ClassicGroup)
+    assert (group.generation, group.state_name) == (4, "PreparingRebalance")
+    key, value = of.records[-1]
+    assert key == GroupMetadataKey(group="g")
+    (member,) = value.members
+    assert (member.member_id, member.session_timeout) == ("old", 10_000)
+    (topic,) = decode_assignment(member.assignment).assigned_partitions
+    assert (topic.topic, topic.partitions) == ("a", [1, 2])
+    heartbeat = HeartbeatRequest(group_id="g", member_id="old", generation_id=4)
+    assert group.heartbeat(heartbeat) == ErrorCode.REBALANCE_IN_PROGRESS
+    replayed = ConsumerState("g")
+    for record in of.records[:-1]:
+        replayed.apply(*record)
+    assert (replayed.members, replayed.epoch) == ({}, 0)
+
+
+def test_one_that_is_silent_leaves_it_to_the_others_too() -> None:
+    of = host(group_consumer_session_timeout_ms=5_000)
+    mixed(of).loaded()
+    of.advance(5_000)
+    assert isinstance(of.group, ClassicGroup)
+
+
+def test_the_group_stays_what_it_is_when_it_may_not_change() -> None:
+    of = host(group_consumer_migration_policy="upgrade")
+    group = mixed(of)
+    leave(group)
+    assert not hasattr(of, "group")
+    assert set(group.state.members) == {"old"}
+
+
+def test_only_a_group_of_classic_members_may_be_classic() -> None:
+    of = host()
+    assert not may_be_classic(ConsumerState("g"), of.config)
+    assert not may_be_classic(mixed(of).state, of.config)

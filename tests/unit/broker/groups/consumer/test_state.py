@@ -1,0 +1,151 @@
+"""The state of a consumer group is what its records say, in any order compaction leaves them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from broker.groups.consumer.members import ClassicSide, Member
+from broker.groups.consumer.state import ConsumerState, Draft, regexes_of
+from broker.groups.consumer.subscriptions import ResolvedRegex
+from broker.groups.group import GroupRecord
+from protocol.group_records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    MemberState,
+    TopicPartitions,
+    decode,
+    encode_key,
+    encode_value,
+)
+
+A, B = b"a" * 16, b"b" * 16
+
+MEMBER = Member(
+    member_id="m1",
+    instance_id="i1",
+    rack_id="r",
+    client_id="client",
+    client_host="/127.0.0.1",
+    rebalance_timeout_ms=300_000,
+    server_assignor="range",
+    topic_names=frozenset({"a", "b"}),
+    topic_regex="c.*",
+    member_epoch=3,
+    previous_member_epoch=2,
+    state=MemberState.UNREVOKED_PARTITIONS,
+    assigned={A: {0: 1, 2: 3}},
+    pending_revocation={B: {1: 2}},
+)
+
+
+def fill(draft: Draft) -> None:
+    draft.put_epoch(4, 77)
+    draft.put_member(MEMBER)
+    draft.put_target("m1", {A: frozenset({0})})
+    draft.put_target_epoch(4, 1_000)
+    draft.put_current(MEMBER)
+    draft.put_regex("c.*", ResolvedRegex(frozenset({"c1"}), 1_000))
+
+
+def replayed(records: list[GroupRecord]) -> ConsumerState:
+    """Return what a restart reads back: through the bytes of the log."""
+    state = ConsumerState("g")
+    for key, value in records:
+        state.apply(*decode(encode_key(key), encode_value(value)))
+    return state
+
+
+def facts(state: ConsumerState) -> dict[str, object]:
+    return {name: getattr(state, name) for name in ConsumerState.__slots__}
+
+
+def test_what_is_written_is_read_back() -> None:
+    draft = Draft(ConsumerState("g"))
+    fill(draft)
+    assert facts(replayed(draft.records)) == facts(draft.state)
+    state = draft.state
+    assert state.members == {"m1": MEMBER}
+    assert (state.epoch, state.target_epoch, state.metadata_hash) == (4, 4, 77)
+    assert state.owners == {(A, 0): "m1", (A, 2): "m1", (B, 1): "m1"}
+    assert state.static_member("i1") == MEMBER
+    assert state.static_member("i2") is None
+    assert not state.is_free(B, 1)
+    assert state.is_free(B, 0)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_order_of_different_records_does_not_matter(seed: int) -> None:
+    """Compaction keeps the last record of each key, wherever it stands."""
+    draft = Draft(ConsumerState("g"))
+    fill(draft)
+    shuffled = list(draft.records)
+    random.Random(seed).shuffle(shuffled)
+    assert facts(replayed(shuffled)) == facts(draft.state)
+
+
+def test_a_draft_that_is_dropped_has_changed_nothing() -> None:
+    draft = Draft(ConsumerState("g"))
+    fill(draft)
+    before = facts(draft.state.copy())
+    dropped = Draft(draft.state)
+    dropped.remove_group()
+    assert facts(draft.state) == before
+
+
+def test_tombstones_leave_nothing() -> None:
+    draft = Draft(ConsumerState("g"))
+    fill(draft)
+    gone = Draft(draft.state)
+    gone.remove_group()
+    assert all(value is None for _, value in gone.records)
+    assert facts(replayed([*draft.records, *gone.records])) == facts(ConsumerState("g"))
+
+
+def test_a_partition_of_who_gave_it_up_late_stays_with_its_new_owner() -> None:
+    draft = Draft(ConsumerState("g"))
+    first = Member(member_id="m1", assigned={A: {0: 1}})
+    second = Member(member_id="m2", assigned={A: {0: 2}})
+    for member in (first, second):
+        draft.put_member(member)
+        draft.put_current(member)
+    draft.put_current(Member(member_id="m1"))
+    assert draft.state.owners == {(A, 0): "m2"}
+    draft.remove_member("m1")
+    assert draft.state.owners == {(A, 0): "m2"}
+
+
+def test_the_successor_of_a_static_member_keeps_the_instance_id() -> None:
+    draft = Draft(ConsumerState("g"))
+    draft.put_member(Member(member_id="old", instance_id="i"))
+    draft.put_member(Member(member_id="new", instance_id="i"))
+    draft.remove_member("old")
+    assert draft.state.static_ids == {"i": "new"}
+
+
+def test_partitions_without_epochs_have_their_members() -> None:
+    """Records of Apache Kafka before 4.3."""
+    state = ConsumerState("g")
+    state.apply(
+        ConsumerGroupCurrentMemberAssignmentKey(group_id="g", member_id="m"),
+        ConsumerGroupCurrentMemberAssignmentValue(
+            member_epoch=7,
+            previous_member_epoch=6,
+            state=0,
+            assigned_partitions=[TopicPartitions(topic_id=A, partitions=[0, 1])],
+        ),
+    )
+    assert state.members["m"].assigned == {A: {0: 7, 1: 7}}
+
+
+def test_a_classic_members_side_is_kept() -> None:
+    draft = Draft(ConsumerState("g"))
+    side = ClassicSide(45_000, (("range", b"sub"),))
+    draft.put_member(Member(member_id="m", classic=side))
+    assert replayed(draft.records).members["m"].classic == side
+
+
+def test_expressions_are_counted_once() -> None:
+    members = [Member(member_id=name, topic_regex="x.*") for name in "ab"]
+    assert list(regexes_of([*members, Member(member_id="c")])) == ["x.*"]

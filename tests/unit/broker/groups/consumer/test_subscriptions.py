@@ -1,0 +1,78 @@
+"""What members ask for: names and expressions against the topics that there are."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.groups.consumer.members import Member
+from broker.groups.consumer.subscriptions import (
+    NO_HASH,
+    ResolvedRegex,
+    existing,
+    metadata_hash,
+    resolve,
+    topic_ids,
+    topic_names,
+)
+from broker.groups.errors import GroupError
+from protocol.errors import ErrorCode
+from tests.support.fake_topics import FakeTopics, topic_id
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matched"),
+    [
+        ("orders", {"orders"}),
+        ("order", set()),  # the whole name must match
+        ("order.*", {"orders", "orders.eu"}),
+        (".*\\.eu", {"orders.eu"}),
+        ("(?i)ORDERS", {"orders"}),
+        ("", set()),
+        ("a|b", {"a"}),
+    ],
+)
+def test_an_expression_matches_whole_names(pattern: str, matched: set[str]) -> None:
+    topics = FakeTopics(orders=1, a=1)
+    topics.set("orders.eu", 1)
+    assert resolve(pattern, topics, 5) == ResolvedRegex(frozenset(matched), 5)
+
+
+@pytest.mark.parametrize("pattern", ["(", "[a", "a**", "(?<x>", "\\", "(?=a)"])
+def test_what_is_no_expression_is_refused_by_name(pattern: str) -> None:
+    with pytest.raises(GroupError) as refused:
+        resolve(pattern, FakeTopics(), 0)
+    assert refused.value.code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert f"`{pattern}`" in str(refused.value)
+
+
+def test_no_expression_takes_time_that_grows_faster_than_the_name() -> None:
+    """A matcher that goes back would not come to an end here."""
+    assert resolve("(a+)+(a|aa)*b", FakeTopics(**{"a" * 249: 1}), 0).topics == frozenset()
+
+
+def test_a_member_asks_for_names_and_for_what_its_expression_matched() -> None:
+    member = Member(member_id="m", topic_names=frozenset({"a"}), topic_regex="b.*")
+    assert topic_names(member, {}) == {"a"}
+    assert topic_names(member, {"b.*": ResolvedRegex(frozenset({"b1"}), 0)}) == {"a", "b1"}
+
+
+def test_only_topics_that_exist_count() -> None:
+    topics = FakeTopics(a=1, b=2)
+    assert [topic.name for topic in existing(["b", "x", "a", "b"], topics)] == ["a", "b"]
+    assert topic_ids(["a", "x"], topics) == {topic_id("a")}
+
+
+def test_the_digest_moves_with_the_topics_and_with_nothing_else() -> None:
+    before = FakeTopics(a=1, b=2, c=3)
+    digest = metadata_hash(["a", "b"], before)
+    assert digest == metadata_hash(["b", "a", "a", "x"], before)
+    assert -(2**63) <= digest < 2**63
+    moved = {
+        metadata_hash(["a"], before),
+        metadata_hash(["a", "b", "c"], before),
+        metadata_hash(["a", "b"], FakeTopics(a=2, b=2)),
+        metadata_hash(["a", "b"], FakeTopics(a=1)),
+    }
+    assert digest not in moved
+    assert len(moved) == 4 - 1, "a alone, and a beside a b that is gone, are the same"
+    assert metadata_hash(["x"], before) == NO_HASH

@@ -1,0 +1,87 @@
+"""Committed offsets as records make them, and how they end."""
+
+import pytest
+
+from broker.groups.group import Expiry
+from broker.groups.offsets import Committed, Offsets
+from protocol.group_records import OffsetCommitKey, OffsetCommitValue
+from protocol.wire import ZERO_UUID
+
+ID, OTHER = b"1" * 16, b"2" * 16
+
+
+def key(group="g", topic="t", partition=0):
+    return OffsetCommitKey(group=group, topic=topic, partition=partition)
+
+
+def value(offset=1, **fields):
+    return OffsetCommitValue(offset=offset, commit_timestamp=fields.pop("at", 1_000), **fields)
+
+
+def test_the_last_record_of_a_key_holds():
+    offsets = Offsets()
+    offsets.replay(key(), value(1))
+    offsets.replay(key(), value(2, metadata="m", leader_epoch=4))
+    offsets.replay(key(partition=1), value(3))
+    committed = offsets.get("g", "t", 0)
+    assert committed is not None
+    assert (committed.offset, committed.metadata, committed.leader_epoch) == (2, "m", 4)
+    assert offsets.get("g", "t", 2) is offsets.get("g", "u", 0) is offsets.get("h", "t", 0) is None
+
+
+def test_a_record_without_a_value_removes_and_leaves_no_husks():
+    offsets = Offsets()
+    offsets.replay(key(), value())
+    offsets.replay(key(topic="u"), value())
+    offsets.replay(key(), None)
+    assert list(offsets.topics("g")) == ["u"]
+    offsets.replay(key(topic="u"), None)
+    offsets.replay(key(topic="u"), None)
+    assert offsets.topics("g") == {}
+
+
+@pytest.mark.parametrize(
+    ("stored", "asked", "shown"),
+    [
+        (ZERO_UUID, ZERO_UUID, True),
+        (ID, ZERO_UUID, True),
+        (ZERO_UUID, ID, True),
+        (ID, ID, True),
+        (ID, OTHER, False),
+    ],
+)
+def test_an_offset_of_another_topic_of_that_name_is_not_shown(stored, asked, shown):
+    assert Committed(1, 0, "", 0, topic_id=stored).is_of(asked) is shown
+
+
+EXPIRIES = [
+    ("young", Expiry(None), {}, 1_999, False),
+    ("old", Expiry(None), {}, 2_000, True),
+    ("old, but its group has just lost its last member", Expiry(1_500), {}, 2_000, False),
+    ("old, as its group", Expiry(1_000), {}, 2_000, True),
+    ("a retention of its own, not over", Expiry(None), {"expire_timestamp": 9_000}, 8_999, False),
+    ("a retention of its own, over", Expiry(9_999), {"expire_timestamp": 1_500}, 1_500, True),
+]
+
+
+@pytest.mark.parametrize(("name", "expiry", "fields", "now_ms", "gone"), EXPIRIES)
+def test_offsets_grow_old(name, expiry, fields, now_ms, gone):
+    offsets = Offsets()
+    offsets.replay(key(), value(**fields))
+    records = offsets.expired("g", expiry, lambda _: False, now_ms, 1_000)
+    assert bool(records) is gone, name
+    assert offsets.expired("g", expiry, lambda _: True, now_ms, 1_000) == []
+
+
+def test_tombstones_name_all_of_a_group_and_all_of_a_topic():
+    offsets = Offsets()
+    for group, topic, partition in (("g", "t", 0), ("g", "t", 1), ("g", "u", 0), ("h", "t", 0)):
+        offsets.replay(key(group, topic, partition), value())
+    assert [(one.topic, one.partition, gone) for one, gone in offsets.tombstones("g")] == [
+        ("t", 0, None),
+        ("t", 1, None),
+        ("u", 0, None),
+    ]
+    assert {group: len(records) for group, records in offsets.of_topic("t")} == {"g": 2, "h": 1}
+    offsets.forget("g")
+    assert offsets.tombstones("g") == []

@@ -1,0 +1,60 @@
+"""OffsetDelete: what is forgotten, and what is refused."""
+
+import pytest
+
+from protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from tests.support.group_rig import commit, committed, member
+from tests.support.rig_client import ask, create
+
+
+@pytest.fixture
+async def rig(group_rig):
+    for name in ("t", "u"):
+        await create(group_rig, name, 2)
+    return group_rig
+
+
+async def forget(rig, group, *wanted):
+    topics = [
+        OffsetDeleteRequestTopic(
+            name=name,
+            partitions=[OffsetDeleteRequestPartition(partition_index=one) for one in partitions],
+        )
+        for name, partitions in wanted
+    ]
+    answer = await ask(rig, OffsetDeleteRequest(group_id=group, topics=topics), 0)
+    return answer.error_code, [
+        (topic.name, one.partition_index, one.error_code)
+        for topic in answer.topics
+        for one in topic.partitions
+    ]
+
+
+@pytest.mark.parametrize(("group", "code"), [("no", 69), ("", 24)])
+async def test_a_group_that_is_not_there(rig, group, code):
+    assert await forget(rig, group, ("t", [0])) == (code, [])
+
+
+async def test_offsets_are_forgotten_and_the_unknown_stands_first(rig):
+    await commit(rig, ("t", 0, 1), ("t", 1, 2), ("u", 0, 3))
+    assert await forget(rig, "g", ("t", [0, 9]), ("no", [0]), ("u", [1])) == (
+        0,
+        [("t", 9, 3), ("t", 0, 0), ("no", 0, 3), ("u", 1, 0)],
+    )
+    assert await committed(rig) == {("t", 1): 2, ("u", 0): 3}
+
+
+async def test_what_a_member_reads_is_kept(rig):
+    await commit(rig, ("t", 0, 1), ("u", 0, 3))
+    await member(rig)
+    assert await forget(rig, "g", ("t", [0]), ("u", [0])) == (0, [("t", 0, 86), ("u", 0, 0)])
+    assert await committed(rig) == {("t", 0): 1}
+
+
+async def test_a_group_of_others_with_members_forgets_nothing(rig):
+    await member(rig, protocol_type="connect")
+    assert await forget(rig, "g", ("t", [0])) == (68, [])

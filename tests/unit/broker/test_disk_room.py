@@ -1,0 +1,78 @@
+"""A full disk is found, told once, and left when there is space again."""
+
+import errno
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from broker.clock import ManualClock
+from broker.disk_room import DiskRoom
+from broker.metrics import Metrics
+from storage.room import Room
+
+FULL = OSError(errno.ENOSPC, "No space left on device", "/data/t-0/0.log")
+
+
+class Rig:
+    """A room over a disk of which only the free space is known."""
+
+    def __init__(self) -> None:
+        self.room = Room()
+        self.metrics = Metrics()
+        self.clock = ManualClock()
+        self.clock.advance(1_000)
+        self.free: Any = 0
+        disk: Any = SimpleNamespace(free_bytes=self._free_bytes)
+        self.disk_room = DiskRoom(self.room, disk, "/data", self.metrics, self.clock)
+
+    def _free_bytes(self, path: str) -> int:
+        assert path == "/data"
+        if isinstance(self.free, OSError):
+            raise self.free
+        return int(self.free)
+
+    def tick(self, refusals: int = 0) -> bool:
+        for _ in range(refusals):
+            self.room.note(FULL)
+        self.clock.advance(1_000)
+        return self.disk_room.look()
+
+
+def test_a_disk_with_room_is_nobodys_business(caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig()
+    assert not rig.tick()
+    assert not rig.disk_room.is_full
+    assert caplog.records == []
+
+
+def test_each_change_is_one_line_with_what_was_found_and_what_helps(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING)
+    rig = Rig()
+    assert rig.tick(3), "it has become full"
+    assert not rig.tick(5), "and still is"
+    assert not rig.tick(0), "nothing was refused, but nothing is free either"
+    assert rig.disk_room.is_full
+    assert (rig.metrics.disk_full_now, rig.metrics.writes_refused) == (1, 8)
+    rig.free = 4_096
+    assert not rig.tick(1)
+    assert rig.disk_room.is_full, "free bytes that did not suffice"
+    rig.tick(0)
+    assert not rig.disk_room.is_full
+    assert (rig.metrics.disk_full_now, rig.metrics.writes_refused) == (0, 9)
+    full, room = [record.message for record in caplog.records]
+    assert "/data is full, 0 bytes free" in full
+    assert "No space left on device" in full
+    assert "writing resumes by itself" in full
+    assert "has room again, 4096 bytes free: it was full for 4 s, and 9 writes" in room
+
+
+def test_space_that_cannot_be_asked_for_does_not_keep_the_state() -> None:
+    rig = Rig()
+    rig.free = OSError(errno.EIO, "bad disk")
+    assert rig.tick(1)
+    rig.tick()
+    assert not rig.disk_room.is_full

@@ -1,0 +1,345 @@
+"""The coordinator with its log: commits, fetches, loading, restarts, and what fails on the way."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.groups.classic.group import ClassicGroup
+from broker.groups.errors import code_of_write
+from broker.groups.group_log import GROUP_TOPIC
+from broker.groups.replay import Replayer
+from protocol.errors import ErrorCode
+from protocol.group_records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
+from protocol.records import Record, build
+from storage import log_loading
+from storage.errors import LogFailed
+from tests.support.broker_rig import Rig
+from tests.support.group_rig import commit, committed, find, heartbeat, member
+from tests.support.rig_client import crash, create
+
+LOADING, NOT_AVAILABLE, NOT_COORDINATOR, STORAGE = 14, 15, 16, 56
+
+
+def rig_of(directory: Path, **settings: str) -> Rig:
+    return Rig(directory, **{"offsets_topic_num_partitions": "3", **settings})
+
+
+@pytest.fixture
+async def rig(tmp_path):
+    made = rig_of(tmp_path)
+    await create(made, "t", 2)
+    await find(made)
+    yield made
+    await made.close()
+
+
+async def test_the_topic_is_kafkas(tmp_path):
+    rig = Rig(tmp_path)
+    assert rig.services.topics.by_name(GROUP_TOPIC) is None
+    await asyncio.gather(*(find(rig) for _ in range(3)))
+    topic = rig.services.topics.by_name(GROUP_TOPIC)
+    assert topic is not None
+    assert len(topic.partitions) == 50
+    assert topic.configs == {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": "104857600",
+    }
+    assert await rig.close()
+
+
+async def test_a_fetch_that_a_stop_overtakes_is_not_told_that_there_is_no_offset(rig):
+    await commit(rig, ("t", 0, 7))
+    commits = asyncio.create_task(commit(rig, ("t", 0, 8)))  # the fetch waits for it, too
+    fetches = asyncio.create_task(committed(rig, ("t", 0)))
+    await asyncio.sleep(0)
+    rig.services.groups.stop()
+    assert await commits == [("t", 0, 0)]
+    assert await fetches == NOT_COORDINATOR
+
+
+async def test_before_there_is_a_topic_nobody_is_coordinated(tmp_path):
+    rig = rig_of(tmp_path)
+    await create(rig)
+    assert await commit(rig, ("t", 0, 1)) == [("t", 0, NOT_COORDINATOR)]
+    assert await committed(rig, ("t", 0)) == NOT_COORDINATOR
+    assert await heartbeat(rig, "m", 1) == NOT_COORDINATOR
+    await rig.close()
+
+
+async def test_commits_of_nobody_in_particular(rig):
+    assert await committed(rig, ("t", 0)) == {("t", 0): -1}
+    assert await committed(rig) == {}
+    assert await commit(rig, ("t", 0, 7), ("t", 1, 8)) == [("t", 0, 0), ("t", 1, 0)]
+    assert await commit(rig, ("t", 1, 9)) == [("t", 1, 0)]
+    assert await committed(rig) == {("t", 0): 7, ("t", 1): 9}
+    assert await committed(rig, ("t", 1), ("t", 2), ("no", 0)) == {
+        ("t", 1): 9,
+        ("t", 2): -1,
+        ("no", 0): -1,
+    }
+
+
+@pytest.mark.parametrize("clean", [True, False])
+async def test_offsets_and_a_stable_group_go_on_after_a_restart(tmp_path, clean):
+    rig = rig_of(tmp_path)
+    await create(rig)
+    await find(rig)
+    await commit(rig, ("t", 0, 7), metadata="why", group_id="simple")
+    member_id, generation = await member(rig)
+    kept = {"member_id": member_id, "generation_id_or_member_epoch": generation}
+    assert await commit(rig, ("t", 0, 8), **kept) == [("t", 0, 0)]
+    if clean:
+        assert await rig.close()
+    else:
+        await crash(rig)
+    again = rig_of(tmp_path)
+    await again.loading
+    assert await heartbeat(again, member_id, generation) == 0
+    assert await committed(again) == {("t", 0): 8}
+    assert await committed(again, group="simple") == {("t", 0): 7}
+    found = again.services.groups.registry.offsets.get("simple", "t", 0)
+    assert found is not None
+    assert (found.metadata, found.leader_epoch) == ("why", 3)
+    assert await commit(again, ("t", 0, 9), **kept) == [("t", 0, 0)]
+    assert await again.close()
+
+
+async def test_while_groups_are_loaded(tmp_path):
+    rig = rig_of(tmp_path, offsets_topic_num_partitions="1")
+    await create(rig)
+    await find(rig)
+    member_id, generation = await member(rig)
+    await rig.close()
+    again = rig_of(tmp_path)
+    assert await asyncio.wait_for(_codes(again, member_id), 5) == [LOADING, LOADING, 0]
+    await again.loading
+    assert await committed(again) == {}
+    assert await heartbeat(again, member_id, generation) == 0
+    assert await heartbeat(again, member_id, generation + 1) == 22
+    await again.close()
+
+
+async def _codes(rig: Rig, member_id: str) -> list[int]:
+    """What requests are answered before the loader had its first turn."""
+    rig.loading.cancel()
+    codes = [(await commit(rig, ("t", 0, 1)))[0][2], await committed(rig)]
+    codes.append(await heartbeat(rig, member_id, 99))
+    rig.loading = asyncio.create_task(rig.services.groups.load())
+    return codes
+
+
+async def test_a_log_that_cannot_be_read_is_coordinated_by_nobody(tmp_path, monkeypatch):
+    rig = rig_of(tmp_path, offsets_topic_num_partitions="1")
+    await create(rig)
+    await find(rig)
+    await commit(rig, ("t", 0, 1))
+    await rig.close()
+    again = rig_of(tmp_path)
+
+    def fails(*_: object) -> None:
+        raise LogFailed("here", "on purpose")
+
+    monkeypatch.setattr(Replayer, "replay", fails)
+    await again.loading
+    assert await committed(again) == NOT_COORDINATOR
+    await again.close()
+
+
+async def test_a_log_whose_recovery_failed_is_coordinated_by_nobody(tmp_path, monkeypatch):
+    """It may end before offsets that were acknowledged: those in front of them are not the last.
+
+    Found by the sweep: an error of the disk in the recovery of a partition, and the consumers of
+    its groups were sent back to where they had been at the recovery point.
+    """
+    rig = rig_of(tmp_path, offsets_topic_num_partitions="1")
+    await create(rig)
+    await find(rig)
+    await commit(rig, ("t", 0, 7))
+    await crash(rig)
+    recover = log_loading.recover
+
+    def fails(home: Any, segments: Any, recovery_point: int, *rest: Any) -> Any:
+        if GROUP_TOPIC not in segments[0].directory:
+            return recover(home, segments, recovery_point, *rest)
+        return recovery_point, LogFailed(segments[0].directory, "on purpose")
+
+    monkeypatch.setattr(log_loading, "recover", fails)
+    again = rig_of(tmp_path)
+    await again.loading
+    assert await committed(again, ("t", 0)) == NOT_COORDINATOR
+    assert await commit(again, ("t", 0, 8)) == [("t", 0, NOT_COORDINATOR)]
+    await again.close()
+
+
+async def test_a_partition_that_is_offline_at_the_start_is_loaded_when_it_is_back(tmp_path):
+    """The broker starts without it; it must not be taken for empty when its disk is back."""
+    rig = rig_of(tmp_path, offsets_topic_num_partitions="1")
+    await create(rig)
+    await find(rig)
+    await commit(rig, ("t", 0, 7))
+    await rig.close()
+    directory, unplugged = tmp_path / f"{GROUP_TOPIC}-0", tmp_path / "unplugged"
+    directory.rename(unplugged)
+    directory.symlink_to(tmp_path / "nowhere")
+    again = rig_of(tmp_path)
+    await again.loading
+    assert await committed(again, ("t", 0)) == NOT_COORDINATOR
+    assert await commit(again, ("t", 0, 8)) == [("t", 0, NOT_COORDINATOR)]
+    await again.services.topics.open_offline()
+    assert await committed(again, ("t", 0)) == NOT_COORDINATOR
+    directory.unlink()
+    unplugged.rename(directory)
+    await again.services.topics.open_offline()
+    assert await committed(again, ("t", 0)) == LOADING
+    async with asyncio.timeout(5):
+        while await committed(again, ("t", 0)) == LOADING:
+            await asyncio.sleep(0.001)
+    assert await committed(again, ("t", 0)) == {("t", 0): 7}
+    await again.close()
+
+
+async def test_nothing_is_changed_by_a_commit_that_is_not_written(rig):
+    await commit(rig, ("t", 0, 1))
+    number = next(
+        number
+        for number in range(3)
+        if rig.services.partitions.get(GROUP_TOPIC, number).log.end_offset
+    )
+    log = rig.services.partitions.get(GROUP_TOPIC, number).log
+    log.failed = LogFailed("here", "on purpose")
+    assert await commit(rig, ("t", 0, 2)) == [("t", 0, NOT_COORDINATOR)]
+    assert rig.services.groups.registry.offsets.get("g", "t", 0).offset == 1
+
+
+async def test_a_commit_that_the_disk_does_not_confirm_is_not_confirmed(rig, monkeypatch):
+    def wait(partition, end_offset, timeout_ms, answer):
+        answer(ErrorCode.REQUEST_TIMED_OUT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rig.services.commit, "wait", wait)
+        assert await commit(rig, ("t", 0, 2)) == [("t", 0, NOT_AVAILABLE)]
+        assert await committed(rig) == NOT_COORDINATOR
+    assert await committed(rig) == {("t", 0): 2}
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (ErrorCode.NONE, 0),
+        (ErrorCode.REQUEST_TIMED_OUT, NOT_AVAILABLE),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOT_AVAILABLE),
+        (ErrorCode.KAFKA_STORAGE_ERROR, NOT_COORDINATOR),
+        (ErrorCode.RECORD_LIST_TOO_LARGE, -1),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, -1),
+    ],
+)
+def test_a_client_is_told_of_a_log_what_it_knows_of_groups(code, told):
+    assert code_of_write(code) == told
+
+
+async def test_a_record_that_does_not_fit_into_a_batch(rig):
+    for number in range(3):
+        log = rig.services.partitions.get(GROUP_TOPIC, number).log
+        log.update_config(log.config.with_overrides({"max.message.bytes": "100"}))
+    assert await commit(rig, ("t", 0, 2), metadata="x" * 200) == [("t", 0, -1)]
+    assert await committed(rig, ("t", 0)) == {("t", 0): -1}
+
+
+async def test_a_deleted_topic_takes_its_offsets_along(rig):
+    await create(rig, "u")
+    await commit(rig, ("t", 0, 7), ("u", 0, 8))
+    await rig.services.topics.delete("t")
+    assert await committed(rig) == {("u", 0): 8}
+
+
+async def test_without_its_topic_the_coordinator_knows_no_groups(rig):
+    member_id, generation = await member(rig)
+    await rig.services.topics.delete(GROUP_TOPIC)
+    assert await heartbeat(rig, member_id, generation) == NOT_COORDINATOR
+    await find(rig)
+    assert await heartbeat(rig, member_id, generation) == 25
+    assert await committed(rig) == {}
+
+
+async def test_old_offsets_go_and_with_the_last_one_the_group(rig):
+    groups = rig.services.groups
+    await commit(rig, ("t", 0, 7), group_id="old")
+    await commit(rig, ("t", 0, 7), group_id="young")
+    await commit(rig, ("t", 0, 7), group_id="own", version=4, retention_time_ms=1)
+    member_id, generation = await member(rig, "alive")
+    kept = {"member_id": member_id, "generation_id_or_member_epoch": generation}
+    await commit(rig, ("t", 0, 7), group_id="alive", **kept)
+    await groups.expire_offsets()
+    now_ms = rig.clock.now_ms()
+    week_ms = 7 * 24 * 60 * 60_000
+    offsets = groups.registry.offsets.topics("old")["t"]
+    offsets[0] = offsets[0]._replace(committed_ms=now_ms - week_ms - 1)
+    await groups.expire_offsets()
+    assert set(groups.registry.groups) == {"young", "alive"}
+    await crash(rig)
+
+
+async def test_the_broker_stops_and_nobody_is_left_waiting(rig):
+    await member(rig)
+    waiting = asyncio.create_task(member(rig, "g", session_timeout_ms=9_000))
+    await asyncio.sleep(0.05)
+    rig.services.groups.stop()
+    with pytest.raises(AssertionError, match="error_code=16"):
+        await waiting
+
+
+def record(offset: int, partition: int, committed_offset: int) -> Record:
+    key = OffsetCommitKey(group="g", topic="t", partition=partition)
+    value = OffsetCommitValue(offset=committed_offset, commit_timestamp=1)
+    return Record(offset, 1, encode_key(key), encode_value(value))
+
+
+def marker(producer_id: int, *, commits: bool) -> bytearray:
+    key = b"\0\0" + (b"\0\1" if commits else b"\0\0")
+    return build(
+        [Record(0, 1, key, b"\0\0\0\0\0\0")],
+        base_offset=50,
+        producer_id=producer_id,
+        transactional=True,
+        control=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("commits", "later", "wanted"),
+    [(True, False, 5), (False, False, 1), (None, False, 1), (True, True, 6)],
+)
+async def test_offsets_of_a_transaction_count_when_it_is_committed(rig, commits, later, wanted):
+    replayer = Replayer(rig.services.groups.registry, rig.services.groups)
+    chunk = build([record(0, 0, 1)], base_offset=10)
+    chunk += build([record(0, 0, 5)], base_offset=20, producer_id=9, transactional=True)
+    if later:
+        chunk += build([record(0, 0, 6)], base_offset=30)
+    if commits is not None:
+        chunk += marker(9, commits=commits)
+    assert list(replayer.replay(chunk))[-1] == (51 if commits is not None else 21)
+    assert (await committed(rig)) == {("t", 0): wanted}
+
+
+async def test_records_that_mean_nothing_here_are_left_out(rig):
+    replayer = Replayer(rig.services.groups.registry, rig.services.groups)
+    keys = [b"", b"\0\x63more", b"\0\1", None]
+    chunk = build([Record(0, 1, key, b"\0\0") for key in keys])
+    assert list(replayer.replay(chunk)) == [4]
+    assert (replayer.record_count, replayer.unknown_count) == (4, 4)
+    assert rig.services.groups.registry.groups == {}
+
+
+async def test_an_id_names_one_group_at_a_time(rig):
+    registry = rig.services.groups.registry
+    first, second = (ClassicGroup("g", rig.services.groups) for _ in range(2))
+    registry.put(first)
+    registry.put(second)
+    assert registry.get("g") is second
+    registry.remove("g", ErrorCode.NOT_COORDINATOR)
+    registry.remove("g", ErrorCode.NOT_COORDINATOR)
+    assert registry.get("g") is None
+    assert second.state_name == "Dead"

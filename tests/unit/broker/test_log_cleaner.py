@@ -1,0 +1,210 @@
+"""The broker's compaction over real files: which log comes next, and how a pass may end."""
+
+import asyncio
+import errno
+import logging
+
+import pytest
+
+from broker import log_cleaner
+from broker.log_cleaner import LogCleaner
+from broker.metadata.controller import NewTopic
+from storage.compaction import CompactionAborted
+from storage.errors import AppendFailed, DamagedLog
+from tests.support.broker_rig import Rig
+from tests.support.compacting import fill, newest, records_of
+
+QUICK = {"log_cleaner_backoff_ms": "5"}
+
+
+@pytest.fixture
+async def rig(tmp_path):
+    made = Rig(tmp_path, **QUICK)
+    yield made
+    await made.close()
+
+
+async def dirty_log(rig, name="t", count=60, **configs):
+    """A compacted topic with old segments, all of it durable."""
+    names = {name.replace("_", "."): value for name, value in configs.items()}
+    settings = {"cleanup.policy": "compact", "internal.segment.bytes": "500"} | names
+    await rig.services.topics.create([NewTopic(name=name, partition_count=1, configs=settings)])
+    log = rig.services.partitions.get(name, 0).log
+    fill(log, count)
+    settle(log)
+    return log
+
+
+def settle(log):
+    for begin, finish in (
+        (log.begin_flush, log.finish_flush),
+        (log.begin_checkpoint, log.finish_checkpoint),
+    ):
+        job = begin()
+        if job is not None:
+            job.run()
+            finish(job, None)
+
+
+async def until(condition):
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.002)
+
+
+async def cleaned(rig, *logs):
+    """Let a cleaner run until each log was compacted to its active segment."""
+    cleaner = LogCleaner(rig.services)
+    cleaner.start()
+    await until(
+        lambda: all(log.segments.cleaned_offset == log.segments.active.base_offset for log in logs)
+    )
+    await cleaner.stop()
+
+
+async def test_dirty_logs_are_compacted_and_the_checkpoint_says_so(rig, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    logs = [await dirty_log(rig, name) for name in ("a", "b", "c")]
+    before = [newest(records_of(log)) for log in logs]
+    await cleaned(rig, *logs)
+    assert [newest(records_of(log)) for log in logs] == before
+    assert all(len(records_of(log)) < 15 for log in logs)
+    await rig.services.checkpoints.write()
+    lines = (tmp_path / "cleaner-offset-checkpoint").read_text().splitlines()
+    assert sorted(lines[2:]) == [f"{name} 0 {logs[0].segments.cleaned_offset}" for name in "abc"]
+    assert "compacted a-0 (dirty section [0, " in caplog.text
+
+
+async def test_the_dirtiest_comes_first(rig):
+    logs = [await dirty_log(rig, name) for name in ("a", "b")]
+    cleaner = LogCleaner(rig.services)
+    logs[0].segments.cleaned_offset = logs[0].segments.all[3].base_offset
+    assert cleaner._filthiest() is logs[1]
+    logs[1].segments.cleaned_offset = logs[1].segments.all[-2].base_offset
+    assert cleaner._filthiest() is logs[0]
+    logs[0].update_config(logs[0].config.with_overrides({"min.cleanable.dirty.ratio": "1"}))
+    assert cleaner._filthiest() is None
+    await cleaner.stop()
+
+
+async def test_topics_that_are_not_compacted_are_left_alone(rig):
+    log = await dirty_log(rig, cleanup_policy="delete")
+    cleaner = LogCleaner(rig.services)
+    assert cleaner._filthiest() is None
+    log.update_config(log.config.with_overrides({"cleanup.policy": "compact,delete"}))
+    assert cleaner._filthiest() is log
+    await cleaner.stop()
+
+
+async def test_damage_is_told_once_and_the_others_go_on(rig, caplog):
+    damaged, sound = await dirty_log(rig, "a"), await dirty_log(rig, "b")
+    path = damaged.segments.all[2].log_file.path
+    damaged.segments.all[2].log_file.file().pwrite(b"\xff\xff\xff", 80)
+    cleaner = LogCleaner(rig.services)
+    cleaner.start()
+    await until(lambda: sound.segments.cleaned_offset and "uncleanable" in caplog.text)
+    await asyncio.sleep(0.05)
+    await cleaner.stop()
+    errors = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert len(errors) == 1
+    assert path in errors[0].getMessage()
+    assert "position" in errors[0].getMessage()
+    assert damaged.segments.cleaned_offset == 0
+    assert not damaged.segments.held
+
+
+async def test_a_full_disk_is_waited_for(rig, caplog, monkeypatch):
+    log = await dirty_log(rig)
+    real, left = log_cleaner.compact, [2]
+
+    def without_room(*arguments):
+        if left[0]:
+            left[0] -= 1
+            cause = OSError(errno.ENOSPC, "no space")
+            raise AppendFailed("x.cleaned", 0, cause, rolled_back=True) from cause
+        return (yield from real(*arguments))
+
+    monkeypatch.setattr(log_cleaner, "compact", without_room)
+    monkeypatch.setattr(log_cleaner, "MS_NS", 1)  # a rest of a second takes a microsecond
+    await cleaned(rig, log)
+    assert caplog.text.count("It will be tried again") == 2
+    assert rig.services.logs.home.room.refusals == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "is_left"),
+    [
+        (DamagedLog("f", 1, 2, found="a", wanted="b"), True),
+        (OSError(errno.EIO, "bad"), True),
+        (RuntimeError("a bug"), True),
+        (CompactionAborted("closed"), False),
+        (OSError(errno.ENOSPC, "full"), False),
+    ],
+)
+async def test_what_an_error_means_for_the_log(rig, monkeypatch, error, is_left):
+    log = await dirty_log(rig)
+
+    def fails(*_):
+        raise error
+        yield
+
+    monkeypatch.setattr(log_cleaner, "compact", fails)
+    cleaner = LogCleaner(rig.services)
+    await cleaner._clean(log)
+    assert (cleaner._uncleanable.get(("t", 0)) is log) == is_left
+    await cleaner.stop()
+
+
+async def test_a_deleted_topic_ends_its_pass(rig):
+    log = await dirty_log(rig)
+    cleaner = LogCleaner(rig.services)
+    begun = asyncio.create_task(cleaner._clean(log))
+    await until(lambda: log.segments.held)
+    await rig.services.topics.delete("t")
+    await begun
+    assert not cleaner._uncleanable
+    again = await dirty_log(rig)
+    await cleaned(rig, again)
+    await cleaner.stop()
+
+
+async def test_switched_off_nothing_runs(rig):
+    rig.services.reconfigure(rig.services.config)
+    log = await dirty_log(rig)
+    object.__setattr__(rig.services.config, "log_cleaner_enable", False)
+    cleaner = LogCleaner(rig.services)
+    cleaner.start()
+    await asyncio.sleep(0.02)
+    await cleaner.stop()
+    assert log.segments.cleaned_offset == 0
+
+
+async def test_a_stop_ends_a_pass_that_waits_for_its_turn(rig):
+    log = await dirty_log(rig, count=400)
+    object.__setattr__(rig.services.config, "log_cleaner_io_max_bytes_per_second", 1.0)
+    cleaner = LogCleaner(rig.services)
+    cleaner.start()
+    await until(lambda: log.segments.held)
+    async with asyncio.timeout(5):
+        await cleaner.stop()
+    assert not log.segments.held
+    assert log.segments.cleaned_offset == 0
+
+
+async def test_fetches_see_no_gap_and_no_error_while_segments_are_swapped(rig):
+    log = await dirty_log(rig, count=400, internal_segment_bytes="5000")
+    cleaner = LogCleaner(rig.services)
+    cleaner.start()
+    numbers = 400
+    while log.segments.cleaned_offset < 1000:
+        fill(log, 40, start=numbers)
+        numbers += 40
+        settle(log)
+        found = records_of(log)
+        offsets = [record.offset for record in found]
+        assert offsets == sorted(set(offsets))
+        assert offsets[-1] == numbers - 1
+        wanted = {b"k%02d" % (n % 4): (n, b"%03d" % n) for n in range(numbers - 4, numbers)}
+        assert newest(found) == wanted
+        await asyncio.sleep(0.003)
+    await cleaner.stop()

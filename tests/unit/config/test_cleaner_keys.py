@@ -1,0 +1,39 @@
+"""The keys of compaction as a server.properties gives them."""
+
+import pytest
+
+from config.broker import BrokerConfig
+from config.cleaner_keys import DOUBLE_MAX
+from config.errors import ConfigError
+from config.load import load
+
+
+def loaded(tmp_path, *settings):
+    return load(file=None, environment={}, set_values=settings, data_dir=str(tmp_path)).config
+
+
+def test_the_defaults_are_kafkas():
+    config = BrokerConfig()
+    assert (config.log_cleaner_enable, config.log_cleaner_threads) == (True, 1)
+    assert config.log_cleaner_io_max_bytes_per_second == DOUBLE_MAX
+    assert config.log_cleaner_dedupe_buffer_size == 1 << 27
+
+
+def test_they_are_read(tmp_path):
+    config = loaded(
+        tmp_path,
+        "log.cleaner.io.max.bytes.per.second=1.5E6",
+        "log.cleaner.backoff.ms=100",
+        "log.cleaner.enable=false",
+    )
+    assert config.log_cleaner_io_max_bytes_per_second == 1_500_000
+    assert config.log_cleaner_backoff_ms == 100
+    assert config.log_cleaner_enable is False
+
+
+@pytest.mark.parametrize(
+    "setting", ["log.cleaner.threads=-1", "log.cleaner.backoff.ms=-1", "log.cleaner.enable=yes"]
+)
+def test_what_they_cannot_be_is_refused(tmp_path, setting):
+    with pytest.raises(ConfigError):
+        loaded(tmp_path, setting)
