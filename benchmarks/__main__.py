@@ -1,6 +1,7 @@
 """All that compares brokers as processes: `python -m benchmarks`, with the options of peers.
 
-Where Apache Kafka cannot be had, says so and measures Barnabas alone.
+Only the loads of prebuilt frames, three pairs, and no page: what a change to the broker is tried
+with. Where Apache Kafka cannot be had, says so and measures Barnabas alone.
 """
 
 from __future__ import annotations
@@ -10,18 +11,21 @@ import sys
 from benchmarks import peers, restart
 from tests.interop.oracle import kafka
 
+SMALL = ("--only", "life,raw-*", "--pairs", "3", "--growth", "none", "--no-profiles", "--page", "")
+
 
 def main() -> int:
     """Run the comparison, then the restarts."""
-    options = sys.argv[1:]
+    results = str(peers.DEFAULT_DIRECTORY / "frames.json")
+    options = [*SMALL, "--fresh", "--results", results, *sys.argv[1:]]
     try:
         kafka.libs()
     except kafka.OracleMissingError as missing:
         sys.stderr.write(f"no Apache Kafka to compare with: {missing}\n")
-        options += ["--only", "barnabas"]
-    peers.main(options)
+        options += ["--side", "barnabas"]
+    code = peers.main(options)
     sys.stdout.write("\n")
-    return restart.main([])
+    return restart.main([]) or code
 
 
 if __name__ == "__main__":

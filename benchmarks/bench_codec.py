@@ -13,8 +13,9 @@ import timeit
 from collections.abc import Callable
 from typing import Any
 
+from broker.handlers import HANDLERS
 from protocol.api_keys import ApiKey
-from protocol.dialect import RequestHeader, ServedApi
+from protocol.dialect import RequestHeader
 from protocol.kafka.codec import encode_message
 from protocol.kafka.decoder import compile_decoder
 from protocol.kafka.dialect import KafkaDialect
@@ -43,10 +44,7 @@ TOPIC = "page_visits"
 TOPIC_ID = bytes(range(16))
 BATCH = bytes(200)
 
-SERVED = {
-    ApiKey.PRODUCE: ServedApi(ApiKey.PRODUCE, 3, 13, ProduceRequest, ProduceResponse),
-    ApiKey.FETCH: ServedApi(ApiKey.FETCH, 4, 18, FetchRequest, FetchResponse),
-}
+SERVED = {int(row.api_key): row for row in HANDLERS}
 
 PRODUCE = ProduceRequest(
     acks=-1,

@@ -1,282 +1,279 @@
-"""The cells of the comparison: what each load is, and which figures it gives.
+"""The cells of the comparison: what each load is, on which durability, and what it is held to.
 
-A cell creates a topic of its own, runs one load of benchmarks.load against it, deletes the topic,
-and returns metric -> value. Shapes: the batch loads use CONNECTIONS connections, each to a
-partition of its own, with IN_FLIGHT requests in flight a connection; the one-record loads use ten
-connections to one partition (one row: ten partitions) with five in flight each, as five is the
-limit within which idempotent producers keep their order.
+A cell creates a topic of its own, runs one load against it, deletes the topic, and returns
+metric -> value. A run goes by `rank`, and by the order of CELLS within one: a run that is cut
+has the important ones.
 """
 
 from __future__ import annotations
 
-import itertools
-import statistics
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 
-from benchmarks import frames, load
-from benchmarks.load import Window
+from benchmarks import frames, raw
+from benchmarks.bench import MIB, Bench, Figures
+from benchmarks.crowds import FanOut, IdleConnections, Spread
+from benchmarks.metrics import (
+    CPU_GB,
+    CPU_REQUEST,
+    FIRST_ACK,
+    IDLE,
+    MB_S,
+    RECORDS_S,
+    UNBOUND,
+)
+from benchmarks.raw import RawFetch, RawLatency, RawProduce, RawRequests
 from benchmarks.servers import Server
+from benchmarks.tools import (
+    Consume,
+    EndToEnd,
+    EndToEndTool,
+    LibrdkafkaProduce,
+    OneRecord,
+    Produce,
+)
 
-CONNECTIONS = 2
-IN_FLIGHT = 5
-SMALL_CONNECTIONS = 10
-KIB, MIB = 1 << 10, 1 << 20
-BATCH_16K = 16 * KIB
-BATCH_1M = 1_000_000  # below max.message.bytes, 1,048,588
-FETCH_FILL_BYTES = 256 * MIB
-SECONDS = 3.0
-WARM_SECONDS = 0.5
-LATENCY_COUNT = 3000
-WAITING_COUNT = 1500
-PARK_SECONDS = 0.0005
-HIGHER_IS_BETTER = frozenset(("MB/s", "k requests/s"))
-LOAD_SHARE = "load client CPU share"  # near 1 the client would be what is measured
-INFORMATIVE = frozenset((LOAD_SHARE,))
-
-Figures = dict[str, float]
+ACKS_ALL = frames.ACKS_ALL
+CPU_16K, CPU_1M, CPU_FETCH, CPU_SMALL = 3.5, 2.0, 0.35, 12.0  # of ours: CPU-s/GB, µs a request
+PRODUCE_CPU = 0.6  # of Kafka's, below the best of the others
+LIFE = {FIRST_ACK: 0.1, IDLE: 0.1}
+FSYNCED_BATCHES = {MB_S: 2.0}
+FSYNCED_REQUESTS = {RECORDS_S: 10.0}
 
 
-@dataclass
-class Bench:
-    """What all cells share: the scale of durations, and prebuilt batches."""
-
-    scale: float = 1.0
-    _numbers: itertools.count[int] = field(default_factory=itertools.count)
-
-    def __post_init__(self) -> None:
-        now_ms = time.time_ns() // 1_000_000
-        self.batch_16k, self.records_16k = frames.filled_batch(100, BATCH_16K, now_ms)
-        self.batch_1m, self.records_1m = frames.filled_batch(100, BATCH_1M, now_ms)
-        self.one_record = frames.record_batch([bytes(100)], now_ms)
-
-    def topic(self) -> str:
-        """A name that was not used before."""
-        return f"bench-{next(self._numbers)}"
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Cell:
-    """One load; `fsynced` compares Kafka's flush per message with our durable default."""
+    """One load.
+
+    `fsynced` compares Kafka's flush per message with our durable default, else page cache with page
+    cache; `durable_too` measures our durable default beside the page cache as well. `goals` are
+    bounds of Barnabas / Kafka where they are not 1, `bounds` those of our own figure; `limit` names
+    what benchmarks.limits measured for it. `rank`: 1 runs first.
+    """
 
     name: str
     title: str
-    load: Callable[[Server, Bench, str], Figures] | None = None
+    load: Callable[[Server, Bench, str], Figures] | None
+    group: str
     partitions: int = 1
     fsynced: bool = False
+    durable_too: bool = False
+    rank: int = 2
+    goals: Mapping[str, float] = field(default_factory=dict)
+    bounds: Mapping[str, float] = field(default_factory=dict)
+    limit: str = ""
 
-    def run(self, server: Server, bench: Bench, configs: Mapping[str, str]) -> Figures:
+    def goal(self, metric: str) -> float | None:
+        """What Barnabas / Kafka is to be: at least, for a rate; at most, for anything else.
+
+        None for what is only told.
+        """
+        return None if metric in UNBOUND else self.goals.get(metric, 1.0)
+
+    def configs(self) -> dict[str, str]:
+        """What Kafka's topic needs; it says there what log.flush.interval.messages says for all."""
+        return {"flush.messages": "1"} if self.fsynced else {}
+
+    def run(self, server: Server, bench: Bench, *, kafka: bool) -> Figures:
         """Run it once on a fresh topic."""
-        assert self.load is not None, f"{self.name} is measured by itself"
+        assert self.load is not None, f"{self.name} runs on processes of its own"
         topic = bench.topic()
-        server.create_topic(topic, self.partitions, configs)
-        figures = self.load(server, bench, topic)
-        server.delete_topic(topic)
-        return figures
+        server.create_topic(topic, self.partitions, self.configs() if kafka else {})
+        try:
+            return self.load(server, bench, topic)
+        finally:
+            server.delete_topic(topic)
 
 
-def _percentile(sorted_values: list[float], share: float) -> float:
-    return sorted_values[min(len(sorted_values) - 1, int(share * len(sorted_values)))]
-
-
-def _bulk(window: Window) -> Figures:
-    return {
-        "MB/s": window.size / window.seconds / 1e6,
-        "CPU-s/GB": window.server_cpu_seconds / (window.size / 1e9),
-        LOAD_SHARE: window.client_cpu_seconds / window.seconds,
-    }
-
-
-def _requests(window: Window) -> Figures:
-    return {
-        "k requests/s": window.count / window.seconds / 1e3,
-        "CPU us/request": window.server_cpu_seconds / window.count * 1e6,
-        LOAD_SHARE: window.client_cpu_seconds / window.seconds,
-    }
-
-
-def _latency(window: Window) -> Figures:
-    ordered = sorted(window.latencies)
-    return {
-        "p50 ms": statistics.median(ordered) * 1e3,
-        "p99 ms": _percentile(ordered, 0.99) * 1e3,
-    }
-
-
-def _produce(
-    server: Server,
-    bench: Bench,
-    topic: str,
-    batch: bytes,
-    acks: int,
-    connections: int = CONNECTIONS,
-    partitions: int = CONNECTIONS,
-) -> Window:
-    return load.produce_load(
-        server.port,
-        topic,
-        batch,
-        acks=acks,
-        connections=connections,
-        partitions=partitions,
-        in_flight=IN_FLIGHT,
-        warm_seconds=WARM_SECONDS * bench.scale,
-        seconds=SECONDS * bench.scale,
-        server_cpu=server.cpu_seconds,
+def _grid() -> list[Cell]:
+    """kafka-producer-perf-test: record size x batch x acks x codec, and acks=all with fsync."""
+    made = []
+    for size, size_name in ((100, "100 B"), (1024, "1 KiB")):
+        for batch, batch_name in ((16384, "16 KiB"), (MIB, "1 MiB")):
+            for codec in ("none", "lz4"):
+                for acks in ("1", "all", "0"):
+                    core = codec == "none" and (size, acks) in ((100, "1"), (1024, "all"))
+                    made.append(
+                        Cell(
+                            f"produce-{size}-{batch_name.replace(' ', '')}-{acks}-{codec}",
+                            f"{size_name} records, {batch_name} batches, acks {acks}, {codec}",
+                            Produce(size, batch, acks, codec),
+                            "produce",
+                            goals={CPU_GB: PRODUCE_CPU},
+                            durable_too=core,
+                            rank=1 if core else 4 if codec == "none" else 5,
+                        )
+                    )
+            made.append(
+                Cell(
+                    f"produce-{size}-{batch_name.replace(' ', '')}-fsync",
+                    f"{size_name} records, {batch_name} batches, acks all, none, fsync",
+                    Produce(size, batch, "all", fsynced=True),
+                    "produce",
+                    fsynced=True,
+                    goals={CPU_GB: PRODUCE_CPU, **FSYNCED_BATCHES},
+                    rank=2 if size == 1024 else 4,
+                )
+            )
+    made.append(
+        Cell(
+            "produce-librdkafka",
+            "librdkafka with its defaults, 1 KiB records, acks all",
+            LibrdkafkaProduce(),
+            "produce",
+            goals={CPU_GB: PRODUCE_CPU},
+            durable_too=True,
+        )
     )
+    return made
 
 
-def produce_16k(server: Server, bench: Bench, topic: str) -> Figures:
-    """16 KiB batches, acks 1."""
-    return _bulk(_produce(server, bench, topic, bench.batch_16k, 1))
+def _partitions() -> list[Cell]:
+    return [
+        Cell(
+            f"partitions-{count}",
+            f"kafka-producer-perf-test over {count:,} partitions, 1 KiB, 16 KiB, acks all",
+            Produce(),
+            "partitions",
+            partitions=count,
+            rank=3 if count < 1000 else 5,
+        )
+        for count in (1, 100, 1000)
+    ]
 
 
-def produce_1m(server: Server, bench: Bench, topic: str) -> Figures:
-    """1 MB batches, acks 1."""
-    return _bulk(_produce(server, bench, topic, bench.batch_1m, 1))
+def _requests() -> list[Cell]:
+    """One record a request: librdkafka, and prebuilt frames where clients would be the bound."""
+    made = []
+    shapes = ((1, 1), (1, 5), (100, 5))
+    for acks in ("1", "all"):
+        fsynced = acks == "all"
+        for connections, in_flight in shapes:
+            name = f"{connections}x{in_flight}{'-fsync' if fsynced else ''}"
+            title = f"{connections} connection{'s' * (connections > 1)}, {in_flight} in flight"
+            title += f" each, acks {acks}{', fsync' if fsynced else ''}"
+            goals = FSYNCED_REQUESTS if fsynced else {}
+            one = OneRecord(acks, connections, in_flight)
+            frames_one = RawRequests(ACKS_ALL if fsynced else 1, connections, 1, in_flight)
+            rank = 1 if connections == 1 else 2
+            made += [
+                Cell(
+                    f"one-{name}", f"librdkafka: {title}", one, "requests",
+                    fsynced=fsynced, rank=rank, goals=goals,
+                ),
+                Cell(
+                    f"raw-one-{name}", f"frames: {title}", frames_one, "requests",
+                    fsynced=fsynced, rank=rank, goals=goals,
+                ),
+            ]  # fmt: skip
+    made.append(
+        Cell(
+            "raw-one-10x5-spread-fsync", "frames: 10 connections, a partition each, all, fsync",
+            RawRequests(ACKS_ALL, 10, 10), "requests", partitions=10, fsynced=True,
+            goals=FSYNCED_REQUESTS,
+        )
+    )  # fmt: skip
+    return made
 
 
-def produce_1m_all(server: Server, bench: Bench, topic: str) -> Figures:
-    """1 MB batches, acks all."""
-    return _bulk(_produce(server, bench, topic, bench.batch_1m, frames.ACKS_ALL))
+def _consume() -> list[Cell]:
+    return [
+        Cell("consume-hot", "kafka-consumer-perf-test, 1 KiB records, hot", Consume(), "consume",
+             rank=1, limit="send"),
+        Cell("consume-100-hot", "kafka-consumer-perf-test, 100 B records, hot", Consume(100),
+             "consume", limit="send"),
+        Cell("consume-cold", "kafka-consumer-perf-test, 1 KiB records, cold",
+             Consume(cold=True), "consume", rank=1),
+        Cell("consume-librdkafka", "librdkafka, 1 KiB records, hot",
+             Consume(by_librdkafka=True), "consume", limit="send"),
+        Cell("consume-librdkafka-cold", "librdkafka, 1 KiB records, cold",
+             Consume(cold=True, by_librdkafka=True), "consume", rank=3),
+        Cell("fan-out", "frames: 50 consumers of one topic while it is written", FanOut(),
+             "consume", rank=3),
+    ]  # fmt: skip
 
 
-def _small(server: Server, bench: Bench, topic: str, acks: int, partitions: int) -> Figures:
-    batch, connections = bench.one_record, SMALL_CONNECTIONS
-    return _requests(_produce(server, bench, topic, batch, acks, connections, partitions))
+def _latency() -> list[Cell]:
+    return [
+        Cell("e2e-tool", "kafka-e2e-latency, acks 1", EndToEndTool(), "latency", rank=2),
+        Cell("e2e-tool-fsync", "kafka-e2e-latency, acks all, fsync", EndToEndTool("all"),
+             "latency", fsynced=True, rank=3),
+        Cell("e2e-1000", "librdkafka, 1,000 records/s, acks all", EndToEnd(1000), "latency",
+             rank=1),
+        Cell("e2e-1000-fsync", "librdkafka, 1,000 records/s, acks all, fsync", EndToEnd(1000),
+             "latency", fsynced=True, rank=2),
+        Cell("e2e-80", "librdkafka, 80 % of Kafka's peak, acks all", EndToEnd(0), "latency",
+             rank=2),
+        Cell("raw-one", "frames: one request in flight, acks 1", RawLatency(), "latency"),
+        Cell("raw-one-fsync", "frames: one request in flight, acks all, fsync",
+             RawLatency(ACKS_ALL), "latency", fsynced=True),
+        Cell("raw-waiting", "frames: produce to a fetch that waits", raw.waiting, "latency"),
+        Cell("idle-connections", "frames: one request in flight beside 1,000 idle connections",
+             IdleConnections(), "latency", rank=3),
+    ]  # fmt: skip
 
 
-def small(server: Server, bench: Bench, topic: str) -> Figures:
-    """One-record requests to one partition, acks 1."""
-    return _small(server, bench, topic, 1, 1)
+def _raw() -> list[Cell]:
+    """Prebuilt frames: the broker alone is what is measured."""
+    return [
+        Cell("raw-16k", "16 KiB batches of 100 B, acks 1", RawProduce(), "raw", partitions=2,
+             durable_too=True, rank=1, goals={CPU_GB: PRODUCE_CPU}, limit="receive and write",
+             bounds={CPU_GB: CPU_16K}),
+        Cell("raw-1m", "1 MB batches of 100 B, acks 1", RawProduce(large=True), "raw",
+             partitions=2, durable_too=True, rank=1, goals={CPU_GB: PRODUCE_CPU},
+             limit="receive and write",
+             bounds={CPU_GB: CPU_1M}),
+        Cell("raw-1m-all", "1 MB batches of 100 B, acks all",
+             RawProduce(large=True, acks=ACKS_ALL), "raw", partitions=2, durable_too=True,
+             goals={CPU_GB: PRODUCE_CPU}, limit="receive and write",
+             bounds={CPU_GB: CPU_1M}),
+        Cell("raw-1m-fsync", "1 MB batches of 100 B, acks all, fsync",
+             RawProduce(large=True, acks=ACKS_ALL), "raw", partitions=2, fsynced=True,
+             goals={CPU_GB: PRODUCE_CPU, **FSYNCED_BATCHES}, limit="write to disk",
+             bounds={CPU_GB: CPU_1M}),
+        Cell("raw-16k-fsync", "16 KiB batches of 100 B, acks all, fsync",
+             RawProduce(acks=ACKS_ALL), "raw", partitions=2, fsynced=True,
+             goals={CPU_GB: PRODUCE_CPU, **FSYNCED_BATCHES}, limit="write to disk",
+             bounds={CPU_GB: CPU_16K}),
+        Cell("raw-small", "one record a request, 10 connections, 5 in flight, acks 1",
+             RawRequests(), "raw", rank=1,
+             bounds={CPU_REQUEST: CPU_SMALL}),
+        Cell("raw-fetch-1m", "fetch, 1 MiB a request", RawFetch(MIB), "raw", rank=1, limit="send",
+             bounds={CPU_GB: CPU_FETCH}),
+        Cell("raw-fetch-16k", "fetch, one 16 KiB batch a request", RawFetch(), "raw", rank=1,
+             limit="send"),
+        Cell("raw-spread-1000", "one record a request over 1,000 partitions, acks 1",
+             Spread(1000), "partitions", partitions=1000, rank=4),
+    ]  # fmt: skip
 
 
-def small_all(server: Server, bench: Bench, topic: str) -> Figures:
-    """One-record requests to one partition, acks all."""
-    return _small(server, bench, topic, frames.ACKS_ALL, 1)
-
-
-def small_all_spread(server: Server, bench: Bench, topic: str) -> Figures:
-    """One-record requests, each connection to a partition of its own, acks all."""
-    return _small(server, bench, topic, frames.ACKS_ALL, SMALL_CONNECTIONS)
-
-
-def _one_in_flight(server: Server, bench: Bench, topic: str, acks: int) -> Figures:
-    window = load.one_in_flight(
-        server.port,
-        topic,
-        bench.one_record,
-        acks=acks,
-        count=max(100, int(LATENCY_COUNT * bench.scale)),
-        server_cpu=server.cpu_seconds,
-    )
-    return _latency(window)
-
-
-def one(server: Server, bench: Bench, topic: str) -> Figures:
-    """One request in flight, acks 1."""
-    return _one_in_flight(server, bench, topic, 1)
-
-
-def one_all(server: Server, bench: Bench, topic: str) -> Figures:
-    """One request in flight, acks all."""
-    return _one_in_flight(server, bench, topic, frames.ACKS_ALL)
-
-
-def waiting(server: Server, bench: Bench, topic: str) -> Figures:
-    """Produce to a fetch that waits."""
-    window = load.produce_to_waiting_fetch(
-        server.port,
-        topic,
-        bench.one_record,
-        pause_seconds=PARK_SECONDS,
-        count=max(100, int(WAITING_COUNT * bench.scale)),
-    )
-    return _latency(window)
-
-
-def _fetch(
-    server: Server, bench: Bench, topic: str, *, batch: bytes, records: int, size_max: int
-) -> Figures:
-    count = max(8, int(FETCH_FILL_BYTES * min(1.0, bench.scale)) // len(batch))
-    stored = load.fill(server.port, topic, batch, records, count=count)
-    window = load.fetch_load(
-        server.port,
-        topic,
-        stored,
-        size_max=size_max,
-        connections=CONNECTIONS,
-        warm_seconds=WARM_SECONDS * bench.scale,
-        seconds=SECONDS * bench.scale,
-        server_cpu=server.cpu_seconds,
-    )
-    return _bulk(window)
-
-
-def fetch_1m(server: Server, bench: Bench, topic: str) -> Figures:
-    """1 MiB a request of 16 KiB batches."""
-    batch, records = bench.batch_16k, bench.records_16k
-    return _fetch(server, bench, topic, batch=batch, records=records, size_max=MIB)
-
-
-def fetch_16k(server: Server, bench: Bench, topic: str) -> Figures:
-    """One 16 KiB batch a request."""
-    batch, records = bench.batch_16k, bench.records_16k
-    return _fetch(server, bench, topic, batch=batch, records=records, size_max=BATCH_16K)
-
-
-def warm(server: Server, bench: Bench, seconds: float) -> None:
-    """Every path for `seconds` in all, so that a JVM has compiled what is measured later."""
-    begun = time.perf_counter()
-    brief = Bench(scale=bench.scale * 0.2)
-    brief._numbers = bench._numbers  # noqa: SLF001
-    while time.perf_counter() - begun < seconds:
-        for cell in CELLS:
-            cell.run(server, brief, {})
-
-
-START = Cell(
-    "start", "start on a fresh directory, to first answer and to first acknowledged record"
-)
-IDLE = Cell("idle", "memory idle")
-LOADED = Cell("loaded", "memory after all loads")
+GROUPS = {
+    "life": "Start and memory",
+    "produce": "Produce, by Kafka's own tool",
+    "requests": "One record a request",
+    "consume": "Consume",
+    "latency": "Latency",
+    "partitions": "Many partitions",
+    "raw": "Prebuilt frames: the broker alone",
+}
+LIFE_CELL = Cell("life", "a fresh process on a fresh directory", None, "life", rank=0, goals=LIFE)
 CELLS = (
-    Cell(
-        "produce-16k",
-        "produce 100 B records, 16 KiB batches, acks 1",
-        produce_16k,
-        partitions=CONNECTIONS,
-    ),
-    Cell(
-        "produce-1m",
-        "produce 100 B records, 1 MB batches, acks 1",
-        produce_1m,
-        partitions=CONNECTIONS,
-    ),
-    Cell(
-        "produce-1m-all",
-        "produce 100 B records, 1 MB batches, acks all",
-        produce_1m_all,
-        partitions=CONNECTIONS,
-    ),
-    Cell("small", "one-record requests, 10 connections, 5 in flight each, acks 1", small),
-    Cell(
-        "small-all",
-        "one-record requests, acks all, fsynced (Kafka: flush.messages=1)",
-        small_all,
-        fsynced=True,
-    ),
-    Cell(
-        "small-all-spread",
-        "one-record requests, acks all, fsynced, spread over 10 partitions",
-        small_all_spread,
-        partitions=SMALL_CONNECTIONS,
-        fsynced=True,
-    ),
-    Cell("one", "one request in flight, acks 1", one),
-    Cell("one-all", "one request in flight, acks all, fsynced", one_all, fsynced=True),
-    Cell("waiting-fetch", "produce to a waiting fetch", waiting),
-    Cell("fetch-1m", "fetch, 1 MiB a request", fetch_1m),
-    Cell("fetch-16k", "fetch, one 16 KiB batch a request", fetch_16k),
-)
+    LIFE_CELL, *_grid(), *_raw(), *_requests(), *_consume(), *_latency(), *_partitions(),
+)  # fmt: skip
+
+
+def chosen(patterns: str) -> list[Cell]:
+    """The cells that comma-separated names or patterns stand for, in that order, or all by rank.
+
+    Raises SystemExit for a pattern that means none.
+    """
+    wanted = [pattern for pattern in patterns.split(",") if pattern]
+    for pattern in wanted:
+        if not any(fnmatch(cell.name, pattern) for cell in CELLS):
+            names = ", ".join(cell.name for cell in CELLS)
+            raise SystemExit(f"no such cell: {pattern}; there are {names}")
+    if not wanted:
+        return sorted(CELLS, key=lambda cell: cell.rank)
+    found = {cell: None for pattern in wanted for cell in CELLS if fnmatch(cell.name, pattern)}
+    return list(found)

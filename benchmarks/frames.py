@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import crc32c
 
 CLIENT_ID = b"bench"
-PRODUCE, FETCH, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS = 0, 1, 18, 19, 20
+PRODUCE, FETCH, LIST_OFFSETS, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS = 0, 1, 2, 18, 19, 20
 ACKS_ALL = -1
 # base offset, batch length, leader epoch, magic, crc | attributes, last offset delta, base and max
 # timestamp, producer id, producer epoch, base sequence, record count
@@ -29,7 +29,7 @@ class LoadError(Exception):
     """The broker answered something else than success; the text carries the bytes."""
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
     """Zigzag varint, as inside records."""
     return _unsigned((value << 1) ^ (value >> 63))
 
@@ -59,8 +59,8 @@ def record_batch(values: list[bytes], timestamp_ms: int) -> bytes:
     """One uncompressed batch of key-less records, without a producer id."""
     records = bytearray()
     for delta, value in enumerate(values):
-        body = b"\x00\x00" + _varint(delta) + b"\x01" + _varint(len(value)) + value + b"\x00"
-        records += _varint(len(body)) + body
+        body = b"\x00\x00" + varint(delta) + b"\x01" + varint(len(value)) + value + b"\x00"
+        records += varint(len(body)) + body
     count = len(values)
     body = BATCH_BODY.pack(0, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count)
     body += records
@@ -93,17 +93,21 @@ def _string(text: bytes) -> bytes:
     return struct.pack(">h", len(text)) + text
 
 
-def produce(topic: str, partition: int, batch: bytes, acks: int) -> bytes:
-    """A Produce request, version 12."""
+def _topic(name_or_id: str | bytes) -> bytes:
+    return _compact(name_or_id.encode()) if isinstance(name_or_id, str) else name_or_id
+
+
+def produce(topic: str | bytes, partition: int, batch: bytes, acks: int) -> bytes:
+    """A Produce request, version 12 for a name, 13 for an id."""
     body = b"\x00" + struct.pack(">hi", acks, 30_000)
-    body += b"\x02" + _compact(topic.encode()) + b"\x02" + struct.pack(">i", partition)
+    body += b"\x02" + _topic(topic) + b"\x02" + struct.pack(">i", partition)
     body += _unsigned(len(batch) + 1) + batch + b"\x00\x00\x00"
-    return _framed(PRODUCE, 12, body, flexible=True)
+    return _framed(PRODUCE, 12 if isinstance(topic, str) else 13, body, flexible=True)
 
 
-def produced_layout(topic: str) -> tuple[int, int]:
+def produced_layout(topic: str | bytes) -> tuple[int, int]:
     """Size of a successful Produce answer with its prefix, and the position of its error code."""
-    error_at = 4 + 4 + 1 + 1 + len(_compact(topic.encode())) + 1 + 4
+    error_at = 4 + 4 + 1 + 1 + len(_topic(topic)) + 1 + 4
     return error_at + 2 + 8 + 8 + 8 + 1 + 1 + 1 + 1 + 4 + 1, error_at
 
 
@@ -137,6 +141,22 @@ def fetched(answer: memoryview, topic: str) -> tuple[int, int]:
         raise LoadError(f"Fetch of {topic} tells of aborted transactions; none were begun")
     size, position = read_unsigned(answer, position + 4)
     return position, max(0, size - 1)
+
+
+def list_offsets(topic: str, partition: int, timestamp_ms: int) -> bytes:
+    """A ListOffsets request, version 5: the first offset at or after a timestamp."""
+    body = struct.pack(">ibi", -1, 0, 1) + _string(topic.encode())
+    body += struct.pack(">iiiq", 1, partition, -1, timestamp_ms)
+    return _framed(LIST_OFFSETS, 5, body, flexible=False)
+
+
+def listed_offset(answer: bytes, topic: str) -> int:
+    """The offset of a ListOffsets answer for one partition; raises LoadError for an error."""
+    at = 4 + 4 + 4 + 4 + 2 + len(topic) + 4 + 4
+    error, _, offset = struct.unpack_from(">hqq", answer, at)
+    if error:
+        raise LoadError(f"ListOffsets of {topic} failed: {answer[:64].hex()}")
+    return int(offset)
 
 
 def api_versions() -> bytes:

@@ -14,7 +14,7 @@ import selectors
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from benchmarks import frames
@@ -67,7 +67,7 @@ def exchange(sock: socket.socket, request: bytes | bytearray) -> bytes:
 class ProduceLine:
     """One connection that keeps `in_flight` copies of one Produce request on their way."""
 
-    def __init__(self, port: int, frame: bytes, topic: str, in_flight: int) -> None:
+    def __init__(self, port: int, frame: bytes, topic: str | bytes, in_flight: int) -> None:
         self.sock = connect(port)
         self.sock.settimeout(0)
         self.acked = 0
@@ -82,6 +82,10 @@ class ProduceLine:
         self._prefix = struct.pack(">i", self._answer_size - 4)
         self._received = bytearray()
 
+    def next_burst(self, count: int) -> bytes:
+        """The bytes of the next `count` requests."""
+        return self._bursts[count]
+
     def send(self) -> bool:
         """Send what may be sent; True when the socket is full and must be waited for."""
         while True:
@@ -90,7 +94,7 @@ class ProduceLine:
                 count = min(room, self._burst_max, self.limit - self.sent)
                 if count <= 0:
                     return False
-                self._pending = memoryview(self._bursts[count])
+                self._pending = memoryview(self.next_burst(count))
                 self.sent += count
             try:
                 done = self.sock.send(self._pending)
@@ -127,7 +131,14 @@ class FetchLine:
     """One connection that reads a filled partition over and over, one request in flight."""
 
     def __init__(
-        self, port: int, topic: str, partition: int, *, size_max: int, stored: Stored
+        self,
+        port: int,
+        topic: str,
+        partition: int,
+        *,
+        size_max: int,
+        stored: Stored,
+        wait_ms: int = 500,
     ) -> None:
         self.sock = connect(port)
         self.sock.settimeout(0)
@@ -135,7 +146,7 @@ class FetchLine:
         self.size = 0
         self._topic = topic
         self._stored = stored
-        self._frame, self._offset_at = frames.fetch(topic, partition, 0, size_max, 500)
+        self._frame, self._offset_at = frames.fetch(topic, partition, 0, size_max, wait_ms)
         self._buffer = bytearray(size_max + stored.batch_size + 4096)
         self._view = memoryview(self._buffer)
         self._filled = 0
@@ -184,12 +195,17 @@ class Stored:
 class Run:
     """Drives lines with one selector."""
 
-    def __init__(self, lines: list[ProduceLine] | list[FetchLine]) -> None:
+    def __init__(self, lines: Sequence[ProduceLine | FetchLine]) -> None:
         self.lines: list[ProduceLine | FetchLine] = list(lines)
         self._selector = selectors.DefaultSelector()
         for line in self.lines:
             self._selector.register(line.sock, selectors.EVENT_READ, line)
         self._full: set[ProduceLine | FetchLine] = set()
+        self.each_turn: Callable[[], None] | None = None
+
+    def nudge(self, line: ProduceLine | FetchLine) -> None:
+        """Let a line send whose limit has been moved."""
+        self._send(line)
 
     def until(self, done: Callable[[], bool]) -> None:
         """Send and receive until `done`, asked after every wake-up."""
@@ -203,6 +219,8 @@ class Run:
                 if events & selectors.EVENT_READ:
                     line.receive()
                 self._send(line)
+            if self.each_turn is not None:
+                self.each_turn()
             now = time.perf_counter()
             if ready:
                 last = now
@@ -227,7 +245,7 @@ class Run:
         return sum(line.acked for line in self.lines)
 
 
-def _measure(
+def measure(
     run: Run,
     carried: Callable[[], int],
     *,
@@ -266,11 +284,24 @@ def produce_load(
         ProduceLine(port, frames.produce(topic, number % partitions, batch, acks), topic, in_flight)
         for number in range(connections)
     ]
+    window = run_produce(lines, warm_seconds=warm_seconds, seconds=seconds, server_cpu=server_cpu)
+    window.size = window.count * len(batch)
+    return window
+
+
+def run_produce(
+    lines: list[ProduceLine],
+    *,
+    warm_seconds: float,
+    seconds: float,
+    server_cpu: Callable[[], float],
+) -> Window:
+    """Let the lines send what they have, and drain them; `size` is not counted."""
     run = Run(lines)
     try:
-        window = _measure(
+        window = measure(
             run,
-            lambda: run.acked() * len(batch),
+            lambda: 0,
             warm_seconds=warm_seconds,
             seconds=seconds,
             server_cpu=server_cpu,
@@ -312,7 +343,7 @@ def fetch_load(
     ]
     run = Run(lines)
     try:
-        return _measure(
+        return measure(
             run,
             lambda: sum(line.size for line in lines),
             warm_seconds=warm_seconds,

@@ -3,7 +3,8 @@
 Makes PARTITIONS partitions with a few records each, then stops and starts the broker in turn:
 cleanly (SIGTERM), and by SIGKILL; and prints, for each, the seconds that the stop took and those
 from the start of the process to its first ApiVersions answer, and to the last record of the last
-partition fetched. `--kafka` does the same with Apache Kafka 4.3.
+partition fetched. `--kafka` does the same with Apache Kafka 4.3. `--gib` makes the logs that large
+in all first, below their recovery points: sparse files, whose batches have real headers.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from pathlib import Path
 
 from benchmarks import frames, load, servers
 from benchmarks.frames import LoadError
-from benchmarks.peers import DEFAULT_DIRECTORY
-from benchmarks.servers import Server
+from benchmarks.servers import DEFAULT_DIRECTORY, Server
 
 PARTITIONS_A_TOPIC = 50
 RECORDS = 10
+SPARSE_BYTES = 1024 * 1024  # of one batch
+HEADER_SIZE = 61
 
 
 def fill(server: Server, partitions: int) -> list[str]:
@@ -39,6 +41,30 @@ def fill(server: Server, partitions: int) -> list[str]:
                 if struct.unpack_from(">h", answer, error_at)[0]:
                     raise LoadError(f"a Produce request failed: {answer[:96].hex()}")
     return topics
+
+
+def enlarge(data: Path, size_bytes: int) -> int:
+    """Append batches that are holes but for their headers to every log; return their offsets' end.
+
+    For a directory that was stopped cleanly, and still is one afterwards.
+    """
+    logs = sorted(data.glob("topic-*/00000000000000000000.log"))
+    count = max(1, size_bytes // len(logs) // SPARSE_BYTES)
+    for path in logs:
+        with path.open("r+b") as file:
+            header = bytearray(file.read(HEADER_SIZE))
+            position = path.stat().st_size
+            for number in range(count):
+                struct.pack_into(">qi", header, 0, RECORDS * (number + 1), SPARSE_BYTES - 12)
+                file.seek(position + number * SPARSE_BYTES)
+                file.write(header)
+            file.truncate(position + count * SPARSE_BYTES)
+    end = RECORDS * (count + 1)
+    checkpoint = data / "recovery-point-offset-checkpoint"
+    head, *rows = checkpoint.read_text().splitlines()
+    rows = [f"{row.rsplit(' ', 1)[0]} {end}" if row.startswith("topic-") else row for row in rows]
+    checkpoint.write_text("\n".join([head, *rows]) + "\n")
+    return end
 
 
 def fetch_last(server: Server, topic: str) -> None:
@@ -75,6 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.restart", description=__doc__)
     parser.add_argument("--partitions", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--gib", type=int, default=0, help="size of all logs, not with --kafka")
     parser.add_argument("--kafka", action="store_true")
     parser.add_argument("--directory", type=Path, default=DEFAULT_DIRECTORY)
     options = parser.parse_args(argv)
@@ -90,6 +117,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         topics = fill(server, options.partitions)
         made = time.perf_counter() - begun
         out.write(f"{server.name}, {options.partitions} partitions made in {made:.1f} s\n\n")
+        if options.gib:
+            server.stop()
+            enlarge(place / "data", options.gib << 30)
+            server.launch()
         out.write("| end | to end, s | start to first answer, s | to last record, s |\n")
         out.write("|---|---:|---:|---:|\n")
         for name, end in (("SIGTERM", server.stop), ("SIGKILL", server.kill)):

@@ -7,6 +7,8 @@ threads included; memory is VmRSS, with the part that is no mapped file beside i
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import mmap
 import os
 import signal
 import subprocess
@@ -22,8 +24,10 @@ from tests.interop.oracle.kafka import KafkaNode, free_ports
 START_SECONDS_MAX = 60.0
 POLL_SECONDS = 0.001
 CHECKOUT = Path(__file__).resolve().parents[1]
+DEFAULT_DIRECTORY = CHECKOUT / "build" / "benchmarks"
+CACHED_SHARE_MAX = 0.01
 TICKS = os.sysconf("SC_CLK_TCK")
-DELETE_DELAY_MS = "1000"  # deleted topics give their pages back between runs; Kafka's default: 60 s
+DELETE_DELAY_MS = "100"  # deleted topics give their pages back between runs; Kafka's default: 60 s
 
 
 class Server:
@@ -38,6 +42,7 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
         self.first_answer_seconds = 0.0
         self.first_ack_seconds = 0.0
+        self.idle_cpu_share = 0.0  # of one core, while nobody asks for anything
 
     def start(self) -> None:
         """Start; measure until ApiVersions is answered, and on until one record is acknowledged."""
@@ -67,6 +72,12 @@ class Server:
             time.sleep(POLL_SECONDS)
         self.first_answer_seconds = time.perf_counter() - begun
         return begun
+
+    @property
+    def pid(self) -> int:
+        """The process."""
+        assert self._process is not None, "not started"
+        return self._process.pid
 
     def stop(self) -> None:
         """Ask it to end; kill it when it does not within a minute."""
@@ -125,6 +136,19 @@ class Server:
                 raise LoadError(f"{self.name} still has files of {topic} in {self._data}")
             time.sleep(0.05)
 
+    def drop_cached(self, topic: str) -> None:
+        """Put the topic's files out of the page cache; raises LoadError for what stays there."""
+        os.sync()
+        for path in sorted(self._data.glob(f"{topic}-*/*.log")):
+            file = os.open(path, os.O_RDONLY)
+            try:
+                os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+                share = cached_share(file)
+            finally:
+                os.close(file)
+            if share > CACHED_SHARE_MAX:
+                raise LoadError(f"{share:.0%} of {path.name} of {topic} stay in the page cache")
+
     def cpu_seconds(self) -> float:
         """Processor seconds used so far, user and system, with descendants."""
         assert self._process is not None
@@ -139,12 +163,40 @@ class Server:
                     todo += [int(child) for child in children.split()]
         return total / TICKS
 
+    def kernel_seconds(self) -> float:
+        """The part of the processor seconds that was spent in the kernel."""
+        stat = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return int(stat[12]) / TICKS
+
+    def measure_idle(self, seconds: float) -> None:
+        """Note what it uses while it is left alone."""
+        before = self.cpu_seconds()
+        time.sleep(seconds)
+        self.idle_cpu_share = (self.cpu_seconds() - before) / seconds
+
     def memory_bytes(self) -> tuple[int, int]:
         """(VmRSS, RssAnon): all resident memory, and the part that maps no file."""
         assert self._process is not None
         status = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
         found = {line.split(":")[0]: line.split() for line in status}
         return int(found["VmRSS"][1]) * 1024, int(found["RssAnon"][1]) * 1024
+
+
+def cached_share(file: int) -> float:
+    """The share of a file's pages that are in the page cache, by mincore(2)."""
+    size = os.fstat(file).st_size
+    if size == 0:
+        return 0.0
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+    with mmap.mmap(file, size, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE) as mapped:
+        pages = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
+        start = ctypes.c_char.from_buffer(mapped)
+        failed = libc.mincore(ctypes.addressof(start), size, pages)
+        del start
+    if failed:
+        raise OSError(ctypes.get_errno(), "mincore")
+    return sum(page & 1 for page in pages) / len(pages)
 
 
 def kafka(directory: Path) -> Server:
@@ -154,12 +206,17 @@ def kafka(directory: Path) -> Server:
     return Server("Apache Kafka 4.3", node.prepare(), node.port, node.data)
 
 
-def barnabas(directory: Path, *, write_caching: bool) -> Server:
-    """Barnabas as `barnabas serve` starts it."""
+def barnabas(
+    directory: Path, *, write_caching: bool = False, msgpack_port: int | None = None
+) -> Server:
+    """Barnabas as `barnabas serve` starts it, with a listener for msgpack where one is wanted."""
     directory.mkdir(parents=True, exist_ok=True)
     port = free_ports(1)[0]
+    listeners = f"PLAINTEXT://127.0.0.1:{port}"
+    if msgpack_port is not None:
+        listeners += f",MSGPACK://127.0.0.1:{msgpack_port}"
     settings = {
-        "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "listeners": listeners,
         "log.segment.delete.delay.ms": DELETE_DELAY_MS,
     }
     if write_caching:
