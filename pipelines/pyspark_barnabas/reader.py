@@ -12,13 +12,14 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from pyspark_barnabas.batches import Visibility
+from pyspark_barnabas.batches import Batch, Visibility
 from pyspark_barnabas.cluster import connect
 from pyspark_barnabas.columns import Decoder
 from pyspark_barnabas.errors import CorruptBatch
 from pyspark_barnabas.fetcher import Fetcher, FetchPlan, located
 from pyspark_barnabas.offsets import Range, batch_ranges, lose, split
 from pyspark_barnabas.options import SourceOptions
+from pyspark_barnabas.protocol import Fetched
 
 
 @dataclass
@@ -59,6 +60,20 @@ def read_range(options: SourceOptions, columns: Sequence[str], part: Range) -> I
     Offsets that are gone raise DataLost, or with failOnDataLoss=false are passed over.
     """
     decoder = Decoder(columns, part.topic, part.partition, batch_bytes_max=options.batch_bytes_max)
+    for fetched, batches in fetch_range(options, part):
+        sight = Visibility(fetched.aborted if options.isolation else ())
+        visible = [batch for batch in batches if sight.sees(fetched.data, batch)]
+        try:
+            yield from decoder.decode(fetched.data, visible, part.start, part.end)
+        except CorruptBatch as error:
+            raise located(error, fetched, batches, f"{part.topic}-{part.partition}") from None
+
+
+def fetch_range(options: SourceOptions, part: Range) -> Iterator[tuple[Fetched, list[Batch]]]:
+    """Yield (response, its whole batches) until `part` ends; the first and the last may overhang.
+
+    Raises CorruptBatch; offsets that are gone as in `read_range`.
+    """
     plan = FetchPlan(
         options.cluster.timeout_ms,
         options.fetch_wait_ms,
@@ -67,11 +82,4 @@ def read_range(options: SourceOptions, columns: Sequence[str], part: Range) -> I
         lambda what: lose(options, what),
     )
     with connect(options.cluster) as cluster:
-        fetches = Fetcher(cluster, plan, part.topic, part.partition, part.start, part.end)
-        for fetched, batches in fetches:
-            sight = Visibility(fetched.aborted if options.isolation else ())
-            visible = [batch for batch in batches if sight.sees(fetched.data, batch)]
-            try:
-                yield from decoder.decode(fetched.data, visible, part.start, part.end)
-            except CorruptBatch as error:
-                raise located(error, fetched, batches, f"{part.topic}-{part.partition}") from None
+        yield from Fetcher(cluster, plan, part.topic, part.partition, part.start, part.end)

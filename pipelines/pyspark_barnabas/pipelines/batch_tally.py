@@ -19,13 +19,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pyspark_barnabas.batches import HEADER_BYTES, Batch, Buffer
-from pyspark_barnabas.cluster import connect
 from pyspark_barnabas.compression import NAMES, decompress
 from pyspark_barnabas.errors import CorruptBatch
-from pyspark_barnabas.fetcher import Fetcher, FetchPlan
 from pyspark_barnabas.offline_plan import Task
-from pyspark_barnabas.offsets import Range, lose
+from pyspark_barnabas.offsets import Range
 from pyspark_barnabas.options import SourceOptions
+from pyspark_barnabas.reader import fetch_range
 from pyspark_barnabas.segments import Damage, walk
 
 INTERVAL_NAMES: Final = {60_000: "minute", 3_600_000: "hour", 86_400_000: "day"}
@@ -192,19 +191,10 @@ def merged(tallies: Iterable[Tally]) -> list[Tally]:
 def tally_range(options: SourceOptions, part: Range) -> Tally:
     """Fetch a range of offsets and return what its batches are. Raises DataLost, CorruptBatch."""
     tally = Tally(part.topic, part.partition)
-    plan = FetchPlan(
-        options.cluster.timeout_ms,
-        options.fetch_wait_ms,
-        options.fetch_bytes,
-        options.isolation,
-        lambda what: lose(options, what),
-    )
-    with connect(options.cluster) as cluster:
-        fetches = Fetcher(cluster, plan, part.topic, part.partition, part.start, part.end)
-        for fetched, batches in fetches:
-            for batch in batches:
-                if part.start <= batch.last_offset and batch.base_offset < part.end:
-                    tally.add(fetched.data, batch)
+    for fetched, batches in fetch_range(options, part):
+        for batch in batches:
+            if part.start <= batch.last_offset and batch.base_offset < part.end:
+                tally.add(fetched.data, batch)
     return tally
 
 
