@@ -201,18 +201,23 @@ def read_description(root: Path) -> Description | None:
 
 def write_description(root: Path, description: Description) -> None:
     """Fix it, durably."""
-    value: dict[str, Any] = {
+    value = {
         "version": _VERSION,
         "byDate": description.by_date,
         "startingOffsets": to_json(description.starts),
     }
-    scratch = root / f".{DESCRIPTION}.tmp"
+    write_json(root, DESCRIPTION, value)
+
+
+def write_json(directory: Path, name: str, value: Mapping[str, Any]) -> None:
+    """Put a JSON object into a file, durably and in one step. Raises OSError."""
+    scratch = directory / f".{name}.tmp"
     with scratch.open("w") as file:
         file.write(json.dumps(value, indent=1) + "\n")
         file.flush()
         os.fsync(file.fileno())
-    os.replace(scratch, root / DESCRIPTION)
-    sync_directory(root)
+    os.replace(scratch, directory / name)
+    sync_directory(directory)
 
 
 def sync_directory(directory: Path) -> None:

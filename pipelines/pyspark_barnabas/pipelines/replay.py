@@ -308,14 +308,7 @@ def _kept(state: Path) -> dict[str, Any] | None:
 
 def _keep(state: Path, changes: Mapping[str, Any]) -> None:
     """Change what is kept, in one step."""
-    kept = (_kept(state) or {}) | dict(changes)
-    scratch = state / f".{_PROMISE}.tmp"
-    with scratch.open("w") as file:
-        file.write(json.dumps(kept, indent=1) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(scratch, state / _PROMISE)
-    archive_files.sync_directory(state)
+    archive_files.write_json(state, _PROMISE, (_kept(state) or {}) | dict(changes))
 
 
 # -- the query -------------------------------------------------------------------------------------
