@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +26,7 @@ from pyspark_barnabas.options import sink_options
 from pyspark_barnabas.pipelines import archive_files
 from pyspark_barnabas.pipelines.archive_reader import ArchiveSource, listed
 from pyspark_barnabas.pipelines.query import finish
-from pyspark_barnabas.pipelines.session import BOOTSTRAP, FORMAT, Run, assignment
+from pyspark_barnabas.pipelines.session import FORMAT, Run, add_bootstrap, assignment, bootstrap
 from pyspark_barnabas.pipelines.summary import Outcome, plural, table
 from pyspark_barnabas.protocol import EARLIEST, LATEST
 from pyspark_barnabas.stream import HAS_LIMITS
@@ -96,10 +95,7 @@ class Done:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the pipeline's own arguments."""
     parser.add_argument("archive", metavar="DIR", help="what `barnabas-pipeline archive` wrote")
-    parser.add_argument(
-        "--bootstrap", metavar="HOST:PORT",
-        help=f"a listener of the broker; default $BARNABAS_BOOTSTRAP, else {BOOTSTRAP}",
-    )  # fmt: skip
+    add_bootstrap(parser)
     parser.add_argument("--topic", metavar="NAME[,NAME]", help="of the archive; default all")
     parser.add_argument("--to", metavar="NAME", help="another name for the one topic")
     parser.add_argument(
@@ -128,8 +124,7 @@ def run(run: Run) -> Outcome:
     if given.max_records < 1:
         raise BadOption(f"--max-records is {given.max_records}, wanted at least 1")
     sink = dict(given.option)
-    bootstrap = given.bootstrap or os.environ.get("BARNABAS_BOOTSTRAP") or BOOTSTRAP
-    sink.setdefault("kafka.bootstrap.servers", bootstrap)
+    sink.setdefault("kafka.bootstrap.servers", bootstrap(given))
     topics = given.topic.split(",") if given.topic else None
     options = ReplayOptions(
         root=archive_files.local(given.archive),

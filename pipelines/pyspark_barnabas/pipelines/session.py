@@ -56,10 +56,7 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what says which topics are read, and from where."""
     group = parser.add_argument_group("source")
     where = group.add_mutually_exclusive_group()
-    where.add_argument(
-        "--bootstrap", metavar="HOST:PORT",
-        help=f"a listener of the broker; default $BARNABAS_BOOTSTRAP, else {BOOTSTRAP}",
-    )  # fmt: skip
+    add_bootstrap(where)
     where.add_argument(
         "--path", metavar="DIR", help="a data directory, read without a broker (log.dirs)"
     )
@@ -70,6 +67,19 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> None:
         "--option", metavar="NAME=VALUE", action="append", default=[], type=assignment,
         help='any option of format("barnabas"), as startingOffsets; may be repeated',
     )  # fmt: skip
+
+
+def add_bootstrap(arguments: argparse._ActionsContainer) -> None:
+    """Add --bootstrap to a parser or to a group of its arguments."""
+    arguments.add_argument(
+        "--bootstrap", metavar="HOST:PORT",
+        help=f"a listener of the broker; default $BARNABAS_BOOTSTRAP, else {BOOTSTRAP}",
+    )  # fmt: skip
+
+
+def bootstrap(arguments: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> str:
+    """Return the HOST:PORT that --bootstrap gives, else the environment, else BOOTSTRAP."""
+    return arguments.bootstrap or environment.get("BARNABAS_BOOTSTRAP") or BOOTSTRAP
 
 
 def assignment(text: str) -> tuple[str, str]:
@@ -88,9 +98,7 @@ def source_options(
     if arguments.path:
         options["path"] = arguments.path
     elif "kafka.bootstrap.servers" not in options:
-        options["kafka.bootstrap.servers"] = (
-            arguments.bootstrap or environment.get("BARNABAS_BOOTSTRAP") or BOOTSTRAP
-        )
+        options["kafka.bootstrap.servers"] = bootstrap(arguments, environment)
     if arguments.topic:
         options["subscribe"] = arguments.topic
     elif arguments.pattern:
