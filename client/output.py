@@ -18,6 +18,7 @@ from client.connection import BrokerError, Connection
 
 FAILED = 1
 TIMEOUT_S = 10.0
+DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

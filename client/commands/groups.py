@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from client.output import broker_options, confirm, connect, fail, refusing, show_json, show_table
+from client.output import (
+    DRY_RUN,
+    broker_options,
+    confirm,
+    connect,
+    fail,
+    refusing,
+    show_json,
+    show_table,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -171,7 +180,7 @@ def _held(member: dict[str, Any]) -> str:
 @groups.command()
 @click.argument("names", metavar="GROUP...", nargs=-1, required=True)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@DRY_RUN
 @broker_options
 @refusing
 def delete(

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from client.output import (
+    DRY_RUN,
     broker_options,
     confirm,
     connect,
@@ -16,8 +17,6 @@ from client.output import (
     show_json,
     show_table,
 )
-
-DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 
 
 @click.group()
