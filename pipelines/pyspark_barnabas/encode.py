@@ -18,6 +18,7 @@ import crc32c
 
 from pyspark_barnabas.batches import CRC_START, HEADER, HEADER_BYTES, PREFIX_BYTES
 from pyspark_barnabas.compression import NONE, compress
+from pyspark_barnabas.protocol import uvarint
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -44,13 +45,7 @@ NOBODY: Final = Producer()
 
 def varint(value: int) -> bytes:
     """Return `value` as a zigzag varint of at most ten bytes."""
-    rest = (value << 1) ^ (value >> 63)
-    encoded = bytearray()
-    while rest > 0x7F:
-        encoded.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    encoded.append(rest)
-    return bytes(encoded)
+    return uvarint((value << 1) ^ (value >> 63))
 
 
 _SMALL: Final = [varint(number) for number in range(16 * 1024)]  # sizes, deltas: nearly all of them

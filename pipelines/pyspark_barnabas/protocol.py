@@ -203,7 +203,8 @@ def array(items: Iterable[bytes]) -> bytes:
     return _int32.pack(len(parts)) + b"".join(parts)
 
 
-def _uvarint(value: int) -> bytes:
+def uvarint(value: int) -> bytes:
+    """Return `value`, not negative, as a varint: seven bits a byte, the lowest first."""
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)
@@ -390,10 +391,10 @@ def read_init_producer_id(reader: Reader) -> tuple[int, int, int]:
 def describe_producers_request(partitions: Iterable[TopicPartition]) -> bytes:
     """Ask which producers a broker remembers in these partitions."""
     topics = _by_topic(partitions)
-    body = bytearray(_uvarint(len(topics) + 1))
+    body = bytearray(uvarint(len(topics) + 1))
     for topic, indexes in topics.items():
         name = topic.encode()
-        body += _uvarint(len(name) + 1) + name + _uvarint(len(indexes) + 1)
+        body += uvarint(len(name) + 1) + name + uvarint(len(indexes) + 1)
         body += struct.pack(f">{len(indexes)}i", *indexes) + b"\0"
     return bytes(body) + b"\0"
 
