@@ -88,14 +88,8 @@ def _describe_consumer(connection: Connection, group_id: str) -> Group | None:
 
     if not connection.serves(ConsumerGroupDescribeRequest):
         return None
-
-    def ask() -> tuple[Any, int]:
-        request = ConsumerGroupDescribeRequest(group_ids=[group_id])
-        (found,) = connection.call(request, ConsumerGroupDescribeResponse).groups
-        is_other = found.error_code == ErrorCode.GROUP_ID_NOT_FOUND
-        return found, 0 if is_other else found.error_code
-
-    found = _patiently(connection, group_id, ask, f"group {group_id!r} cannot be described")
+    request = ConsumerGroupDescribeRequest(group_ids=[group_id])
+    found = _described(connection, group_id, request, ConsumerGroupDescribeResponse)
     if found.error_code:
         return None
     members = [
@@ -127,13 +121,8 @@ def _describe_consumer(connection: Connection, group_id: str) -> Group | None:
 def _describe_classic(connection: Connection, group_id: str) -> Group | None:
     from protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 
-    def ask() -> tuple[Any, int]:
-        request = DescribeGroupsRequest(groups=[group_id])
-        (found,) = connection.call(request, DescribeGroupsResponse).groups
-        is_none = found.error_code == ErrorCode.GROUP_ID_NOT_FOUND
-        return found, 0 if is_none else found.error_code
-
-    found = _patiently(connection, group_id, ask, f"group {group_id!r} cannot be described")
+    request = DescribeGroupsRequest(groups=[group_id])
+    found = _described(connection, group_id, request, DescribeGroupsResponse)
     if found.error_code or found.group_state == "Dead":
         return None
     members = [
@@ -155,6 +144,17 @@ def _describe_classic(connection: Connection, group_id: str) -> Group | None:
         epoch=None,
         members=members,
     )
+
+
+def _described(connection: Connection, group_id: str, request: Any, response_class: type) -> Any:
+    """Return what is said of the group, which may be GROUP_ID_NOT_FOUND."""
+
+    def ask() -> tuple[Any, int]:
+        (found,) = connection.call(request, response_class).groups
+        is_none = found.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+        return found, 0 if is_none else found.error_code
+
+    return _patiently(connection, group_id, ask, f"group {group_id!r} cannot be described")
 
 
 def _assigned(protocol_type: str, data: bytes) -> list[Place] | None:
