@@ -57,19 +57,9 @@ class RawProduce:
 
     def __call__(self, server: Server, bench: Bench, topic: str) -> Figures:
         """Produce for bench.seconds."""
-        window = load.produce_load(
-            server.port,
-            topic,
-            bench.batch_1m if self.large else bench.batch_16k,
-            acks=self.acks,
-            connections=CONNECTIONS,
-            partitions=CONNECTIONS,
-            in_flight=IN_FLIGHT,
-            warm_seconds=WARM_SECONDS * bench.scale,
-            seconds=bench.seconds,
-            server_cpu=server.cpu_seconds,
-        )
-        return bulk(window)
+        batch = bench.batch_1m if self.large else bench.batch_16k
+        shape = RawRequests(self.acks, CONNECTIONS, CONNECTIONS)
+        return bulk(shape.produce(server, bench, topic, batch))
 
 
 @dataclass(frozen=True)
@@ -83,10 +73,14 @@ class RawRequests:
 
     def __call__(self, server: Server, bench: Bench, topic: str) -> Figures:
         """Produce for bench.seconds."""
-        window = load.produce_load(
+        return requests(self.produce(server, bench, topic, bench.one_record))
+
+    def produce(self, server: Server, bench: Bench, topic: str, batch: bytes) -> Window:
+        """Produce `batch` over and over for bench.seconds."""
+        return load.produce_load(
             server.port,
             topic,
-            bench.one_record,
+            batch,
             acks=self.acks,
             connections=self.connections,
             partitions=self.partitions,
@@ -95,7 +89,6 @@ class RawRequests:
             seconds=bench.seconds,
             server_cpu=server.cpu_seconds,
         )
-        return requests(window)
 
 
 @dataclass(frozen=True)
