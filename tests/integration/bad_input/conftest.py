@@ -16,6 +16,7 @@ from tests.support.raw_batches import batch, values_of
 from tests.support.raw_client import RawClient
 
 FRAME_DEADLINE_MS = 1500
+ANSWERED_WITHIN_S = 10.0  # on a machine that is busy with other things, too
 MEMORY_GROWTH_BYTES_MAX = 48 << 20
 CONTROL = "control"
 HOSTILE = "hostile"
@@ -106,6 +107,10 @@ class Control:
             slowest_s = max(slowest_s, self.check_served(self.client))
             time.sleep(0.01)
         return slowest_s
+
+    def check_served_for(self, seconds: float) -> None:
+        """Ask for `seconds`; no answer may take so long that a client would give up."""
+        assert self.slowest_answer_s(seconds) < ANSWERED_WITHIN_S
 
     def memory_growth_bytes(self) -> int:
         """How much more memory the broker has now than before the test began."""

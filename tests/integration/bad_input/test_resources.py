@@ -43,7 +43,7 @@ def test_500_connections_announce_100_mebibytes_each(broker, control):
     with connections(broker, 500) as clients:
         for client in clients:
             client.send(int32(ANNOUNCED_BYTES) + bytes(1000))
-        assert control.slowest_answer_s(0.5) < 1.0
+        control.check_served_for(0.5)
         assert control.memory_growth_bytes() < 16 * MIB
         time.sleep(FRAME_DEADLINE_MS / 1000)
         for client in clients:
@@ -53,7 +53,7 @@ def test_500_connections_announce_100_mebibytes_each(broker, control):
 
 def test_500_connections_that_say_nothing(broker, control):
     with connections(broker, 500):
-        assert control.slowest_answer_s(0.5) < 1.0
+        control.check_served_for(0.5)
         assert control.memory_growth_bytes() < 16 * MIB
     descriptors_return(broker)
 
@@ -86,7 +86,7 @@ def test_a_client_that_never_reads(broker, control):
         request = frame(header(FETCH, 4) + fetch_body(HOSTILE, first, size_max=10 * MIB))
         with pytest.raises((TimeoutError, Closed)):
             send_for_ever(glutton, request)
-        assert control.slowest_answer_s(0.5) < 1.0
+        control.check_served_for(0.5)
         assert control.memory_growth_bytes() < 64 * MIB
 
 
@@ -137,6 +137,6 @@ def test_large_frames_from_many_connections_at_once(broker, control):
                     client.send(piece)
         except (TimeoutError, Closed):
             pass
-        assert control.slowest_answer_s(0.3) < 2.0
+        control.check_served_for(0.3)
         assert control.memory_growth_bytes() < 400 * MIB
     time.sleep(0.5)
