@@ -15,7 +15,7 @@ from collections.abc import Callable
 from crc32c import crc32c
 
 from protocol.compression import NAMES, compress, decompress
-from protocol.framing import FrameReader
+from protocol.framing import FramePool, FrameReader
 from protocol.record_batch import HEADER_SIZE
 from protocol.records import (
     Record,
@@ -116,7 +116,7 @@ def measure_records(rounds: int) -> None:
 
 def measure_frames(rounds: int) -> None:
     """Frames out of what has been received."""
-    reader = FrameReader(SIZE_MAX)
+    reader = FrameReader(SIZE_MAX, FramePool())
     for size in (100, 16_384):
         data = memoryview(size.to_bytes(4, "big") + bytes(size))
         say(f"a frame of {size} bytes", best_us(lambda: reader.receive(data), rounds), size)  # noqa: B023

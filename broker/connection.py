@@ -86,7 +86,7 @@ class Connection(asyncio.BufferedProtocol):
         self.frame_begun_ns = 0  # 0: no frame is begun
         self.last_active_ns = 0
         self._processor = processor
-        self._reader = FrameReader(frame_bytes_max)
+        self._reader = FrameReader(frame_bytes_max, processor.frame_pool)
         self._partial_bytes = 0  # of the frame begun, as the byte budget knows it
         self._transport: asyncio.Transport | None = None
         self._hold: int = Hold.NONE
@@ -105,14 +105,22 @@ class Connection(asyncio.BufferedProtocol):
             self.hold(Hold.BUDGET)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
-        """Return the processor's receive buffer: what is read is taken out before the next read."""
-        return self._processor.receive_buffer
+        """Return the processor's receive buffer: what is read is taken out before the next read.
+
+        Or the memory that a large frame has already.
+        """
+        reader = self._reader
+        return reader.room if reader.has_room else self._processor.receive_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take `nbytes` that have just arrived in the receive buffer."""
+        """Take `nbytes` that have just arrived in the buffer."""
         processor = self._processor
+        reader = self._reader
         try:
-            frames = self._reader.receive(processor.receive_buffer[:nbytes])
+            if reader.has_room:
+                frames = reader.received(nbytes)
+            else:
+                frames = reader.receive(processor.receive_buffer[:nbytes])
         except FrameTooLarge as error:
             self.refuse(error)
             return
@@ -130,8 +138,8 @@ class Connection(asyncio.BufferedProtocol):
         processor.budget.take(nbytes)
         if processor.budget.full and not partial_bytes:
             self.hold(Hold.BUDGET)
-        if self._reader.refused is not None:
-            self._refusal = self._reader.refused
+        if reader.refused is not None:
+            self._refusal = reader.refused
             self.hold(Hold.REFUSED)
 
     def eof_received(self) -> bool:
@@ -231,7 +239,10 @@ class Connection(asyncio.BufferedProtocol):
         freed_bytes = 0
         while slots and (ready := slots[0].buffers) is not None:
             out += ready
-            freed_bytes += slots.popleft().frame_bytes
+            answered = slots.popleft()
+            freed_bytes += answered.frame_bytes
+            if answered.frame is not None:
+                self._processor.frame_pool.give(answered.give_frame())
         self._processor.budget.give_back(freed_bytes)
         if self._hold & Hold.IN_FLIGHT:
             self.release(Hold.IN_FLIGHT)

@@ -25,6 +25,7 @@ from broker.request import ConnectionInfo, Request
 from broker.request_queue import RequestQueue
 from protocol.dialect import RequestHeader
 from protocol.errors import BadRequest, ProtocolError
+from protocol.framing import REUSED_BYTES_MIN, FramePool
 
 logger = logging.getLogger("barnabas.network")
 
@@ -60,6 +61,7 @@ class Processor:
         self.outbox = outbox
         self.budget = budget
         self.clock = clock
+        self.frame_pool = FramePool()
         self.receive_buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
         self.connections: set[Connection] = set()
         self._queue = queue
@@ -138,6 +140,8 @@ class Processor:
                 connection.refuse(error)
                 return
             request = Request(connection, decoded.header, decoded.body, frame_bytes)
+            if frame_bytes > REUSED_BYTES_MIN:
+                request.frame = frame
             slots.append(request)
             self._metrics.requests_received += 1
             queue.put(request)
@@ -153,7 +157,8 @@ class Processor:
         connection.respond(request, (error.answer,))
 
     def sweep(self) -> None:
-        """End connections past a deadline; called about once a second."""
+        """End connections past a deadline, and let unneeded memory go; about once a second."""
+        self.frame_pool.trim()
         now_ns = self.clock.monotonic_ns()
         settings = self._settings
         frame_begun_before_ns = now_ns - settings.frame_ms_max * MS_NS

@@ -47,7 +47,16 @@ class Responder(Protocol):
 class Request:
     """A decoded request and its place in its connection's order."""
 
-    __slots__ = ("body", "buffers", "connection", "frame_bytes", "header", "info", "on_abandon")
+    __slots__ = (
+        "body",
+        "buffers",
+        "connection",
+        "frame",
+        "frame_bytes",
+        "header",
+        "info",
+        "on_abandon",
+    )
 
     def __init__(
         self, connection: Responder, header: RequestHeader, body: Any, frame_bytes: int
@@ -57,8 +66,16 @@ class Request:
         self.header = header
         self.body = body
         self.frame_bytes = frame_bytes  # what the byte budget holds for it
+        self.frame: bytearray | None = None  # of a large one, which may be received into again
         self.buffers: Sequence[Buffer] | None = None  # None until answered
         self.on_abandon: Callable[[], None] | None = None  # set by whoever parks it
+
+    def give_frame(self) -> bytearray:
+        """Give up the frame, and the body with its views of it: the request is answered."""
+        assert self.frame is not None
+        frame, self.frame = self.frame, None
+        self.body = None
+        return frame
 
     def abandon(self) -> None:
         """Tell whoever holds the request that its connection is gone."""

@@ -8,6 +8,10 @@ no buffer, and each frame is a bytearray of its own, in which the broker may sta
 Memory follows the bytes received, never the size announced: a frame grows as its pieces arrive
 (Kafka allocates what a size announces as soon as it has read it: NetworkReceive). No size is
 waited for beyond `size_max`. Time is not known here: the connection watches `begun`.
+
+Fresh memory costs more than what is done with it: the kernel hands it out page by page, zeroed.
+So a large frame whose request is answered may come back (`FramePool`), and the next one is then
+received right into it, past the shared buffer (`has_room`, `room`, `received`).
 """
 
 import struct
@@ -17,25 +21,91 @@ from protocol.errors import FrameTooLarge
 
 SIZE_BYTES: Final = 4
 
+# Smaller ones lie among other small blocks, whose memory stays with the process.
+REUSED_BYTES_MIN: Final = 128 * 1024
+
+# More than a producer has in flight: five requests of 1 MiB.
+KEPT_BYTES_MAX: Final = 8 * 1024 * 1024
+
 _size = struct.Struct(">i")
 _unpack_size = _size.unpack_from
+
+
+class FramePool:
+    """Large frames that nobody needs any more, to receive the next ones into; at most 8 MiB.
+
+    Those that were not needed between two calls of `trim` go back to the system.
+    """
+
+    __slots__ = ("_frames", "_kept_bytes_min", "kept_bytes")
+
+    def __init__(self) -> None:
+        self._frames: list[bytearray] = []
+        self.kept_bytes = 0
+        self._kept_bytes_min = 0  # since the last trim
+
+    def take(self, size: int) -> bytearray | None:
+        """Return memory for the beginning of a frame of `size` bytes, or all of it, or None.
+
+        It still has the bytes of the frame it was.
+        """
+        if not self._frames or len(self._frames[-1]) > 2 * size:
+            return None
+        frame = self._frames.pop()
+        self.kept_bytes -= len(frame)
+        self._kept_bytes_min = min(self._kept_bytes_min, self.kept_bytes)
+        del frame[size:]
+        return frame
+
+    def give(self, frame: bytearray) -> None:
+        """Keep a frame, if there is room for it and nobody holds a view of its bytes."""
+        if len(frame) < REUSED_BYTES_MIN or self.kept_bytes + len(frame) > KEPT_BYTES_MAX:
+            return
+        try:
+            frame.append(0)  # refused while there is a view
+        except BufferError:
+            return
+        frame.pop()
+        self._frames.append(frame)
+        self.kept_bytes += len(frame)
+
+    def trim(self) -> None:
+        """Let go of what was not needed since the last call."""
+        unneeded_bytes = self._kept_bytes_min
+        while self._frames and unneeded_bytes >= len(self._frames[0]):
+            size = len(self._frames.pop(0))
+            unneeded_bytes -= size
+            self.kept_bytes -= size
+        self._kept_bytes_min = self.kept_bytes
 
 
 class FrameReader:
     """The reading half of one connection, without its socket.
 
     States: between frames (`_head` empty, `_frame` None); within a size (`_head` has 1 to 3
-    bytes); within a frame (`_frame` grows to `_wanted` bytes); refused, for good, after a size
-    that no frame may have.
+    bytes); within a frame (`_filled` of `_wanted` bytes are there, and `_frame` grows; or it
+    comes from the pool and `has_room`); refused, for good, after a size that no frame may have.
     """
 
-    __slots__ = ("_frame", "_head", "_size_max", "_wanted", "refused")
+    __slots__ = (
+        "_filled",
+        "_frame",
+        "_head",
+        "_pool",
+        "_size_max",
+        "_wanted",
+        "has_room",
+        "refused",
+    )
 
-    def __init__(self, size_max: int) -> None:
+    def __init__(self, size_max: int, pool: FramePool) -> None:
         self._size_max = size_max
+        self._pool = pool
         self._head = b""
         self._frame: bytearray | None = None
+        self._filled = 0
         self._wanted = 0
+        self.has_room = False
         self.refused: FrameTooLarge | None = None
 
     @property
@@ -46,19 +116,38 @@ class FrameReader:
     @property
     def buffered_bytes(self) -> int:
         """The bytes kept of the frame that has begun, without those of a whole size."""
-        return len(self._head) if self._frame is None else len(self._frame)
+        return len(self._head) if self._frame is None else self._filled
 
     @property
     def announced(self) -> int:
         """The size of the frame that has begun, 0 while it is not known."""
         return self._wanted if self._frame is not None else 0
 
+    @property
+    def room(self) -> memoryview:
+        """While it `has_room`: where the next bytes of the stream belong; tell `received`."""
+        assert self._frame is not None
+        return memoryview(self._frame)[self._filled :]
+
+    def received(self, count: int) -> list[bytearray]:
+        """Note that `count` bytes have arrived in the room; return the frame if it is whole."""
+        frame = self._frame
+        assert frame is not None
+        self._filled += count
+        if self._filled < len(frame):
+            return []
+        self.has_room = False
+        if self._filled < self._wanted:
+            return []
+        self._frame = None
+        return [frame]
+
     def receive(self, data: memoryview) -> list[bytearray]:
         """Take the bytes that have arrived; return the frames that are whole, without their sizes.
 
-        `data` is not kept. A size below 0 or above `size_max` ends the stream: the frames before
-        it are returned and `refused` says why; with none before it, and at every later call,
-        that FrameTooLarge is raised.
+        Not while it `has_room`. `data` is not kept. A size below 0 or above `size_max` ends the
+        stream: the frames before it are returned and `refused` says why; with none before it,
+        and at every later call, that FrameTooLarge is raised.
         """
         self._raise_if_refused()
         frames: list[bytearray] = []
@@ -93,20 +182,29 @@ class FrameReader:
         frame = self._frame
         if frame is None:
             return len(data)
-        stop = position + self._wanted - len(frame)
+        stop = position + self._wanted - self._filled
         frame += data[position:stop]
-        if len(frame) < self._wanted:
+        self._filled = len(frame)
+        if self._filled < self._wanted:
             return len(data)
         frames.append(frame)
         self._frame = None
         return stop
 
     def _begin(self, size: int, piece: memoryview) -> None:
-        if 0 <= size <= self._size_max:
-            self._wanted = size
-            self._frame = bytearray(piece)
-        else:
+        """Begin a frame of which `piece`, not all, is there."""
+        if not 0 <= size <= self._size_max:
             self.refused = FrameTooLarge(size, self._size_max)
+            return
+        self._wanted = size
+        self._filled = len(piece)
+        kept = self._pool.take(size) if size >= REUSED_BYTES_MIN else None
+        if kept is not None and len(kept) > self._filled:
+            memoryview(kept)[: self._filled] = piece
+            self._frame = kept
+            self.has_room = True
+        else:
+            self._frame = bytearray(piece)
 
     def _raise_if_refused(self) -> None:
         if self.refused is not None:

@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.errors import FrameTooLarge
-from protocol.framing import FrameReader
+from protocol.framing import FramePool, FrameReader
 
 SIZE_MAX = 64
 
 
 def read_all(pieces: list[bytes]) -> tuple[list[bytes], bool]:
-    reader = FrameReader(SIZE_MAX)
+    reader = FrameReader(SIZE_MAX, FramePool())
     frames: list[bytes] = []
     for piece in pieces:
         try:
@@ -47,7 +47,7 @@ def test_any_bytes_in_any_pieces_end_alike(stream, places):
 
 @given(st.lists(st.binary(max_size=30)))
 def test_no_more_is_kept_than_was_received(pieces):
-    reader = FrameReader(SIZE_MAX)
+    reader = FrameReader(SIZE_MAX, FramePool())
     received = 0
     for piece in pieces:
         received += len(piece)

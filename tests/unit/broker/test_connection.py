@@ -12,7 +12,7 @@ from broker.connection import Connection, Hold
 from broker.connection_limits import ConnectionLimits
 from broker.metrics import Metrics
 from broker.outbox import Outbox
-from broker.processor import ConnectionSettings, Processor
+from broker.processor import RECEIVE_BUFFER_BYTES, ConnectionSettings, Processor
 from broker.request import ConnectionInfo, Request
 from broker.request_queue import RequestQueue
 from protocol.dialect import DecodedRequest, RequestHeader
@@ -75,7 +75,14 @@ class FakeTransport(asyncio.Transport):
 class Rig:
     """One processor with one connection; `pump` does what the processor's task would."""
 
-    def __init__(self, *, in_flight_max: int = 100, queue_max: int = 100, bytes_max: int = 1_000):
+    def __init__(
+        self,
+        *,
+        in_flight_max: int = 100,
+        queue_max: int = 100,
+        bytes_max: int = 1_000,
+        frame_bytes_max: int = 100,
+    ) -> None:
         self.clock = ManualClock()
         self.clock.advance(1_000)
         self.metrics = Metrics()
@@ -88,7 +95,7 @@ class Rig:
             self.queue,
             self.budget,
             ConnectionSettings(
-                frame_bytes_max=100,
+                frame_bytes_max=frame_bytes_max,
                 in_flight_max=in_flight_max,
                 idle_ms_max=600_000,
                 frame_ms_max=30_000,
@@ -99,16 +106,20 @@ class Rig:
             self.clock,
         )
         info = ConnectionInfo(LISTENER, NumberDialect(), ("127.0.0.1", 9092), ("127.0.0.1", 5))
-        self.connection = Connection(self.processor, info, 100)
+        self.connection = Connection(self.processor, info, frame_bytes_max)
         self.processor.connections.add(self.connection)
         self.metrics.connections_now += 1
         self.transport = FakeTransport()
         self.connection.connection_made(self.transport)
 
     def receive(self, data: bytes) -> None:
-        buffer = self.connection.get_buffer(-1)
-        buffer[: len(data)] = data
-        self.connection.buffer_updated(len(data))
+        while data:
+            buffer = self.connection.get_buffer(-1)
+            count = min(len(buffer), len(data))
+            buffer[:count] = data[:count]
+            del buffer
+            self.connection.buffer_updated(count)
+            data = data[count:]
 
     async def pump(self) -> None:
         task = asyncio.create_task(self.processor.run())
@@ -275,3 +286,33 @@ async def test_stopping_lets_answers_out_and_takes_nothing_in() -> None:
     rig.connection.close()
     assert rig.transport.written == b"a"
     assert rig.transport.ended == "closed"
+
+
+async def test_the_frame_of_an_answered_request_is_received_into() -> None:
+    size = 3 * RECEIVE_BUFFER_BYTES
+    rig = Rig(bytes_max=10 * size, frame_bytes_max=size)
+
+    async def request(number: int) -> Request:
+        rig.receive(size.to_bytes(4, "big") + bytes([number]) * size)
+        await rig.pump()
+        (taken,) = rig.take()
+        assert taken.header.correlation_id == number
+        return taken
+
+    first = await request(1)
+    second = await request(2)
+    assert first.frame is not None
+    assert first.frame == bytes([1]) * size
+    rig.connection.respond(second, [b"b"])
+    assert rig.processor.frame_pool.kept_bytes == 0  # the first goes first
+    rig.connection.respond(first, [b"a"])
+    assert first.body is None
+    assert first.frame is None
+    assert rig.processor.frame_pool.kept_bytes == 2 * size
+    third = await request(3)
+    assert third.frame == bytes([3]) * size
+    assert rig.processor.frame_pool.kept_bytes == size
+    assert rig.budget.used_bytes == size + 4
+    rig.processor.sweep()
+    rig.processor.sweep()
+    assert rig.processor.frame_pool.kept_bytes == 0

@@ -5,9 +5,13 @@ import tracemalloc
 import pytest
 
 from protocol.errors import FrameTooLarge
-from protocol.framing import FrameReader
+from protocol.framing import KEPT_BYTES_MAX, REUSED_BYTES_MIN, FramePool, FrameReader
 
 SIZE_MAX = 104_857_600  # Kafka's socket.request.max.bytes
+
+
+def reader_of(size_max: int) -> FrameReader:
+    return FrameReader(size_max, FramePool())
 
 
 def sized(payload: bytes) -> bytes:
@@ -36,12 +40,12 @@ def receive(reader: FrameReader, data: bytes) -> list[bytearray]:
     ],
 )
 def test_frames_however_the_stream_is_cut(pieces, frames):
-    reader = FrameReader(SIZE_MAX)
+    reader = reader_of(SIZE_MAX)
     assert [frame for piece in pieces for frame in receive(reader, piece)] == frames
 
 
 def test_what_has_begun_is_told():
-    reader = FrameReader(SIZE_MAX)
+    reader = reader_of(SIZE_MAX)
 
     def state() -> tuple[bool, int, int]:
         return reader.begun, reader.buffered_bytes, reader.announced
@@ -59,7 +63,7 @@ def test_what_has_begun_is_told():
 
 def test_frames_are_writable_and_their_own():
     shared = bytearray(sized(b"one") + sized(b"two"))
-    frames = FrameReader(SIZE_MAX).receive(memoryview(shared))
+    frames = reader_of(SIZE_MAX).receive(memoryview(shared))
     shared[:] = bytes(len(shared))
     assert frames == [b"one", b"two"]
     frames[0][0] = 0x4F
@@ -69,7 +73,7 @@ def test_frames_are_writable_and_their_own():
 def test_the_receive_buffer_is_let_go():
     """A view kept would forbid the buffer to be resized."""
     shared = bytearray(sized(b"one") + b"\0\0\0\x09half")
-    reader = FrameReader(SIZE_MAX)
+    reader = reader_of(SIZE_MAX)
     view = memoryview(shared)
     reader.receive(view)
     view.release()
@@ -90,7 +94,7 @@ def test_the_receive_buffer_is_let_go():
 @pytest.mark.parametrize("cut", [1, 2, 3, 4, 5])
 def test_sizes_that_no_frame_may_have(size, text, cut):
     data = size.to_bytes(4, "big", signed=True) + b"rest"
-    reader = FrameReader(100)
+    reader = reader_of(100)
     if cut < 4:
         assert receive(reader, data[:cut]) == []
         data = data[cut:]
@@ -101,13 +105,13 @@ def test_sizes_that_no_frame_may_have(size, text, cut):
 
 
 def test_just_the_limit_is_taken():
-    assert receive(FrameReader(100), sized(bytes(100))) == [bytes(100)]
+    assert receive(reader_of(100), sized(bytes(100))) == [bytes(100)]
 
 
 @pytest.mark.parametrize("cut", [0, 3, 7, 9, 11])
 def test_frames_before_a_bad_size_are_not_lost(cut):
     data = sized(b"one") + b"\xff\xff\xff\xff" + b"rest"
-    reader = FrameReader(100)
+    reader = reader_of(100)
     frames = receive(reader, data[:cut])
     if len(frames) == 0:
         frames = receive(reader, data[cut:])
@@ -122,7 +126,7 @@ def test_frames_before_a_bad_size_are_not_lost(cut):
 
 def test_memory_follows_what_is_received():
     """Five hundred connections that announce 100 MiB and send 1 KiB own 1 KiB each."""
-    readers = [FrameReader(SIZE_MAX) for _ in range(500)]
+    readers = [reader_of(SIZE_MAX) for _ in range(500)]
     data = SIZE_MAX.to_bytes(4, "big") + bytes(1024)
     tracemalloc.start()
     for reader in readers:
@@ -133,7 +137,109 @@ def test_memory_follows_what_is_received():
 
 
 def test_an_idle_connection_owns_no_buffer():
-    reader = FrameReader(SIZE_MAX)
+    reader = reader_of(SIZE_MAX)
     receive(reader, sized(bytes(100_000)))
     assert reader.buffered_bytes == 0
     assert not reader.begun
+
+
+def large(byte: int, size: int = 3 * REUSED_BYTES_MIN) -> bytes:
+    return bytes([byte]) * size
+
+
+def arrive(reader: FrameReader, data: bytes, *, step: int) -> list[bytearray]:
+    """Give a reader `data` as a connection does, at most `step` bytes at once."""
+    frames = []
+    left = memoryview(data)
+    while left:
+        if reader.has_room:
+            room = reader.room
+            count = min(step, len(room), len(left))
+            room[:count] = left[:count]
+            room.release()
+            frames += reader.received(count)
+        else:
+            count = min(step, len(left))
+            frames += reader.receive(left[:count])
+        left = left[count:]
+    return frames
+
+
+def pool_with(*sizes: int) -> FramePool:
+    pool = FramePool()
+    for size in sizes:
+        pool.give(bytearray(b"old") * (size // 3) + bytes(size % 3))
+    return pool
+
+
+@pytest.mark.parametrize("step", [7, 1000, REUSED_BYTES_MIN])
+@pytest.mark.parametrize("kept", [2, 3, 4])
+def test_large_frames_are_received_into_those_before_them(kept, step):
+    """Shorter than the frame, of its size, and longer."""
+    pool = pool_with(kept * REUSED_BYTES_MIN)
+    reader = FrameReader(SIZE_MAX, pool)
+    stream = sized(large(1)) + sized(b"small") + sized(large(2))
+    frames = arrive(reader, stream, step=step)
+    assert frames == [large(1), b"small", large(2)]
+    assert pool.kept_bytes == 0
+    assert not reader.begun
+
+
+def test_a_frame_that_has_room_tells_how_much_is_there():
+    reader = FrameReader(SIZE_MAX, pool_with(3 * REUSED_BYTES_MIN))
+    receive(reader, sized(large(1))[:1004])
+    assert reader.has_room
+    assert (reader.begun, reader.buffered_bytes) == (True, 1000)
+    assert (reader.announced, len(reader.room)) == (3 * REUSED_BYTES_MIN, len(large(1)) - 1000)
+    assert reader.received(10) == []
+    assert reader.buffered_bytes == 1010
+
+
+@pytest.mark.parametrize("size", [REUSED_BYTES_MIN - 1, REUSED_BYTES_MIN])
+def test_only_large_frames_have_memory_before_their_bytes(size):
+    reader = FrameReader(SIZE_MAX, pool_with(REUSED_BYTES_MIN))
+    receive(reader, size.to_bytes(4, "big") + b"x")
+    assert reader.has_room == (size == REUSED_BYTES_MIN)
+
+
+def test_a_size_that_is_announced_alone_is_given_no_memory_of_its_own():
+    pool = pool_with(REUSED_BYTES_MIN)
+    reader = FrameReader(SIZE_MAX, pool)
+    receive(reader, SIZE_MAX.to_bytes(4, "big") + b"x")
+    assert len(reader.room) == REUSED_BYTES_MIN - 1
+
+
+def test_a_much_larger_frame_is_not_cut_for_a_small_one():
+    pool = pool_with(3 * REUSED_BYTES_MIN)
+    assert pool.take(REUSED_BYTES_MIN) is None
+    assert pool.kept_bytes == 3 * REUSED_BYTES_MIN
+
+
+def test_a_frame_that_somebody_looks_at_is_not_kept():
+    pool = FramePool()
+    frame = bytearray(large(1))
+    view = memoryview(frame)
+    pool.give(frame)
+    assert pool.kept_bytes == 0
+    view.release()
+    pool.give(frame)
+    assert pool.kept_bytes == len(large(1))
+    assert pool.take(len(large(1))) == large(1)
+
+
+def test_what_is_kept_is_bounded():
+    pool = pool_with(*[KEPT_BYTES_MAX // 3] * 4, REUSED_BYTES_MIN - 1)
+    assert pool.kept_bytes == KEPT_BYTES_MAX // 3 * 3
+
+
+def test_what_is_not_needed_goes_back():
+    pool = pool_with(*[REUSED_BYTES_MIN] * 4)
+    pool.trim()
+    assert pool.kept_bytes == 4 * REUSED_BYTES_MIN  # all came since the beginning
+    needed = [pool.take(REUSED_BYTES_MIN) for _ in range(3)]
+    for frame in needed:
+        pool.give(frame)
+    pool.trim()
+    assert pool.kept_bytes == 3 * REUSED_BYTES_MIN
+    pool.trim()
+    assert pool.kept_bytes == 0
