@@ -62,6 +62,9 @@ class File(Protocol):
     def is_cached(self, position: int, size: int) -> bool:
         """Probe whether a range is in memory: both ends and a byte each 128 KiB."""
 
+    def pull(self, size: int, position: int) -> int:
+        """Have a range in memory, for whoever reads it next; how much of it there is. May block."""
+
     def pwrite(self, buffer: Buffer, position: int) -> None:
         """Write all bytes at `position`, or raise OSError."""
 
@@ -149,6 +152,10 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 FALLOC_FL_KEEP_SIZE = 1  # linux/falloc.h
 
+# What is pulled in is copied here, by all threads at once: nobody reads it. Fresh memory for each
+# piece would cost more than the piece.
+_NOWHERE = memoryview(mmap.mmap(-1, 256 * 1024))
+
 _NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL)
 
 
@@ -226,6 +233,16 @@ class OsFile:
                 raise
             self.nowait = False
         return True
+
+    def pull(self, size: int, position: int) -> int:
+        got = 0
+        while got < size:
+            piece = (_NOWHERE[: size - got],)
+            count = os.preadv(self._fd, piece, position + got)
+            if not count:
+                break
+            got += count
+        return got
 
     def pwrite(self, buffer: Buffer, position: int) -> None:
         self.writes += 1

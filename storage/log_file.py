@@ -314,11 +314,11 @@ class LogSlice:
         for at in range(position, end, PULL_BYTES):
             piece = min(PULL_BYTES, end - at)
             try:
-                cached = self._open.is_cached(at, piece)
+                got = piece if self._open.is_cached(at, piece) else self._open.pull(piece, at)
             except OSError as error:
                 raise _unreadable(self._open, at, error) from error
-            if not cached:
-                _read(self._open, at, piece)
+            if got != piece:
+                raise _short(self._open, at, piece, got)
         return self.log_file.view(self._open, position, size)
 
     def read(self) -> bytes:

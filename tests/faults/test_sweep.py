@@ -46,6 +46,9 @@ KINDS = ("whole", "large", "repairs", "compacted", "groups", "snapshots")
 # What takes more data than a life has: (file, call) -> the unit test that meets it.
 ELSEWHERE = {
     ("storage/time_index.py", "file.pread"): "time_index.test_many_rows_in_the_file_and_in_memory",
+    ("storage/log_file.py", "self._open.pull"): (
+        "log_file.test_cold_large_slices_that_cannot_be_pulled_are_errors_of_the_log"
+    ),
     ("storage/cleaning.py", "file.pread"): (
         "cleaning.test_batches_larger_than_a_chunk_are_read_whole"
     ),

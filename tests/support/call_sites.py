@@ -20,7 +20,9 @@ OF_FILE_SYSTEMS = frozenset(
     ("open", "list", "mkdir", "rename", "unlink", "rmdir", "sync_directory", "read", "replace",
      "lock", "size")
 )  # fmt: skip
-OF_FILES = frozenset(("pread", "pread_nowait", "pwrite", "fdatasync", "truncate", "map", "close"))
+OF_FILES = frozenset(
+    ("pread", "pread_nowait", "pull", "pwrite", "fdatasync", "truncate", "map", "close")
+)
 # What files are called in the source, and what hands one out.
 FILES = frozenset(("file", "source", "target", "open", "get()", "file()", "open()"))
 

@@ -354,6 +354,9 @@ class MemoryFile:
         self._check()
         return self.path not in self._filesystem.cold
 
+    def pull(self, size: int, position: int) -> int:
+        return len(self.pread(size, position))
+
     def pwrite(self, buffer: Buffer, position: int) -> None:
         self._check()
         data = bytes(buffer)

@@ -42,6 +42,7 @@ def test_reads_what_was_written(disk: tuple[FileSystem, str]) -> None:
     for name, size, position, expected in cases:
         assert file.pread(size, position) == expected, name
         assert file.pread_nowait(size, position) == expected, name
+        assert file.pull(size, position) == len(expected), name
     assert filesystem.read(f"{root}/a") == b"hello\0\0world"
     assert filesystem.size(f"{root}/a") == 12
     assert file.is_cached(0, 12)
@@ -222,6 +223,14 @@ def test_reads_that_do_not_wait(
     for _ in range(2):  # a file system that cannot say is not asked again
         assert file.pread_nowait(10, 0) == read, name
         assert file.is_cached(0, 10) is cached, name
+
+
+def test_more_is_pulled_in_than_one_call_reads(tmp_path: Path) -> None:
+    file = OsFileSystem().open(str(tmp_path / "f"), create=True)
+    size = 600 * 1024 + 1
+    file.truncate(size)
+    assert file.pull(size, 0) == size
+    assert file.pull(size, 1) == size - 1
 
 
 def test_a_failing_disk_is_not_taken_for_cold(

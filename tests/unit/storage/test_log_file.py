@@ -231,6 +231,20 @@ def test_cold_large_slices_are_pulled_in_pieces(disk: MemoryFileSystem, log: Log
     assert disk.counts["pread"] == 4
 
 
+def test_cold_large_slices_that_cannot_be_pulled_are_errors_of_the_log(
+    disk: MemoryFileSystem, log: LogFile
+) -> None:
+    log.append(batch(0, 3, size=1_000_000))
+    disk.cold.add(PATH)
+    part = log.slice(0, 1_000_000)
+    disk.fail("pread", nth=2)
+    with pytest.raises(LogFailed, match="read at position 262144 failed"):
+        part.load()
+    disk.open(PATH).truncate(300_000)
+    with pytest.raises(LogFailed, match="read at position 262144 gave 37856 bytes, wanted 262144"):
+        part.load()
+
+
 @pytest.mark.parametrize("size", [400, REMAP_BYTES_MIN])
 def test_a_slice_outlives_its_file_name(disk: MemoryFileSystem, log: LogFile, size: int) -> None:
     log.append(batch(0, 3, size=size))
