@@ -31,9 +31,12 @@ HIGH, LOW = Importance.HIGH, Importance.LOW
 CLUSTER_WIDE = Update.CLUSTER_WIDE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
 class BrokerKeys:
-    """One field a key; the attribute of a key is its name with underscores."""
+    """One field a key; the attribute of a key is its name with underscores.
+
+    A part of BrokerConfig, the only one of which there are objects.
+    """
 
     # -- who and where ---------------------------------------------------------------------------
     node_id: int | None = key(

@@ -17,9 +17,12 @@ CLUSTER_WIDE = Update.CLUSTER_WIDE
 DOUBLE_MAX = 1.7976931348623157e308
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
 class CleanerKeys(BrokerKeys):
-    """One field a key; the attribute of a key is its name with underscores."""
+    """One field a key; the attribute of a key is its name with underscores.
+
+    A part of BrokerConfig, the only one of which there are objects.
+    """
 
     log_cleaner_enable: bool = key(
         "log.cleaner.enable",

@@ -17,9 +17,12 @@ HIGH = Importance.HIGH
 CODEC_MAX = 4  # zstd, the last of Kafka's CompressionType
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
 class GroupKeys(CleanerKeys):
-    """One field a key; the attribute of a key is its name with underscores."""
+    """One field a key; the attribute of a key is its name with underscores.
+
+    A part of BrokerConfig, the only one of which there are objects.
+    """
 
     # -- classic groups --------------------------------------------------------------------------
     group_min_session_timeout_ms: int = key(

@@ -13,9 +13,12 @@ from config.keys import DAY_MS, HOUR_MS, Importance, MiB, key
 from config.values import Kind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
 class MetadataKeys(GroupKeys):
-    """One field a key; the attribute of a key is its name with underscores."""
+    """One field a key; the attribute of a key is its name with underscores.
+
+    A part of BrokerConfig, the only one of which there are objects.
+    """
 
     metadata_log_max_record_bytes_between_snapshots: int = key(
         "metadata.log.max.record.bytes.between.snapshots",

@@ -18,20 +18,12 @@ KIP-792 (2), KIP-881 (3).
 """
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, Final, TypeVar
 
 from protocol.errors import DecodeError
 from protocol.kafka.codec import decode_message, encode_message
-from protocol.wire import (
-    Buffer,
-    Bytes,
-    Int32,
-    Nullable,
-    Since,
-    String,
-    message,
-)
+from protocol.wire import Buffer, Bytes, Int32, Nullable, Since, String, message, structure
 
 PROTOCOL_TYPE: Final = "consumer"
 VERSION_MAX: Final = 3
@@ -41,7 +33,7 @@ _VERSION: Final = struct.Struct(">h")
 _Body = TypeVar("_Body")
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class TopicPartition:
     """Partitions of one topic."""
 
@@ -50,7 +42,7 @@ class TopicPartition:
 
 
 @message(api_key=-1, kind="data", versions=(0, VERSION_MAX), flexible_since=None)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ConsumerProtocolSubscription:
     """The topics that a member wants; `generation_id` is -1 when it never had an assignment."""
 
@@ -62,7 +54,7 @@ class ConsumerProtocolSubscription:
 
 
 @message(api_key=-1, kind="data", versions=(0, VERSION_MAX), flexible_since=None)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ConsumerProtocolAssignment:
     """The partitions that a member shall read. All versions are alike."""
 

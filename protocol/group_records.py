@@ -49,6 +49,7 @@ from protocol.wire import (
     Uuid,
     message,
     message_spec,
+    structure,
 )
 
 NO_TIMESTAMP: Final = -1
@@ -70,7 +71,7 @@ class MemberState(IntEnum):
 
 
 @message(api_key=1, kind="data", versions=(0, 0), flexible_since=None)
-@dataclass(slots=True, kw_only=True)
+@structure
 class OffsetCommitKey:
     """A partition as a group reads it."""
 
@@ -80,7 +81,7 @@ class OffsetCommitKey:
 
 
 @message(api_key=1, kind="data", versions=(0, 4), flexible_since=4)
-@dataclass(slots=True, kw_only=True)
+@structure
 class OffsetCommitValue:
     """The committed offset, times in ms. Version 1 is written when it has a time of its own to end.
 
@@ -100,14 +101,14 @@ class OffsetCommitValue:
 
 
 @message(api_key=2, kind="data", versions=(0, 0), flexible_since=None)
-@dataclass(slots=True, kw_only=True)
+@structure
 class GroupMetadataKey:
     """A classic group."""
 
     group: String
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class MemberMetadata:
     """A member: timeouts in ms, what it told for the group's protocol, and what it was assigned."""
 
@@ -122,7 +123,7 @@ class MemberMetadata:
 
 
 @message(api_key=2, kind="data", versions=(0, 4), flexible_since=4)
-@dataclass(slots=True, kw_only=True)
+@structure
 class GroupMetadataValue:
     """A classic group's generation; without members the group is empty. Kafka 4.3 writes 3.
 
@@ -142,7 +143,7 @@ class GroupMetadataValue:
 
 
 @message(api_key=3, kind="data", versions=(0, 0), flexible_since=None)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ConsumerGroupMetadataKey:
     """A consumer group."""
 
@@ -150,7 +151,7 @@ class ConsumerGroupMetadataKey:
 
 
 @message(api_key=3, kind="data", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ConsumerGroupMetadataValue:
     """The group's epoch; `metadata_hash` is that of the topics it was computed from, 0 for none."""
 
@@ -159,14 +160,14 @@ class ConsumerGroupMetadataValue:
 
 
 @message(api_key=4, kind="data", versions=(0, 0), flexible_since=None)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ConsumerGroupPartitionMetadataKey:
     """A consumer group."""
 
     group_id: String
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class PartitionMetadata:
     """A partition and the racks that hold it; not used any more."""
 
@@ -174,7 +175,7 @@ class PartitionMetadata:
     racks: list[String] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class TopicMetadata:
     """A topic as it was when the group's epoch was raised."""
 
@@ -185,7 +186,7 @@ class TopicMetadata:
 
 
 @message(api_key=4, kind="data", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ConsumerGroupPartitionMetadataValue:
     """The topics that a group reads; Kafka 4.0 wrote it."""
 
@@ -193,7 +194,7 @@ class ConsumerGroupPartitionMetadataValue:
 
 
 @message(api_key=5, kind="data", versions=(0, 0), flexible_since=None)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ConsumerGroupMemberMetadataKey:
     """A member of a consumer group."""
 
@@ -201,7 +202,7 @@ class ConsumerGroupMemberMetadataKey:
     member_id: String
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class ClassicProtocol:
     """A protocol that a classic member speaks, and what it told for it."""
 
@@ -209,7 +210,7 @@ class ClassicProtocol:
     metadata: Bytes = b""
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class ClassicMemberMetadata:
     """What a member that speaks the classic protocol told when it joined."""
 
@@ -218,7 +219,7 @@ class ClassicMemberMetadata:
 
 
 @message(api_key=5, kind="data", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ConsumerGroupMemberMetadataValue:
     """What a member has told. `subscribed_topic_regex` is "" or null when it gave none.
 
@@ -240,7 +241,7 @@ class ConsumerGroupMemberMetadataValue:
 
 
 @message(api_key=6, kind="data", versions=(0, 0), flexible_since=None)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ConsumerGroupTargetAssignmentMetadataKey:
     """A consumer group."""
 
@@ -248,7 +249,7 @@ class ConsumerGroupTargetAssignmentMetadataKey:
 
 
 @message(api_key=6, kind="data", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ConsumerGroupTargetAssignmentMetadataValue:
     """The group's epoch for which the target was computed, and when (ms); 0 when not known."""
 
@@ -257,7 +258,7 @@ class ConsumerGroupTargetAssignmentMetadataValue:
 
 
 @message(api_key=7, kind="data", versions=(0, 0), flexible_since=None)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ConsumerGroupTargetAssignmentMemberKey:
     """A member of a consumer group."""
 
@@ -265,7 +266,7 @@ class ConsumerGroupTargetAssignmentMemberKey:
     member_id: String
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class TopicPartition:
     """Partitions of one topic."""
 
@@ -274,7 +275,7 @@ class TopicPartition:
 
 
 @message(api_key=7, kind="data", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ConsumerGroupTargetAssignmentMemberValue:
     """What the member shall hold in the end."""
 
@@ -282,7 +283,7 @@ class ConsumerGroupTargetAssignmentMemberValue:
 
 
 @message(api_key=8, kind="data", versions=(0, 0), flexible_since=None)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ConsumerGroupCurrentMemberAssignmentKey:
     """A member of a consumer group."""
 
@@ -290,7 +291,7 @@ class ConsumerGroupCurrentMemberAssignmentKey:
     member_id: String
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class TopicPartitions:
     """Partitions of one topic; beside each the epoch at which the member got it.
 
@@ -305,7 +306,7 @@ class TopicPartitions:
 
 
 @message(api_key=8, kind="data", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ConsumerGroupCurrentMemberAssignmentValue:
     """What the member holds and what it must give back; `state` is a MemberState."""
 
@@ -317,7 +318,7 @@ class ConsumerGroupCurrentMemberAssignmentValue:
 
 
 @message(api_key=16, kind="data", versions=(0, 0), flexible_since=None)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ConsumerGroupRegularExpressionKey:
     """A regular expression that members of a consumer group subscribe with."""
 
@@ -326,7 +327,7 @@ class ConsumerGroupRegularExpressionKey:
 
 
 @message(api_key=16, kind="data", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ConsumerGroupRegularExpressionValue:
     """The topics it stood for at `version` of the cluster's metadata, and when (ms)."""
 

@@ -16,7 +16,7 @@ SnapshotFooterRecord.json, KRaftVersionRecord.json and VotersRecord.json.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from types import MappingProxyType
 from typing import Annotated, Any, Final
@@ -36,6 +36,7 @@ from protocol.wire import (
     Uuid,
     message,
     message_spec,
+    structure,
 )
 
 NO_LEADER: Final = -1
@@ -57,7 +58,7 @@ class ControlRecordType(IntEnum):
 # --- brokers and controllers ----------------------------------------------------------------
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class RegisteredEndpoint:
     """A listener of a node. `security_protocol` is Kafka's id: 0 PLAINTEXT, 1 SSL, 2, 3 SASL."""
 
@@ -67,7 +68,7 @@ class RegisteredEndpoint:
     security_protocol: Int16
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class RegisteredFeature:
     """A feature and the levels a node supports, both ends inclusive."""
 
@@ -77,7 +78,7 @@ class RegisteredFeature:
 
 
 @message(api_key=0, kind="data", versions=(0, 4), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class RegisterBrokerRecord:
     """A broker has come up. Its epoch is the offset of this record.
 
@@ -99,7 +100,7 @@ class RegisterBrokerRecord:
 
 
 @message(api_key=1, kind="data", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class UnregisterBrokerRecord:
     """A broker has left for good."""
 
@@ -108,7 +109,7 @@ class UnregisterBrokerRecord:
 
 
 @message(api_key=7, kind="data", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class FenceBrokerRecord:
     """A broker may not lead; logs before metadata version 3.3 have it."""
 
@@ -117,7 +118,7 @@ class FenceBrokerRecord:
 
 
 @message(api_key=8, kind="data", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class UnfenceBrokerRecord:
     """A broker may lead again; logs before metadata version 3.3 have it."""
 
@@ -126,7 +127,7 @@ class UnfenceBrokerRecord:
 
 
 @message(api_key=17, kind="data", versions=(0, 3), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class BrokerRegistrationChangeRecord:
     """A registered broker has changed.
 
@@ -143,7 +144,7 @@ class BrokerRegistrationChangeRecord:
 
 
 @message(api_key=27, kind="data", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class RegisterControllerRecord:
     """A controller has come up (KIP-919)."""
 
@@ -158,7 +159,7 @@ class RegisterControllerRecord:
 
 
 @message(api_key=2, kind="data", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class TopicRecord:
     """A topic exists; its partitions follow as records of their own."""
 
@@ -167,7 +168,7 @@ class TopicRecord:
 
 
 @message(api_key=3, kind="data", versions=(0, 2), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class PartitionRecord:
     """The whole state of a partition. 1: `directories` (KIP-858). 2: the two ELR lists (KIP-966).
 
@@ -193,7 +194,7 @@ class PartitionRecord:
 
 
 @message(api_key=5, kind="data", versions=(0, 2), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class PartitionChangeRecord:
     """What changed in a partition; each such record raises `partition_epoch` by one.
 
@@ -217,7 +218,7 @@ class PartitionChangeRecord:
 
 
 @message(api_key=9, kind="data", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class RemoveTopicRecord:
     """A topic is gone, with its partitions and configuration."""
 
@@ -225,7 +226,7 @@ class RemoveTopicRecord:
 
 
 @message(api_key=4, kind="data", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ConfigRecord:
     """A setting of a resource: `resource_type` 2 topic, 4 broker; a null value removes it.
 
@@ -242,7 +243,7 @@ class ConfigRecord:
 
 
 @message(api_key=12, kind="data", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class FeatureLevelRecord:
     """The level in force of a feature (KIP-584); `metadata.version` stands first in every log."""
 
@@ -251,7 +252,7 @@ class FeatureLevelRecord:
 
 
 @message(api_key=15, kind="data", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ProducerIdsRecord:
     """A block of producer ids was given out; `next_producer_id` begins the next one."""
 
@@ -261,13 +262,13 @@ class ProducerIdsRecord:
 
 
 @message(api_key=20, kind="data", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class NoOpRecord:
     """A sign of life (KIP-835)."""
 
 
 @message(api_key=23, kind="data", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class BeginTransactionRecord:
     """What follows counts only together, from EndTransactionRecord on (KIP-868)."""
 
@@ -275,13 +276,13 @@ class BeginTransactionRecord:
 
 
 @message(api_key=24, kind="data", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class EndTransactionRecord:
     """The records since BeginTransactionRecord are in force."""
 
 
 @message(api_key=25, kind="data", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class AbortTransactionRecord:
     """The records since BeginTransactionRecord are void."""
 
@@ -289,7 +290,7 @@ class AbortTransactionRecord:
 
 
 @message(api_key=28, kind="data", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ClearElrRecord:
     """The eligible leader replicas of a topic, or with "" of every topic, are void (KIP-966)."""
 
@@ -299,7 +300,7 @@ class ClearElrRecord:
 # --- bodies of control records --------------------------------------------------------------
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class LeaderChangeVoter:
     """A voter, and from version 1 on the directory.id of its metadata log (KIP-853)."""
 
@@ -308,7 +309,7 @@ class LeaderChangeVoter:
 
 
 @message(api_key=-1, kind="data", versions=(0, 1), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class LeaderChangeMessage:
     """The first record of a leader's epoch. `version` repeats the version it is written in."""
 
@@ -319,7 +320,7 @@ class LeaderChangeMessage:
 
 
 @message(api_key=-1, kind="data", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class SnapshotHeaderRecord:
     """The first record of a snapshot: the append time (ms) of the last batch it contains."""
 
@@ -328,7 +329,7 @@ class SnapshotHeaderRecord:
 
 
 @message(api_key=-1, kind="data", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class SnapshotFooterRecord:
     """The last record of a snapshot: without it, the snapshot is not whole."""
 
@@ -336,7 +337,7 @@ class SnapshotFooterRecord:
 
 
 @message(api_key=-1, kind="data", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class KRaftVersionRecord:
     """The level of `kraft.version`: 0 with voters from configuration, 1 from records (KIP-853)."""
 
@@ -344,7 +345,7 @@ class KRaftVersionRecord:
     kraft_version: Int16
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class VoterEndpoint:
     """Where a voter's controller is reached."""
 
@@ -353,7 +354,7 @@ class VoterEndpoint:
     port: Uint16
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class KRaftVersionFeature:
     """The levels of `kraft.version` that a voter supports, both ends inclusive."""
 
@@ -361,7 +362,7 @@ class KRaftVersionFeature:
     max_supported_version: Int16
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class Voter:
     """A voter of the quorum, and the directory.id of its metadata log."""
 
@@ -372,7 +373,7 @@ class Voter:
 
 
 @message(api_key=-1, kind="data", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class VotersRecord:
     """All voters of the quorum (KIP-853)."""
 

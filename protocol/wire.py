@@ -1,10 +1,10 @@
 """The marks with which a message class says how it travels.
 
-A message is declared once, as a dataclass for all its versions; each field's annotation carries its
-wire type and the versions that have it::
+A message is declared once for all its versions, as a structure (a dataclass with slots); each
+field's annotation carries its wire type and the versions that have it::
 
     @message(api_key=0, kind="request", versions=(3, 13), flexible_since=9)
-    @dataclass(slots=True, kw_only=True)
+    @structure
     class ProduceRequest:
         transactional_id: Annotated[String | None, Nullable()] = None
         acks: Int16
@@ -22,15 +22,15 @@ To the type checker these are `str | None`, `int` and a list; a dialect reads th
   that Kafka does not call nullable may be declared `X | None = None`: None is then its absence.
   One that Kafka calls nullable has the empty structure for its default, whatever the schema says.
 - `String`, `Bytes`, `Records` and lists take their compact form in flexible versions by themselves.
-- A nested structure is a plain `@dataclass(slots=True, kw_only=True)` without `@message`; it has
-  the versions of the message that holds it.
+- A nested structure is a `@structure` without `@message`; it has the versions of the message that
+  holds it.
 
 This module knows no bytes: `protocol.kafka.compiler` turns marks into code.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, is_dataclass
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from dataclasses import dataclass, field, is_dataclass
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, dataclass_transform
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -123,6 +123,31 @@ class MessageSpec:
         return self.flexible_since is not None and version >= self.flexible_since
 
 
+def _equal(one: Any, other: Any) -> Any:
+    if other.__class__ is not one.__class__:
+        return NotImplemented
+    return all(getattr(one, name) == getattr(other, name) for name in one.__slots__)
+
+
+def _shown(one: Any) -> str:
+    fields = ", ".join(f"{name}={getattr(one, name)!r}" for name in one.__slots__)
+    return f"{type(one).__qualname__}({fields})"
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(field,))
+def structure(cls: _Class) -> _Class:
+    """Make a class a dataclass with slots, whose fields are given by keyword.
+
+    `==` and `repr` are those of a dataclass, but written once here: compiling them for each of
+    the classes that a start imports, and inspecting their signatures for want of a docstring, took
+    an eighth of the start.
+    """
+    cls.__eq__ = _equal  # type: ignore[assignment]
+    cls.__repr__ = _shown  # type: ignore[assignment]
+    cls.__doc__ = cls.__doc__ or cls.__name__
+    return dataclass(slots=True, kw_only=True, eq=False, repr=False)(cls)  # type: ignore[return-value]
+
+
 def message(
     *,
     api_key: int,
@@ -130,7 +155,7 @@ def message(
     versions: tuple[int, int],
     flexible_since: int | None,
 ) -> Callable[[_Class], _Class]:
-    """Declare a dataclass to be a message; stands above `@dataclass`.
+    """Declare a structure to be a message; stands above `@structure`.
 
     `versions` is the first and the last version, both inclusive. The class gets `MESSAGE`, a
     MessageSpec, which `message_spec` returns. Raises TypeError for a class that is no dataclass
@@ -143,7 +168,7 @@ def message(
 
     def mark(cls: _Class) -> _Class:
         if not is_dataclass(cls):
-            raise TypeError(f"@message must stand above @dataclass: {cls.__name__} is none")
+            raise TypeError(f"@message must stand above @structure: {cls.__name__} is none")
         cls.MESSAGE = spec  # type: ignore[attr-defined]
         return cls
 

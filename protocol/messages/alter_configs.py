@@ -8,13 +8,13 @@ Version notes
 Source: AlterConfigsRequest.json and AlterConfigsResponse.json, Apache Kafka 4.3.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
-from protocol.wire import Bool, Int8, Int16, Int32, Nullable, String, message
+from protocol.wire import Bool, Int8, Int16, Int32, Nullable, String, message, structure
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class AlterableConfig:
     """A config and its new value."""
 
@@ -22,7 +22,7 @@ class AlterableConfig:
     value: Annotated[String | None, Nullable()] = ""
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class AlterConfigsResource:
     """A resource (ConfigResource.Type) and all that is to be set on it."""
 
@@ -32,7 +32,7 @@ class AlterConfigsResource:
 
 
 @message(api_key=33, kind="request", versions=(0, 2), flexible_since=2)
-@dataclass(slots=True, kw_only=True)
+@structure
 class AlterConfigsRequest:
     """Resources to set, or with `validate_only` to check."""
 
@@ -40,7 +40,7 @@ class AlterConfigsRequest:
     validate_only: Bool = False
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class AlterConfigsResourceResponse:
     """What became of one resource. `error_message` is null, and not empty, without an error."""
 
@@ -51,7 +51,7 @@ class AlterConfigsResourceResponse:
 
 
 @message(api_key=33, kind="response", versions=(0, 2), flexible_since=2)
-@dataclass(slots=True, kw_only=True)
+@structure
 class AlterConfigsResponse:
     """An answer for every resource of the request."""
 

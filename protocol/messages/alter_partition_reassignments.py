@@ -7,13 +7,13 @@ Source: AlterPartitionReassignmentsRequest.json and AlterPartitionReassignmentsR
 Apache Kafka 4.3 (KIP-455).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
-from protocol.wire import Bool, Int16, Int32, Nullable, Since, String, message
+from protocol.wire import Bool, Int16, Int32, Nullable, Since, String, message, structure
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class ReassignablePartition:
     """The brokers a partition shall be on; null takes a move back that is under way."""
 
@@ -21,7 +21,7 @@ class ReassignablePartition:
     replicas: Annotated[list[Int32] | None, Nullable()] = None
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class ReassignableTopic:
     """Partitions of one topic."""
 
@@ -30,7 +30,7 @@ class ReassignableTopic:
 
 
 @message(api_key=45, kind="request", versions=(0, 1), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class AlterPartitionReassignmentsRequest:
     """The moves to begin or to take back, each on its own."""
 
@@ -39,7 +39,7 @@ class AlterPartitionReassignmentsRequest:
     topics: list[ReassignableTopic] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class ReassignablePartitionResponse:
     """What became of one partition's move."""
 
@@ -48,7 +48,7 @@ class ReassignablePartitionResponse:
     error_message: Annotated[String | None, Nullable()] = ""
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class ReassignableTopicResponse:
     """What became of one topic's moves."""
 
@@ -57,7 +57,7 @@ class ReassignableTopicResponse:
 
 
 @message(api_key=45, kind="response", versions=(0, 1), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class AlterPartitionReassignmentsResponse:
     """An outcome for every partition; `allow_replication_factor_change` is the request's."""
 

@@ -14,14 +14,14 @@ API's own range (KIP-511).
 Source: ApiVersionsRequest.json and ApiVersionsResponse.json, Apache Kafka 4.3.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
-from protocol.wire import Bool, Int16, Int32, Int64, Since, String, Tag, message
+from protocol.wire import Bool, Int16, Int32, Int64, Since, String, Tag, message, structure
 
 
 @message(api_key=18, kind="request", versions=(0, 4), flexible_since=3)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ApiVersionsRequest:
     """The question; from version 3 on, with the name and version of the client's library."""
 
@@ -29,7 +29,7 @@ class ApiVersionsRequest:
     client_software_version: Annotated[String, Since(3)] = ""
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class ApiVersion:
     """One served API and its range of versions, both ends inclusive."""
 
@@ -38,7 +38,7 @@ class ApiVersion:
     max_version: Int16
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class SupportedFeatureKey:
     """A feature and the levels that the broker could be set to, both ends inclusive."""
 
@@ -47,7 +47,7 @@ class SupportedFeatureKey:
     max_version: Annotated[Int16, Since(3)] = 0
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class FinalizedFeatureKey:
     """A feature and the levels that are in force, both ends inclusive (highest first)."""
 
@@ -57,7 +57,7 @@ class FinalizedFeatureKey:
 
 
 @message(api_key=18, kind="response", versions=(0, 4), flexible_since=3)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ApiVersionsResponse:
     """The answer: ranges of versions and, from 3 on, features (KIP-584).
 

@@ -6,10 +6,21 @@ Source: ConsumerGroupDescribeRequest.json and ConsumerGroupDescribeResponse.json
 (KIP-848).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
-from protocol.wire import Bool, Int8, Int16, Int32, Nullable, Since, String, Uuid, message
+from protocol.wire import (
+    Bool,
+    Int8,
+    Int16,
+    Int32,
+    Nullable,
+    Since,
+    String,
+    Uuid,
+    message,
+    structure,
+)
 
 NOT_ASKED = -(2**31)
 
@@ -19,7 +30,7 @@ CONSUMER_MEMBER = 1
 
 
 @message(api_key=69, kind="request", versions=(0, 1), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ConsumerGroupDescribeRequest:
     """Ids of groups."""
 
@@ -27,7 +38,7 @@ class ConsumerGroupDescribeRequest:
     include_authorized_operations: Bool = False
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class TopicPartitions:
     """Partitions of one topic."""
 
@@ -36,14 +47,14 @@ class TopicPartitions:
     partitions: list[Int32] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class Assignment:
     """Partitions of many topics."""
 
     topic_partitions: list[TopicPartitions] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class Member:
     """A member: what it has told, what it holds (`assignment`) and what it shall hold."""
 
@@ -60,7 +71,7 @@ class Member:
     member_type: Annotated[Int8, Since(1)] = UNKNOWN_MEMBER_TYPE
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class DescribedGroup:
     """A group; `authorized_operations` is a set of bits, -2^31 when not asked for."""
 
@@ -76,7 +87,7 @@ class DescribedGroup:
 
 
 @message(api_key=69, kind="response", versions=(0, 1), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ConsumerGroupDescribeResponse:
     """An answer for every group of the request."""
 

@@ -10,17 +10,17 @@ Source: ConsumerGroupHeartbeatRequest.json and ConsumerGroupHeartbeatResponse.js
 Kafka 4.3.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
-from protocol.wire import Int16, Int32, Nullable, Since, String, Uuid, message
+from protocol.wire import Int16, Int32, Nullable, Since, String, Uuid, message, structure
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 LEAVE_STATIC_EPOCH = -2  # the member will be back under its `instance_id`
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class TopicPartitions:
     """Partitions of one topic."""
 
@@ -29,7 +29,7 @@ class TopicPartitions:
 
 
 @message(api_key=68, kind="request", versions=(0, 1), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ConsumerGroupHeartbeatRequest:
     """A member, its epoch and what is new of it; `topic_partitions` is what it holds."""
 
@@ -45,7 +45,7 @@ class ConsumerGroupHeartbeatRequest:
     topic_partitions: Annotated[list[TopicPartitions] | None, Nullable()] = None
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class Assignment:
     """All that the member shall hold now."""
 
@@ -53,7 +53,7 @@ class Assignment:
 
 
 @message(api_key=68, kind="response", versions=(0, 1), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ConsumerGroupHeartbeatResponse:
     """The member's epoch, and its assignment where that has changed."""
 

@@ -7,15 +7,15 @@ Version notes
 Source: CreateAclsRequest.json and CreateAclsResponse.json, Apache Kafka 4.3.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
-from protocol.wire import Int8, Int16, Int32, Nullable, String, message
+from protocol.wire import Int8, Int16, Int32, Nullable, String, message, structure
 
 PATTERN_LITERAL = 3  # PatternType in Kafka
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class AclCreation:
     """A rule to add."""
 
@@ -29,14 +29,14 @@ class AclCreation:
 
 
 @message(api_key=30, kind="request", versions=(1, 3), flexible_since=2)
-@dataclass(slots=True, kw_only=True)
+@structure
 class CreateAclsRequest:
     """The rules to add, each on its own."""
 
     creations: list[AclCreation] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class AclCreationResult:
     """What became of one rule."""
 
@@ -45,7 +45,7 @@ class AclCreationResult:
 
 
 @message(api_key=30, kind="response", versions=(1, 3), flexible_since=2)
-@dataclass(slots=True, kw_only=True)
+@structure
 class CreateAclsResponse:
     """An outcome for every rule, in the order of the request."""
 

@@ -7,20 +7,20 @@ Version notes
 Source: CreatePartitionsRequest.json and CreatePartitionsResponse.json, Apache Kafka 4.3.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
-from protocol.wire import Bool, Int16, Int32, Nullable, String, message
+from protocol.wire import Bool, Int16, Int32, Nullable, String, message, structure
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class CreatePartitionsAssignment:
     """The brokers of one new partition, the preferred leader first."""
 
     broker_ids: list[Int32] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class CreatePartitionsTopic:
     """A topic, the count of partitions that it is to have, and perhaps who is to hold the new.
 
@@ -33,7 +33,7 @@ class CreatePartitionsTopic:
 
 
 @message(api_key=37, kind="request", versions=(0, 3), flexible_since=2)
-@dataclass(slots=True, kw_only=True)
+@structure
 class CreatePartitionsRequest:
     """Topics to enlarge, or with `validate_only` to check."""
 
@@ -42,7 +42,7 @@ class CreatePartitionsRequest:
     validate_only: Bool = False
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class CreatePartitionsTopicResult:
     """What became of one topic."""
 
@@ -52,7 +52,7 @@ class CreatePartitionsTopicResult:
 
 
 @message(api_key=37, kind="response", versions=(0, 3), flexible_since=2)
-@dataclass(slots=True, kw_only=True)
+@structure
 class CreatePartitionsResponse:
     """What became of each topic."""
 

@@ -11,7 +11,7 @@ Version notes
 Source: CreateTopicsRequest.json and CreateTopicsResponse.json, Apache Kafka 4.3.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
 from protocol.wire import (
@@ -26,10 +26,11 @@ from protocol.wire import (
     Tag,
     Uuid,
     message,
+    structure,
 )
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class CreatableReplicaAssignment:
     """The brokers of one partition, the preferred leader first."""
 
@@ -37,7 +38,7 @@ class CreatableReplicaAssignment:
     broker_ids: list[Int32] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class CreatableTopicConfig:
     """A setting of the new topic."""
 
@@ -45,7 +46,7 @@ class CreatableTopicConfig:
     value: Annotated[String | None, Nullable()] = ""
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class CreatableTopic:
     """A topic to make. Counts are -1 with `assignments`, or for the broker's default."""
 
@@ -57,7 +58,7 @@ class CreatableTopic:
 
 
 @message(api_key=19, kind="request", versions=(2, 7), flexible_since=5)
-@dataclass(slots=True, kw_only=True)
+@structure
 class CreateTopicsRequest:
     """Topics to make, or with `validate_only` to check."""
 
@@ -66,7 +67,7 @@ class CreateTopicsRequest:
     validate_only: Bool = False
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class CreatableTopicConfigs:
     """A setting that the new topic has, and where its value comes from (ConfigSource)."""
 
@@ -77,7 +78,7 @@ class CreatableTopicConfigs:
     is_sensitive: Annotated[Bool, Since(5)] = False
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class CreatableTopicResult:
     """What became of one topic. `error_message` is null, and not empty, without an error.
 
@@ -97,7 +98,7 @@ class CreatableTopicResult:
 
 
 @message(api_key=19, kind="response", versions=(2, 7), flexible_since=5)
-@dataclass(slots=True, kw_only=True)
+@structure
 class CreateTopicsResponse:
     """An answer for every topic of the request."""
 

@@ -7,15 +7,15 @@ Version notes
 Source: DeleteAclsRequest.json and DeleteAclsResponse.json, Apache Kafka 4.3.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
-from protocol.wire import Int8, Int16, Int32, Nullable, String, message
+from protocol.wire import Int8, Int16, Int32, Nullable, String, message, structure
 
 PATTERN_LITERAL = 3  # PatternType in Kafka
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class DeleteAclsFilter:
     """Which rules to remove; null stands for any."""
 
@@ -29,14 +29,14 @@ class DeleteAclsFilter:
 
 
 @message(api_key=31, kind="request", versions=(1, 3), flexible_since=2)
-@dataclass(slots=True, kw_only=True)
+@structure
 class DeleteAclsRequest:
     """The filters, each on its own."""
 
     filters: list[DeleteAclsFilter] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class DeleteAclsMatchingAcl:
     """A rule that matched, and what became of it."""
 
@@ -51,7 +51,7 @@ class DeleteAclsMatchingAcl:
     permission_type: Int8
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class DeleteAclsFilterResult:
     """The rules that one filter matched."""
 
@@ -61,7 +61,7 @@ class DeleteAclsFilterResult:
 
 
 @message(api_key=31, kind="response", versions=(1, 3), flexible_since=2)
-@dataclass(slots=True, kw_only=True)
+@structure
 class DeleteAclsResponse:
     """An outcome for every filter, in the order of the request."""
 

@@ -5,20 +5,20 @@ Version notes: from 1 on a throttled answer is sent before the pause; 2 flexible
 Source: DeleteGroupsRequest.json and DeleteGroupsResponse.json, Apache Kafka 4.3.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from protocol.wire import Int16, Int32, String, message
+from protocol.wire import Int16, Int32, String, message, structure
 
 
 @message(api_key=42, kind="request", versions=(0, 2), flexible_since=2)
-@dataclass(slots=True, kw_only=True)
+@structure
 class DeleteGroupsRequest:
     """Ids of groups."""
 
     groups_names: list[String] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class DeletableGroupResult:
     """What became of one group."""
 
@@ -27,7 +27,7 @@ class DeletableGroupResult:
 
 
 @message(api_key=42, kind="response", versions=(0, 2), flexible_since=2)
-@dataclass(slots=True, kw_only=True)
+@structure
 class DeleteGroupsResponse:
     """An answer for every group of the request."""
 

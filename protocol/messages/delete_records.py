@@ -5,12 +5,12 @@ Version notes: from 1 on a throttled answer is sent before the pause; 2 flexible
 Source: DeleteRecordsRequest.json and DeleteRecordsResponse.json, Apache Kafka 4.3 (KIP-107).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from protocol.wire import Int16, Int32, Int64, String, message
+from protocol.wire import Int16, Int32, Int64, String, message, structure
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class DeleteRecordsPartition:
     """A partition and the first offset to keep; -1 stands for the high watermark."""
 
@@ -18,7 +18,7 @@ class DeleteRecordsPartition:
     offset: Int64
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class DeleteRecordsTopic:
     """Partitions of one topic."""
 
@@ -27,7 +27,7 @@ class DeleteRecordsTopic:
 
 
 @message(api_key=21, kind="request", versions=(0, 2), flexible_since=2)
-@dataclass(slots=True, kw_only=True)
+@structure
 class DeleteRecordsRequest:
     """Partitions to cut at their start."""
 
@@ -35,7 +35,7 @@ class DeleteRecordsRequest:
     timeout_ms: Int32 = 0
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class DeleteRecordsPartitionResult:
     """The first offset that one partition has now, or why that did not change."""
 
@@ -44,7 +44,7 @@ class DeleteRecordsPartitionResult:
     error_code: Int16 = 0
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class DeleteRecordsTopicResult:
     """Partitions of one topic."""
 
@@ -53,7 +53,7 @@ class DeleteRecordsTopicResult:
 
 
 @message(api_key=21, kind="response", versions=(0, 2), flexible_since=2)
-@dataclass(slots=True, kw_only=True)
+@structure
 class DeleteRecordsResponse:
     """What became of each partition."""
 

@@ -9,13 +9,24 @@ Version notes
 Source: DeleteTopicsRequest.json and DeleteTopicsResponse.json, Apache Kafka 4.3.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
-from protocol.wire import ZERO_UUID, Int16, Int32, Nullable, Since, String, Until, Uuid, message
+from protocol.wire import (
+    ZERO_UUID,
+    Int16,
+    Int32,
+    Nullable,
+    Since,
+    String,
+    Until,
+    Uuid,
+    message,
+    structure,
+)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class DeleteTopicState:
     """A topic by name, or by id with a null name."""
 
@@ -24,7 +35,7 @@ class DeleteTopicState:
 
 
 @message(api_key=20, kind="request", versions=(1, 6), flexible_since=4)
-@dataclass(slots=True, kw_only=True)
+@structure
 class DeleteTopicsRequest:
     """Topics to remove: `topic_names` up to version 5, `topics` from 6 on."""
 
@@ -33,7 +44,7 @@ class DeleteTopicsRequest:
     timeout_ms: Int32
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class DeletableTopicResult:
     """What became of one topic. The name is null only where an id is not known."""
 
@@ -44,7 +55,7 @@ class DeletableTopicResult:
 
 
 @message(api_key=20, kind="response", versions=(1, 6), flexible_since=4)
-@dataclass(slots=True, kw_only=True)
+@structure
 class DeleteTopicsResponse:
     """An answer for every topic of the request."""
 

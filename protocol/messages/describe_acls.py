@@ -7,16 +7,16 @@ Version notes
 Source: DescribeAclsRequest.json and DescribeAclsResponse.json, Apache Kafka 4.3.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
-from protocol.wire import Int8, Int16, Int32, Nullable, String, message
+from protocol.wire import Int8, Int16, Int32, Nullable, String, message, structure
 
 PATTERN_LITERAL = 3  # PatternType in Kafka
 
 
 @message(api_key=29, kind="request", versions=(1, 3), flexible_since=2)
-@dataclass(slots=True, kw_only=True)
+@structure
 class DescribeAclsRequest:
     """The rules to tell of; null stands for any."""
 
@@ -29,7 +29,7 @@ class DescribeAclsRequest:
     permission_type: Int8
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class AclDescription:
     """A rule of one resource."""
 
@@ -39,7 +39,7 @@ class AclDescription:
     permission_type: Int8
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class DescribeAclsResource:
     """A resource and its rules."""
 
@@ -50,7 +50,7 @@ class DescribeAclsResource:
 
 
 @message(api_key=29, kind="response", versions=(1, 3), flexible_since=2)
-@dataclass(slots=True, kw_only=True)
+@structure
 class DescribeAclsResponse:
     """The rules that match."""
 

@@ -5,17 +5,17 @@ Version notes: 1 `endpoint_type` (KIP-919), 2 fenced brokers (KIP-1073). All are
 Source: DescribeClusterRequest.json and DescribeClusterResponse.json, Apache Kafka 4.3 (KIP-700).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
-from protocol.wire import Bool, Int8, Int16, Int32, Nullable, Since, String, message
+from protocol.wire import Bool, Int8, Int16, Int32, Nullable, Since, String, message, structure
 
 BROKERS = 1  # EndpointType in Kafka
 NOT_ASKED = -(2**31)
 
 
 @message(api_key=60, kind="request", versions=(0, 2), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class DescribeClusterRequest:
     """Which kind of endpoints to tell of."""
 
@@ -24,7 +24,7 @@ class DescribeClusterRequest:
     include_fenced_brokers: Annotated[Bool, Since(2)] = False
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class DescribeClusterBroker:
     """A broker and where it is found."""
 
@@ -36,7 +36,7 @@ class DescribeClusterBroker:
 
 
 @message(api_key=60, kind="response", versions=(0, 2), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class DescribeClusterResponse:
     """The cluster. `cluster_authorized_operations` is a set of bits, -2^31 when not asked for."""
 

@@ -9,13 +9,13 @@ Version notes
 Source: DescribeConfigsRequest.json and DescribeConfigsResponse.json, Apache Kafka 4.3.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
-from protocol.wire import Bool, Int8, Int16, Int32, Nullable, Since, String, message
+from protocol.wire import Bool, Int8, Int16, Int32, Nullable, Since, String, message, structure
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class DescribeConfigsResource:
     """A resource (ConfigResource.Type); null keys ask for all of its configs."""
 
@@ -25,7 +25,7 @@ class DescribeConfigsResource:
 
 
 @message(api_key=32, kind="request", versions=(1, 4), flexible_since=4)
-@dataclass(slots=True, kw_only=True)
+@structure
 class DescribeConfigsRequest:
     """Resources to describe."""
 
@@ -34,7 +34,7 @@ class DescribeConfigsRequest:
     include_documentation: Annotated[Bool, Since(3)] = False
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class DescribeConfigsSynonym:
     """A name under which the config could have its value, and the value it has there."""
 
@@ -43,7 +43,7 @@ class DescribeConfigsSynonym:
     source: Int8 = 0
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class DescribeConfigsResourceResult:
     """One config. `config_source` is Kafka's ConfigSource, `config_type` its ConfigType."""
 
@@ -57,7 +57,7 @@ class DescribeConfigsResourceResult:
     documentation: Annotated[String | None, Since(3), Nullable(since=3)] = ""
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class DescribeConfigsResult:
     """One resource. `error_message` is null, and not empty, without an error."""
 
@@ -69,7 +69,7 @@ class DescribeConfigsResult:
 
 
 @message(api_key=32, kind="response", versions=(1, 4), flexible_since=4)
-@dataclass(slots=True, kw_only=True)
+@structure
 class DescribeConfigsResponse:
     """An answer for every resource of the request."""
 

@@ -9,16 +9,16 @@ Version notes
 Source: DescribeGroupsRequest.json and DescribeGroupsResponse.json, Apache Kafka 4.3.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
-from protocol.wire import Bool, Bytes, Int16, Int32, Nullable, Since, String, message
+from protocol.wire import Bool, Bytes, Int16, Int32, Nullable, Since, String, message, structure
 
 NOT_ASKED = -(2**31)
 
 
 @message(api_key=15, kind="request", versions=(0, 6), flexible_since=5)
-@dataclass(slots=True, kw_only=True)
+@structure
 class DescribeGroupsRequest:
     """Ids of groups."""
 
@@ -26,7 +26,7 @@ class DescribeGroupsRequest:
     include_authorized_operations: Annotated[Bool, Since(3)] = False
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class DescribedGroupMember:
     """A member; Kafka fills in the two byte strings while the group is stable."""
 
@@ -38,7 +38,7 @@ class DescribedGroupMember:
     member_assignment: Bytes = b""
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class DescribedGroup:
     """A group. `protocol_data` is the chosen protocol's name.
 
@@ -56,7 +56,7 @@ class DescribedGroup:
 
 
 @message(api_key=15, kind="response", versions=(0, 6), flexible_since=5)
-@dataclass(slots=True, kw_only=True)
+@structure
 class DescribeGroupsResponse:
     """An answer for every group of the request."""
 

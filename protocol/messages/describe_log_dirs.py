@@ -8,13 +8,13 @@ Version notes
 Source: DescribeLogDirsRequest.json and DescribeLogDirsResponse.json, Apache Kafka 4.3 (KIP-113).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
-from protocol.wire import Bool, Int16, Int32, Int64, Nullable, Since, String, message
+from protocol.wire import Bool, Int16, Int32, Int64, Nullable, Since, String, message, structure
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class DescribableLogDirTopic:
     """Partitions of one topic."""
 
@@ -23,14 +23,14 @@ class DescribableLogDirTopic:
 
 
 @message(api_key=35, kind="request", versions=(1, 5), flexible_since=2)
-@dataclass(slots=True, kw_only=True)
+@structure
 class DescribeLogDirsRequest:
     """Partitions to tell of; null stands for all."""
 
     topics: Annotated[list[DescribableLogDirTopic] | None, Nullable()] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class DescribeLogDirsPartition:
     """One partition: the bytes of its log, and how many records are not yet visible."""
 
@@ -40,7 +40,7 @@ class DescribeLogDirsPartition:
     is_future_key: Bool = False
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class DescribeLogDirsTopic:
     """Partitions of one topic."""
 
@@ -48,7 +48,7 @@ class DescribeLogDirsTopic:
     partitions: list[DescribeLogDirsPartition] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class DescribeLogDirsResult:
     """One directory. The bytes are those of the volume that it is on."""
 
@@ -61,7 +61,7 @@ class DescribeLogDirsResult:
 
 
 @message(api_key=35, kind="response", versions=(1, 5), flexible_since=2)
-@dataclass(slots=True, kw_only=True)
+@structure
 class DescribeLogDirsResponse:
     """Every directory."""
 

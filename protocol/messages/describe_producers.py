@@ -4,13 +4,13 @@ Source: DescribeProducersRequest.json and DescribeProducersResponse.json, Apache
 (KIP-664).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
-from protocol.wire import Int16, Int32, Int64, Nullable, String, message
+from protocol.wire import Int16, Int32, Int64, Nullable, String, message, structure
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class TopicRequest:
     """Partitions of one topic."""
 
@@ -19,14 +19,14 @@ class TopicRequest:
 
 
 @message(api_key=61, kind="request", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class DescribeProducersRequest:
     """Partitions to tell of."""
 
     topics: list[TopicRequest] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class ProducerState:
     """One producer; -1 stands for what it has none of."""
 
@@ -38,7 +38,7 @@ class ProducerState:
     current_txn_start_offset: Int64 = -1
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class PartitionResponse:
     """One partition's producers."""
 
@@ -48,7 +48,7 @@ class PartitionResponse:
     active_producers: list[ProducerState] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class TopicResponse:
     """Partitions of one topic."""
 
@@ -57,7 +57,7 @@ class TopicResponse:
 
 
 @message(api_key=61, kind="response", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class DescribeProducersResponse:
     """The producers of each partition."""
 

@@ -6,7 +6,7 @@ All are flexible.
 Source: DescribeQuorumRequest.json and DescribeQuorumResponse.json, Apache Kafka 4.3 (KIP-595).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
 from protocol.wire import (
@@ -20,17 +20,18 @@ from protocol.wire import (
     Uint16,
     Uuid,
     message,
+    structure,
 )
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class PartitionToDescribe:
     """One partition. In Kafka it is called PartitionData, as in the response."""
 
     partition_index: Int32
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class TopicToDescribe:
     """Partitions of one topic. In Kafka it is called TopicData, as in the response."""
 
@@ -39,14 +40,14 @@ class TopicToDescribe:
 
 
 @message(api_key=55, kind="request", versions=(0, 2), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class DescribeQuorumRequest:
     """Partitions to tell of; the metadata log's is the only one that can be."""
 
     topics: list[TopicToDescribe] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class ReplicaState:
     """How far one replica is; -1 where it is not known. Timestamps are milliseconds."""
 
@@ -57,7 +58,7 @@ class ReplicaState:
     last_caught_up_timestamp: Annotated[Int64, Since(1)] = -1
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class PartitionData:
     """One partition, its leader and its replicas."""
 
@@ -71,7 +72,7 @@ class PartitionData:
     observers: list[ReplicaState] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class TopicData:
     """Partitions of one topic."""
 
@@ -79,7 +80,7 @@ class TopicData:
     partitions: list[PartitionData] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class Listener:
     """Where a node is found."""
 
@@ -88,7 +89,7 @@ class Listener:
     port: Annotated[Uint16, Since(2)]
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class Node:
     """A node of the quorum."""
 
@@ -97,7 +98,7 @@ class Node:
 
 
 @message(api_key=55, kind="response", versions=(0, 2), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class DescribeQuorumResponse:
     """The quorum of each partition."""
 

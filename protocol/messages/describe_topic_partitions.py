@@ -4,22 +4,22 @@ Source: DescribeTopicPartitionsRequest.json and DescribeTopicPartitionsResponse.
 Kafka 4.3 (KIP-966).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
-from protocol.wire import ZERO_UUID, Bool, Int16, Int32, Nullable, String, Uuid, message
+from protocol.wire import ZERO_UUID, Bool, Int16, Int32, Nullable, String, Uuid, message, structure
 
 NOT_ASKED = -(2**31)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class TopicRequest:
     """A topic to tell of."""
 
     name: String
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class Cursor:
     """The topic and the partition that a page begins with."""
 
@@ -28,7 +28,7 @@ class Cursor:
 
 
 @message(api_key=75, kind="request", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class DescribeTopicPartitionsRequest:
     """Topics to tell of, none for all, from `cursor` on."""
 
@@ -37,7 +37,7 @@ class DescribeTopicPartitionsRequest:
     cursor: Annotated[Cursor | None, Nullable()] = None
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class DescribeTopicPartitionsResponsePartition:
     """One partition and the brokers that hold it."""
 
@@ -52,7 +52,7 @@ class DescribeTopicPartitionsResponsePartition:
     offline_replicas: list[Int32] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class DescribeTopicPartitionsResponseTopic:
     """One topic. `topic_authorized_operations` is a set of bits, -2^31 when there are none."""
 
@@ -65,7 +65,7 @@ class DescribeTopicPartitionsResponseTopic:
 
 
 @message(api_key=75, kind="response", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class DescribeTopicPartitionsResponse:
     """A page, and where the next one begins."""
 

@@ -7,13 +7,13 @@ Version notes
 Source: ElectLeadersRequest.json and ElectLeadersResponse.json, Apache Kafka 4.3.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
-from protocol.wire import Int8, Int16, Int32, Nullable, Since, String, message
+from protocol.wire import Int8, Int16, Int32, Nullable, Since, String, message, structure
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class TopicPartitions:
     """Partitions of one topic."""
 
@@ -22,7 +22,7 @@ class TopicPartitions:
 
 
 @message(api_key=43, kind="request", versions=(0, 2), flexible_since=2)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ElectLeadersRequest:
     """Where to elect (null: everywhere) and whom: 0 the preferred replica, 1 any live one."""
 
@@ -33,7 +33,7 @@ class ElectLeadersRequest:
     timeout_ms: Int32 = 60_000
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class PartitionResult:
     """What became of one partition's election."""
 
@@ -42,7 +42,7 @@ class PartitionResult:
     error_message: Annotated[String | None, Nullable()] = ""
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class ReplicaElectionResult:
     """What became of one topic's elections."""
 
@@ -51,7 +51,7 @@ class ReplicaElectionResult:
 
 
 @message(api_key=43, kind="response", versions=(0, 2), flexible_since=2)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ElectLeadersResponse:
     """An outcome for every partition asked about."""
 

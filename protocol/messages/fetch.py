@@ -18,7 +18,7 @@ Version notes
 Source: FetchRequest.json and FetchResponse.json, Apache Kafka 4.3.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Final
 
 from protocol.wire import (
@@ -35,6 +35,7 @@ from protocol.wire import (
     Until,
     Uuid,
     message,
+    structure,
 )
 
 INT32_MAX: Final = 2**31 - 1
@@ -42,7 +43,7 @@ INT32_MAX: Final = 2**31 - 1
 HIGH_WATERMARK_UNTOLD: Final = 2**63 - 1
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class ReplicaState:
     """Who asks: a follower's id and epoch, -1 for a consumer."""
 
@@ -50,7 +51,7 @@ class ReplicaState:
     replica_epoch: Annotated[Int64, Since(15)] = -1
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class FetchPartition:
     """From where to read a partition, and at most how much of it."""
 
@@ -64,7 +65,7 @@ class FetchPartition:
     high_watermark: Annotated[Int64, Tag(1, since=18)] = HIGH_WATERMARK_UNTOLD
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class FetchTopic:
     """A topic, by name up to version 12 and by id from 13 on."""
 
@@ -73,7 +74,7 @@ class FetchTopic:
     partitions: list[FetchPartition] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class ForgottenTopic:
     """Partitions that leave the session."""
 
@@ -83,7 +84,7 @@ class ForgottenTopic:
 
 
 @message(api_key=1, kind="request", versions=(4, 18), flexible_since=12)
-@dataclass(slots=True, kw_only=True)
+@structure
 class FetchRequest:
     """What to read, and how long to wait for `min_bytes` of it.
 
@@ -105,7 +106,7 @@ class FetchRequest:
     rack_id: Annotated[String, Since(11)] = ""
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class EpochEndOffset:
     """Where the reader's history parts from the log's; -1 is nowhere."""
 
@@ -113,7 +114,7 @@ class EpochEndOffset:
     end_offset: Annotated[Int64, Since(12)] = -1
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class LeaderIdAndEpoch:
     """The leader to turn to instead; -1 is unknown."""
 
@@ -121,7 +122,7 @@ class LeaderIdAndEpoch:
     leader_epoch: Annotated[Int32, Since(12)] = -1
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class SnapshotId:
     """The snapshot to fetch where the log no longer begins; -1 is none."""
 
@@ -129,7 +130,7 @@ class SnapshotId:
     epoch: Int32 = -1
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class AbortedTransaction:
     """A producer's transaction that was aborted, and the first offset it wrote."""
 
@@ -137,7 +138,7 @@ class AbortedTransaction:
     first_offset: Int64
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class PartitionData:
     """What was read from one partition: whole batches, the first perhaps from before the offset.
 
@@ -160,7 +161,7 @@ class PartitionData:
     records: Records = None
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class FetchableTopicResponse:
     """A topic, by name up to version 12 and by id from 13 on."""
 
@@ -169,7 +170,7 @@ class FetchableTopicResponse:
     partitions: list[PartitionData] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class NodeEndpoint:
     """Where a leader named in `current_leader` is reached (KIP-951)."""
 
@@ -180,7 +181,7 @@ class NodeEndpoint:
 
 
 @message(api_key=1, kind="response", versions=(4, 18), flexible_since=12)
-@dataclass(slots=True, kw_only=True)
+@structure
 class FetchResponse:
     """Records of the partitions asked for; `session_id` 0 says that there is no session."""
 

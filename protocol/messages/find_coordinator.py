@@ -9,10 +9,10 @@ Version notes
 Source: FindCoordinatorRequest.json and FindCoordinatorResponse.json, Apache Kafka 4.3.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
-from protocol.wire import Int8, Int16, Int32, Nullable, Since, String, Until, message
+from protocol.wire import Int8, Int16, Int32, Nullable, Since, String, Until, message, structure
 
 GROUP = 0  # CoordinatorType in Kafka
 TRANSACTION = 1
@@ -20,7 +20,7 @@ SHARE = 2
 
 
 @message(api_key=10, kind="request", versions=(0, 6), flexible_since=3)
-@dataclass(slots=True, kw_only=True)
+@structure
 class FindCoordinatorRequest:
     """Group ids or transactional ids: `key` up to version 3, `coordinator_keys` from 4 on."""
 
@@ -29,7 +29,7 @@ class FindCoordinatorRequest:
     coordinator_keys: Annotated[list[String], Since(4)] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class Coordinator:
     """The broker of one key; with an error Kafka answers node -1, host "" and port -1."""
 
@@ -42,7 +42,7 @@ class Coordinator:
 
 
 @message(api_key=10, kind="response", versions=(0, 6), flexible_since=3)
-@dataclass(slots=True, kw_only=True)
+@structure
 class FindCoordinatorResponse:
     """Where the coordinator is: the fields of one up to version 3, `coordinators` from 4 on."""
 

@@ -6,14 +6,13 @@ Version notes: 1 `throttle_time_ms`; from 2 on a throttled answer is sent before
 Source: HeartbeatRequest.json and HeartbeatResponse.json, Apache Kafka 4.3.
 """
 
-from dataclasses import dataclass
 from typing import Annotated
 
-from protocol.wire import Int16, Int32, Nullable, Since, String, message
+from protocol.wire import Int16, Int32, Nullable, Since, String, message, structure
 
 
 @message(api_key=12, kind="request", versions=(0, 4), flexible_since=4)
-@dataclass(slots=True, kw_only=True)
+@structure
 class HeartbeatRequest:
     """A member and the generation it believes to be in."""
 
@@ -24,7 +23,7 @@ class HeartbeatRequest:
 
 
 @message(api_key=12, kind="response", versions=(0, 4), flexible_since=4)
-@dataclass(slots=True, kw_only=True)
+@structure
 class HeartbeatResponse:
     """Nothing but an error; REBALANCE_IN_PROGRESS calls the member to join again."""
 

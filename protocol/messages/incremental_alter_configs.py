@@ -7,14 +7,14 @@ Source: IncrementalAlterConfigsRequest.json and IncrementalAlterConfigsResponse.
 Kafka 4.3.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
 from protocol.messages.alter_configs import AlterConfigsResourceResponse
-from protocol.wire import Bool, Int8, Int32, Nullable, String, message
+from protocol.wire import Bool, Int8, Int32, Nullable, String, message, structure
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class AlterableConfig:
     """A config and what is done to it: 0 set, 1 delete, 2 append, 3 subtract (AlterConfigOp)."""
 
@@ -23,7 +23,7 @@ class AlterableConfig:
     value: Annotated[String | None, Nullable()] = ""
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class AlterConfigsResource:
     """A resource (ConfigResource.Type) and the changes to it."""
 
@@ -33,7 +33,7 @@ class AlterConfigsResource:
 
 
 @message(api_key=44, kind="request", versions=(0, 1), flexible_since=1)
-@dataclass(slots=True, kw_only=True)
+@structure
 class IncrementalAlterConfigsRequest:
     """Resources to change, or with `validate_only` to check."""
 
@@ -42,7 +42,7 @@ class IncrementalAlterConfigsRequest:
 
 
 @message(api_key=44, kind="response", versions=(0, 1), flexible_since=1)
-@dataclass(slots=True, kw_only=True)
+@structure
 class IncrementalAlterConfigsResponse:
     """An answer for every resource of the request, made as that of AlterConfigs."""
 

@@ -9,14 +9,13 @@ Version notes
 Source: InitProducerIdRequest.json and InitProducerIdResponse.json, Apache Kafka 4.3.
 """
 
-from dataclasses import dataclass
 from typing import Annotated
 
-from protocol.wire import Int16, Int32, Int64, Nullable, Since, String, message
+from protocol.wire import Int16, Int32, Int64, Nullable, Since, String, message, structure
 
 
 @message(api_key=22, kind="request", versions=(0, 5), flexible_since=2)
-@dataclass(slots=True, kw_only=True)
+@structure
 class InitProducerIdRequest:
     """The wish for an id; a null `transactional_id` means idempotent only, and the usual case.
 
@@ -30,7 +29,7 @@ class InitProducerIdRequest:
 
 
 @message(api_key=22, kind="response", versions=(0, 5), flexible_since=2)
-@dataclass(slots=True, kw_only=True)
+@structure
 class InitProducerIdResponse:
     """The id and epoch to write with; -1 with an error."""
 

@@ -11,13 +11,13 @@ Version notes
 Source: JoinGroupRequest.json and JoinGroupResponse.json, Apache Kafka 4.3.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
-from protocol.wire import Bool, Bytes, Int16, Int32, Nullable, Since, String, message
+from protocol.wire import Bool, Bytes, Int16, Int32, Nullable, Since, String, message, structure
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class JoinGroupRequestProtocol:
     """A way to share the work, and what the leader must know of this member for it."""
 
@@ -26,7 +26,7 @@ class JoinGroupRequestProtocol:
 
 
 @message(api_key=11, kind="request", versions=(0, 9), flexible_since=6)
-@dataclass(slots=True, kw_only=True)
+@structure
 class JoinGroupRequest:
     """A member with all protocols it speaks, best first; without `member_id` it is a new one.
 
@@ -43,7 +43,7 @@ class JoinGroupRequest:
     reason: Annotated[String | None, Since(8), Nullable(since=8)] = None
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class JoinGroupResponseMember:
     """A member as the leader sees it: `metadata` is that of the chosen protocol."""
 
@@ -53,7 +53,7 @@ class JoinGroupResponseMember:
 
 
 @message(api_key=11, kind="response", versions=(0, 9), flexible_since=6)
-@dataclass(slots=True, kw_only=True)
+@structure
 class JoinGroupResponse:
     """The new generation; only its leader is told `members`."""
 

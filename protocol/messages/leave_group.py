@@ -8,13 +8,13 @@ Version notes
 Source: LeaveGroupRequest.json and LeaveGroupResponse.json, Apache Kafka 4.3.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
-from protocol.wire import Int16, Int32, Nullable, Since, String, Until, message
+from protocol.wire import Int16, Int32, Nullable, Since, String, Until, message, structure
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class MemberIdentity:
     """Who goes: an administrator that knows the static id only sends no member id."""
 
@@ -24,7 +24,7 @@ class MemberIdentity:
 
 
 @message(api_key=13, kind="request", versions=(0, 5), flexible_since=4)
-@dataclass(slots=True, kw_only=True)
+@structure
 class LeaveGroupRequest:
     """One member up to version 2, `members` from 3 on."""
 
@@ -33,7 +33,7 @@ class LeaveGroupRequest:
     members: Annotated[list[MemberIdentity], Since(3)] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class MemberResponse:
     """What became of one member."""
 
@@ -43,7 +43,7 @@ class MemberResponse:
 
 
 @message(api_key=13, kind="response", versions=(0, 5), flexible_since=4)
-@dataclass(slots=True, kw_only=True)
+@structure
 class LeaveGroupResponse:
     """The error of the member up to version 2; of the group, and of each member, from 3 on."""
 

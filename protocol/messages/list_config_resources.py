@@ -7,21 +7,21 @@ Version notes
 Source: ListConfigResourcesRequest.json and ListConfigResourcesResponse.json, Apache Kafka 4.3.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
-from protocol.wire import Int8, Int16, Int32, Since, String, message
+from protocol.wire import Int8, Int16, Int32, Since, String, message, structure
 
 
 @message(api_key=74, kind="request", versions=(0, 1), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ListConfigResourcesRequest:
     """The types (ConfigResource.Type) to list."""
 
     resource_types: Annotated[list[Int8], Since(1)] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class ConfigResource:
     """A resource; in version 0 always one of client metrics."""
 
@@ -30,7 +30,7 @@ class ConfigResource:
 
 
 @message(api_key=74, kind="response", versions=(0, 1), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ListConfigResourcesResponse:
     """Every resource there is of the types asked for."""
 

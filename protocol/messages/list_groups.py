@@ -7,14 +7,14 @@ Version notes
 Source: ListGroupsRequest.json and ListGroupsResponse.json, Apache Kafka 4.3.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
-from protocol.wire import Int16, Int32, Since, String, message
+from protocol.wire import Int16, Int32, Since, String, message, structure
 
 
 @message(api_key=16, kind="request", versions=(0, 5), flexible_since=3)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ListGroupsRequest:
     """Which groups to list; an empty list chooses all."""
 
@@ -22,7 +22,7 @@ class ListGroupsRequest:
     types_filter: Annotated[list[String], Since(5)] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class ListedGroup:
     """A group. A group of nothing but offsets has the protocol type ""."""
 
@@ -33,7 +33,7 @@ class ListedGroup:
 
 
 @message(api_key=16, kind="response", versions=(0, 5), flexible_since=3)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ListGroupsResponse:
     """The groups that were chosen."""
 

@@ -15,13 +15,13 @@ Version notes
 Source: ListOffsetsRequest.json and ListOffsetsResponse.json, Apache Kafka 4.3.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
-from protocol.wire import Int8, Int16, Int32, Int64, Since, String, message
+from protocol.wire import Int8, Int16, Int32, Int64, Since, String, message, structure
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class ListOffsetsPartition:
     """A partition and the timestamp (ms) or place that is asked for."""
 
@@ -30,7 +30,7 @@ class ListOffsetsPartition:
     timestamp: Int64
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class ListOffsetsTopic:
     """A topic, always by name."""
 
@@ -39,7 +39,7 @@ class ListOffsetsTopic:
 
 
 @message(api_key=2, kind="request", versions=(1, 11), flexible_since=6)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ListOffsetsRequest:
     """The question. `replica_id` is -1 for consumers, -2 for tools; the schema's default is 0."""
 
@@ -49,7 +49,7 @@ class ListOffsetsRequest:
     timeout_ms: Annotated[Int32, Since(10)] = 0
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class ListOffsetsPartitionResponse:
     """The offset found, its record's timestamp (-1 for a place) and the leader's epoch there."""
 
@@ -60,7 +60,7 @@ class ListOffsetsPartitionResponse:
     leader_epoch: Annotated[Int32, Since(4)] = -1
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class ListOffsetsTopicResponse:
     """A topic, always by name."""
 
@@ -69,7 +69,7 @@ class ListOffsetsTopicResponse:
 
 
 @message(api_key=2, kind="response", versions=(1, 11), flexible_since=6)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ListOffsetsResponse:
     """An answer for every partition asked about."""
 

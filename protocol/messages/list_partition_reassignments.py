@@ -4,13 +4,13 @@ Source: ListPartitionReassignmentsRequest.json and ListPartitionReassignmentsRes
 Apache Kafka 4.3 (KIP-455).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
-from protocol.wire import Int16, Int32, Nullable, String, message
+from protocol.wire import Int16, Int32, Nullable, String, message, structure
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class ListPartitionReassignmentsTopics:
     """Partitions of one topic."""
 
@@ -19,7 +19,7 @@ class ListPartitionReassignmentsTopics:
 
 
 @message(api_key=46, kind="request", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ListPartitionReassignmentsRequest:
     """The partitions to tell of; null for all."""
 
@@ -27,7 +27,7 @@ class ListPartitionReassignmentsRequest:
     topics: Annotated[list[ListPartitionReassignmentsTopics] | None, Nullable()] = None
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class OngoingPartitionReassignment:
     """One partition on the move: where it is, and which brokers are joining and leaving."""
 
@@ -37,7 +37,7 @@ class OngoingPartitionReassignment:
     removing_replicas: list[Int32] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class OngoingTopicReassignment:
     """The moving partitions of one topic."""
 
@@ -46,7 +46,7 @@ class OngoingTopicReassignment:
 
 
 @message(api_key=46, kind="response", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ListPartitionReassignmentsResponse:
     """What is moving; partitions that are not are left out."""
 

@@ -15,7 +15,7 @@ Version notes
 Source: MetadataRequest.json and MetadataResponse.json, Apache Kafka 4.3.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Final
 
 from protocol.wire import (
@@ -29,13 +29,14 @@ from protocol.wire import (
     Until,
     Uuid,
     message,
+    structure,
 )
 
 # "Not asked for": the lowest int32, Kafka's MetadataResponse.AUTHORIZED_OPERATIONS_OMITTED.
 AUTHORIZED_OPERATIONS_OMITTED: Final = -(2**31)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class MetadataRequestTopic:
     """A topic by name, or from version 12 on by id with a null name."""
 
@@ -44,7 +45,7 @@ class MetadataRequestTopic:
 
 
 @message(api_key=3, kind="request", versions=(0, 13), flexible_since=9)
-@dataclass(slots=True, kw_only=True)
+@structure
 class MetadataRequest:
     """What to describe: null `topics` is all of them; so is an empty list in version 0 only."""
 
@@ -56,7 +57,7 @@ class MetadataRequest:
     include_topic_authorized_operations: Annotated[Bool, Since(8)] = False
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class MetadataResponseBroker:
     """A broker and where the listener that was asked is reached."""
 
@@ -66,7 +67,7 @@ class MetadataResponseBroker:
     rack: Annotated[String | None, Since(1), Nullable(since=1)] = None
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class MetadataResponsePartition:
     """A partition: its leader (-1 none), and the ids of the brokers that hold it."""
 
@@ -79,7 +80,7 @@ class MetadataResponsePartition:
     offline_replicas: Annotated[list[Int32], Since(5)] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class MetadataResponseTopic:
     """A topic, or why it cannot be described.
 
@@ -96,7 +97,7 @@ class MetadataResponseTopic:
 
 
 @message(api_key=3, kind="response", versions=(0, 13), flexible_since=9)
-@dataclass(slots=True, kw_only=True)
+@structure
 class MetadataResponse:
     """The cluster as seen from the listener that was asked."""
 

@@ -11,7 +11,7 @@ Version notes
 Source: OffsetCommitRequest.json and OffsetCommitResponse.json, Apache Kafka 4.3.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
 from protocol.wire import (
@@ -25,10 +25,11 @@ from protocol.wire import (
     Until,
     Uuid,
     message,
+    structure,
 )
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class OffsetCommitRequestPartition:
     """The next offset to read of a partition, and what the client wants to remember with it."""
 
@@ -38,7 +39,7 @@ class OffsetCommitRequestPartition:
     committed_metadata: Annotated[String | None, Nullable()] = ""
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class OffsetCommitRequestTopic:
     """A topic: `name` up to version 9, `topic_id` from 10 on."""
 
@@ -48,7 +49,7 @@ class OffsetCommitRequestTopic:
 
 
 @message(api_key=8, kind="request", versions=(2, 10), flexible_since=8)
-@dataclass(slots=True, kw_only=True)
+@structure
 class OffsetCommitRequest:
     """Offsets of a group; generation -1 and no member id come from outside of any membership.
 
@@ -63,7 +64,7 @@ class OffsetCommitRequest:
     topics: list[OffsetCommitRequestTopic] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class OffsetCommitResponsePartition:
     """What became of one partition's offset."""
 
@@ -71,7 +72,7 @@ class OffsetCommitResponsePartition:
     error_code: Int16 = 0
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class OffsetCommitResponseTopic:
     """A topic: `name` up to version 9, `topic_id` from 10 on."""
 
@@ -81,7 +82,7 @@ class OffsetCommitResponseTopic:
 
 
 @message(api_key=8, kind="response", versions=(2, 10), flexible_since=8)
-@dataclass(slots=True, kw_only=True)
+@structure
 class OffsetCommitResponse:
     """An answer for every partition of the request; an error of the group stands in each."""
 

@@ -5,19 +5,19 @@ The only version has no compact forms.
 Source: OffsetDeleteRequest.json and OffsetDeleteResponse.json, Apache Kafka 4.3.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from protocol.wire import Int16, Int32, String, message
+from protocol.wire import Int16, Int32, String, message, structure
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class OffsetDeleteRequestPartition:
     """A partition whose offset is to be forgotten."""
 
     partition_index: Int32
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class OffsetDeleteRequestTopic:
     """Partitions of one topic."""
 
@@ -26,7 +26,7 @@ class OffsetDeleteRequestTopic:
 
 
 @message(api_key=47, kind="request", versions=(0, 0), flexible_since=None)
-@dataclass(slots=True, kw_only=True)
+@structure
 class OffsetDeleteRequest:
     """A group and the partitions it shall forget."""
 
@@ -34,7 +34,7 @@ class OffsetDeleteRequest:
     topics: list[OffsetDeleteRequestTopic] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class OffsetDeleteResponsePartition:
     """What became of one partition's offset."""
 
@@ -42,7 +42,7 @@ class OffsetDeleteResponsePartition:
     error_code: Int16 = 0
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class OffsetDeleteResponseTopic:
     """Partitions of one topic."""
 
@@ -51,7 +51,7 @@ class OffsetDeleteResponseTopic:
 
 
 @message(api_key=47, kind="response", versions=(0, 0), flexible_since=None)
-@dataclass(slots=True, kw_only=True)
+@structure
 class OffsetDeleteResponse:
     """The error of the group, or an answer for every partition; here the error stands first."""
 

@@ -12,7 +12,7 @@ Version notes
 Source: OffsetFetchRequest.json and OffsetFetchResponse.json, Apache Kafka 4.3.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
 from protocol.wire import (
@@ -27,10 +27,11 @@ from protocol.wire import (
     Until,
     Uuid,
     message,
+    structure,
 )
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class OffsetFetchRequestTopic:
     """Partitions of one topic, up to version 7."""
 
@@ -38,7 +39,7 @@ class OffsetFetchRequestTopic:
     partition_indexes: list[Int32] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class OffsetFetchRequestTopics:
     """Partitions of one topic: `name` up to version 9, `topic_id` from 10 on."""
 
@@ -47,7 +48,7 @@ class OffsetFetchRequestTopics:
     partition_indexes: list[Int32] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class OffsetFetchRequestGroup:
     """A group and its topics; null topics ask for all. Classic groups have no `member_id` here."""
 
@@ -60,7 +61,7 @@ class OffsetFetchRequestGroup:
 
 
 @message(api_key=9, kind="request", versions=(1, 10), flexible_since=6)
-@dataclass(slots=True, kw_only=True)
+@structure
 class OffsetFetchRequest:
     """One group's topics up to version 7, `groups` from 8 on.
 
@@ -75,7 +76,7 @@ class OffsetFetchRequest:
     require_stable: Annotated[Bool, Since(7)] = False
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class OffsetFetchResponsePartition:
     """The committed offset of a partition, up to version 7; -1 and "" when there is none."""
 
@@ -86,7 +87,7 @@ class OffsetFetchResponsePartition:
     error_code: Int16 = 0
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class OffsetFetchResponseTopic:
     """Partitions of one topic, up to version 7."""
 
@@ -94,7 +95,7 @@ class OffsetFetchResponseTopic:
     partitions: list[OffsetFetchResponsePartition] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class OffsetFetchResponsePartitions:
     """The committed offset of a partition, from version 8 on; -1 and "" when there is none."""
 
@@ -105,7 +106,7 @@ class OffsetFetchResponsePartitions:
     error_code: Int16 = 0
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class OffsetFetchResponseTopics:
     """Partitions of one topic: `name` up to version 9, `topic_id` from 10 on."""
 
@@ -114,7 +115,7 @@ class OffsetFetchResponseTopics:
     partitions: list[OffsetFetchResponsePartitions] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class OffsetFetchResponseGroup:
     """The offsets of one group, or the error of the group."""
 
@@ -124,7 +125,7 @@ class OffsetFetchResponseGroup:
 
 
 @message(api_key=9, kind="response", versions=(1, 10), flexible_since=6)
-@dataclass(slots=True, kw_only=True)
+@structure
 class OffsetFetchResponse:
     """One group's offsets up to version 7, `groups` from 8 on."""
 

@@ -11,13 +11,13 @@ Version notes
 Source: OffsetForLeaderEpochRequest.json and OffsetForLeaderEpochResponse.json, Apache Kafka 4.3.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
-from protocol.wire import Int16, Int32, Int64, Since, String, message
+from protocol.wire import Int16, Int32, Int64, Since, String, message, structure
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class OffsetForLeaderPartition:
     """A partition and the epoch whose end is asked for."""
 
@@ -26,7 +26,7 @@ class OffsetForLeaderPartition:
     leader_epoch: Int32
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class OffsetForLeaderTopic:
     """A topic, always by name."""
 
@@ -35,7 +35,7 @@ class OffsetForLeaderTopic:
 
 
 @message(api_key=23, kind="request", versions=(2, 4), flexible_since=4)
-@dataclass(slots=True, kw_only=True)
+@structure
 class OffsetForLeaderEpochRequest:
     """The question; `replica_id` is -1 for a consumer."""
 
@@ -43,7 +43,7 @@ class OffsetForLeaderEpochRequest:
     topics: list[OffsetForLeaderTopic] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class EpochEndOffset:
     """The largest epoch not above the asked one, and the offset after its last record."""
 
@@ -53,7 +53,7 @@ class EpochEndOffset:
     end_offset: Int64 = -1
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class OffsetForLeaderTopicResult:
     """A topic, always by name."""
 
@@ -62,7 +62,7 @@ class OffsetForLeaderTopicResult:
 
 
 @message(api_key=23, kind="response", versions=(2, 4), flexible_since=4)
-@dataclass(slots=True, kw_only=True)
+@structure
 class OffsetForLeaderEpochResponse:
     """An answer for every partition asked about."""
 

@@ -14,7 +14,7 @@ Version notes
 Source: ProduceRequest.json and ProduceResponse.json, Apache Kafka 4.3.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
 from protocol.wire import (
@@ -30,10 +30,11 @@ from protocol.wire import (
     Until,
     Uuid,
     message,
+    structure,
 )
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class PartitionProduceData:
     """One partition's batches, as they travelled: after decoding, a view of the frame."""
 
@@ -41,7 +42,7 @@ class PartitionProduceData:
     records: Records = None
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class TopicProduceData:
     """A topic, by name up to version 12 and by id from 13 on."""
 
@@ -51,7 +52,7 @@ class TopicProduceData:
 
 
 @message(api_key=0, kind="request", versions=(3, 13), flexible_since=9)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ProduceRequest:
     """Batches to append. `acks`: -1 wants all in-sync replicas, 1 the leader, 0 no answer."""
 
@@ -61,7 +62,7 @@ class ProduceRequest:
     topic_data: list[TopicProduceData] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class BatchIndexAndErrorMessage:
     """A record that spoilt its batch: its place in the batch, and what is wrong with it."""
 
@@ -69,7 +70,7 @@ class BatchIndexAndErrorMessage:
     batch_index_error_message: Annotated[String | None, Since(8), Nullable(since=8)] = None
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class LeaderIdAndEpoch:
     """The leader to turn to instead; -1 is unknown."""
 
@@ -77,7 +78,7 @@ class LeaderIdAndEpoch:
     leader_epoch: Annotated[Int32, Since(10)] = -1
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class PartitionProduceResponse:
     """What became of one partition's batches.
 
@@ -97,7 +98,7 @@ class PartitionProduceResponse:
     current_leader: Annotated[LeaderIdAndEpoch | None, Tag(0, since=10)] = None
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class TopicProduceResponse:
     """A topic, by name up to version 12 and by id from 13 on."""
 
@@ -106,7 +107,7 @@ class TopicProduceResponse:
     partition_responses: list[PartitionProduceResponse] = field(default_factory=list)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class NodeEndpoint:
     """Where a leader named in `current_leader` is reached (KIP-951)."""
 
@@ -117,7 +118,7 @@ class NodeEndpoint:
 
 
 @message(api_key=0, kind="response", versions=(3, 13), flexible_since=9)
-@dataclass(slots=True, kw_only=True)
+@structure
 class ProduceResponse:
     """An answer for every partition of the request, in its order."""
 

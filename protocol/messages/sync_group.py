@@ -9,13 +9,13 @@ Version notes
 Source: SyncGroupRequest.json and SyncGroupResponse.json, Apache Kafka 4.3.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
-from protocol.wire import Bytes, Int16, Int32, Nullable, Since, String, message
+from protocol.wire import Bytes, Int16, Int32, Nullable, Since, String, message, structure
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class SyncGroupRequestAssignment:
     """What one member shall do, in the words of the group's protocol."""
 
@@ -24,7 +24,7 @@ class SyncGroupRequestAssignment:
 
 
 @message(api_key=14, kind="request", versions=(0, 5), flexible_since=4)
-@dataclass(slots=True, kw_only=True)
+@structure
 class SyncGroupRequest:
     """A member asks for its share; only the leader of the generation sends `assignments`."""
 
@@ -38,7 +38,7 @@ class SyncGroupRequest:
 
 
 @message(api_key=14, kind="response", versions=(0, 5), flexible_since=4)
-@dataclass(slots=True, kw_only=True)
+@structure
 class SyncGroupResponse:
     """The member's share of the work."""
 

@@ -3,14 +3,13 @@
 Source: UnregisterBrokerRequest.json and UnregisterBrokerResponse.json, Apache Kafka 4.3 (KIP-631).
 """
 
-from dataclasses import dataclass
 from typing import Annotated
 
-from protocol.wire import Int16, Int32, Nullable, String, message
+from protocol.wire import Int16, Int32, Nullable, String, message, structure
 
 
 @message(api_key=64, kind="request", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class UnregisterBrokerRequest:
     """The broker to forget."""
 
@@ -18,7 +17,7 @@ class UnregisterBrokerRequest:
 
 
 @message(api_key=64, kind="response", versions=(0, 0), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class UnregisterBrokerResponse:
     """What became of it."""
 

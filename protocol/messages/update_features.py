@@ -7,13 +7,24 @@ Version notes
 Source: UpdateFeaturesRequest.json and UpdateFeaturesResponse.json, Apache Kafka 4.3.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
-from protocol.wire import Bool, Int8, Int16, Int32, Nullable, Since, String, Until, message
+from protocol.wire import (
+    Bool,
+    Int8,
+    Int16,
+    Int32,
+    Nullable,
+    Since,
+    String,
+    Until,
+    message,
+    structure,
+)
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class FeatureUpdateKey:
     """A feature and the level it shall have; 0 takes it away.
 
@@ -27,7 +38,7 @@ class FeatureUpdateKey:
 
 
 @message(api_key=57, kind="request", versions=(0, 2), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class UpdateFeaturesRequest:
     """The changes to make, or only to check."""
 
@@ -36,7 +47,7 @@ class UpdateFeaturesRequest:
     validate_only: Annotated[Bool, Since(1)] = False
 
 
-@dataclass(slots=True, kw_only=True)
+@structure
 class UpdatableFeatureResult:
     """What became of one feature."""
 
@@ -46,7 +57,7 @@ class UpdatableFeatureResult:
 
 
 @message(api_key=57, kind="response", versions=(0, 2), flexible_since=0)
-@dataclass(slots=True, kw_only=True)
+@structure
 class UpdateFeaturesResponse:
     """What became of the request; up to version 1 also of each feature."""
 

@@ -6,11 +6,20 @@ from typing import Annotated, get_args, get_type_hints
 import pytest
 
 from protocol import wire
-from protocol.wire import Int16, MessageSpec, Nullable, Since, String, message, message_spec
+from protocol.wire import (
+    Int16,
+    MessageSpec,
+    Nullable,
+    Since,
+    String,
+    message,
+    message_spec,
+    structure,
+)
 
 
 @message(api_key=7, kind="request", versions=(1, 4), flexible_since=3)
-@dataclass(slots=True, kw_only=True)
+@structure
 class Example:
     name: Annotated[String | None, Nullable(), Since(2)] = None
     number: Int16
@@ -21,6 +30,16 @@ def test_spec_is_on_the_slotted_class_and_its_objects() -> None:
     assert Example(number=1).MESSAGE.versions == (1, 4)  # type: ignore[attr-defined]
     with pytest.raises(AttributeError):
         Example(number=1).other = 2  # type: ignore[attr-defined]
+
+
+def test_structures_are_equal_and_shown_field_by_field() -> None:
+    one = Example(name="x", number=1)
+    assert one == Example(number=1, name="x")
+    assert one != Example(name="x", number=2)
+    assert one != ("x", 1)
+    assert repr(one) == "Example(name='x', number=1)"
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(one)
 
 
 @pytest.mark.parametrize(("version", "flexible"), [(1, False), (2, False), (3, True), (4, True)])
