@@ -34,12 +34,15 @@ def life(make: Callable[[Path], Server], place: Path, bench: Bench) -> Figures:
         run.until(lambda: line.size >= stored.batch_size * stored.end_offset // stored.records)
         run.close()
         loaded, loaded_anonymous = server.memory_bytes()
+        time.sleep(IDLE_SECONDS)
+        rested, _ = server.memory_bytes()
         return {
             "first answer s": server.first_answer_seconds,
             FIRST_ACK: server.first_ack_seconds,
             IDLE: idle / MIB,
             "idle anonymous MiB": idle_anonymous / MIB,
             LOADED: loaded / MIB,
+            "RSS MiB 3 s later": rested / MIB,
             "anonymous MiB after 1 GB": loaded_anonymous / MIB,
         }
     finally:

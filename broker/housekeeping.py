@@ -4,6 +4,7 @@
 |---|---|---|
 | deadlines | 100 ms | answers commits and queued appends that are late, finds stuck fsyncs |
 | connections | 1 s | ends idle connections and frames that were begun and not ended |
+| pages | 1 s | lets go of the mapped pages that were sent |
 | checkpoints | `barnabas.recovery.point.interval.ms` | advances and writes recovery points |
 | flushes | 1 s | flushes `write.caching` logs whose `flush.ms` is over |
 | retention | `log.retention.check.interval.ms` | removes segments past age or size |
@@ -70,6 +71,7 @@ class Housekeeping:
         for seconds, duty in (
             (DEADLINE_TICK_SECONDS, self._deadlines),
             (TICK_SECONDS, self._connections),
+            (TICK_SECONDS, self._pages),
             (config.barnabas_recovery_point_interval_ms / 1000, self._checkpoints),
             (TICK_SECONDS, self._flushes),
             (TICK_SECONDS, self._deletions),
@@ -121,6 +123,9 @@ class Housekeeping:
     async def _connections(self) -> None:
         for processor in self._processors:
             processor.sweep()
+
+    async def _pages(self) -> None:
+        self._services.logs.home.files.sweep()
 
     async def _flushes(self) -> None:
         now_ms = self._services.clock.now_ms()

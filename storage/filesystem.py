@@ -27,7 +27,7 @@ import fcntl
 import mmap
 import os
 import sys
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from storage.errors import DirectoryLocked
 
@@ -82,6 +82,9 @@ class File(Protocol):
 
     def map(self, size: int) -> memoryview:
         """Return the first `size` bytes as a read-only view of the page cache, for sending."""
+
+    def forget_pages(self) -> None:
+        """Take the pages of the map out of this process's memory; its views stay good."""
 
     def close(self) -> None:
         """Close now. Only for an owner who knows that nobody else uses the file."""
@@ -274,6 +277,11 @@ class OsFile:
 
     def map(self, size: int) -> memoryview:
         return memoryview(mmap.mmap(self._fd, size, **_MMAP_OPTIONS))
+
+    def forget_pages(self) -> None:
+        mapped = self.mapped
+        if mapped is not None:
+            cast("mmap.mmap", mapped.obj).madvise(mmap.MADV_DONTNEED)
 
     def close(self) -> None:
         self.mapped = None

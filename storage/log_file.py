@@ -119,6 +119,7 @@ class LogFile:
                 mapped = file.mapped = file.map(self.size)
             except (OSError, ValueError) as error:  # ValueError: shorter than we know it to be
                 raise LogFailed(self.path, f"cannot map {self.size} bytes: {error}") from error
+        self._files.viewed(size)
         return mapped[position : position + size]
 
     def read_header_at(self, position: int) -> BatchHeader | None:

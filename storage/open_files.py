@@ -9,6 +9,10 @@ keep a path and ask for the `File` at each use: a dictionary look-up when it is 
   capacity while much is unflushed; `over_capacity_count` says how often.
 - Letting go is not closing: a thread that still reads the file keeps it open (see `OsFile`).
 
+- Pages of mapped files count as this process's memory once they are sent, though they are the page
+  cache's. They are let go when nobody was sent any for a second, and each time it was 512 MiB: not
+  at once, since who sends them again has them mapped again, one by one.
+
 Reads of the table need no lock and come from any thread; changes take one. Below Python 3.13 a
 mapped file holds two descriptors, so `descriptor_count` counts maps as well.
 """
@@ -18,6 +22,8 @@ from __future__ import annotations
 import threading
 
 from storage.filesystem import File, FileSystem
+
+VIEWED_BYTES_MAX = 512 * 1024 * 1024  # letting go of so much takes 2 ms
 
 
 class OpenFiles:
@@ -29,6 +35,8 @@ class OpenFiles:
         self.opened_count = 0  # since start
         self.evicted_count = 0
         self.over_capacity_count = 0
+        self._viewed_bytes = 0  # since pages were let go
+        self._viewed_bytes_before = 0  # the last sweep
         self._files: dict[str, File] = {}
         self._lock = threading.Lock()
 
@@ -63,6 +71,23 @@ class OpenFiles:
     def peek(self, path: str) -> File | None:
         """Return the file if it is open. One that is not has nothing left to sync."""
         return self._files.get(path)
+
+    def viewed(self, size: int) -> None:
+        """Note that `size` bytes of a mapped file are going to be sent."""
+        self._viewed_bytes += size
+        if self._viewed_bytes > VIEWED_BYTES_MAX:
+            self._forget_pages()
+
+    def sweep(self) -> None:
+        """Let go of mapped pages if none were sent since the last call; about once a second."""
+        if self._viewed_bytes and self._viewed_bytes == self._viewed_bytes_before:
+            self._forget_pages()
+        self._viewed_bytes_before = self._viewed_bytes
+
+    def _forget_pages(self) -> None:
+        self._viewed_bytes = 0
+        for file in tuple(self._files.values()):
+            file.forget_pages()
 
     def forget(self, path: str) -> None:
         """Let go of a file, dirty or not: its owner has synced it, or removes it."""

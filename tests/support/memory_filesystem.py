@@ -403,6 +403,9 @@ class MemoryFile:
             raise ValueError("mmap length is greater than file size")
         return memoryview(bytes(self._inode.live[:size]))
 
+    def forget_pages(self) -> None:
+        self._check()
+
     def close(self) -> None:
         self._enter("close")
         self.mapped = None

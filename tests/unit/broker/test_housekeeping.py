@@ -16,6 +16,7 @@ from broker.housekeeping import Housekeeping
 from protocol.errors import ErrorCode
 from storage.checkpointing import Checkpoint
 from storage.log import Log
+from storage.open_files import OpenFiles
 from tests.support.broker_rig import Rig, batch
 from tests.support.rig_client import create, produce
 
@@ -234,3 +235,12 @@ async def test_handlers_are_imported_when_nobody_asks(
     house.keeping.start()
     await house.until(lambda: not rows)
     assert loaded == [second, second, first]
+
+
+async def test_pages_that_were_sent_are_let_go(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    swept: list[OpenFiles] = []
+    monkeypatch.setattr(OpenFiles, "sweep", lambda files: swept.append(files))
+    house.keeping.start()
+    await house.until(lambda: house.rig.services.logs.home.files in swept)

@@ -244,6 +244,31 @@ def test_a_failing_disk_is_not_taken_for_cold(
         assert caught.value.errno == errno.EIO
 
 
+def resident_kib(path: Path) -> int:
+    """How much of the maps of a file is in this process's memory."""
+    found, of_the_file = 0, False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if "-" in line.split()[0]:
+            of_the_file = line.endswith(str(path))
+        elif of_the_file and line.startswith("Rss:"):
+            found += int(line.split()[1])
+    return found
+
+
+def test_pages_are_forgotten_and_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    file = OsFileSystem().open(str(path), create=True)
+    file.forget_pages()  # nothing is mapped
+    file.pwrite(bytes(range(256)) * 4096, 0)
+    file.mapped = view = file.map(1 << 20)
+    assert bytes(view[:4]) == bytes(view[1024:1028]) == b"\0\1\2\3"
+    assert sum(view[::4096]) == 0
+    assert resident_kib(path) == 1024
+    file.forget_pages()
+    assert resident_kib(path) == 0
+    assert bytes(view[:4]) == b"\0\1\2\3"
+
+
 def test_the_descriptor_goes_with_the_last_reference(tmp_path: Path) -> None:
     before = set(os.listdir("/proc/self/fd"))
     file = OsFileSystem().open(str(tmp_path / "f"), create=True)

@@ -102,3 +102,27 @@ def test_maps_count_as_descriptors(disk: MemoryFileSystem) -> None:
     file = files.get("/a")
     file.mapped = file.map(1)
     assert files.descriptor_count == 3
+
+
+def test_pages_of_all_maps_are_let_go_after_a_rest_and_when_much_was_sent(
+    disk: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = OpenFiles(disk, 10)
+    forgotten: list[str] = []
+    for path in ("/a", "/b"):
+        file = files.get(path)
+        monkeypatch.setattr(file, "forget_pages", lambda path=path: forgotten.append(path))
+    files.viewed(1)
+    files.sweep()
+    files.viewed(1)
+    files.sweep()
+    assert forgotten == []  # they are still wanted
+    files.sweep()
+    assert forgotten == ["/a", "/b"]
+    files.sweep()
+    assert forgotten == ["/a", "/b"]
+    for _ in range(512):
+        files.viewed(1 << 20)
+    assert forgotten == ["/a", "/b"]
+    files.viewed(1)
+    assert forgotten == ["/a", "/b"] * 2
