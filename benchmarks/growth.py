@@ -3,7 +3,8 @@
     fetch    one batch by a random offset, and an offset by a random timestamp, on logs of 10 MB to
              50 GB; Barnabas alone, as it must be flat. The logs are sparse files: every batch is
              whole (one record of zeros, its true header, length, timestamp and CRC), the zeros are
-             holes, so that 50 GB fit where there is less room
+             holes, so that 50 GB fit where there is less room; the broker has made their indexes
+             before they are asked
     append   one-record requests over 1 to 5,000 partitions, acks 1, page cache
     start    restart after SIGTERM until the last record of the last partition was fetched
 
@@ -43,6 +44,8 @@ SEGMENT_BYTES = 1 << 30
 LOOK_UPS = 1000
 ROUNDS = 3
 TOPIC = "grown"
+MENDED = {"barnabas.recovery.point.interval.ms": "100"}  # indexes, one segment at a time
+MENDING_SECONDS_MAX = 300.0
 FREE_MAX = 0.5  # of what is free on the disk, the most that a log's blocks may take
 
 
@@ -82,6 +85,17 @@ def grow(directory: Path, size: int, begin_ms: int) -> int:
     return end
 
 
+def wait_for_indexes(directory: Path) -> None:
+    """Wait until the broker has made the offset index of every segment but the active one."""
+    deadline = time.monotonic() + MENDING_SECONDS_MAX
+    for log in sorted(directory.glob("0*.log"))[:-1]:
+        index = log.with_suffix(".index")
+        while not (index.exists() and index.stat().st_size):
+            if time.monotonic() > deadline:
+                raise LoadError(f"{index} was not made in {MENDING_SECONDS_MAX:g} s")
+            time.sleep(0.1)
+
+
 def look_up(server: Server, end: int, begin_ms: int) -> Figures:
     """p50 and p99 of both look-ups, in ms, of batches that were all looked up once before."""
     fetch, offset_at = frames.fetch(TOPIC, 0, 0, 1, 0)
@@ -118,7 +132,7 @@ def fetch_point(place: Path, size: int) -> Figures:
     place.mkdir(parents=True, exist_ok=True)
     if blocks > FREE_MAX * shutil.disk_usage(place).free:
         raise LoadError(f"{blocks >> 20} MiB of blocks are more than half of the free disk")
-    server = servers.barnabas(place)
+    server = servers.barnabas(place, more=MENDED)
     begin_ms = time.time_ns() // 1_000_000 - 1000 * (size // BATCH_SIZE + 3600)
     try:
         server.launch()
@@ -127,6 +141,7 @@ def fetch_point(place: Path, size: int) -> Figures:
         server.stop()
         end = grow(place / "data" / f"{TOPIC}-0", size, begin_ms)
         server.launch()
+        wait_for_indexes(place / "data" / f"{TOPIC}-0")
         return look_up(server, end, begin_ms)
     finally:
         server.stop()

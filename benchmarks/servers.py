@@ -207,9 +207,16 @@ def kafka(directory: Path) -> Server:
 
 
 def barnabas(
-    directory: Path, *, write_caching: bool = False, msgpack_port: int | None = None
+    directory: Path,
+    *,
+    write_caching: bool = False,
+    msgpack_port: int | None = None,
+    more: Mapping[str, str] | None = None,
 ) -> Server:
-    """Barnabas as `barnabas serve` starts it, with a listener for msgpack where one is wanted."""
+    """Barnabas as `barnabas serve` starts it, with a listener for msgpack where one is wanted.
+
+    `more` are further settings.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     port = free_ports(1)[0]
     listeners = f"PLAINTEXT://127.0.0.1:{port}"
@@ -218,6 +225,7 @@ def barnabas(
     settings = {
         "listeners": listeners,
         "log.segment.delete.delay.ms": DELETE_DELAY_MS,
+        **(more or {}),
     }
     if write_caching:
         settings["write.caching"] = "true"
