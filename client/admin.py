@@ -91,8 +91,8 @@ def create_topic(
     return answer.topics[0]
 
 
-def delete_topics(connection: Connection, names: Sequence[str]) -> list[tuple[str, str]]:
-    """Delete topics; return (name, refusal) of those that were refused."""
+def delete_topics(connection: Connection, names: Sequence[str]) -> list[str]:
+    """Delete topics; return why, of those that were refused."""
     from protocol.messages.delete_topics import (
         DeleteTopicsRequest,
         DeleteTopicsResponse,
@@ -108,7 +108,7 @@ def delete_topics(connection: Connection, names: Sequence[str]) -> list[tuple[st
         DeleteTopicsResponse,
     )
     return [
-        (one.name or "", code_text(one.error_code, one.error_message))
+        f"topic {one.name or ''!r} was not deleted: {code_text(one.error_code, one.error_message)}"
         for one in answer.responses
         if one.error_code
     ]

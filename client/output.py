@@ -19,6 +19,7 @@ from client.connection import BrokerError, Connection
 FAILED = 1
 TIMEOUT_S = 10.0
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+YES = click.option("--yes", is_flag=True, help="Do not ask.")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -58,9 +59,10 @@ def connect(bootstrap: str, timeout_s: float) -> Connection:
     return Connection(bootstrap, timeout_s)
 
 
-def fail(sentence: str) -> NoReturn:
-    """Say why nothing was done, and leave with exit code 1."""
-    click.secho(sentence, fg="red", err=True)
+def fail(*sentences: str) -> NoReturn:
+    """Say what was not done and why, a line each, and leave with exit code 1."""
+    for sentence in sentences:
+        click.secho(sentence, fg="red", err=True)
     sys.exit(FAILED)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import click
 
 from client.output import (
     DRY_RUN,
+    YES,
     broker_options,
     confirm,
     connect,
@@ -179,7 +179,7 @@ def _held(member: dict[str, Any]) -> str:
 
 @groups.command()
 @click.argument("names", metavar="GROUP...", nargs=-1, required=True)
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@YES
 @DRY_RUN
 @broker_options
 @refusing
@@ -211,11 +211,8 @@ def delete(
                 click.echo(f"{verb} {row['group']}, {plural(row['committed'], 'committed offset')}")
         if not dry_run:
             confirm(yes=yes, is_silent=as_json)
-            refused = admin.delete(connection, names)
-            for why in refused:
-                click.secho(why, fg="red", err=True)
-            if refused:
-                sys.exit(1)
+            if refusals := admin.delete(connection, names):
+                fail(*refusals)
     if as_json:
         show_json({"deleted": not dry_run, "groups": doomed})
     elif not dry_run:

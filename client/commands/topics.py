@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
 
 from client.output import (
     DRY_RUN,
+    YES,
     broker_options,
     confirm,
     connect,
@@ -237,7 +237,7 @@ def _show_description(topic: dict[str, Any], *, with_time: bool) -> None:
 
 @topics.command()
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@YES
 @DRY_RUN
 @broker_options
 @refusing
@@ -285,11 +285,8 @@ def delete(
                 )
         if not dry_run:
             confirm(yes=yes, is_silent=as_json)
-            refused = admin.delete_topics(connection, names)
-            for name, why in refused:
-                click.secho(f"topic {name!r} was not deleted: {why}", fg="red", err=True)
-            if refused:
-                sys.exit(1)
+            if refusals := admin.delete_topics(connection, names):
+                fail(*refusals)
     if as_json:
         show_json({"deleted": not dry_run, "topics": doomed})
     elif not dry_run:
