@@ -17,28 +17,29 @@ import click
 from client.connection import BrokerError, Connection
 
 FAILED = 1
-TIMEOUT_S = 10.0
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 YES = click.option("--yes", is_flag=True, help="Do not ask.")
+TIMEOUT = click.option(
+    "--timeout", "timeout_s", metavar="SECONDS", type=click.FloatRange(min=0.001), default=10.0,
+    show_default=True, help="How long to wait for each answer.",
+)  # fmt: skip
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def broker_options(function: Function) -> Function:
     """Add --bootstrap, --timeout and --json to a command that asks a broker."""
-    for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs."),
-        click.option(
-            "--timeout", "timeout_s", metavar="SECONDS", type=click.FloatRange(min=0.001),
-            default=TIMEOUT_S, show_default=True, help="How long to wait for each answer.",
-        ),
-        click.option(
-            "--bootstrap", metavar="HOST:PORT", default="127.0.0.1:9092", show_default=True,
-            envvar="BARNABAS_BOOTSTRAP", show_envvar=True, help="A listener of the broker.",
-        ),
-    ):  # fmt: skip
-        function = option(function)
-    return function
+    as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+    bootstrap = bootstrap_option(9092, "BARNABAS_BOOTSTRAP", "A listener of the broker.")
+    return bootstrap(TIMEOUT(as_json(function)))
+
+
+def bootstrap_option(port: int, envvar: str, text: str) -> Callable[[Function], Function]:
+    """Return --bootstrap, for which `port` of this machine stands where `envvar` is not set."""
+    return click.option(
+        "--bootstrap", metavar="HOST:PORT", default=f"127.0.0.1:{port}", show_default=True,
+        envvar=envvar, show_envvar=True, help=text,
+    )  # fmt: skip
 
 
 def refusing(function: Function) -> Function:

@@ -14,34 +14,23 @@ import sys
 from base64 import b64decode
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from typing import IO, Any, Final, NamedTuple, TypeVar
+from typing import IO, Any, Final, NamedTuple
 
 import click
 
-from client.output import TIMEOUT_S, fail
+from client.output import TIMEOUT, Function, bootstrap_option, fail
 
 CODECS: Final = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 ACKS: Final = {"0": 0, "1": 1, "all": -1}
 READ_BYTES: Final = 256 * 1024
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
 
 def local_options(function: Function) -> Function:
     """Add --bootstrap, a MSGPACK listener, and --timeout to a command."""
-    for option in (
-        click.option(
-            "--timeout", "timeout_s", metavar="SECONDS", type=click.FloatRange(min=0.001),
-            default=TIMEOUT_S, show_default=True, help="How long to wait for each answer.",
-        ),
-        click.option(
-            "--bootstrap", metavar="HOST:PORT", default="127.0.0.1:9094", show_default=True,
-            envvar="BARNABAS_MSGPACK_BOOTSTRAP", show_envvar=True,
-            help="A MSGPACK listener of the broker.",
-        ),
-    ):  # fmt: skip
-        function = option(function)
-    return function
+    bootstrap = bootstrap_option(
+        9094, "BARNABAS_MSGPACK_BOOTSTRAP", "A MSGPACK listener of the broker."
+    )
+    return bootstrap(TIMEOUT(function))
 
 
 @click.command()
