@@ -34,7 +34,7 @@ RESET = "Delete the file while the broker is stopped: the next start makes it an
 NOTHING = "Nothing needs to be done"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that is wrong, or worth a note. `position` and `offset` are -1 where unknown."""
 
@@ -71,35 +71,23 @@ class Report:
         else:
             self.untold[key] = self.untold.get(key, 0) + 1
 
-    def damage(self, kind: str, path: str, found: str, meaning: str, **where: Any) -> None:
+    def damage(
+        self, kind: str, path: str, found: str, meaning: str, remedy: str = RESTORE, **where: int
+    ) -> None:
         """Add damage to what cannot be made again."""
-        remedy = where.pop("remedy", RESTORE)
-        self.add(
-            Finding(
-                weight=DAMAGE, kind=kind, path=path, found=found, meaning=meaning, remedy=remedy,
-                **where,
-            )
-        )  # fmt: skip
+        self.add(Finding(DAMAGE, kind, path, found, meaning, remedy, **where))
 
-    def cache(self, kind: str, path: str, found: str, meaning: str, **where: Any) -> None:
+    def cache(
+        self, kind: str, path: str, found: str, meaning: str, remedy: str = REBUILD, **where: int
+    ) -> None:
         """Add damage to a file that can be made again."""
-        remedy = where.pop("remedy", REBUILD)
-        self.add(
-            Finding(
-                weight=CACHE, kind=kind, path=path, found=found, meaning=meaning, remedy=remedy,
-                **where,
-            )
-        )  # fmt: skip
+        self.add(Finding(CACHE, kind, path, found, meaning, remedy, **where))
 
-    def note(self, kind: str, path: str, found: str, meaning: str, **where: Any) -> None:
+    def note(
+        self, kind: str, path: str, found: str, meaning: str, remedy: str = NOTHING, **where: int
+    ) -> None:
         """Add something that is worth knowing and healthy."""
-        remedy = where.pop("remedy", NOTHING)
-        self.add(
-            Finding(
-                weight=NOTE, kind=kind, path=path, found=found, meaning=meaning, remedy=remedy,
-                **where,
-            )
-        )  # fmt: skip
+        self.add(Finding(NOTE, kind, path, found, meaning, remedy, **where))
 
     @property
     def is_sound(self) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 from client.files.batches import Entry
 from client.files.dump import OFFSET_ENTRY, TIME_ENTRY, read_index
@@ -79,7 +79,7 @@ class IndexCheck:
             self._cache(kind, path, f"{zeros} entries of zeros at the end")
         return found
 
-    def _cache(self, kind: str, path: str, found: str, **where: int) -> None:
+    def _cache(self, kind: str, path: str, found: str, **where: Any) -> None:
         self._report.cache(kind, path, found, _MEANING[kind], **where)
 
     def _check_order(self, found: list[tuple[int, ...]], path: str) -> None:
