@@ -37,10 +37,10 @@ from pyspark_barnabas.batches import (
 from pyspark_barnabas.errors import CorruptBatch, DamagedLog
 from pyspark_barnabas.segments import PartitionLog, Piece
 
-_INDEX_ENTRY: Final = struct.Struct(">hqqqq")
+TRANSACTION_ENTRY: Final = struct.Struct(">hqqqq")
 _SNAPSHOT_HEAD: Final = struct.Struct(">hIi")
 _SNAPSHOT_ENTRY: Final = struct.Struct(">qhiqiqiq")
-assert _INDEX_ENTRY.size == 34
+assert TRANSACTION_ENTRY.size == 34
 assert _SNAPSHOT_ENTRY.size == 46
 _CRC_END = 6  # the CRC covers what is behind it
 _SNAPSHOT_VERSION = 1
@@ -112,18 +112,25 @@ def read_transaction_index(log_path: str, end_offset: int) -> list[Aborted]:
             data = file.read()
     except FileNotFoundError:
         return []
-    whole = data[: len(data) - len(data) % _INDEX_ENTRY.size]  # an entry may be on its way
-    found = []
-    for version, producer_id, first, last, _ in _INDEX_ENTRY.iter_unpack(whole):
-        if version != 0 or producer_id < 0 or not 0 <= first <= last:
-            raise DamagedLog(
-                f"{path}: version {version}, producer {producer_id}, offsets {first} to {last} is "
-                "no aborted transaction. Restore the file, or read without "
-                "kafka.isolation.level=read_committed: then records of aborted ones are seen too"
-            )
-        if last < end_offset:
-            found.append(Aborted(first, last, producer_id))
-    return found
+    try:
+        return [one for one, _ in aborted_in(data) if one.last_offset < end_offset]
+    except ValueError as error:
+        raise DamagedLog(
+            f"{path}: {error} is no aborted transaction. Restore the file, or read without "
+            "kafka.isolation.level=read_committed: then records of aborted ones are seen too"
+        ) from None
+
+
+def aborted_in(data: bytes) -> Iterator[tuple[Aborted, int]]:
+    """Yield the whole entries of a `.txnindex`, each with its last stable offset.
+
+    Bytes behind them are one on its way. Raises ValueError, which tells an entry that cannot be.
+    """
+    whole = data[: len(data) - len(data) % TRANSACTION_ENTRY.size]
+    for version, producer, first, last, stable in TRANSACTION_ENTRY.iter_unpack(whole):
+        if version != 0 or producer < 0 or not 0 <= first <= last:
+            raise ValueError(f"version {version}, producer {producer}, offsets {first} to {last}")
+        yield Aborted(first, last, producer), stable
 
 
 def _newest_snapshot(directory: str, end_offset: int) -> tuple[int, dict[int, int]]:

@@ -13,9 +13,9 @@ from pyspark_barnabas.pipelines.segment_check import (
     CLEAN,
     CRASHED,
     RUNNING,
-    TRANSACTION_ENTRY,
     check_segment,
 )
+from pyspark_barnabas.transactions import TRANSACTION_ENTRY
 
 
 @pytest.fixture

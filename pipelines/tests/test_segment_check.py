@@ -10,12 +10,12 @@ from pyspark_barnabas.pipelines.segment_check import (
     CLEAN,
     CRASHED,
     RUNNING,
-    TRANSACTION_ENTRY,
     EpochRun,
     check_segment,
     read_checkpoint,
 )
 from pyspark_barnabas.segments import find_logs
+from pyspark_barnabas.transactions import TRANSACTION_ENTRY
 
 SIZE = len(batch(0))
 

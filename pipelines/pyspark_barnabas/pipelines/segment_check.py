@@ -12,7 +12,6 @@ compaction's work is known only when all of the log has been seen.
 from __future__ import annotations
 
 import os
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
@@ -36,11 +35,11 @@ from pyspark_barnabas.segments import (
     Segment,
     walk,
 )
+from pyspark_barnabas.transactions import TRANSACTION_ENTRY, aborted_in
 
 CLEAN, CRASHED, RUNNING = "clean", "crashed", "running"  # how the broker ended, or that it has not
 EPOCHS_FILE: Final = "leader-epoch-checkpoint"
 TRANSACTIONS: Final = "txnindex"
-TRANSACTION_ENTRY: Final = struct.Struct(">hqqqq")  # version, producer, first, last, stable offset
 NO_EPOCH: Final = -1  # of a batch from before there were epochs
 
 
@@ -278,15 +277,15 @@ class _Check:
                 data = file.read()
         except FileNotFoundError:
             return
-        self._report.file_count += 1
+        report = self._report
+        report.file_count += 1
         rest = len(data) % TRANSACTION_ENTRY.size
         wrong = f"{len(data)} bytes, wanted entries of {TRANSACTION_ENTRY.size}" if rest else ""
-        whole = data[: len(data) - rest]
-        for version, producer_id, first, last, stable in TRANSACTION_ENTRY.iter_unpack(whole):
-            if version != 0 or producer_id < 0 or not 0 <= first <= last:
-                wrong = f"version {version}, producer {producer_id}, offsets {first} to {last}"
-                break
-            self._report.transactions_end = max(self._report.transactions_end, last + 1, stable)
+        try:
+            for one, stable in aborted_in(data):
+                report.transactions_end = max(report.transactions_end, one.last_offset + 1, stable)
+        except ValueError as error:
+            wrong = str(error)
         if wrong:
             tell_transactions(self._findings, path, wrong)
 
