@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+UNKNOWN_ELEMENT: Final = 0  # UNKNOWN in each of Kafka's enumerations for ACLs
 _READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = 3, 4, 5, 6, 7, 8  # AclOperation in Kafka
 _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = 9, 10, 11, 12
 

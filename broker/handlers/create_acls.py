@@ -10,19 +10,18 @@ Version notes: 2 flexible, 3 the resource type user (KIP-48).
 
 from __future__ import annotations
 
+from broker.operations import UNKNOWN_ELEMENT
 from broker.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
-
-UNKNOWN = 0  # the code of UNKNOWN in each of Kafka's enumerations for ACLs
 
 
 def handle(request: Request, services: Services) -> CreateAclsResponse | None:  # noqa: ARG001
     """Refuse every rule."""
     body: CreateAclsRequest = request.body
     for rule in body.creations:
-        if UNKNOWN in (
+        if UNKNOWN_ELEMENT in (
             rule.resource_type,
             rule.resource_pattern_type,
             rule.operation,

@@ -10,6 +10,7 @@ Version notes: 2 flexible, 3 the resource type user (KIP-48).
 
 from __future__ import annotations
 
+from broker.operations import UNKNOWN_ELEMENT
 from broker.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
@@ -19,14 +20,12 @@ from protocol.messages.delete_acls import (
     DeleteAclsResponse,
 )
 
-UNKNOWN = 0  # the code of UNKNOWN in each of Kafka's enumerations for ACLs
-
 
 def handle(request: Request, services: Services) -> DeleteAclsResponse | None:  # noqa: ARG001
     """Refuse every filter."""
     body: DeleteAclsRequest = request.body
     for one in body.filters:
-        if UNKNOWN in (
+        if UNKNOWN_ELEMENT in (
             one.resource_type_filter,
             one.pattern_type_filter,
             one.operation,

@@ -10,18 +10,17 @@ Version notes: 2 flexible, 3 the resource type user (KIP-48).
 
 from __future__ import annotations
 
+from broker.operations import UNKNOWN_ELEMENT
 from broker.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
-UNKNOWN = 0  # the code of UNKNOWN in each of Kafka's enumerations for ACLs
-
 
 def handle(request: Request, services: Services) -> DescribeAclsResponse | None:  # noqa: ARG001
     """Refuse."""
     body: DescribeAclsRequest = request.body
-    if UNKNOWN in (
+    if UNKNOWN_ELEMENT in (
         body.resource_type_filter,
         body.pattern_type_filter,
         body.operation,
