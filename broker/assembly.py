@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from broker.advertised import Advertised
 from broker.append_queue import AppendQueue
@@ -23,12 +24,10 @@ from broker.clock import Clock
 from broker.config_changes import GROUP, configs_of
 from broker.configs import BrokerSettings, Configs
 from broker.group_commit import FLUSH_THREADS, GroupCommit
-from broker.groups.coordinator import Coordinator
-from broker.groups.group_log import GroupLog
 from broker.handlers import HANDLERS, PRODUCE_ADVERTISED_MIN
 from broker.metadata.controller import Controller
 from broker.metadata.metadata_log import METADATA_TOPIC_ID, MetadataLog, open_metadata_log
-from broker.metadata.topic_rules import Placement
+from broker.metadata.topic_rules import GROUP_TOPIC, Placement
 from broker.metrics import Metrics
 from broker.outbox import Outbox
 from broker.partition import Partition, Partitions
@@ -47,6 +46,9 @@ from storage.filenames import METADATA_TOPIC
 from storage.filesystem import OsFileSystem
 from storage.log import Log
 from storage.log_manager import LogManager, ManagerSettings
+
+if TYPE_CHECKING:
+    from broker.groups.coordinator import Coordinator
 
 logger = logging.getLogger("barnabas.server")
 
@@ -194,10 +196,6 @@ def assemble(
         settings, opened.controller, partitions, topics.record_configs, commit, purgatory, node_id
     )
     topics.open_all()
-    own_configs = partial(configs_of, opened.controller.image, GROUP)
-    log = GroupLog(topics, partitions, commit, config, clock)
-    groups = Coordinator(log, topics, pool, config, clock, loop, own_configs)
-    groups.start()
     _name_strays(opened.logs)
     bound = bind()
     services = Services(
@@ -214,7 +212,7 @@ def assemble(
         purgatory=purgatory,
         controller=opened.controller,
         topics=topics,
-        groups=groups,
+        make_groups=partial(_coordinator, loop),
         configs=configs,
         producer_ids=ProducerIds(topics.next_producer_ids),
         advertised=Advertised(bound, config.advertised),
@@ -224,9 +222,31 @@ def assemble(
         node_id=node_id,
     )
     settings.listen(services.reconfigure)
+    if topics.by_name(GROUP_TOPIC) is not None:
+        _ = services.groups  # which begins to load them
     queue = RequestQueue(config.queued_max_requests, metrics)
     budget = ByteBudget(config.queued_max_request_bytes, metrics)
     return Assembly(services, queue, budget, Outbox(loop), bound)
+
+
+def _coordinator(loop: asyncio.AbstractEventLoop, services: Services) -> Coordinator:
+    """Import and make the coordinator of groups, when there is one: a tenth of a start's time."""
+    from broker.groups.coordinator import Coordinator
+    from broker.groups.group_log import GroupLog
+
+    groups = Coordinator(
+        GroupLog(
+            services.topics, services.partitions, services.commit, services.config, services.clock
+        ),
+        services.topics,
+        services.pool,
+        services.config,
+        services.clock,
+        loop,
+        partial(configs_of, services.controller.image, GROUP),
+    )
+    groups.start()
+    return groups
 
 
 def _name_strays(logs: LogManager) -> None:

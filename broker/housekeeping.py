@@ -205,4 +205,5 @@ class Housekeeping:
             partition.log.expire_producers(now_ms)
 
     async def _groups(self) -> None:
-        await self._services.groups.expire_offsets()
+        if self._services.has_groups:
+            await self._services.groups.expire_offsets()

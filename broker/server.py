@@ -93,7 +93,6 @@ class Broker:
         self._dispatcher: Dispatcher
         self._housekeeping: Housekeeping
         self._cleaner: LogCleaner
-        self._loading: asyncio.Task[None]  # of groups; ends by itself
 
     async def run(self) -> int:
         """Start, serve and stop."""
@@ -226,7 +225,6 @@ class Broker:
             *workers,
             *acceptors,
         ]
-        self._loading = asyncio.create_task(services.groups.load(), name="groups")
         for runnable in runnables:
             self._tasks.append(asyncio.create_task(runnable.run(), name=runnable.name))
 
@@ -329,8 +327,8 @@ class Broker:
             processor.pause_all()
         for partition in services.partitions.all():
             services.purgatory.release_all(partition)
-        self._loading.cancel()
-        services.groups.stop()
+        if services.has_groups:
+            services.groups.stop()
         await self._cleaner.stop()
         while self._requests_in_flight():  # noqa: ASYNC110 - the last seconds of a broker
             await asyncio.sleep(DRAIN_TICK_SECONDS)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from broker.advertised import Advertised
 from broker.append_queue import AppendQueue
@@ -11,7 +14,6 @@ from broker.checkpoint_writer import CheckpointWriter
 from broker.clock import Clock
 from broker.configs import Configs
 from broker.group_commit import GroupCommit
-from broker.groups.coordinator import Coordinator
 from broker.metadata.controller import Controller
 from broker.metrics import Metrics
 from broker.partition import Partitions
@@ -22,8 +24,11 @@ from config.broker import BrokerConfig
 from protocol.messages.api_versions import ApiVersion
 from storage.log_manager import LogManager
 
+if TYPE_CHECKING:
+    from broker.groups.coordinator import Coordinator
 
-@dataclass(slots=True, kw_only=True)
+
+@dataclass(kw_only=True)
 class Services:
     """One broker's parts, made once by the server; `config` is what holds now."""
 
@@ -40,7 +45,7 @@ class Services:
     purgatory: Purgatory
     controller: Controller
     topics: Topics
-    groups: Coordinator
+    make_groups: Callable[[Services], Coordinator]
     configs: Configs
     producer_ids: ProducerIds
     advertised: Advertised
@@ -48,6 +53,16 @@ class Services:
     served_keys: frozenset[int]
     cluster_id: str
     node_id: int
+
+    @cached_property
+    def groups(self) -> Coordinator:
+        """The coordinator of groups, made when the first one is asked for or is to be loaded."""
+        return self.make_groups(self)
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether `groups` was made."""
+        return "groups" in vars(self)
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Use `config` from the next request on: the broker's keys were changed while it runs."""

@@ -24,11 +24,12 @@ from broker.groups.alarm import Alarm
 from broker.groups.classic.group import ClassicGroup
 from broker.groups.errors import GroupError
 from broker.groups.group import Caller, Group, GroupKind, GroupRecord
-from broker.groups.group_log import GROUP_TOPIC, GroupLog, partition_of
+from broker.groups.group_log import GroupLog, partition_of
 from broker.groups.offsets import tombstone
 from broker.groups.registry import Registry
 from broker.groups.replay import Replayer
 from broker.metadata.image import TopicInfo
+from broker.metadata.topic_rules import GROUP_TOPIC
 from broker.topics import Topics
 from config.broker import BrokerConfig
 from protocol.errors import ErrorCode
@@ -72,7 +73,7 @@ class Coordinator:
         self._offline: set[int] = set()  # those that could not be opened at the start
         self._creating = asyncio.Lock()
         self._loading = asyncio.Lock()
-        self._load_again: asyncio.Task[None] | None = None
+        self._load_task: asyncio.Task[None] | None = None
         self._stopped = False
         topics.listen(self._topic_changed)
 
@@ -211,10 +212,11 @@ class Coordinator:
     # -- Loading ----------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Find out what there is to load; requests for it are answered that it is under way."""
+        """Begin to load what there is; requests for it are answered that it is under way."""
         self._count = self.log.count()
         for number in range(self._count):
             self._look_at(number)
+        self._load_in_background()
 
     def _look_at(self, number: int) -> None:
         """Close a partition until it is loaded, if it must be."""
@@ -399,8 +401,11 @@ class Coordinator:
         """Load the partitions that are open at last."""
         for number in sorted(self._offline):
             self._look_at(number)
+        self._load_in_background()
+
+    def _load_in_background(self) -> None:
         if ErrorCode.COORDINATOR_LOAD_IN_PROGRESS in self._closed.values():
-            self._load_again = self._loop.create_task(self.load())
+            self._load_task = self._loop.create_task(self.load(), name="groups")
 
     def _unload(self) -> None:
         """Forget every group: the log of all of them is gone, or the broker stops."""
@@ -414,8 +419,8 @@ class Coordinator:
     def stop(self) -> None:
         """Answer everyone who waits: the broker stops. The log says how groups go on afterwards."""
         self._stopped = True
-        if self._load_again is not None:
-            self._load_again.cancel()
+        if self._load_task is not None:
+            self._load_task.cancel()
         self._unload()
 
 

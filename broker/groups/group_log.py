@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
 
 from broker.clock import Clock
 from broker.error_mapping import error_code_of
 from broker.group_commit import GroupCommit
 from broker.groups.errors import GroupError, code_of_write
 from broker.groups.group import GroupRecord
-from broker.metadata.topic_rules import NewTopic, TopicError
+from broker.metadata.topic_rules import GROUP_TOPIC, NewTopic, TopicError
 from broker.partition import Partition, Partitions
 from broker.topics import Topics
 from config.broker import BrokerConfig
@@ -28,7 +27,6 @@ from protocol.group_records import encode_key, encode_value
 from protocol.records import Record, build
 from storage.errors import StorageError
 
-GROUP_TOPIC: Final = "__consumer_offsets"
 _RECORD_BYTES_OVER = 32  # what a record takes beside key and value, and more
 _BATCH_BYTES_OVER = 128
 _HASH_CACHE_SIZE = 16_384

@@ -34,9 +34,8 @@ RECORDS_PER_REQUEST_MAX: Final = 10_000  # QuorumController.MAX_RECORDS_PER_USER
 BROKER_DEFAULT: Final = -1
 
 # Kafka's own topics (Topic.isInternal), which belong to its coordinators.
-INTERNAL_TOPICS: Final = frozenset(
-    ("__consumer_offsets", "__transaction_state", "__share_group_state")
-)
+GROUP_TOPIC: Final = "__consumer_offsets"
+INTERNAL_TOPICS: Final = frozenset((GROUP_TOPIC, "__transaction_state", "__share_group_state"))
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 

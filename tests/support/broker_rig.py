@@ -37,8 +37,12 @@ class Rig:
         )
         self.services = self.assembly.services
         self.dispatcher = Dispatcher(self.services)
-        self.loading = asyncio.create_task(self.services.groups.load())
+        self.loading = asyncio.create_task(self._load_groups())
         self.connection = FakeConnection()
+
+    async def _load_groups(self) -> None:
+        if self.services.has_groups:
+            await self.services.groups.load()
 
     async def call(self, body: Any, version: int, *, timeout_seconds: float = 10) -> Any:
         """Handle one request; return the response, or None when nothing is to be sent."""
@@ -55,7 +59,8 @@ class Rig:
     async def close(self) -> bool:
         """Stop as the server does; return whether the stop was clean."""
         await self.loading
-        self.services.groups.stop()
+        if self.services.has_groups:
+            self.services.groups.stop()
         await self.dispatcher.finish()
         await self.services.commit.drained()
         clean = self.services.logs.close(clean=True)

@@ -23,7 +23,7 @@ import errno
 from collections.abc import Callable
 from typing import Any
 
-from broker.groups.group_log import GROUP_TOPIC
+from broker.metadata.topic_rules import GROUP_TOPIC
 from storage.errors import StorageError
 from tests.support import life_groups
 from tests.support.life_client import LARGE_BYTES, SMALL, TOPICS, Expected, LifeClient

@@ -14,6 +14,7 @@ from config.listeners import Listener
 from config.load import Loaded, load
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
+from protocol.messages.find_coordinator import FindCoordinatorRequest
 from storage.errors import DirectoryLocked
 from tests.support.broker_rig import LISTENER, Rig, batch
 from tests.support.fake_connection import FakeConnection
@@ -169,3 +170,20 @@ async def test_a_flush_that_ends_wakes_readers_and_queued_appends(tmp_path: Path
     code = await rig.services.commit.durable(partition, 1, 5_000)
     assert code == ErrorCode.NONE
     assert await rig.close()
+
+
+async def test_groups_are_made_for_the_first_one_and_loaded_where_there_are_any(
+    tmp_path: Path,
+) -> None:
+    rig = Rig(tmp_path / "data")
+    await create(rig, "t")
+    await produce(rig, batch(b"x"))
+    assert not rig.services.has_groups
+    asked = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
+    answer = await rig.call(asked, 6)
+    assert answer.coordinators[0].error_code == ErrorCode.NONE
+    assert rig.services.has_groups
+    assert await rig.close()
+    again = Rig(tmp_path / "data")
+    assert again.services.has_groups
+    assert await again.close()

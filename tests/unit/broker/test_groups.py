@@ -8,8 +8,8 @@ import pytest
 
 from broker.groups.classic.group import ClassicGroup
 from broker.groups.errors import code_of_write
-from broker.groups.group_log import GROUP_TOPIC
 from broker.groups.replay import Replayer
+from broker.metadata.topic_rules import GROUP_TOPIC
 from protocol.errors import ErrorCode
 from protocol.group_records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from protocol.records import Record, build

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.groups.group_log import GROUP_TOPIC
+from broker.metadata.topic_rules import GROUP_TOPIC
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.support.broker_rig import Rig
 from tests.support.rig_client import ask
