@@ -37,6 +37,7 @@ TOOL_FLAGS = (
 WARM_SHARE = 0.25
 FIRST_BYTES, FIRST_REQUESTS = 4_000_000, 1_000  # of the first run, that learns the rate
 LEAST_SECONDS_BYTES = 20_000_000  # a second of a run at least, as a JVM that starts is slow
+CONSUMED_BYTES_MAX = 1_000_000_000  # the first run is short, and may promise any rate
 TOOL_SECONDS_MAX = 300.0
 STEADY = re.compile(r"(\d+) steady state records sent, ([\d.]+) records/sec")
 AVERAGE = re.compile(r"Avg latency: ([\d.]+) ms")
@@ -153,6 +154,7 @@ class Consume:
     def __call__(self, server: Server, bench: Bench, topic: str) -> Figures:
         """Read everything; the rate is that of fetching, without joining the group."""
         count = bench.count(self, FIRST_BYTES // self.record_size)
+        count = min(count, CONSUMED_BYTES_MAX // self.record_size)
         count = fill(server, topic, self.record_size, count)
         if self.cold:
             server.drop_cached(topic)
