@@ -232,8 +232,10 @@ def test_cold_large_slices_are_pulled_in_pieces(disk: MemoryFileSystem, log: Log
 
 
 def test_cold_large_slices_that_cannot_be_pulled_are_errors_of_the_log(
-    disk: MemoryFileSystem, log: LogFile
+    disk: MemoryFileSystem,
 ) -> None:
+    log = LogFile(OpenFiles(disk, 10), PATH, 0)
+    log.create()
     log.append(batch(0, 3, size=1_000_000))
     disk.cold.add(PATH)
     part = log.slice(0, 1_000_000)
