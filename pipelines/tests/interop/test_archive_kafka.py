@@ -7,6 +7,7 @@ import subprocess
 
 import pyarrow.dataset as dataset
 import pytest
+from decided import wait_until_decided
 from kills import PIPELINES, environment, pipeline
 from oracle import kafka
 from topics import Topic
@@ -65,6 +66,7 @@ def topic(node):
                 producer.abort_transaction()
             else:
                 producer.commit_transaction()
+        wait_until_decided(node.address, made.name)
         yield made
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyspark
 import pytest
+from decided import wait_until_decided
 from oracle import connector, kafka
 
 from pyspark_barnabas.cluster import connect
@@ -131,6 +132,7 @@ def transactions(address, topic):
             producer.abort_transaction()
         else:
             producer.commit_transaction()
+    wait_until_decided(address, topic)
     return True
 
 

@@ -12,6 +12,7 @@ import random
 import time
 
 import pytest
+from decided import wait_until_decided
 from files import ALL, copy_directory, offline_rows
 from oracle import kafka
 
@@ -93,6 +94,7 @@ def transact(node, topic, dice, count):
             produce(made, topic, dice, 120, START_MS + 600_000 + number * 1000)
         for index, made in enumerate(producers):
             (made.abort_transaction if (number + index) % 2 else made.commit_transaction)()
+    wait_until_decided(node.address, topic)
     return producers
 
 
@@ -186,6 +188,7 @@ def test_an_open_transaction_hides_what_is_behind_it(node, topic, tmp_path):
     copy = tmp_path / "copy"
     copy_directory(node.data, copy)
     first.commit_transaction()
+    wait_until_decided(node.address, "open")
     assert offline_rows(copy, ALL, **options) == wire
     assert offline_rows(node.data, ALL, **options) == wire_rows(node, **options)
     assert len(offline_rows(node.data, ALL, **options)) == 2 * 120 + 200

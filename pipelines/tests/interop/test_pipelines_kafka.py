@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from decided import wait_until_decided
 from oracle import kafka
 
 from pyspark_barnabas.pipelines import cli
@@ -84,6 +85,7 @@ def transact(node, topic, dice):
         producer.begin_transaction()
         produce(producer, topic, dice, 50)
         (producer.abort_transaction if number % 2 else producer.commit_transaction)()
+    wait_until_decided(node.address, topic)
 
 
 def commit(node):
