@@ -115,6 +115,8 @@ class _Reading:
                 if not log.start_offset <= offset <= log.end_offset:
                     return True
                 if offset < log.high_watermark:
+                    if wanted <= 1:
+                        return True  # as most consumers ask: no look-up before the one that reads
                     # available_bytes may say 0 of what is there: damage, which a read reports.
                     available = log.available_bytes(offset)
                     if available <= 0:

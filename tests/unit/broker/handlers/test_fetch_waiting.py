@@ -132,7 +132,17 @@ async def test_what_cannot_be_counted_is_read_at_once(
     """Damage: there are records below the high watermark, and no bytes to be found for them."""
     await fill(rig)
     monkeypatch.setattr(Log, "available_bytes", lambda *_: 0)
-    await read_one(rig, fetch(of(0, 0), max_wait_ms=60_000))
+    await read_one(rig, fetch(of(0, 0), max_wait_ms=60_000, min_bytes=2))
+    assert rig.services.metrics.fetches_parked == 0
+
+
+async def test_nothing_is_counted_for_who_wants_a_byte(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As most consumers ask: the read that follows is the only look-up."""
+    await fill(rig)
+    monkeypatch.setattr(Log, "available_bytes", lambda *_: pytest.fail("was counted"))
+    await read_one(rig, fetch(of(0, 0), max_wait_ms=60_000, min_bytes=1))
     assert rig.services.metrics.fetches_parked == 0
 
 
