@@ -157,14 +157,15 @@ def _requests() -> list[Cell]:
             one = OneRecord(acks, connections, in_flight)
             frames_one = RawRequests(ACKS_ALL if fsynced else 1, connections, 1, in_flight)
             rank = 1 if connections == 1 else 2
+            limit = "answer, two cores" if (connections, in_flight, acks) == (1, 1, "1") else ""
             made += [
                 Cell(
                     f"one-{name}", f"librdkafka: {title}", one, "requests",
-                    fsynced=fsynced, rank=rank, goals=goals,
+                    fsynced=fsynced, rank=rank, goals=goals, limit=limit,
                 ),
                 Cell(
                     f"raw-one-{name}", f"frames: {title}", frames_one, "requests",
-                    fsynced=fsynced, rank=rank, goals=goals,
+                    fsynced=fsynced, rank=rank, goals=goals, limit=limit,
                 ),
             ]  # fmt: skip
     made.append(
@@ -184,11 +185,11 @@ def _consume() -> list[Cell]:
         Cell("consume-100-hot", "kafka-consumer-perf-test, 100 B records, hot", Consume(100),
              "consume", limit="send"),
         Cell("consume-cold", "kafka-consumer-perf-test, 1 KiB records, cold",
-             Consume(cold=True), "consume", rank=1),
+             Consume(cold=True), "consume", rank=1, limit="read cold"),
         Cell("consume-librdkafka", "librdkafka, 1 KiB records, hot",
              Consume(by_librdkafka=True), "consume", limit="send"),
         Cell("consume-librdkafka-cold", "librdkafka, 1 KiB records, cold",
-             Consume(cold=True, by_librdkafka=True), "consume", rank=3),
+             Consume(cold=True, by_librdkafka=True), "consume", rank=3, limit="read cold"),
         Cell("fan-out", "frames: 50 consumers of one topic while it is written", FanOut(),
              "consume", rank=3),
     ]  # fmt: skip

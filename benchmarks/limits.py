@@ -3,27 +3,38 @@
     write              1 MiB pieces to a new file, into the page cache
     write to disk      the same, with an fdatasync every 16 MiB
     receive and write  a socket on loopback into one buffer, its CRC, and from there into a file
+    read cold          a file that was just written and dropped from the page cache, into one buffer
     send               a socket on loopback from one buffer, to a process that throws it away
+    answer, two cores  200 B on loopback by 60 B, one after the other, by uvloop and nothing else
+    answer, one core   the same with both processes on one core
 
-Each gives MB/s and the CPU of the one process that would be the broker.
+Each gives a rate and the CPU of the one process that would be the broker. On a virtual machine two
+of them may cost more than what they do: to be the first who touches memory that the disk has
+filled, and to wake a process on another core.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import crc32c
+import uvloop
 
 from benchmarks.bench import MIB, Figures
-from benchmarks.metrics import CPU_GB, MB_S
+from benchmarks.metrics import CPU_GB, CPU_REQUEST, MB_S, RECORDS_S
 
 SIZE = 1 << 30
 SYNC_EVERY = 16
+READ_BYTES = 256 * 1024
+ANSWERS = 20_000
+ASKED, ANSWERED = bytes(200), bytes(60)  # a Produce of one record of 100 B, and its answer
 ROUNDS = 3
 
 
@@ -102,14 +113,87 @@ def _receive_and_write(path: Path) -> Figures:
         path.unlink()
 
 
+def _read_cold(path: Path) -> Figures:
+    piece = os.urandom(MIB)
+    buffers = (bytearray(READ_BYTES),)
+    file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_TRUNC)
+    try:
+        for _ in range(SIZE // MIB):
+            os.write(file, piece)
+        os.fsync(file)
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+
+        def work() -> None:
+            for position in range(0, SIZE, READ_BYTES):
+                os.preadv(file, buffers, position)
+
+        return _figures(work)
+    finally:
+        os.close(file)
+        path.unlink()
+
+
+class _Answering(asyncio.Protocol):
+    """Answers whatever comes, until the other end closes."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.closed = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:  # noqa: ARG002 - asyncio's signature
+        assert self.transport is not None
+        self.transport.write(ANSWERED)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self.closed.set_result(None)
+
+
+async def _answer_until_closed(sock: socket.socket) -> None:
+    _, protocol = await asyncio.get_running_loop().connect_accepted_socket(_Answering, sock)
+    await protocol.closed
+
+
+def _ask(sock: socket.socket) -> None:
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for _ in range(ANSWERS):
+        sock.sendall(ASKED)
+        sock.recv(len(ANSWERED))
+
+
+def _answer(own_core: int, other_core: int, cores: set[int]) -> Figures:
+    def ask(sock: socket.socket) -> None:
+        os.sched_setaffinity(0, {other_core})
+        _ask(sock)
+
+    begun, cpu = time.perf_counter(), time.process_time()
+    os.sched_setaffinity(0, {own_core})
+    try:
+        _beside(ask, lambda sock: uvloop.run(_answer_until_closed(sock)))
+    finally:
+        os.sched_setaffinity(0, cores)
+    seconds = time.perf_counter() - begun
+    return {
+        RECORDS_S: ANSWERS / seconds / 1e3,
+        CPU_REQUEST: (time.process_time() - cpu) / ANSWERS * 1e6,
+    }
+
+
 def measure(directory: Path) -> dict[str, Figures]:
     """Medians of a few rounds of each, on the disk of `directory`."""
     path = directory / "limits"
+    cores = os.sched_getaffinity(0)
+    first, last = min(cores), max(cores)
     programs: dict[str, Callable[[], Figures]] = {
         "write": lambda: _write(path, sync=False),
         "write to disk": lambda: _write(path, sync=True),
         "receive and write": lambda: _receive_and_write(path),
+        "read cold": lambda: _read_cold(path),
         "send": lambda: _figures(lambda: _beside(_throw_away, _pour)),
+        "answer, two cores": lambda: _answer(first, last, cores),
+        "answer, one core": lambda: _answer(first, first, cores),
     }
     found: dict[str, list[Figures]] = {name: [] for name in programs}
     for _ in range(ROUNDS):

@@ -9,7 +9,17 @@ from __future__ import annotations
 import statistics
 
 from benchmarks.cells import CELLS, GROUPS, LIFE_CELL, Cell
-from benchmarks.metrics import CPU_GB, INFORMATIVE, LOAD_SHARE, MB_S, reached, wanted
+from benchmarks.metrics import (
+    CPU_GB,
+    CPU_REQUEST,
+    HIGHER_IS_BETTER,
+    INFORMATIVE,
+    LOAD_SHARE,
+    MB_S,
+    RECORDS_S,
+    reached,
+    wanted,
+)
 from benchmarks.results import (
     CACHED,
     DURABLE,
@@ -93,7 +103,7 @@ def _distance(results: Results, cell: Cell, metric: str, found: list[float]) -> 
     if not found or metric not in limit:
         return ""
     factor = statistics.median(found) / limit[metric]
-    return f"{factor:.0%}" if metric == MB_S else f"{factor:.1f} times"
+    return f"{factor:.0%}" if metric in HIGHER_IS_BETTER else f"{factor:.1f} times"
 
 
 def missed(results: Results) -> list[str]:
@@ -129,9 +139,11 @@ def client_bound(results: Results) -> list[str]:
 
 def limits(results: Results) -> str:
     """What a minimal program reaches on the machine."""
-    made = ["| minimal program | MB/s | CPU-s/GB |", "|---|---:|---:|"]
+    columns = (MB_S, CPU_GB, RECORDS_S, CPU_REQUEST)
+    made = [f"| minimal program | {' | '.join(columns)} |", "|---|---:|---:|---:|---:|"]
     for name, figures in (results.part("limits") or {}).items():
-        made.append(f"| {name} | {number(figures[MB_S])} | {number(figures[CPU_GB])} |")
+        shown = (number(figures[metric]) if metric in figures else "" for metric in columns)
+        made.append(f"| {name} | {' | '.join(shown)} |")
     return "\n".join(made)
 
 
