@@ -118,7 +118,6 @@ async def fetch_steps(rig: Rig, dialect: KafkaDialect) -> dict[str, Callable[[],
     return {
         "Fetch: read the request": lambda: dialect.decode_request(whole),
         "Fetch: handle it": lambda: fetch.handle(asked[following()], rig.services),
-        "- of it, is there enough": lambda: log.available_bytes(records * following()),
         "- of it, which bytes": lambda: log.read(records * following(), BATCH_SIZE),
         "- of it, the bytes": piece.load_hot,
         "Fetch: write the answer": lambda: dialect.encode_response(asked[0].header, answer),

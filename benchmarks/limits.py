@@ -9,8 +9,8 @@
     answer, one core   the same with both processes on one core
 
 Each gives a rate and the CPU of the one process that would be the broker. On a virtual machine two
-of them may cost more than what they do: to be the first who touches memory that the disk has
-filled, and to wake a process on another core.
+of them may cost more than what they do: to touch memory that was not used for a while, and to wake
+a process on another core.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ import uvloop
 
 from benchmarks.bench import MIB, Figures
 from benchmarks.metrics import CPU_GB, CPU_REQUEST, MB_S, RECORDS_S
+from benchmarks.servers import drop_pages
 
 SIZE = 1 << 30
 SYNC_EVERY = 16
@@ -38,11 +39,23 @@ ASKED, ANSWERED = bytes(200), bytes(60)  # a Produce of one record of 100 B, and
 ROUNDS = 3
 
 
-def _figures(work: Callable[[], None]) -> Figures:
+def _timed(work: Callable[[], None]) -> tuple[float, float]:
+    """Return the seconds that `work` took, and those of CPU."""
     begun, cpu = time.perf_counter(), time.process_time()
     work()
-    seconds = time.perf_counter() - begun
-    return {MB_S: SIZE / seconds / 1e6, CPU_GB: (time.process_time() - cpu) / (SIZE / 1e9)}
+    return time.perf_counter() - begun, time.process_time() - cpu
+
+
+def _figures(work: Callable[[], None]) -> Figures:
+    seconds, cpu = _timed(work)
+    return {MB_S: SIZE / seconds / 1e6, CPU_GB: cpu / (SIZE / 1e9)}
+
+
+def _fill(file: int, piece: bytes, *, sync: bool) -> None:
+    for number in range(SIZE // MIB):
+        os.write(file, piece)
+        if sync and number % SYNC_EVERY == SYNC_EVERY - 1:
+            os.fdatasync(file)
 
 
 def _write(path: Path, *, sync: bool) -> Figures:
@@ -50,10 +63,7 @@ def _write(path: Path, *, sync: bool) -> Figures:
 
     def work() -> None:
         file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
-        for number in range(SIZE // MIB):
-            os.write(file, piece)
-            if sync and number % SYNC_EVERY == SYNC_EVERY - 1:
-                os.fdatasync(file)
+        _fill(file, piece, sync=sync)
         os.close(file)
 
     try:
@@ -114,19 +124,16 @@ def _receive_and_write(path: Path) -> Figures:
 
 
 def _read_cold(path: Path) -> Figures:
-    piece = os.urandom(MIB)
     buffers = (bytearray(READ_BYTES),)
     file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_TRUNC)
+
+    def work() -> None:
+        for position in range(0, SIZE, READ_BYTES):
+            os.preadv(file, buffers, position)
+
     try:
-        for _ in range(SIZE // MIB):
-            os.write(file, piece)
-        os.fsync(file)
-        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
-
-        def work() -> None:
-            for position in range(0, SIZE, READ_BYTES):
-                os.preadv(file, buffers, position)
-
+        _fill(file, os.urandom(MIB), sync=True)
+        drop_pages(path)
         return _figures(work)
     finally:
         os.close(file)
@@ -137,14 +144,12 @@ class _Answering(asyncio.Protocol):
     """Answers whatever comes, until the other end closes."""
 
     def __init__(self) -> None:
-        self.transport: asyncio.Transport | None = None
         self.closed = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:  # noqa: ARG002 - asyncio's signature
-        assert self.transport is not None
         self.transport.write(ANSWERED)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
@@ -168,17 +173,14 @@ def _answer(own_core: int, other_core: int, cores: set[int]) -> Figures:
         os.sched_setaffinity(0, {other_core})
         _ask(sock)
 
-    begun, cpu = time.perf_counter(), time.process_time()
     os.sched_setaffinity(0, {own_core})
     try:
-        _beside(ask, lambda sock: uvloop.run(_answer_until_closed(sock)))
+        seconds, cpu = _timed(
+            lambda: _beside(ask, lambda sock: uvloop.run(_answer_until_closed(sock)))
+        )
     finally:
         os.sched_setaffinity(0, cores)
-    seconds = time.perf_counter() - begun
-    return {
-        RECORDS_S: ANSWERS / seconds / 1e3,
-        CPU_REQUEST: (time.process_time() - cpu) / ANSWERS * 1e6,
-    }
+    return {RECORDS_S: ANSWERS / seconds / 1e3, CPU_REQUEST: cpu / ANSWERS * 1e6}
 
 
 def measure(directory: Path) -> dict[str, Figures]:

@@ -1,0 +1,77 @@
+"""What a log costs that is read from the disk, once and again: `python -m benchmarks.bench_cold`.
+
+Fetches of 1 MiB, one in flight, over files of 512 MiB, each new: filled, dropped from the page
+cache and read, then dropped and read again, the brokers in turn. What the first reading costs more
+is not the disk's: on a virtual machine it is that of memory which was not used for a while, for
+whoever touches it first. Prints CPU-s/GB. `--kafka` has Apache Kafka 4.3 beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import statistics
+import sys
+from collections.abc import Sequence
+
+from benchmarks import load, servers
+from benchmarks.bench import MIB, Bench
+from benchmarks.servers import DEFAULT_DIRECTORY, Server
+
+FILES = 5
+BATCHES = 512 * MIB // (16 << 10)
+
+
+def read(server: Server, topic: str, stored: load.Stored) -> float:
+    """Read the topic once, cold; return CPU-s/GB."""
+    server.drop_cached(topic)
+    line = load.FetchLine(server.port, topic, 0, size_max=MIB, stored=stored)
+    run = load.Run([line])
+    size = BATCHES * stored.batch_size
+    before = server.cpu_seconds()
+    try:
+        run.until(lambda: line.size >= size)
+    finally:
+        run.close()
+    return (server.cpu_seconds() - before) / (size / 1e9)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print one row a broker and reading."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.bench_cold", description=__doc__)
+    parser.add_argument("--kafka", action="store_true")
+    options = parser.parse_args(argv)
+    place = DEFAULT_DIRECTORY / "cold"
+    shutil.rmtree(place, ignore_errors=True)
+    brokers = [servers.barnabas(place / "barnabas", write_caching=True)]
+    if options.kafka:
+        brokers.append(servers.kafka(place / "kafka"))
+    bench = Bench()
+    found: dict[tuple[str, str], list[float]] = {}
+    try:
+        for server in brokers:
+            server.start()
+        for _ in range(FILES):
+            for server in brokers:
+                topic = bench.topic()
+                server.create_topic(topic, 1)
+                stored = load.fill(
+                    server.port, topic, bench.batch_16k, bench.records_16k, count=BATCHES
+                )
+                for reading in ("once", "again"):
+                    figure = read(server, topic, stored)
+                    found.setdefault((server.name, reading), []).append(figure)
+                server.delete_topic(topic)
+    finally:
+        for server in brokers:
+            server.kill()
+        shutil.rmtree(place, ignore_errors=True)
+    sys.stdout.write("| broker | reading | CPU-s/GB | from | to |\n|---|---|---:|---:|---:|\n")
+    for (name, reading), figures in found.items():
+        shown = (statistics.median(figures), min(figures), max(figures))
+        sys.stdout.write(f"| {name} | {reading} | {' | '.join(f'{one:.2f}' for one in shown)} |\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
