@@ -2,8 +2,9 @@
 #
 # Two stages: the first installs what requirements.lock pins by hash, and the wheel of this tree,
 # into one environment; the second is the base, that environment, a user and a few scripts.
-# BASE is any image with Python 3.11 or later, bash and glibc.
-ARG BASE=python:3.11-slim
+# BASE is any image with Python 3.11 or later, bash and glibc; the default has the newest Python that
+# everything in requirements.lock has wheels for.
+ARG BASE=python:3.14-slim
 
 FROM ${BASE} AS build
 WORKDIR /build

@@ -1,5 +1,5 @@
 # run    start the broker on 127.0.0.1:9092 with its data in ./data
-# test   set up and run every test that needs only Python, those of pipelines/ with Spark too
+# test   set up and run the tests that need only Python, those of pipelines/ with Spark too: 4 min
 # check  style, types, the arrows between packages, house rules
 # bench  the benchmarks, against Apache Kafka where it can be had
 # bench-peers  the whole comparison with Apache Kafka, into docs/performance.md (hours; can be cut)
@@ -16,6 +16,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := -m pip --disable-pip-version-check install --quiet --require-hashes
 PIP := $(BIN)/python $(INSTALL)
+EDITABLE := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps \
+	--no-build-isolation --editable .
 # pipelines/ is a distribution of its own, and Spark is large: it has an environment of its own.
 SPARK_VENV := .venv-pipelines
 SPARK := $(SPARK_VENV)/bin/python
@@ -23,7 +25,11 @@ SPARK := $(SPARK_VENV)/bin/python
 CONNECTOR_VENV := .venv-connector
 CONNECTOR := $(CONNECTOR_VENV)/bin/python
 
-.PHONY: help run test check bench bench-peers docs faults interop interop-pipelines kills lock clean
+# Two files at a time, the slowest directories first: the tests of a file share its brokers.
+PARALLEL := --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
+.PHONY: help run test test-main test-spark check bench bench-peers docs faults interop \
+	interop-pipelines kills lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -34,14 +40,15 @@ $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "Barnabas needs Python 3.11 or later as python3" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/runtime: requirements.lock | $(BIN)/python
-	$(PIP) -r requirements.lock
+# The command `barnabas` comes along: setuptools, pinned, makes it.
+$(VENV)/runtime: requirements.lock pipelines/requirements-build.lock pyproject.toml | $(BIN)/python
+	$(PIP) -r requirements.lock -r pipelines/requirements-build.lock
+	$(EDITABLE)
 	@touch $@
 
 $(VENV)/development: requirements-dev.lock pyproject.toml | $(BIN)/python
 	$(PIP) -r requirements-dev.lock
-	$(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps \
-		--no-build-isolation --editable .
+	$(EDITABLE)
 	@touch $@ $(VENV)/runtime
 
 # PySpark comes as source: setuptools, pinned too, goes before it.
@@ -66,15 +73,30 @@ $(CONNECTOR_VENV)/development: pipelines/requirements-connector.lock
 run: $(VENV)/runtime
 	@exec $(BIN)/python -m client.cli serve --data ./data
 
+# The suites run side by side; what Spark's writes is shown when both have ended. Either may fail
+# without cutting the other short, and Ctrl-C reaches both.
+SPARK_REPORT := build/test-spark.txt
 test: $(VENV)/development $(SPARK_VENV)/java
-	$(BIN)/python -m pytest -m "not interop and not slow and not faults"
-	cd pipelines && ../$(SPARK) -m pytest -m "not interop and not slow" --ignore tests/interop
+	@echo "Runs the main suite, with Spark's beside it: four minutes on two free cores."
+	@mkdir -p $(dir $(SPARK_REPORT)) && rm -f $(SPARK_REPORT)
+	@$(MAKE) --no-print-directory --keep-going --jobs=2 test-main test-spark; code=$$?; \
+		echo; echo "== Spark's suite:"; cat $(SPARK_REPORT); exit $$code
+
+test-main:
+	$(BIN)/python -m pytest $(PARALLEL) -m "not interop and not slow and not faults"
+
+test-spark:
+	@cd pipelines && ../$(SPARK) -m pytest -m "not interop and not slow" --ignore tests/interop \
+		>../$(SPARK_REPORT) 2>&1
+
+# Sweeps and properties try all their cases here, and a share of them in `make test`.
+faults interop: export THOROUGH := 1
 
 faults: $(VENV)/development
-	$(BIN)/python -m pytest -m faults
+	$(BIN)/python -m pytest $(PARALLEL) -m faults
 
 interop: $(VENV)/development
-	$(BIN)/python -m pytest -m "(interop or slow) and not faults"
+	$(BIN)/python -m pytest $(PARALLEL) -m "(interop or slow) and not faults"
 
 interop-pipelines: $(CONNECTOR_VENV)/java
 	cd pipelines && ../$(CONNECTOR) -m pytest tests/interop

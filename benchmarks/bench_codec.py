@@ -13,6 +13,7 @@ import timeit
 from collections.abc import Callable
 from typing import Any
 
+from benchmarks import interpreter
 from broker.handlers import HANDLERS
 from protocol.api_keys import ApiKey
 from protocol.dialect import RequestHeader
@@ -169,6 +170,7 @@ def microseconds(call: Callable[[], Any], calls: int, rounds: int) -> float:
 
 def main() -> None:
     """Measure and print a table."""
+    interpreter.announce()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=150)
     rounds = parser.parse_args().rounds

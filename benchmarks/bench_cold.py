@@ -14,7 +14,7 @@ import statistics
 import sys
 from collections.abc import Sequence
 
-from benchmarks import load, servers
+from benchmarks import interpreter, load, servers
 from benchmarks.bench import MIB, Bench
 from benchmarks.servers import DEFAULT_DIRECTORY, Server
 
@@ -38,6 +38,7 @@ def read(server: Server, topic: str, stored: load.Stored) -> float:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print one row a broker and reading."""
+    interpreter.announce()
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bench_cold", description=__doc__)
     parser.add_argument("--kafka", action="store_true")
     options = parser.parse_args(argv)

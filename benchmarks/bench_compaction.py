@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable
 
+from benchmarks import interpreter
 from benchmarks.bench_log import NOW, TOPIC_ID, manager
 from broker.cleaner_pace import CleanerPace
 from broker.clock import SystemClock
@@ -103,6 +104,7 @@ async def bench(log: Log, proceed: Callable[[int], None]) -> tuple[float, list[f
 
 
 def main() -> None:
+    interpreter.announce()
     directory = tempfile.mkdtemp(dir=sys.argv[1] if len(sys.argv) > 1 else None)
     out = sys.stdout.write
     try:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 
 from crc32c import crc32c
 
+from benchmarks import interpreter
 from config.topic import TopicConfig
 from protocol.records import Record, build
 from storage.filesystem import OsFileSystem
@@ -141,6 +142,7 @@ def _resident_bytes() -> int:
 
 
 def main() -> None:
+    interpreter.announce()
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     directory = tempfile.mkdtemp(dir=sys.argv[1] if len(sys.argv) > 1 else None)

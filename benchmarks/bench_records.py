@@ -14,14 +14,15 @@ from collections.abc import Callable
 
 from crc32c import crc32c
 
+from benchmarks import interpreter
 from protocol.compression import NAMES, compress, decompress
 from protocol.framing import FramePool, FrameReader
 from protocol.record_batch import HEADER_SIZE
+from protocol.record_walks import offset_of_timestamp
 from protocol.records import (
     Record,
     batches,
     build,
-    offset_of_timestamp,
     read_header,
     read_records,
     stamp,
@@ -100,7 +101,7 @@ def measure_records(rounds: int) -> None:
     say("build, none", best_us(lambda: build(taken), rounds), records=len(taken))
     say(
         "offset_of_timestamp, half way",
-        best_us(lambda: offset_of_timestamp(batch, 0, NOW_MS + 500, SIZE_MAX), rounds),
+        best_us(lambda: offset_of_timestamp(batch, NOW_MS + 500, SIZE_MAX), rounds),
         records=500,
     )
     body = bytes(batch[HEADER_SIZE:])
@@ -131,6 +132,7 @@ def measure_frames(rounds: int) -> None:
 
 def main() -> None:
     """Measure everything and print a row each."""
+    interpreter.announce()
     parser = argparse.ArgumentParser(description="What record batches cost.")
     parser.add_argument("--rounds", type=int, default=9)
     rounds = parser.parse_args().rounds

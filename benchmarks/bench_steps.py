@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import frames
+from benchmarks import frames, interpreter
 from broker.handlers import HANDLERS, fetch, produce
 from broker.request import Request
 from protocol.kafka.dialect import KafkaDialect
@@ -126,7 +126,7 @@ async def fetch_steps(rig: Rig, dialect: KafkaDialect) -> dict[str, Callable[[],
 
 async def measure(directory: Path) -> None:
     """Print a table."""
-    rig = Rig(directory, write_caching="true")
+    rig = Rig(directory, is_timed=True, write_caching="true")
     await rig.loading
     dialect = KafkaDialect({int(row.api_key): row for row in HANDLERS})
     steps = await produce_steps(rig, dialect) | await fetch_steps(rig, dialect)
@@ -134,11 +134,13 @@ async def measure(directory: Path) -> None:
     for name, call in steps.items():
         sys.stdout.write(f"| {name} | {best_us(call):.1f} |\n")
         sys.stdout.flush()
+    del steps, call  # they hold views of mapped files
     await rig.close()
 
 
 def main() -> int:
     """Measure in a directory of its own."""
+    interpreter.announce()
     with tempfile.TemporaryDirectory() as directory:
         asyncio.run(measure(Path(directory)))
     return 0

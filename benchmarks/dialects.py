@@ -24,7 +24,7 @@ from pathlib import Path
 
 import msgpack
 
-from benchmarks import frames, load
+from benchmarks import frames, interpreter, load
 from benchmarks.servers import Server, barnabas
 from tests.interop.oracle.kafka import free_ports
 
@@ -125,6 +125,7 @@ def rows(name: str, found: dict[str, list[tuple[float, float]]]) -> list[str]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Start a broker, alternate the loads, print a table."""
+    interpreter.announce()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=2.0)

@@ -25,7 +25,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from benchmarks import frames, load
+from benchmarks import frames, interpreter, load
 from benchmarks.servers import Server, barnabas, kafka
 from protocol.consumer_protocol import ConsumerProtocolSubscription, encode_subscription
 from protocol.kafka.codec import decode_message, encode_message
@@ -316,6 +316,7 @@ def say(server: Server, what: str) -> None:
 
 def main() -> None:
     """Measure each broker in turn."""
+    interpreter.announce()
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--kafka", action="store_true", help="measure Apache Kafka, too")
     chosen = parser.parse_args()

@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import cells, growth, limits, page, profiles, servers, table
+from benchmarks import cells, growth, interpreter, limits, page, profiles, servers, table
 from benchmarks.bench import Bench, Figures
 from benchmarks.cells import LIFE_CELL, Cell
 from benchmarks.life import life
@@ -224,6 +224,7 @@ def compare(options: argparse.Namespace, results: Results, place: Path) -> list[
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the comparison; the exit code is 1 where a cell could not be measured."""
+    interpreter.announce()
     options = arguments(argv)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))  # a run that is cut stops its brokers
     try:

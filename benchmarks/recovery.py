@@ -14,6 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks import interpreter
 from config.topic import TopicConfig
 from protocol.record_batch import stamp
 from protocol.records import Record, build
@@ -62,6 +63,7 @@ def fill(directory: Path, size_bytes: int, batch_bytes: int, producer_id: int) -
 
 def main() -> int:
     """Parse, fill and measure."""
+    interpreter.announce()
     parser = argparse.ArgumentParser(prog="python -m benchmarks.recovery")
     parser.add_argument("--mib", type=int, default=64)
     parser.add_argument("--batch-bytes", type=int, default=1_024)

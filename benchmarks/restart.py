@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import frames, load, servers
+from benchmarks import frames, interpreter, load, servers
 from benchmarks.frames import LoadError
 from benchmarks.servers import DEFAULT_DIRECTORY, Server
 
@@ -98,6 +98,7 @@ def measure(server: Server, end: Callable[[], None], topic: str, rounds: int) ->
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print one row a way of ending."""
+    interpreter.announce()
     parser = argparse.ArgumentParser(prog="python -m benchmarks.restart", description=__doc__)
     parser.add_argument("--partitions", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=5)

@@ -21,6 +21,8 @@ from typing import Any
 
 import confluent_kafka
 
+from benchmarks import interpreter
+
 KAFKA, CACHED, DURABLE = "kafka", "cached", "durable"
 SIDES = (KAFKA, CACHED, DURABLE)
 
@@ -135,7 +137,7 @@ def machine(directory: Path, kafka_libs: Path | None) -> dict[str, str]:
         "memory": f"{memory / 2**30:.0f} GiB",
         "file system": _output("df", "--output=fstype", str(directory)).splitlines()[-1],
         "kernel": platform.release(),
-        "Python": platform.python_version(),
+        "Python": interpreter.described(),
         **_libraries(),
     }
     if kafka_libs is not None:

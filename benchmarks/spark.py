@@ -41,6 +41,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks import interpreter
 from tests.interop.oracle import connector
 
 ROOT = Path(__file__).parents[1]
@@ -194,6 +195,7 @@ def ratio(one: list[float], other: list[float]) -> float:
 
 def main(arguments: list[str] | None = None) -> int:
     """Fill, measure, and clean up."""
+    interpreter.announce()
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=5)

@@ -17,10 +17,12 @@ import logging
 import socket
 from collections.abc import Sequence
 
+from broker import owners
 from broker.clock import Clock
 from broker.connection_limits import ConnectionLimits
 from broker.log_lines import RateLimiter
 from broker.metrics import Metrics
+from broker.owners import Owner
 from broker.processor import Processor
 from broker.request import ConnectionInfo
 from config.listeners import Listener
@@ -71,7 +73,11 @@ class Acceptor:
                     logger.error("cannot accept on %s, resting: %s", self.listener, error)
                 await asyncio.sleep(REST_SECONDS)
                 continue
-            await self._place(sock, address)
+            try:
+                await self._place(sock, address)
+            except Exception as error:
+                owners.failed(Owner.ACCEPTOR, error)
+                sock.close()
 
     async def _place(self, sock: socket.socket, address: tuple[str, int]) -> None:
         refusal = self._limits.admit(address[0])

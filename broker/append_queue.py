@@ -8,8 +8,13 @@ take their place in the partition's queue, and go on when a flush has ended. A q
 holds its bytes of the request budget and its place in its connection: that stops its producer. One
 that has waited for as long as its request allows is refused, and is not in the log.
 
-A batch that must be packed anew first (`broker.recompression`) takes its place too, and the ones
-behind it wait for it, so that a producer's batches stay in order whatever each of them takes.
+A batch that must be checked or packed anew first (`broker.preparation`) takes its place too, and
+the ones behind it wait for it, so that a producer's batches stay in order whatever each of them
+takes. While a thread reads a batch, its request is not answered: the answer gives the memory to
+the next frame.
+
+The first append to a log after the start goes by what stands at its end (`Log.load_end`). Where
+that is not in memory, it waits in the queue for a thread to bring it there.
 
 Order: once something is queued for a partition, everything after it queues behind it.
 `write.caching` topics are not gated; they trust the page cache, as they say.
@@ -18,13 +23,19 @@ Order: once something is queued for a partition, everything after it queues behi
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
 
+from broker import owners
 from broker.blocking_pool import BlockingPool
 from broker.clock import MS_NS, Clock
 from broker.group_commit import GroupCommit
 from broker.metrics import Metrics
+from broker.owners import Owner
 from broker.partition import Partition
+from broker.record_work import RecordWork, Walk, WalkAbandoned
+from broker.warm_reads import when_warm
 from protocol.record_errors import InvalidRecord, RecordError
 from storage.errors import AppendTimedOut, StorageError
 from storage.log import Appended
@@ -32,13 +43,18 @@ from storage.log_manager import LogManager
 
 logger = logging.getLogger("barnabas.storage")
 
-Outcome = Appended | StorageError | RecordError
+# A drain lets others run after so many bytes (a MiB is written in half a millisecond); an append
+# counts as no fewer than APPEND_BYTES_MIN, for what it takes beside its bytes.
+STEP_BYTES_MAX = 4 * 1024 * 1024
+APPEND_BYTES_MIN = 16 * 1024
+
+Outcome = Appended | Exception
 
 
 class QueuedAppend:
     """A batch that waits for its turn, and who is told."""
 
-    __slots__ = ("batch", "deadline_ns", "done", "failure")
+    __slots__ = ("batch", "deadline_ns", "done", "failure", "refusal", "walk")
 
     def __init__(
         self, batch: memoryview | None, deadline_ns: int, done: Callable[[Outcome], None]
@@ -46,7 +62,9 @@ class QueuedAppend:
         self.batch = batch  # None: a thread is about to make it
         self.deadline_ns = deadline_ns
         self.done = done
-        self.failure: RecordError | None = None
+        self.failure: RecordError | WalkAbandoned | None = None
+        self.walk: Walk | None = None  # makes the batch
+        self.refusal: Exception | None = None  # what to answer when it is made
 
     @property
     def is_ready(self) -> bool:
@@ -61,24 +79,31 @@ class AppendQueue:
         self,
         logs: LogManager,
         commit: GroupCommit,
-        pool: BlockingPool,
+        record_work: RecordWork,
         unflushed_bytes_max: int,
         flush_stall_ms: int,
         metrics: Metrics,
         clock: Clock,
+        pool: BlockingPool,
     ) -> None:
         self._logs = logs
         self._commit = commit
-        self._pool = pool
+        self._record_work = record_work
         self._unflushed_bytes_max = unflushed_bytes_max
         self._flush_stall_ns = flush_stall_ms * MS_NS
         self._metrics = metrics
         self._clock = clock
         self._queued: dict[Partition, None] = {}
+        self._to_look_at: dict[Partition, None] = {}  # in turn, by the drain under way
+        self._draining = False
+        self._pool = pool
+        self._loading: set[Partition] = set()  # whose `Log.load_end` is under way
 
     def has_turn(self, partition: Partition) -> bool:
         """Whether a batch may be appended to `partition` now; else it takes its place in line."""
-        return not (partition.queue or self._must_wait(partition))
+        return not (partition.queue or self._must_wait(partition)) and (
+            partition.log.is_end_loaded or self._load_end(partition)
+        )
 
     def append(self, partition: Partition, batch: memoryview, now_ms: int) -> Appended:
         """Append now, which is `partition`'s turn, and return where.
@@ -97,76 +122,159 @@ class AppendQueue:
         timeout_ms: int,
         done: Callable[[Outcome], None],
         prepare: Callable[[], memoryview] | None = None,
+        client: object = None,
     ) -> None:
         """Append when it is its turn, and call `done`; after `timeout_ms` with AppendTimedOut.
 
-        With `prepare`, which a thread calls, what it returns takes the place of `batch`.
+        With `prepare`, which a thread calls, what it returns takes the place of `batch`. `client`
+        is who sent it, for the sake of the others that have something to prepare.
         """
         deadline_ns = self._clock.monotonic_ns() + max(timeout_ms, 0) * MS_NS
         queued = QueuedAppend(batch if prepare is None else None, deadline_ns, done)
         partition.queue.append(queued)
         if prepare is not None:
-            self._prepare(queued, prepare)
+            self._prepare(partition, queued, prepare, client)
         self._queued[partition] = None
         self._metrics.appends_queued += 1
         self._metrics.appends_queued_now += 1
 
-    def _prepare(self, queued: QueuedAppend, prepare: Callable[[], memoryview]) -> None:
+    def _prepare(
+        self,
+        partition: Partition,
+        queued: QueuedAppend,
+        prepare: Callable[[], memoryview],
+        client: object,
+    ) -> None:
         made: list[memoryview] = []
 
         def ended(error: BaseException | None) -> None:
+            queued.walk = None
+            if queued.refusal is not None:
+                _tell(queued, queued.refusal)
+                return
             if error is None:
                 queued.batch = made[0]
-            elif isinstance(error, RecordError):
+            elif isinstance(error, RecordError | WalkAbandoned):
                 queued.failure = error
             else:
-                logger.error("a batch could not be packed anew", exc_info=error)
-                queued.failure = InvalidRecord(f"The batch cannot be packed anew: {error!r}")
-            self.drain()
+                logger.error("a batch could not be made ready", exc_info=error)
+                queued.failure = InvalidRecord(f"The batch cannot be made ready: {error!r}")
+            self._drain((partition,))
 
-        self._pool.submit(lambda: made.append(prepare()), ended)
+        work = self._record_work
+        queued.walk = work.submit(Owner.APPEND, client, lambda: made.append(prepare()), ended)
 
     def drain(self) -> None:
         """Let queued appends through, as far as the disk has caught up; after each flush."""
-        for partition in tuple(self._queued):
-            while (
-                partition.queue and partition.queue[0].is_ready and not self._must_wait(partition)
-            ):
-                self._append_queued(partition, partition.queue.popleft())
-            if not partition.queue:
-                del self._queued[partition]
+        self._drain(self._queued)
+
+    def _drain(self, partitions: Iterable[Partition]) -> None:
+        """Look at `partitions`, one append of each in turn.
+
+        An append, and the answer to it, may well ask for the next drain (a `write.caching` log
+        advances at once): that one only adds to what this one looks at.
+        """
+        to_look_at = self._to_look_at
+        to_look_at.update(dict.fromkeys(partitions))
+        if self._draining or not to_look_at:
+            return
+        self._draining = True
+        bytes_left = STEP_BYTES_MAX
+        try:
+            while to_look_at:
+                partition = next(iter(to_look_at))
+                del to_look_at[partition]
+                if not self._has_next(partition):
+                    continue
+                if bytes_left <= 0:
+                    to_look_at[partition] = None
+                    break
+                queued = partition.queue.popleft()
+                bytes_left -= APPEND_BYTES_MIN + len(queued.batch or b"")
+                if partition.queue:
+                    to_look_at[partition] = None
+                else:
+                    self._queued.pop(partition, None)
+                self._append_queued(partition, queued)
+        finally:
+            self._draining = False
+        if to_look_at:  # until then nobody drains
+            self._draining = True
+            owners.soon(Owner.APPEND, self._go_on)
+
+    def _go_on(self) -> None:
+        self._draining = False
+        self._drain(())
+
+    def _has_next(self, partition: Partition) -> bool:
+        queue = partition.queue
+        return (
+            bool(queue)
+            and queue[0].is_ready
+            and not self._must_wait(partition)
+            and (partition.log.is_end_loaded or self._load_end(partition))
+        )
+
+    def _load_end(self, partition: Partition) -> bool:
+        """Have the log know what its first append goes by; whether it does by now."""
+        if partition not in self._loading:
+            self._loading.add(partition)
+            loaded = partial(self._end_loaded, partition)
+            when_warm(self._pool, Owner.APPEND, partition.log.load_end, loaded)
+        return partition.log.is_end_loaded
+
+    def _end_loaded(self, partition: Partition, error: Exception | None) -> None:
+        self._loading.discard(partition)
+        if error is None:
+            self._drain((partition,))
+        else:
+            owners.soon(Owner.APPEND, self.drop, partition, error)  # with what is about to queue
 
     def sweep(self) -> None:
         """Refuse what has waited too long, then let through what may."""
         now_ns = self._clock.monotonic_ns()
         for partition in tuple(self._queued):
             late = [queued for queued in partition.queue if queued.deadline_ns <= now_ns]
+            if not late:
+                continue
+            partition.queue = deque(
+                queued for queued in partition.queue if queued.deadline_ns > now_ns
+            )
             for queued in late:
-                partition.queue.remove(queued)
-                self._metrics.appends_queued_now -= 1
                 self._metrics.appends_timed_out += 1
-                queued.done(AppendTimedOut(partition.log.directory))
+                self._refuse(queued, AppendTimedOut(partition.log.directory))
+            if not partition.queue:
+                self._queued.pop(partition, None)
         self.drain()
 
-    def drop(self, partition: Partition, error: StorageError) -> None:
+    def drop(self, partition: Partition, error: Exception) -> None:
         """Refuse everything queued for a partition that goes away."""
         self._queued.pop(partition, None)
         while partition.queue:
-            self._metrics.appends_queued_now -= 1
-            partition.queue.popleft().done(error)
+            self._refuse(partition.queue.popleft(), error)
+
+    def _refuse(self, queued: QueuedAppend, error: Exception) -> None:
+        self._metrics.appends_queued_now -= 1
+        if queued.walk is None or queued.walk.withdraw():
+            _tell(queued, error)
+        else:
+            queued.refusal = error
 
     def _append_queued(self, partition: Partition, queued: QueuedAppend) -> None:
         self._metrics.appends_queued_now -= 1
+        outcome: Outcome
         if queued.batch is None:
             assert queued.failure is not None, "only what is ready is appended"
-            queued.done(queued.failure)
-            return
-        try:
-            appended = self.append(partition, queued.batch, self._clock.now_ms())
-        except (StorageError, RecordError) as error:
-            queued.done(error)
-            return
-        queued.done(appended)
+            outcome = queued.failure
+        else:
+            try:
+                outcome = self.append(partition, queued.batch, self._clock.now_ms())
+            except (StorageError, RecordError) as error:
+                outcome = error
+            except Exception as error:  # those behind it are appended, and it is answered
+                owners.failed(Owner.APPEND, error)
+                outcome = error
+        _tell(queued, outcome)
 
     def _must_wait(self, partition: Partition) -> bool:
         if partition.log.write_caching or partition.log.failed is not None:
@@ -175,3 +283,11 @@ class AppendQueue:
             return True
         started_ns = partition.flush_started_ns
         return started_ns > 0 and (self._clock.monotonic_ns() - started_ns > self._flush_stall_ns)
+
+
+def _tell(queued: QueuedAppend, outcome: Outcome) -> None:
+    """Say what became of a batch; what goes wrong in doing so is nobody else's."""
+    try:
+        queued.done(outcome)
+    except Exception as error:
+        owners.failed(Owner.APPEND, error)

@@ -26,13 +26,16 @@ from broker.configs import BrokerSettings, Configs
 from broker.group_commit import FLUSH_THREADS, GroupCommit
 from broker.handlers import HANDLERS, PRODUCE_ADVERTISED_MIN
 from broker.metadata.controller import Controller
+from broker.metadata.image import ClusterImage
 from broker.metadata.metadata_log import METADATA_TOPIC_ID, MetadataLog, open_metadata_log
 from broker.metadata.topic_rules import GROUP_TOPIC, Placement
 from broker.metrics import Metrics
 from broker.outbox import Outbox
+from broker.owners import FailureLog
 from broker.partition import Partition, Partitions
 from broker.producer_ids import ProducerIds
 from broker.purgatory import Purgatory
+from broker.record_work import RecordWork
 from broker.request_queue import RequestQueue
 from broker.services import Services
 from broker.topics import Topics
@@ -42,7 +45,8 @@ from config.load import Loaded
 from config.topic import TopicConfig
 from protocol.api_keys import ApiKey
 from protocol.messages.api_versions import ApiVersion
-from storage.filenames import METADATA_TOPIC
+from storage.errors import CorruptMetadata
+from storage.filenames import META_PROPERTIES, METADATA_TOPIC
 from storage.filesystem import OsFileSystem
 from storage.log import Log
 from storage.log_manager import LogManager, ManagerSettings
@@ -91,7 +95,11 @@ def open_directory(config: BrokerConfig, clock: Clock) -> Opened:
         cluster_id=config.barnabas_cluster_id or None,
     )
     logs = LogManager(OsFileSystem(), directory, settings, clock.now_ms)
-    logs.open()
+    try:
+        logs.open()
+    except PermissionError as error:
+        reason = f"{error.strerror} for uid {os.getuid()}"
+        raise PermissionError(error.errno, reason, error.filename or directory) from error
     if settings.cluster_id not in (None, logs.meta.cluster_id):
         logger.warning(
             "barnabas.cluster.id=%s is not used: %s has the cluster id %s already",
@@ -129,7 +137,6 @@ def _open_metadata(config: BrokerConfig, clock: Clock, logs: LogManager) -> Open
     assert logs.meta.directory_id is not None, "the manager gives every directory an id"
     controller = Controller(
         metadata_log,
-        logs,
         placement=Placement(
             node_id=node_id,
             default_partition_count=config.num_partitions,
@@ -141,6 +148,7 @@ def _open_metadata(config: BrokerConfig, clock: Clock, logs: LogManager) -> Open
         has_directory=logs.has_directory,
         random_bytes=os.urandom,
     )
+    _check_node_id(controller.image, logs)
     leadership = controller.take_leadership(clock.now_ms(), unclean=not logs.was_clean)
     metadata_log.flush()
     for warning in metadata_log.warnings:
@@ -159,6 +167,25 @@ def _open_metadata(config: BrokerConfig, clock: Clock, logs: LogManager) -> Open
     return Opened(logs, metadata_log, controller)
 
 
+def _check_node_id(image: ClusterImage, logs: LogManager) -> None:
+    """Refuse a node id under which nothing of what is here would be served: it is wrong."""
+    node_id = logs.meta.node_id
+    other: tuple[str, Sequence[int]] | None = None
+    for topic in image.topics.values():
+        for partition in topic.partitions:
+            if node_id in partition.replicas:
+                return
+            if other is None and logs.has_directory(topic.name, partition.partition):
+                other = f"{topic.name}-{partition.partition}", partition.replicas
+    if other is not None:
+        name, replicas = other
+        raise CorruptMetadata(
+            os.path.join(logs.data_directory, META_PROPERTIES),
+            f"node.id={node_id}, but the metadata has {name}, and all else that is here, on node "
+            f"{', '.join(map(str, replicas))}: set the node.id that it was",
+        )
+
+
 def assemble(
     loaded: Loaded,
     opened: Opened,
@@ -174,23 +201,19 @@ def assemble(
     settings = BrokerSettings(loaded, opened.controller, node_id := opened.logs.meta.node_id)
     config = settings.loaded.config
     metrics = Metrics()
+    loop.set_exception_handler(FailureLog(metrics, clock))
     partitions = Partitions()
     purgatory = Purgatory(metrics)
     threads = max(BLOCKING_THREADS_MIN, config.num_recovery_threads_per_data_dir)
     pool = BlockingPool(threads, loop)
-
+    record_work = RecordWork(pool, metrics)
     flush_pool = BlockingPool(FLUSH_THREADS, loop)
     commit, appends = _commit_and_appends(
-        opened.logs, config, pool, flush_pool, purgatory, metrics, clock
+        opened.logs, config, record_work, pool, flush_pool, purgatory, metrics, clock
     )
+    metadata, logs = Partition(opened.metadata_log.log), opened.logs
     topics = Topics(
-        opened.controller,
-        partitions,
-        Partition(opened.metadata_log.log),
-        commit,
-        appends,
-        purgatory,
-        clock,
+        opened.controller, logs, partitions, metadata, commit, appends, purgatory, pool, clock
     )
     configs = Configs(
         settings, opened.controller, partitions, topics.record_configs, commit, purgatory, node_id
@@ -203,6 +226,7 @@ def assemble(
         clock=clock,
         metrics=metrics,
         pool=pool,
+        record_work=record_work,
         flush_pool=flush_pool,
         logs=opened.logs,
         checkpoints=CheckpointWriter(opened.logs, pool),
@@ -210,6 +234,7 @@ def assemble(
         commit=commit,
         appends=appends,
         purgatory=purgatory,
+        answers=ByteBudget(config.barnabas_answer_bytes_max, metrics, "answers_full_waits"),
         controller=opened.controller,
         topics=topics,
         make_groups=partial(_coordinator, loop),
@@ -225,8 +250,8 @@ def assemble(
     if topics.by_name(GROUP_TOPIC) is not None:
         _ = services.groups  # which begins to load them
     queue = RequestQueue(config.queued_max_requests, metrics)
-    budget = ByteBudget(config.queued_max_request_bytes, metrics)
-    return Assembly(services, queue, budget, Outbox(loop), bound)
+    budget = ByteBudget(config.queued_max_request_bytes, metrics, "budget_full_waits")
+    return Assembly(services, queue, budget, Outbox(), bound)
 
 
 def _coordinator(loop: asyncio.AbstractEventLoop, services: Services) -> Coordinator:
@@ -257,6 +282,7 @@ def _name_strays(logs: LogManager) -> None:
 def _commit_and_appends(
     logs: LogManager,
     config: BrokerConfig,
+    record_work: RecordWork,
     pool: BlockingPool,
     flush_pool: BlockingPool,
     purgatory: Purgatory,
@@ -273,11 +299,12 @@ def _commit_and_appends(
     appends = AppendQueue(
         logs,
         commit,
-        pool,
+        record_work,
         config.barnabas_unflushed_bytes_max,
         config.barnabas_flush_stall_ms,
         metrics,
         clock,
+        pool,
     )
     return commit, appends
 

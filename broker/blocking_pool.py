@@ -13,6 +13,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
+from broker import owners
+from broker.owners import Owner
+
 T = TypeVar("T")
 
 
@@ -29,14 +32,24 @@ class BlockingPool:
         """Whether a call has not come back to the loop yet."""
         return self._outstanding > 0
 
-    def submit(self, call: Callable[[], Any], done: Callable[[BaseException | None], None]) -> None:
-        """Run `call` in a thread, then `done(error or None)` on the loop."""
+    def submit(
+        self,
+        owner: Owner,
+        call: Callable[[], Any],
+        done: Callable[[BaseException | None], None],
+    ) -> None:
+        """Run `call` in a thread, then `done(error or None)` on the loop, as a step of `owner`."""
         self._outstanding += 1
         future = self._executor.submit(call)
-        future.add_done_callback(partial(self._hand_back, done))
+        future.add_done_callback(partial(self._hand_back, owner, done))
 
-    def _hand_back(self, done: Callable[[BaseException | None], None], future: Future[Any]) -> None:
-        self._loop.call_soon_threadsafe(self._came_back, done, future.exception())
+    def _hand_back(
+        self,
+        owner: Owner,
+        done: Callable[[BaseException | None], None],
+        future: Future[Any],
+    ) -> None:
+        owners.from_thread(self._loop, owner, self._came_back, done, future.exception())
 
     def _came_back(
         self, done: Callable[[BaseException | None], None], error: BaseException | None

@@ -243,9 +243,21 @@ def _check_broker_whole(resource: Resource, change: Change, state: State) -> Non
         name: text for name, text in change.changed.items() if name in known and known[name].key
     }
     try:
-        state.loaded.with_dynamic(texts)
+        after = state.loaded.with_dynamic(texts).config
     except ConfigError as error:
         raise _refused_value(error) from error
+    _check_cleaner_threads(state.loaded.config.log_cleaner_threads, after.log_cleaner_threads)
+
+
+def _check_cleaner_threads(now: int, wanted: int) -> None:
+    """Kafka's rule for changes of log.cleaner.threads at run time."""
+    if wanted < now // 2:
+        reason = f"reduced to less than half the current value {now}"
+    elif wanted > now * 2:
+        reason = f"increased to more than double the current value {now}"
+    else:
+        return
+    raise TopicError(ErrorCode.INVALID_REQUEST, f"Log cleaner threads cannot be {reason}")
 
 
 def _check_broker_value(name: str, text: str) -> None:

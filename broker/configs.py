@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from broker.config_changes import (
     CLIENT_METRICS,
@@ -48,7 +49,7 @@ from broker.purgatory import Purgatory
 from config.broker import BrokerConfig
 from config.load import Loaded
 from config.resources import CLIENT_METRICS_KEYS, GROUP_KEYS
-from storage.errors import UnknownPartition
+from storage.errors import StorageError
 
 logger = logging.getLogger("barnabas.configs")
 
@@ -109,12 +110,12 @@ class Configs:
         settings: BrokerSettings,
         controller: Controller,
         partitions: Partitions,
-        record: Callable[[Sequence[ConfigChange]], Awaitable[None]],
+        record: Callable[[Sequence[ConfigChange], Callable[[], None]], Awaitable[None]],
         commit: GroupCommit,
         purgatory: Purgatory,
         node_id: int,
     ) -> None:
-        """`record` appends changes to the metadata log and returns when they are durable."""
+        """`record` appends changes to the metadata log, and has them applied when durable."""
         self.settings = settings
         self._controller = controller
         self._image = controller.image
@@ -186,8 +187,7 @@ class Configs:
             if values:
                 changes.append(ConfigChange(resource.kind, resource.name, values))
         if changes and not validate_only:
-            await self._record(changes)
-            self._apply(changes)
+            await self._record(changes, partial(self._apply, changes))
         return outcomes
 
     def _apply(self, changes: Sequence[ConfigChange]) -> None:
@@ -209,7 +209,7 @@ class Configs:
         for info in topic.partitions:
             try:
                 partition = self._partitions.get(topic.name, info.partition)
-            except UnknownPartition:
+            except StorageError:
                 continue  # not ours, or not open yet: then it is opened with its new config
             log = partition.log
             was_caching = log.write_caching

@@ -10,8 +10,14 @@ flight; each keeps its place in `slots`, and an answer leaves when everything be
 Answers that become ready together are gathered and leave in one write (`broker.outbox`).
 
 Flow. Reading stops while any of the `Hold` reasons stands, and that is the client's backpressure:
-nobody else's connection is touched. A connection ends by the peer's close, by an error in what it
-sent, by `connections.max.idle.ms`, or by a frame that was begun and not ended in time.
+nobody else's connection is touched. Whether it is read is asked of the transport each time, never
+remembered: uvloop begins to read after `connection_made`, whatever that has said.
+
+Memory. What the connection holds is counted in its `account` only (`broker.connection_account`).
+
+End. A connection ends by the peer's close, by an error in what it sent, by
+`connections.max.idle.ms`, or by a frame that was begun and not ended in time. Whole frames that a
+peer sent before it closed are started first; nobody waits for their answers.
 """
 
 from __future__ import annotations
@@ -22,6 +28,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, cast
 
+from broker.connection_account import ConnectionAccount, own_bytes
+from broker.record_work import Walk
 from broker.request import Buffer, ConnectionInfo, Request
 from protocol.errors import FrameTooLarge
 from protocol.framing import FrameReader
@@ -51,11 +59,16 @@ class Hold:
     BUDGET: Final = 4  # queued.max.request.bytes
     UNSENT: Final = 8  # the client does not read its answers
     CLOSING: Final = 16
-    REFUSED: Final = 32  # no more is read; what came before the refused bytes is still answered
+    ANSWERS: Final = 32  # barnabas.answer.bytes.max
+    DECODING: Final = 128  # a thread decodes the first frame
+    REFUSED: Final = 64  # no more is read; what came before the refused bytes is still answered
 
 
 # These stop reading and let the frames that are here be submitted.
 _READING_ONLY: Final = Hold.BUDGET | Hold.REFUSED
+
+# These end with an answer.
+_UNANSWERED: Final = Hold.IN_FLIGHT | Hold.ANSWERS
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -64,12 +77,14 @@ class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_hold",
         "_out",
-        "_partial_bytes",
+        "_peer_has_ended",
         "_processor",
         "_reader",
-        "_reading_paused",
         "_refusal",
         "_transport",
+        "account",
+        "decoded",
+        "decoding",
         "frame_begun_ns",
         "frames",
         "in_ready_list",
@@ -82,16 +97,19 @@ class Connection(asyncio.BufferedProtocol):
         self.info = info
         self.frames: deque[bytearray] = deque()
         self.slots: deque[Request] = deque()
+        self.account = ConnectionAccount(processor.budget, processor.answers)
+        # The first of `frames`, if it may not be started yet, or why it cannot be.
+        self.decoded: Request | BaseException | None = None
+        self.decoding: Walk | None = None  # the same, in a thread
         self.in_ready_list = False
         self.frame_begun_ns = 0  # 0: no frame is begun
         self.last_active_ns = 0
         self._processor = processor
         self._reader = FrameReader(frame_bytes_max, processor.frame_pool)
-        self._partial_bytes = 0  # of the frame begun, as the byte budget knows it
         self._transport: asyncio.Transport | None = None
         self._hold: int = Hold.NONE
         self._out: list[Buffer] = []  # gathered since the last flush
-        self._reading_paused = False
+        self._peer_has_ended = False
         self._refusal: Exception | None = None  # closes the connection after the last answer
 
     # -- the event loop calls these ------------------------------------------------------------
@@ -107,10 +125,19 @@ class Connection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
         """Return the processor's receive buffer: what is read is taken out before the next read.
 
-        Or the memory that a large frame has already.
+        Or the memory that a large frame has already. A new connection is read once even if it is
+        held, since uvloop does not ask: then it gets a byte, and is stopped. While the budget is
+        full nothing is read beyond the frame that was begun: whoever sends one request after the
+        other would else always be within one, and never wait.
         """
         reader = self._reader
-        return reader.room if reader.has_room else self._processor.receive_buffer
+        if reader.has_room:
+            return reader.room
+        processor = self._processor
+        buffer = processor.receive_buffer
+        if self._hold:
+            return buffer[:1]
+        return buffer[: reader.missing_bytes] if processor.budget.full else buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take `nbytes` that have just arrived in the buffer."""
@@ -125,38 +152,54 @@ class Connection(asyncio.BufferedProtocol):
             self.refuse(error)
             return
         self.last_active_ns = now_ns = processor.clock.monotonic_ns()
-        partial_bytes = self._partial_bytes + nbytes
         if frames:
-            for frame in frames:
-                partial_bytes -= len(frame) + 4
             self.frames.extend(frames)
             self.frame_begun_ns = 0
             processor.ready(self)
-        self._partial_bytes = partial_bytes
-        if partial_bytes and not self.frame_begun_ns:
+        begun = reader.begun
+        if begun and not self.frame_begun_ns:
             self.frame_begun_ns = now_ns
-        processor.budget.take(nbytes)
-        if processor.budget.full and not partial_bytes:
+        self.account.received(nbytes)
+        if processor.budget.full and not begun:
             self.hold(Hold.BUDGET)
+        elif self._hold:
+            self.pause_or_resume()
         if reader.refused is not None:
             self._refusal = reader.refused
             self.hold(Hold.REFUSED)
 
     def eof_received(self) -> bool:
-        """End the connection when the peer has sent its last byte, as Kafka does."""
-        return False
+        """End the connection when the peer has sent its last byte, as Kafka does.
+
+        What it sent before is started first: a producer with acks=0 leaves without an answer. No
+        answer is waited for. Returns whether the connection stays for that.
+        """
+        if self.frames and not self._hold & Hold.CLOSING:
+            self._peer_has_ended = True
+            self.hold(Hold.REFUSED)
+        return self._peer_has_ended
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         """Let go of everything that is not being worked on."""
         self._hold |= Hold.CLOSING
         self._transport = None
-        held_bytes = self._partial_bytes + sum(len(frame) + 4 for frame in self.frames)
-        self._partial_bytes = 0
-        self.frames.clear()
-        self._processor.budget.give_back(held_bytes)
-        for request in tuple(self.slots):
-            request.abandon()
         self._processor.forget(self)
+        self._reader.drop()
+        self.frames.clear()
+        self.decoded = None
+        if self.decoding is not None:
+            self.decoding.withdraw()
+        self._out.clear()
+        slots, self.slots = self.slots, deque()
+        working_bytes = 0
+        for request in slots:
+            if request.buffers is not None:
+                continue
+            if request.abandon():
+                request.buffers = ()
+            else:
+                working_bytes += request.frame_bytes
+        self.account.end(working_bytes)
 
     def pause_writing(self) -> None:
         """Stop reading a client that does not read its answers."""
@@ -165,6 +208,7 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """Go on: the client has read."""
         self.last_active_ns = self._processor.clock.monotonic_ns()
+        self.account.all_sent()
         self.release(Hold.UNSENT)
 
     # -- the broker calls these ----------------------------------------------------------------
@@ -172,12 +216,13 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def within_frame(self) -> bool:
         """Whether a frame has begun and not ended."""
-        return self._partial_bytes > 0
+        return self._reader.begun
 
     @property
     def may_send(self) -> bool:
         """Whether only the client keeps its frame from ending; else the frame's clock rests."""
-        return not self._reading_paused or bool(self._hold & Hold.UNSENT)
+        transport = self._transport
+        return transport is None or transport.is_reading() or bool(self._hold & Hold.UNSENT)
 
     @property
     def held(self) -> bool:
@@ -203,23 +248,30 @@ class Connection(asyncio.BufferedProtocol):
 
         Without the second half each answer would let another receive buffer of small frames in.
         """
-        pause = bool(self._hold) or (self._reading_paused and bool(self.frames))
-        if pause == self._reading_paused:
+        transport = self._transport
+        if transport is None:
             return
-        self._reading_paused = pause
-        if self._transport is None:
-            return
-        if pause:
-            self._transport.pause_reading()
-        else:
-            self._transport.resume_reading()
+        is_reading = transport.is_reading()
+        if bool(self._hold) or (not is_reading and bool(self.frames)):
+            if is_reading:
+                transport.pause_reading()
+        elif not is_reading:
+            transport.resume_reading()
             if self.frame_begun_ns:  # it was ours that waited, not the client
                 self.frame_begun_ns = self._processor.clock.monotonic_ns()
+
+    def hear_of_room(self) -> bool:
+        """Go on, there is room in the queue; whether the connection will use it."""
+        self.release(Hold.QUEUE_FULL)
+        return self.in_ready_list
 
     def submitted(self) -> None:
         """Go on after the last frame that was here has become a request."""
         self.pause_or_resume()
-        self._close_if_refused()
+        if self._peer_has_ended:
+            self.close()
+        else:
+            self._close_if_refused()
 
     def _close_if_refused(self) -> None:
         if self._refusal is not None and not self.frames and not self.slots:
@@ -229,25 +281,37 @@ class Connection(asyncio.BufferedProtocol):
 
     def respond(self, request: Request, buffers: Sequence[Buffer]) -> None:
         """Send the answer to `request` in its turn (I7), with all that waited behind it."""
+        if self._transport is None:
+            self._answered_late(request)
+            return
         request.buffers = buffers
+        if request.frame is not None:
+            self._processor.frame_pool.give(request.give_frame())
+        self.account.answered(request.frame_bytes, request.answer_bytes_max)
         slots = self.slots
         if slots[0] is not request:
+            self.account.keep(own_bytes(buffers))
             return
         out = self._out
         if not out:
             self._processor.outbox.add(self)
-        freed_bytes = 0
+        kept_bytes = 0
         while slots and (ready := slots[0].buffers) is not None:
             out += ready
-            answered = slots.popleft()
-            freed_bytes += answered.frame_bytes
-            if answered.frame is not None:
-                self._processor.frame_pool.give(answered.give_frame())
-        self._processor.budget.give_back(freed_bytes)
-        if self._hold & Hold.IN_FLIGHT:
-            self.release(Hold.IN_FLIGHT)
+            if slots.popleft() is not request:
+                kept_bytes += own_bytes(ready)
+        if kept_bytes:
+            self.account.let_go(kept_bytes)
+        if self._hold & _UNANSWERED:
+            self.release(_UNANSWERED)
         if self._refusal is not None:
             self._close_if_refused()
+
+    def _answered_late(self, request: Request) -> None:
+        """Let go of a request whose connection ended while it was worked on."""
+        if request.buffers is None:
+            request.buffers = ()
+            self.account.answered(request.frame_bytes, 0)
 
     def flush(self) -> None:
         """Send the answers gathered since the last flush, small ones in one piece."""
@@ -260,6 +324,8 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.write(b"".join(out))
         else:
             self._transport.writelines(out)
+        if self._hold & Hold.UNSENT:
+            self.account.unsent(own_bytes(out))
 
     def refuse(self, error: Exception) -> None:
         """Close for something the client sent; said once in a while, counted always."""

@@ -1,13 +1,15 @@
 """Whether the disk is full: a state that is found, told once, and left by itself.
 
     has room ──a write was refused for want of space──> full
-    full ──a look without a refusal since the one before, and bytes free──> has room
+    full ──a look without a refusal since the one before, and as many bytes free as the largest
+           refused write wanted──> has room
 
 While it is full every write is tried as ever, so producing resumes with the first that finds
-room; producers get KAFKA_STORAGE_ERROR, which is retriable, reading goes on, and what was deleted
-is removed at once instead of after `file.delete.delay.ms`. Each change of the state is one
-line of the log, with what was found and what helps. `Metrics` has it as `disk_full_now`, and counts
-the refusals.
+room. A small one that does says nothing of large ones; and space that is freed is found at the
+next look, whether anybody writes or not. Producers get KAFKA_STORAGE_ERROR, which is retriable,
+reading goes on, and what was deleted is removed at once instead of after `file.delete.delay.ms`.
+Each change of the state is one line of the log, with what was found and what helps. `Metrics` has
+it as `disk_full_now`, and counts the refusals.
 
 Storage counts refusals where they happen (`storage.room`); here they are looked at once a second.
 """
@@ -38,14 +40,30 @@ class DiskRoom:
         self._refusals_seen = 0
         self._refusals_before = 0  # the state began
         self._full_since_ns = 0  # 0: has room
+        self._free_bytes: int | None = None  # None: unknown
 
     @property
     def is_full(self) -> bool:
         """Whether writes were refused lately."""
         return self._full_since_ns > 0
 
+    @property
+    def must_ask(self) -> bool:
+        """Whether the next look wants to know how much room there is."""
+        return self.is_full or self._room.refusals > self._refusals_seen
+
+    def ask(self) -> None:
+        """Find out how much room there is, for the next look. For a thread of the pool."""
+        try:
+            self._free_bytes = self._filesystem.free_bytes(self._directory)
+        except OSError:
+            self._free_bytes = None
+
     def look(self) -> bool:
-        """Bring the state up to date; return whether the disk has become full since."""
+        """Bring the state up to date; return whether the disk has become full since.
+
+        What `ask` found is what is said of the room.
+        """
         refused = self._room.refusals - self._refusals_seen
         self._refusals_seen = self._metrics.writes_refused = self._room.refusals
         if refused and not self.is_full:
@@ -61,25 +79,25 @@ class DiskRoom:
                 self._room.last_refusal,
             )
             return True
-        if self.is_full and not refused and self._free_bytes() != 0:
+        if self.is_full and not refused and self._has_room():
             seconds = (self._clock.monotonic_ns() - self._full_since_ns) // SECOND_NS
             self._full_since_ns = self._metrics.disk_full_now = 0
             logger.warning(
                 "the disk of %s has room again, %s: it was full for %d s, and %d writes were "
-                "refused; writing has resumed.",
+                "refused, the largest of %d bytes.",
                 self._directory,
                 self._free_text(),
                 seconds,
                 self._room.refusals - self._refusals_before,
+                self._room.wanted_bytes,
             )
+            self._room.wanted_bytes = 0
         return False
 
-    def _free_bytes(self) -> int | None:
-        try:
-            return self._filesystem.free_bytes(self._directory)
-        except OSError:
-            return None
+    def _has_room(self) -> bool:
+        """Whether the largest write that was refused would fit; True if that cannot be told."""
+        return self._free_bytes is None or self._free_bytes > self._room.wanted_bytes
 
     def _free_text(self) -> str:
-        free_bytes = self._free_bytes()
+        free_bytes = self._free_bytes
         return "free space unknown" if free_bytes is None else f"{free_bytes} bytes free"

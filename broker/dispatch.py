@@ -1,8 +1,11 @@
 """From a request to its handler, and from whatever the handler gives back to the answer.
 
 A handler (one row of `broker.handlers.HANDLERS`) is a plain function of the request and the
-services. It returns the response message; or None, when nothing is to be sent; or a `Pending`;
-or, where it must wait for files or for durability, a coroutine, which gets a task of its own.
+services. It returns the response message; or None, when nothing is to be sent; or a generator,
+where the answer is made in steps (`broker.steps`); or a `Pending`; or, where it must wait for
+files or for durability, a coroutine, which gets a task of its own. The last three end with any of
+those before them. An answer is encoded at once, or in a thread if records are opened for it and
+that takes long (`RequestHeader.wants_thread`).
 
 What a handler did not foresee is this broker's fault, not the client's: it is logged with the
 request it came from, counted, and answered with UNKNOWN_SERVER_ERROR in the shape of that API.
@@ -12,16 +15,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from functools import partial
-from types import CoroutineType
+from types import CoroutineType, GeneratorType
 from typing import Any
 
+from broker import owners
 from broker.error_mapping import error_code_of
 from broker.handlers import HANDLERS, Handler
+from broker.owners import Owner
 from broker.pending import Pending
-from broker.request import Request
+from broker.request import Buffer, Request
 from broker.services import Services
+from broker.steps import Stepper
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 
@@ -31,59 +37,85 @@ logger = logging.getLogger("barnabas.requests")
 class Dispatcher:
     """Calls handlers and sends what they answer."""
 
-    __slots__ = ("_handlers", "_services", "_tasks")
+    __slots__ = ("_handlers", "_services", "_stepper", "_tasks")
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self._handlers: dict[int, Handler] = {row.api_key: row for row in HANDLERS}
         self._tasks: set[asyncio.Task[None]] = set()  # bounded by the requests in flight
+        self._stepper = Stepper(services.clock, services.metrics, self._ended, self._fail)
 
     def dispatch(self, request: Request) -> None:
         """Handle one request; never raises."""
         try:
             result = self._handlers[request.header.api_key].handle(request, self._services)
-            kind = type(result)
-            if kind is Pending:
-                result.then(partial(self._answer_later, request))
-            elif kind is CoroutineType:
+            if type(result) is CoroutineType:
                 self._spawn(request, result)
             else:
-                self._answer(request, result)
+                self._ended(request, result)
         except Exception as error:
             self._fail(request, error)
 
+    @property
+    def running_count(self) -> int:
+        """How many handlers run as tasks."""
+        return len(self._tasks)
+
     async def finish(self) -> None:
-        """Wait for the handlers that still run as tasks."""
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        """Wait for the handlers that still run."""
+        while self._tasks or self._stepper.is_busy:
+            await asyncio.wait(self._tasks) if self._tasks else await asyncio.sleep(0)
+
+    def _ended(self, request: Request, result: Any) -> None:
+        """Do with a result what its type says: it is an answer, or how one comes about."""
+        kind = type(result)
+        if kind is Pending:
+            result.then(partial(self._answer_later, request), partial(self._fail, request))
+        elif kind is GeneratorType:
+            self._stepper.begin(request, result)
+        else:
+            self._answer(request, result)
 
     def _answer(self, request: Request, response: Any) -> None:
         if response is None:
             request.connection.respond(request, ())
+        elif request.header.opens_records and request.header.wants_thread(response):
+            self._answer_from_thread(request, response)
         else:
             request.connection.respond(
                 request, request.info.dialect.encode_response(request.header, response)
             )
 
+    def _answer_from_thread(self, request: Request, response: Any) -> None:
+        """Have a thread encode the answer: it opens records (`broker.record_work`)."""
+        header = request.header
+        encoded: list[Sequence[Buffer]] = []
+
+        def encode() -> None:
+            encoded.append(request.info.dialect.encode_response(header, response))
+
+        def ended(error: BaseException | None) -> None:
+            if isinstance(error, Exception):
+                self._fail(request, error)
+            else:
+                self._services.metrics.record_walks_refused += header.refused_count()
+                request.connection.respond(request, encoded[0])
+
+        self._services.record_work.submit(Owner.REQUEST, request.connection, encode, ended)
+
     def _answer_later(self, request: Request, response: Any) -> None:
         # Called by whoever completed the Pending: its work must not end over our answer.
         try:
-            self._answer(request, response)
+            self._ended(request, response)
         except Exception as error:
             self._fail(request, error)
 
     def _spawn(self, request: Request, coroutine: Coroutine[Any, Any, Any]) -> None:
-        task = asyncio.get_running_loop().create_task(self._finish(request, coroutine))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        owners.spawn(Owner.REQUEST, self._finish(request, coroutine), among=self._tasks)
 
     async def _finish(self, request: Request, coroutine: Coroutine[Any, Any, Any]) -> None:
         try:
-            response = await coroutine
-            if type(response) is Pending:
-                response.then(partial(self._answer_later, request))
-            else:
-                self._answer(request, response)
+            self._ended(request, await coroutine)
         except Exception as error:
             self._fail(request, error)
 
@@ -108,4 +140,4 @@ class Dispatcher:
             self._answer(request, row.error_response(request, code))
         except Exception as second:
             logger.error("no answer could be made, closing the connection", exc_info=second)
-            request.connection.abort("internal error")
+            request.give_up()

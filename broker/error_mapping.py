@@ -7,6 +7,8 @@ checks that every type of both families is covered by more than the base.
 from __future__ import annotations
 
 from broker.metadata.topic_rules import TopicError
+from broker.record_work import WalkAbandoned
+from broker.steps import AnswerTooLarge
 from protocol.errors import ErrorCode
 from protocol.record_errors import (
     CorruptBatch,
@@ -15,6 +17,7 @@ from protocol.record_errors import (
     RecordBatchTooLarge,
     RecordError,
     RecordsWithoutKey,
+    TooManyRecords,
     UnsupportedCompression,
 )
 from storage.errors import (
@@ -35,11 +38,13 @@ from storage.errors import (
 )
 
 ERROR_CODES: dict[type[Exception], ErrorCode] = {
+    AnswerTooLarge: ErrorCode.INVALID_REQUEST,  # final: asking again gets no further
     CorruptBatch: ErrorCode.CORRUPT_MESSAGE,
     InvalidRecord: ErrorCode.INVALID_RECORD,
     RecordsWithoutKey: ErrorCode.INVALID_RECORD,
     UnsupportedCompression: ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
     DecompressedTooLarge: ErrorCode.MESSAGE_TOO_LARGE,
+    TooManyRecords: ErrorCode.MESSAGE_TOO_LARGE,
     RecordBatchTooLarge: ErrorCode.MESSAGE_TOO_LARGE,
     RecordError: ErrorCode.CORRUPT_MESSAGE,
     OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -57,6 +62,7 @@ ERROR_CODES: dict[type[Exception], ErrorCode] = {
     CheckpointError: ErrorCode.KAFKA_STORAGE_ERROR,
     StorageError: ErrorCode.KAFKA_STORAGE_ERROR,
     OSError: ErrorCode.KAFKA_STORAGE_ERROR,
+    WalkAbandoned: ErrorCode.REQUEST_TIMED_OUT,  # which clients try again
 }
 
 

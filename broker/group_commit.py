@@ -2,9 +2,10 @@
 
 Per partition one flush runs at a time; its end moves the durable end of the log and with it the
 high watermark, answers the producers with acks=all whose records it covered, and wakes fetches.
-Whatever was appended meanwhile is the next flush's. Partitions that are due together are flushed
-together, in rounds: one call of the pool runs the flushes of a round one after the other, since
-handing each to a thread costs more than most of them take.
+Whatever was appended meanwhile is the next flush's. Waiters stand in the order of the offsets
+they wait for, not in that of their coming: a retried batch waits for its original. Partitions that
+are due together are flushed together, in rounds: one call of the pool runs the flushes of a round
+one after the other, since handing each to a thread costs more than most of them take.
 
 - Someone waits (acks=all, a parked fetch): the next flush begins at the end of this turn of the
   loop, so that everything the turn appended is in it.
@@ -21,19 +22,26 @@ that neither reads nor checkpoints wait for them.
 A failed fsync is terminal for its log (docs/design.md, "What an acknowledgement means"): never
 retried, every waiter gets KAFKA_STORAGE_ERROR. Waiters have deadlines (I9), swept, not timed one
 by one: a deadline passes only when a disk is stuck, and then a tick of accuracy is enough.
+
+Each flush of a round is finished whatever becomes of the others, and each waiter is answered: what
+one of them raises is reported, and is nobody else's.
 """
 
 from __future__ import annotations
 
 import asyncio
+from bisect import insort
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 from typing import NamedTuple
 
+from broker import owners
 from broker.blocking_pool import BlockingPool
 from broker.clock import MS_NS, SECOND_NS, Clock
 from broker.flush_round import FlushRound, Job
 from broker.metrics import Metrics
+from broker.owners import Owner
 from broker.partition import Partition
 from protocol.errors import ErrorCode
 from storage.flush import Flush
@@ -57,6 +65,16 @@ class CommitWaiter(NamedTuple):
     end_offset: int
     deadline_ns: int
     answer: Callable[[ErrorCode], None]
+
+    def tell(self, code: ErrorCode) -> None:
+        """Answer; what goes wrong in doing so is reported."""
+        try:
+            self.answer(code)
+        except Exception as error:
+            owners.failed(Owner.FLUSH, error, f"a waiter for offset {self[0]}, told {code.name}")
+
+
+_end_offset = attrgetter("end_offset")
 
 
 class GroupCommit:
@@ -86,7 +104,7 @@ class GroupCommit:
         if log.write_caching:
             if log.flush_due():
                 self._schedule(partition, urgent=False)
-            self._advanced(partition)
+            self._tell_advanced(partition)
         else:
             self._schedule(partition, urgent=bool(partition.watchers))
 
@@ -108,7 +126,12 @@ class GroupCommit:
             answer(ErrorCode.KAFKA_STORAGE_ERROR)
         else:
             deadline_ns = self._clock.monotonic_ns() + max(timeout_ms, 0) * MS_NS
-            partition.waiters.append(CommitWaiter(end_offset, deadline_ns, answer))
+            waiter = CommitWaiter(end_offset, deadline_ns, answer)
+            waiters = partition.waiters
+            if not waiters or waiters[-1].end_offset <= end_offset:
+                waiters.append(waiter)
+            else:  # a duplicate of what was appended before: durable before the ones that wait
+                insort(waiters, waiter, key=_end_offset)
             self._waiting.add(partition)
             self._schedule(partition, urgent=True)
 
@@ -136,7 +159,7 @@ class GroupCommit:
             for waiter in late:
                 partition.waiters.remove(waiter)
                 self._metrics.commits_timed_out += 1
-                waiter.answer(ErrorCode.REQUEST_TIMED_OUT)
+                waiter.tell(ErrorCode.REQUEST_TIMED_OUT)
             if not partition.waiters:
                 self._waiting.discard(partition)
 
@@ -161,21 +184,21 @@ class GroupCommit:
                 self._stuck.add(round_)
                 if rest := round_.take_rest():
                     self._run(FlushRound(rest, now_ns))
-                for ended in round_.take_ended():
-                    self._finish(*ended)
+                self._finish_all(round_)
         self._metrics.flushes_stuck_now = len(self._stuck)
         if self._due:
+            self._start_called = False  # a call that failed is not waited for
             self._call_start_soon()
 
     def _run(self, round_: FlushRound) -> None:
         self._running.add(round_)
-        self._pool.submit(round_.run, partial(self._end, round_))
+        self._pool.submit(Owner.FLUSH, round_.run, partial(self._end, round_))
 
     def drop(self, partition: Partition, code: ErrorCode) -> None:
         """Answer everyone who waits for a partition that goes away."""
         self._waiting.discard(partition)
         while partition.waiters:
-            partition.waiters.popleft().answer(code)
+            partition.waiters.popleft().tell(code)
 
     def _schedule(self, partition: Partition, *, urgent: bool) -> None:
         if partition.flush_started_ns:
@@ -185,7 +208,7 @@ class GroupCommit:
             self._call_start_soon()
         elif not partition.flush_scheduled:
             partition.flush_scheduled = True
-            asyncio.get_running_loop().call_later(IDLE_LINGER_SECONDS, self._lingered, partition)
+            owners.later(Owner.FLUSH, IDLE_LINGER_SECONDS, self._lingered, partition)
 
     def _lingered(self, partition: Partition) -> None:
         partition.flush_scheduled = False
@@ -196,7 +219,7 @@ class GroupCommit:
     def _call_start_soon(self) -> None:
         if not self._start_called and len(self._running) < ROUNDS_MAX:
             self._start_called = True
-            asyncio.get_running_loop().call_soon(self._start)
+            owners.soon(Owner.FLUSH, self._start)
 
     def _start(self) -> None:
         """Begin rounds for what is due, as far as rounds may run."""
@@ -206,10 +229,16 @@ class GroupCommit:
             jobs: list[Job] = []
             for partition in tuple(self._due):
                 del self._due[partition]
-                flush = partition.log.begin_flush()
+                try:
+                    flush = partition.log.begin_flush()
+                except Exception as error:  # those before it have begun, and go on
+                    owners.failed(
+                        Owner.FLUSH, error, f"the beginning of a flush of {partition.log}"
+                    )
+                    continue
                 if partition.log.failed is not None:  # by a write: those before it wait no more
                     self.drop(partition, ErrorCode.KAFKA_STORAGE_ERROR)
-                    self._advanced(partition)
+                    self._tell_advanced(partition)
                 elif flush is not None:
                     partition.flush_started_ns = now_ns
                     jobs.append((partition, flush))
@@ -222,12 +251,25 @@ class GroupCommit:
         assert error is None, f"a round keeps its errors: {error!r}"
         self._running.discard(ended)
         self._stuck.discard(ended)
-        for outcome in ended.take_ended():
-            self._finish(*outcome)
+        self._finish_all(ended)
         if self._due:
             self._call_start_soon()
         if not self.is_flushing:
             self._idle.set()
+
+    def _finish_all(self, round_: FlushRound) -> None:
+        """Finish the flushes of a round that have ended."""
+        for partition, flush, error in round_.take_ended():
+            try:
+                self._finish(partition, flush, error)
+            except Exception as failure:
+                owners.failed(Owner.FLUSH, failure, f"the end of a flush of {partition.log}")
+
+    def _tell_advanced(self, partition: Partition) -> None:
+        try:
+            self._advanced(partition)
+        except Exception as error:
+            owners.failed(Owner.FLUSH, error, f"who reads {partition.log} or appends to it")
 
     def _finish(self, partition: Partition, flush: Flush, error: OSError | None) -> None:
         partition.flush_started_ns = 0
@@ -239,11 +281,11 @@ class GroupCommit:
         waiters = partition.waiters
         durable_offset = log.durable_offset
         while waiters and waiters[0].end_offset <= durable_offset:
-            waiters.popleft().answer(ErrorCode.NONE)
+            waiters.popleft().tell(ErrorCode.NONE)
         if not waiters:
             self._waiting.discard(partition)
         if log.failed is not None:
             self.drop(partition, ErrorCode.KAFKA_STORAGE_ERROR)
         elif log.end_offset > durable_offset:
             self._schedule(partition, urgent=bool(waiters or partition.watchers))
-        self._advanced(partition)
+        self._tell_advanced(partition)

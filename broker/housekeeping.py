@@ -9,7 +9,8 @@
 | flushes | 1 s | flushes `write.caching` logs whose `flush.ms` is over |
 | retention | `log.retention.check.interval.ms` | removes segments past age or size |
 | deletions | 1 s | looks whether the disk is full, unlinks what `file.delete.delay.ms` has let go |
-| handlers | 1 s, until they are | imports the handlers that nobody has asked for yet |
+| offline | 1 s | tries to open the logs again that could not be opened |
+| handlers | at the start | imports, in a thread, what nobody has asked for yet |
 | metadata | 1 s | makes snapshots of the metadata log, and trims it |
 | producers | `producer.id.expiration.check.interval.ms` | forgets idle producers |
 | groups | `offsets.retention.check.interval.ms` | removes old offsets, and groups that are over |
@@ -22,21 +23,47 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from functools import partial
+from importlib import import_module
+from typing import Any, Protocol
 
+from broker import owners
+from broker.blocking_pool import BlockingPool
 from broker.disk_room import DiskRoom
 from broker.handlers import HANDLERS
 from broker.metadata.snapshot_keeper import SnapshotKeeper
+from broker.owners import Owner
 from broker.processor import Processor
 from broker.services import Services
+from broker.warm_reads import warm
 from storage.errors import StorageError
 from storage.home import FOREVER_MS
+from storage.log import Log
 
 logger = logging.getLogger("barnabas.housekeeping")
 
 DEADLINE_TICK_SECONDS = 0.1
 TICK_SECONDS = 1.0
-BETWEEN_HANDLERS_SECONDS = 0.01  # an import holds the loop up for 2 ms
+
+
+class Loadable(Protocol):
+    """Something that is imported when it is needed, or before."""
+
+    def load(self) -> None:
+        """Import it. For a thread of the pool."""
+
+
+class GroupModules:
+    """The coordinator of groups, which the first request of a group imports otherwise."""
+
+    def load(self) -> None:
+        """Import it."""
+        import_module("broker.groups.coordinator")
+        import_module("broker.groups.group_log")
+
+
+Duty = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Housekeeping:
@@ -60,7 +87,7 @@ class Housekeeping:
             services.controller.metadata_log, services.config, services.clock.now_ms()
         )
         self._knows_snapshots = False
-        self._not_loaded = list(HANDLERS)
+        self._not_loaded: list[Loadable] = [*HANDLERS, GroupModules()]
         self._complained: set[str] = set()  # directories whose last checkpoint failed
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = asyncio.Event()
@@ -75,33 +102,38 @@ class Housekeeping:
             (config.barnabas_recovery_point_interval_ms / 1000, self._checkpoints),
             (TICK_SECONDS, self._flushes),
             (TICK_SECONDS, self._deletions),
-            (TICK_SECONDS, self._handlers),
+            (TICK_SECONDS, self._offline),
             (TICK_SECONDS, self._metadata),
             (config.producer_id_expiration_check_interval_ms / 1000, self._producers),
             (config.offsets_retention_check_interval_ms / 1000, self._groups),
         ):
-            self._tasks.append(asyncio.create_task(self._every(seconds, seconds, duty)))
+            self._begin(seconds, seconds, duty)
+        # At once: who asks first should not wait for an import, 50 ms of them for groups.
+        self._begin(TICK_SECONDS, 0, self._handlers)
         retention_seconds = config.log_retention_check_interval_ms / 1000
         first_seconds = min(retention_seconds, config.log_initial_task_delay_ms / 1000)
-        self._tasks.append(
-            asyncio.create_task(self._every(retention_seconds, first_seconds, self._retention))
-        )
+        self._begin(retention_seconds, first_seconds, self._retention)
 
     async def stop(self) -> None:
         """End all tickers; one that is within its duty ends it first."""
         self._stopping.set()
         await asyncio.gather(*self._tasks)
 
-    async def _every(
-        self, seconds: float, first_seconds: float, duty: Callable[[], Awaitable[None]]
-    ) -> None:
+    def _begin(self, seconds: float, first_seconds: float, duty: Duty) -> None:
+        name = f"the duty {duty.__name__.lstrip('_')}"
+        every = self._every(seconds, first_seconds, duty, name)
+        self._tasks.append(owners.spawn(Owner.TICKER, every, name))
+
+    async def _every(self, seconds: float, first_seconds: float, duty: Duty, name: str) -> None:
         rest_seconds = first_seconds
         while not await self._stops_within(rest_seconds):
             rest_seconds = seconds
             try:
                 await duty()
-            except Exception:
-                logger.exception("housekeeping failed and will be tried again")
+            except (OSError, StorageError) as error:
+                logger.error("%s failed and will be tried again: %s", name, error)
+            except Exception as error:  # it is tried again at its next turn
+                owners.failed(Owner.TICKER, error, name)
 
     async def _stops_within(self, seconds: float) -> bool:
         try:
@@ -115,10 +147,14 @@ class Housekeeping:
         self._services.appends.sweep()
 
     async def _handlers(self) -> None:
-        while self._not_loaded and not self._stopping.is_set():
-            self._not_loaded[-1].load()
-            self._not_loaded.pop()
-            await asyncio.sleep(BETWEEN_HANDLERS_SECONDS)
+        # A thread of its own: a stop in haste asks whether the pool waits for the disk.
+        imports = BlockingPool(1, asyncio.get_running_loop())
+        try:
+            while self._not_loaded and not self._stopping.is_set():
+                await imports.run(self._not_loaded[-1].load)
+                self._not_loaded.pop()
+        finally:
+            imports.close()
 
     async def _connections(self) -> None:
         for processor in self._processors:
@@ -135,21 +171,33 @@ class Housekeeping:
 
     async def _checkpoints(self) -> None:
         for log in self._services.logs.all():
-            checkpoint = log.begin_checkpoint()
-            if checkpoint is not None:
-                error = None
-                try:
-                    await self._services.pool.run(checkpoint.run)
-                except OSError as caught:
-                    error = caught
-                self._complain(log.directory, error)
-                log.finish_checkpoint(checkpoint, error)
+            try:
+                await self._checkpoint(log)
+            except Exception as unforeseen:  # of this log: the others have their turn
+                owners.failed(Owner.TICKER, unforeseen, f"the checkpoint of {log!r}")
         error = None
         try:
             await self._services.checkpoints.write()
         except OSError as caught:
             error = caught
         self._complain(self._services.logs.data_directory, error)
+
+    async def _checkpoint(self, log: Log) -> None:
+        checkpoint = log.begin_checkpoint()
+        if checkpoint is None:
+            return
+        error: Exception | None = None
+        try:
+            await self._services.pool.run(checkpoint.run)
+        except OSError as caught:
+            self._complain(log.directory, caught)
+            error = caught
+        except Exception as caught:
+            owners.failed(Owner.TICKER, caught, f"the checkpoint of {log!r}")
+            error = caught
+        else:
+            self._complain(log.directory, None)
+        log.finish_checkpoint(checkpoint, error)
 
     def _complain(self, directory: str, error: OSError | None) -> None:
         """Say that checkpoints fail when they begin to; a full disk is told of elsewhere."""
@@ -168,17 +216,36 @@ class Housekeeping:
         now_ms = self._services.clock.now_ms()
         for partition in self._services.partitions.all():
             try:
-                partition.log.apply_retention(now_ms)
+                await self._retain(partition.log, now_ms)
             except (OSError, StorageError) as error:
                 logger.error("retention of %s failed: %s", partition.log.directory, error)
+            except Exception as error:
+                owners.failed(Owner.TICKER, error, f"retention of {partition.log!r}")
             await asyncio.sleep(0)
 
+    async def _retain(self, log: Log, now_ms: int) -> None:
+        pool = self._services.pool
+        # Looking at timestamps reads files; what goes, or is rolled, has been looked at then.
+        await warm(pool, log.load_end)
+        await warm(pool, partial(log.segments_to_delete, now_ms))
+        gone = log.begin_retention(now_ms)
+        if gone is not None:
+            await pool.run(gone.run)
+            gone.finish()
+
     async def _deletions(self) -> None:
+        if self._room.must_ask:
+            await self._services.pool.run(self._room.ask)
         if self._room.look():
             await self._retention()
         # Readers of a deleted file hold it open: on a full disk the delay only delays.
         now_ms = FOREVER_MS if self._room.is_full else self._services.clock.now_ms()
-        self._services.logs.purge_deleted(now_ms)
+        purge = self._services.logs.begin_purge(now_ms)
+        if purge is not None:
+            await self._services.pool.run(purge.run)
+            self._services.logs.finish_purge(purge)
+
+    async def _offline(self) -> None:
         await self._services.topics.open_offline()
 
     async def _metadata(self) -> None:
@@ -202,7 +269,8 @@ class Housekeeping:
     async def _producers(self) -> None:
         now_ms = self._services.clock.now_ms()
         for partition in self._services.partitions.all():
-            partition.log.expire_producers(now_ms)
+            for _ in partition.log.expire_producers(now_ms):
+                await asyncio.sleep(0)
 
     async def _groups(self) -> None:
         if self._services.has_groups:

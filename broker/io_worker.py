@@ -6,9 +6,11 @@ once, or hands back something that completes later. One bad request never ends a
 
 from __future__ import annotations
 
+from broker import owners
 from broker.clock import MS_NS, Clock
 from broker.dispatch import Dispatcher
 from broker.outbox import Outbox
+from broker.owners import Owner
 from broker.request_queue import RequestQueue
 
 # How long a worker may keep the loop from its sockets. Two milliseconds are some hundred
@@ -44,10 +46,16 @@ class IoWorker:
         while True:
             slice_end_ns = monotonic_ns() + SLICE_NS
             outbox.held = True
-            while (request := take()) is not None:
-                dispatch(request)
-                if monotonic_ns() > slice_end_ns:
-                    break
-            outbox.held = False
+            try:
+                while (request := take()) is not None:
+                    try:
+                        dispatch(request)
+                    except Exception as error:  # it would never be answered
+                        owners.failed(Owner.WORKER, error)
+                        request.give_up()
+                    if monotonic_ns() > slice_end_ns:
+                        break
+            finally:
+                outbox.held = False
             outbox.flush()
             await self._queue.rest()

@@ -18,11 +18,15 @@ import asyncio
 import errno
 import logging
 import os
+from functools import partial
 
+from broker import owners
 from broker.blocking_pool import BlockingPool
 from broker.cleaner_pace import CleanerPace
 from broker.clock import MS_NS, SECOND_NS
+from broker.owners import Owner
 from broker.services import Services
+from broker.warm_reads import warm
 from protocol.record_errors import RecordError
 from storage.cleanable import cleanable
 from storage.compaction import CompactionAborted, Limits, Outcome, Steps, compact
@@ -35,6 +39,7 @@ logger = logging.getLogger("barnabas.compaction")
 
 THREADS_MAX = 64  # of the pool; they are made when they are needed
 SOON_SECONDS = 0.01
+MAP_BYTES_MAX = 2**31 - 1  # for the keys of one pass, as in Kafka
 MIB = 1024 * 1024
 
 Key = tuple[str, int]
@@ -58,7 +63,7 @@ class LogCleaner:
     def start(self) -> None:
         """Begin, unless log.cleaner.enable says no."""
         if self._services.config.log_cleaner_enable:
-            self._task = asyncio.create_task(self._run(), name="log cleaner")
+            self._task = owners.spawn(Owner.COMPACTION, self._run(), "log cleaner")
 
     async def stop(self) -> None:
         """End all passes at their next step; their logs are whole."""
@@ -70,12 +75,12 @@ class LogCleaner:
         self._pool.close()
 
     async def _run(self) -> None:
-        stopping = asyncio.create_task(self._stopping.wait())
+        stopping = owners.spawn(Owner.COMPACTION, self._stopping.wait())
         while not self._stopping.is_set():
             try:
-                self._begin_passes()
-            except Exception:
-                logger.exception("looking for logs to compact failed and will be tried again")
+                await self._begin_passes()
+            except Exception as error:  # it is tried again after the backoff
+                owners.failed(Owner.COMPACTION, error, "looking for logs to compact")
             await asyncio.wait(
                 [stopping, *self._passes.values()],
                 timeout=max(self._services.config.log_cleaner_backoff_ms / 1000, SOON_SECONDS),
@@ -83,16 +88,18 @@ class LogCleaner:
             )
             self._passes = {key: task for key, task in self._passes.items() if not task.done()}
 
-    def _begin_passes(self) -> None:
+    async def _begin_passes(self) -> None:
         config = self._services.config
+        left = self._uncleanable.items()
+        self._uncleanable = {key: log for key, log in left if not log.lease.is_over}
         while len(self._passes) < min(config.log_cleaner_threads, THREADS_MAX):
-            log = self._filthiest()
+            log = await self._filthiest()
             if log is None:
                 return
-            task = asyncio.create_task(self._clean(log), name=f"compaction of {log!r}")
+            task = owners.spawn(Owner.COMPACTION, self._clean(log), f"compaction of {log!r}")
             self._passes[log.topic, log.partition] = task
 
-    def _filthiest(self) -> Log | None:
+    async def _filthiest(self) -> Log | None:
         """The log with the largest dirty part of those that are worth a pass."""
         now_ms = self._services.clock.now_ms()
         best: Log | None = None
@@ -102,9 +109,10 @@ class LogCleaner:
             if "compact" not in log.config.cleanup_policy or not self._may_clean(log):
                 continue
             try:
-                part = cleanable(log, now_ms)
+                part = await warm(self._services.pool, partial(cleanable, log, now_ms))
             except (StorageError, OSError) as error:
-                self._give_up(log, error)
+                if log.failed is None:  # it may have been closed meanwhile
+                    self._give_up(log, error)
                 continue
             if part.ratio > best_ratio and part.is_worth_it(log.config.min_cleanable_dirty_ratio):
                 best, best_ratio = log, part.ratio
@@ -128,15 +136,14 @@ class LogCleaner:
             if log.failed is not None:
                 return
             now_ms = self._services.clock.now_ms()
-            outcome = await self._drive(
-                compact(log, cleanable(log, now_ms), self._limits(), now_ms)
-            )
+            part = await warm(self._services.pool, partial(cleanable, log, now_ms))
+            outcome = await self._drive(compact(log, part, self._limits(), now_ms))
         except CompactionAborted as reason:
             logger.debug("compaction of %s ended: %s", log, reason)
         except (StorageError, RecordError, OSError) as error:
             self._failed(log, error)
         except Exception as error:
-            logger.exception("compaction of %s", log)
+            owners.failed(Owner.COMPACTION, error, f"compaction of {log!r}")
             self._give_up(log, error)
         else:
             seconds = (self._services.clock.monotonic_ns() - started_ns) / SECOND_NS
@@ -162,9 +169,9 @@ class LogCleaner:
 
     def _limits(self) -> Limits:
         config = self._services.config
-        threads = max(1, config.log_cleaner_threads)
+        map_bytes_max = config.log_cleaner_dedupe_buffer_size // config.log_cleaner_threads
         return Limits(
-            map_bytes_max=config.log_cleaner_dedupe_buffer_size // threads,
+            map_bytes_max=min(map_bytes_max, MAP_BYTES_MAX),
             map_load_factor=config.log_cleaner_io_buffer_load_factor,
             decompressed_bytes_max=config.barnabas_decompressed_bytes_max,
             salt=os.urandom(SALT_BYTES),

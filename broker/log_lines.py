@@ -2,6 +2,11 @@
 
 Lines go to standard error, where a container's or a service manager's log collector reads them.
 What a client can cause as often as it likes is written through a `RateLimiter`.
+
+Lines quote what clients have sent: ids, names, hosts, values, exceptions that repeat them. So no
+character of a message may end its line, or do anything else to whoever reads it: the formatters
+escape each that is not printable, so that no call has to think of it. A trace is indented, and
+what stands at the beginning of a line is always the broker's own.
 """
 
 from __future__ import annotations
@@ -9,6 +14,8 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from datetime import datetime
+from typing import Any
 
 from broker.clock import SECOND_NS, Clock
 
@@ -39,19 +46,53 @@ class RateLimiter:
         return dropped
 
 
+def one_line(text: str) -> str:
+    r"""Return `text` with what is not printable escaped, as `\n` or `\u202e`."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
+
+
+def _local_time(record: logging.LogRecord, separator: str) -> str:
+    """Return the record's time in ISO 8601, in ms, with its offset from UTC."""
+    when = datetime.fromtimestamp(record.created).astimezone()
+    return when.isoformat(separator, "milliseconds")
+
+
+class _TextFormatter(logging.Formatter):
+    """One line an event; for errors, the trace below it, indented."""
+
+    def formatTime(self, record: logging.LogRecord, _format: str | None = None) -> str:  # noqa: N802
+        return _local_time(record, " ")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        record.message = one_line(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, exc_info: Any) -> str:  # noqa: N802 - logging's name
+        lines = super().formatException(exc_info).split("\n")
+        return "\n".join(f"    {one_line(line)}" for line in lines)
+
+
 class _JsonFormatter(logging.Formatter):
     """One JSON object a line: time, level, logger, message and, for errors, the trace."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
-            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}",
+            "time": _local_time(record, "T"),
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
         }
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
+        # JSON leaves some characters as they are that end a line for some readers, or turn it.
+        return "".join(
+            char if char.isprintable() else json.dumps(char)[1:-1]
+            for char in json.dumps(line, ensure_ascii=False)
+        )
 
 
 def configure(line_format: str, level: str = "INFO") -> None:
@@ -60,11 +101,7 @@ def configure(line_format: str, level: str = "INFO") -> None:
     if line_format == "json":
         handler.setFormatter(_JsonFormatter())
     else:
-        handler.setFormatter(
-            logging.Formatter(
-                "%(asctime)s.%(msecs)03d %(levelname)-7s %(message)s", "%Y-%m-%d %H:%M:%S"
-            )
-        )
+        handler.setFormatter(_TextFormatter("%(asctime)s %(levelname)-7s %(message)s"))
     root = logging.getLogger("barnabas")
     root.handlers[:] = [handler]
     root.setLevel(level)

@@ -23,10 +23,13 @@ class Metrics:
     protocol_errors: int = 0  # frames refused, their connection closed
     bad_requests: int = 0  # answered as such, their connection kept
     requests_received: int = 0
+    answers_in_steps: int = 0  # that took more than a slice of a turn
     request_errors: int = 0  # handlers that raised something unforeseen
+    unexpected_failures: int = 0  # of steps of the loop that nobody awaits (broker.owners)
     queue_full_waits: int = 0  # queued.max.requests
     connection_full_waits: int = 0  # barnabas.requests.per.connection.max
     budget_full_waits: int = 0  # queued.max.request.bytes
+    answers_full_waits: int = 0  # barnabas.answer.bytes.max, or a connection's share of it
     appends_queued: int = 0  # barnabas.unflushed.bytes.max, or a slow flush
     appends_queued_now: int = 0
     flushes: int = 0
@@ -39,6 +42,9 @@ class Metrics:
     fetches_parked: int = 0
     fetches_parked_now: int = 0
     reads_cold: int = 0
+    record_walks: int = 0  # over the records of batches, in threads
+    record_walks_waiting_now: int = 0
+    record_walks_refused: int = 0  # too many records, headers or bytes to be looked at
 
     def snapshot(self) -> dict[str, int]:
         """Return every counter by name."""

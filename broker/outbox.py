@@ -8,8 +8,10 @@ the end of its slice, or else in the next turn of the loop.
 
 from __future__ import annotations
 
-import asyncio
 from typing import Protocol
+
+from broker import owners
+from broker.owners import Owner
 
 
 class Sender(Protocol):
@@ -19,14 +21,17 @@ class Sender(Protocol):
         """Write all that is gathered."""
         ...
 
+    def abort(self, reason: str) -> None:
+        """Close at once: what was gathered cannot be written."""
+        ...
+
 
 class Outbox:
     """The connections that have something to send."""
 
-    __slots__ = ("_is_scheduled", "_loop", "_senders", "held")
+    __slots__ = ("_is_scheduled", "_senders", "held")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+    def __init__(self) -> None:
         self._senders: list[Sender] = []
         self._is_scheduled = False
         self.held = False  # whoever sets it will call flush
@@ -36,7 +41,7 @@ class Outbox:
         self._senders.append(sender)
         if not self.held and not self._is_scheduled:
             self._is_scheduled = True
-            self._loop.call_soon(self.flush)
+            owners.soon(Owner.ANSWERS, self.flush)
 
     def flush(self) -> None:
         """Flush every connection that has something."""
@@ -44,4 +49,8 @@ class Outbox:
         if self._senders:
             senders, self._senders = self._senders, []
             for sender in senders:
-                sender.flush()
+                try:
+                    sender.flush()
+                except Exception as error:  # those behind it have answers, too
+                    owners.failed(Owner.ANSWERS, error)
+                    sender.abort("internal error")

@@ -9,15 +9,18 @@ bytes (`watchers`, owned by the purgatory).
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from storage.errors import LogFailed, UnknownPartition
+from protocol.errors import ErrorCode
+from storage.errors import LogFailed, StorageError, UnknownPartition
 from storage.log import Log
 
 if TYPE_CHECKING:
     from broker.append_queue import QueuedAppend
     from broker.group_commit import CommitWaiter
     from broker.purgatory import ParkedFetch
+
+NO_LEADER: Final = -1
 
 
 class Partition:
@@ -39,6 +42,14 @@ class Partition:
         self.watchers: dict[ParkedFetch, None] = {}
         self.flush_scheduled = False
         self.flush_started_ns = 0  # 0: no flush is running
+
+
+class Leadership(NamedTuple):
+    """What a client is told of a partition's leader."""
+
+    error_code: ErrorCode
+    leader_id: int
+    offline_replicas: list[int]
 
 
 class Partitions:
@@ -88,6 +99,16 @@ class Partitions:
             if (failure := self._offline.get(key)) is not None:
                 raise LogFailed(failure.path, failure.reason) from None
             raise UnknownPartition(topic, number) from None
+
+    def leadership(self, topic: str, number: int, node_id: int) -> Leadership:
+        """Return who leads a partition, as Metadata and DescribeTopicPartitions tell it."""
+        try:
+            self.get(topic, number)
+        except UnknownPartition:  # being created or deleted in this moment
+            return Leadership(ErrorCode.LEADER_NOT_AVAILABLE, node_id, [])
+        except StorageError:  # its log cannot be opened: this partition alone has no leader
+            return Leadership(ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER, [node_id])
+        return Leadership(ErrorCode.NONE, node_id, [])
 
     def all(self) -> list[Partition]:
         """Return every partition."""

@@ -13,12 +13,14 @@ from typing import Any
 class Pending:
     """Completed once, with the response message; whoever subscribed hears of it at once."""
 
-    __slots__ = ("_subscriber", "done", "response")
+    __slots__ = ("_failed", "_subscriber", "done", "error", "response")
 
     def __init__(self) -> None:
         self.done = False
         self.response: Any = None
+        self.error: Exception | None = None
         self._subscriber: Callable[[Any], None] | None = None
+        self._failed: Callable[[Exception], None] | None = None
 
     def complete(self, response: Any) -> None:
         """Give the answer. A second completion (a deadline that lost the race) is ignored."""
@@ -29,9 +31,25 @@ class Pending:
         if self._subscriber is not None:
             self._subscriber(response)
 
-    def then(self, subscriber: Callable[[Any], None]) -> None:
-        """Call `subscriber(response)` when the answer is there, or now if it already is."""
+    def fail(self, error: Exception) -> None:
+        """Say that there is no answer, for a reason that nobody expected."""
         if self.done:
-            subscriber(self.response)
-        else:
+            return
+        self.done = True
+        self.error = error
+        if self._failed is not None:
+            self._failed(error)
+
+    def then(
+        self,
+        subscriber: Callable[[Any], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        """Call `subscriber(response)`, or `failed(error)`, at the end, or now if that has come."""
+        if not self.done:
             self._subscriber = subscriber
+            self._failed = failed
+        elif self.error is not None:
+            failed(self.error)
+        else:
+            subscriber(self.response)

@@ -3,7 +3,8 @@
 The loop receives for a connection, which puts itself into its processor's ready list; the
 processor's task then takes all ready connections at once, decodes their whole frames and puts the
 requests on the queue: one wake-up for many frames (Kafka's Processor does the same with its
-selector's ready keys). It also ends connections that idle too long, or that began a frame and did
+selector's ready keys). A frame that takes long to decode is given to a thread, and its connection
+waits. It also ends connections that idle too long, or that began a frame and did
 not end it in time.
 """
 
@@ -14,17 +15,21 @@ import logging
 import socket
 from dataclasses import dataclass
 
+from broker import owners
 from broker.byte_budget import ByteBudget
 from broker.clock import MS_NS, Clock
 from broker.connection import Connection, Hold
+from broker.connection_account import answer_bytes_max
 from broker.connection_limits import ConnectionLimits
 from broker.log_lines import RateLimiter
 from broker.metrics import Metrics
 from broker.outbox import Outbox
+from broker.owners import Owner
+from broker.record_work import RecordWork
 from broker.request import ConnectionInfo, Request
 from broker.request_queue import RequestQueue
 from protocol.dialect import RequestHeader
-from protocol.errors import BadRequest, ProtocolError
+from protocol.errors import BadRequest, ProtocolError, TakesLong
 from protocol.framing import REUSED_BYTES_MIN, FramePool
 
 logger = logging.getLogger("barnabas.network")
@@ -41,6 +46,7 @@ class ConnectionSettings:
     in_flight_max: int  # barnabas.requests.per.connection.max
     idle_ms_max: int  # connections.max.idle.ms
     frame_ms_max: int  # barnabas.frame.deadline.ms
+    fetch_bytes_max: int  # fetch.max.bytes
 
 
 class Processor:
@@ -51,20 +57,24 @@ class Processor:
         index: int,
         queue: RequestQueue,
         budget: ByteBudget,
+        answers: ByteBudget,
         settings: ConnectionSettings,
         limits: ConnectionLimits,
         outbox: Outbox,
+        record_work: RecordWork,
         metrics: Metrics,
         clock: Clock,
     ) -> None:
         self.name = f"processor-{index}"
         self.outbox = outbox
         self.budget = budget
+        self.answers = answers
         self.clock = clock
         self.frame_pool = FramePool()
         self.receive_buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
         self.connections: set[Connection] = set()
         self._queue = queue
+        self._record_work = record_work
         self._settings = settings
         self._limits = limits
         self._metrics = metrics
@@ -72,6 +82,7 @@ class Processor:
         self._wake: asyncio.Future[None] | None = None
         self._refusals = RateLimiter(clock, per_second_max=5)
         budget.listen(self._budget_changed)
+        answers.listen(self._answers_changed)
 
     async def adopt(self, sock: socket.socket, info: ConnectionInfo) -> None:
         """Make `sock` a connection of this processor."""
@@ -84,9 +95,15 @@ class Processor:
             logger.debug("connection of %s was gone: %s", info.peer_host, error)
             self.forget(connection)
             sock.close()
+        except asyncio.CancelledError:
+            # uvloop closes the transport, and tells no connection of it, also one that has begun.
+            if connection in self.connections:
+                connection.connection_lost(None)
+            raise
 
     def forget(self, connection: Connection) -> None:
         """Drop a connection that has ended."""
+        self._queue.forget(connection)
         if connection in self.connections:
             self.connections.remove(connection)
             self._metrics.connections_now -= 1
@@ -111,42 +128,96 @@ class Processor:
             ready, self._ready = self._ready, []
             for connection in ready:
                 connection.in_ready_list = False
-                self._submit(connection)
+                try:
+                    self._submit(connection)
+                except Exception as error:  # the connections behind it are ready, too
+                    owners.failed(Owner.PROCESSOR, error, self.name)
+                    connection.abort("internal error")
+                self._queue.tell_next()
 
     def _submit(self, connection: Connection) -> None:
         frames = connection.frames
         slots = connection.slots
+        account = connection.account
         queue = self._queue
         in_flight_max = self._settings.in_flight_max
         while frames and not connection.held:
             if queue.full:
                 connection.hold(Hold.QUEUE_FULL)
-                queue.when_room(lambda: connection.release(Hold.QUEUE_FULL))
+                queue.wait_for_room(connection)
                 return
             if len(slots) >= in_flight_max:
                 self._metrics.connection_full_waits += 1
                 connection.hold(Hold.IN_FLIGHT)
                 return
-            frame = frames.popleft()
-            frame_bytes = len(frame) + 4
-            try:
-                decoded = connection.info.dialect.decode_request(memoryview(frame))
-            except BadRequest as error:
-                self._answer_bad(connection, error, frame_bytes)
-                continue
-            except (ProtocolError, OSError, ImportError) as error:
-                # The first request of an API imports its module, for which a file must be opened.
-                self.budget.give_back(frame_bytes)
-                connection.refuse(error)
+            request = connection.decoded
+            if type(request) is not Request:
+                try:
+                    if isinstance(request, BaseException):
+                        connection.decoded = None
+                        raise request
+                    request = self._decode(connection, frames[0])
+                except TakesLong:
+                    self._decode_in_thread(connection, frames[0])
+                    return
+                except BadRequest as error:
+                    self._answer_bad(connection, error, len(frames.popleft()) + 4)
+                    continue
+                except (ProtocolError, OSError, ImportError) as error:
+                    # The first request of an API imports its module: a file must be opened.
+                    connection.refuse(error)
+                    return
+            reserved = request.answer_bytes_max
+            if slots and (reserved or account.answer_bytes) and not account.may_start(reserved):
+                self._metrics.answers_full_waits += 1
+                connection.decoded = request
+                connection.hold(Hold.ANSWERS)
                 return
-            request = Request(connection, decoded.header, decoded.body, frame_bytes)
-            if frame_bytes > REUSED_BYTES_MIN:
-                request.frame = frame
+            connection.decoded = None
+            frames.popleft()
+            account.reserved_bytes += reserved
             slots.append(request)
             self._metrics.requests_received += 1
             queue.put(request)
         if not frames:
             connection.submitted()
+
+    def _decode_in_thread(self, connection: Connection, frame: bytearray) -> None:
+        """Have the first frame of a connection decoded beside the loop; the others wait."""
+        decoded: list[Request] = []
+
+        def decode() -> None:
+            decoded.append(self._decode(connection, frame, in_thread=True))
+
+        def ended(error: BaseException | None) -> None:
+            connection.decoding = None
+            if connection.frames and connection.frames[0] is frame:  # it has not gone meanwhile
+                connection.decoded = error or decoded[0]
+            connection.release(Hold.DECODING)
+
+        connection.hold(Hold.DECODING)
+        walk = self._record_work.submit(Owner.PROCESSOR, connection, decode, ended)
+        connection.decoding = walk
+
+    def _decode(
+        self, connection: Connection, frame: bytearray, *, in_thread: bool = False
+    ) -> Request:
+        dialect, view = connection.info.dialect, memoryview(frame)
+        if in_thread:
+            decoded = dialect.decode_request(view, in_thread=True)
+        else:
+            decoded = dialect.decode_request(view)
+        header, frame_bytes = decoded.header, len(frame) + 4
+        request = Request(
+            connection,
+            header,
+            decoded.body,
+            frame_bytes,
+            answer_bytes_max(header.api_key, decoded.body, self._settings.fetch_bytes_max),
+        )
+        if frame_bytes > REUSED_BYTES_MIN:
+            request.frame = frame
+        return request
 
     def _answer_bad(self, connection: Connection, error: BadRequest, frame_bytes: int) -> None:
         """Answer what cannot be read in its turn, and go on with the connection."""
@@ -208,3 +279,8 @@ class Processor:
                     connection.hold(Hold.BUDGET)
             else:
                 connection.release(Hold.BUDGET)
+
+    def _answers_changed(self, full: bool) -> None:  # noqa: FBT001 - the budget's callback
+        if not full:
+            for connection in tuple(self.connections):
+                connection.release(Hold.ANSWERS)

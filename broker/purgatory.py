@@ -4,6 +4,9 @@ A parked fetch watches every partition it asked for. When one of them has more t
 counts again what is there, and when that is enough, or its deadline is reached, it is answered by
 the read that it asked for in the first place (Kafka's DelayedFetch). It leaves every watch list
 when it is answered or its connection ends, so the lists are as long as the fetches in flight.
+
+A fetch that fails in a way that nobody foresaw loses its connection. Whoever notified of new
+records, and the other fetches, notice nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +15,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from broker import owners
 from broker.metrics import Metrics
+from broker.owners import Owner
 from broker.partition import Partition
 from broker.request import Request
 
@@ -45,12 +50,26 @@ class Purgatory:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
+        self._parked: set[ParkedFetch] = set()
+        self._is_stopping = False
+
+    @property
+    def parked_count(self) -> int:
+        """How many fetches wait."""
+        return len(self._parked)
 
     def park(self, fetch: ParkedFetch, wait_ms: int) -> None:
-        """Keep `fetch` until it is satisfied, or for `wait_ms`."""
+        """Keep `fetch` until it is satisfied, or for `wait_ms`; drop it if its client is gone."""
+        if fetch.request.abandoned:  # while it was queued
+            fetch.request.connection.respond(fetch.request, ())
+            return
+        if self._is_stopping:
+            fetch.complete()
+            return
+        self._parked.add(fetch)
         for partition in fetch.partitions:
             partition.watchers[fetch] = None
-        fetch.timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._release, fetch)
+        fetch.timer = owners.later(Owner.PARKED_FETCH, wait_ms / 1000, self._release, fetch)
         fetch.request.on_abandon = partial(self._abandon, fetch)
         self._metrics.fetches_parked += 1
         self._metrics.fetches_parked_now += 1
@@ -58,7 +77,14 @@ class Purgatory:
     def notify(self, partition: Partition) -> None:
         """Look again at the fetches that watch `partition`."""
         for fetch in tuple(partition.watchers):
-            if fetch.timer is not None and fetch.is_satisfied():
+            if fetch.timer is None:
+                continue
+            try:
+                is_satisfied = fetch.is_satisfied()
+            except Exception as error:  # the read that follows says whose it is
+                owners.failed(Owner.PARKED_FETCH, error, "counting what a parked fetch waits for")
+                is_satisfied = True
+            if is_satisfied:
                 self._release(fetch)
 
     def release_all(self, partition: Partition) -> None:
@@ -66,12 +92,23 @@ class Purgatory:
         for fetch in tuple(partition.watchers):
             self._release(fetch)
 
+    def stop(self) -> None:
+        """Answer everything, now and from now on."""
+        self._is_stopping = True
+        for fetch in tuple(self._parked):
+            self._release(fetch)
+
     def _abandon(self, fetch: ParkedFetch) -> None:
         self._forget(fetch)
 
     def _release(self, fetch: ParkedFetch) -> None:
-        if self._forget(fetch):
+        if not self._forget(fetch):
+            return
+        try:
             fetch.complete()
+        except Exception as error:
+            owners.failed(Owner.PARKED_FETCH, error, "answering a parked fetch")
+            fetch.request.give_up()
 
     def _forget(self, fetch: ParkedFetch) -> bool:
         if fetch.timer is None:
@@ -79,6 +116,7 @@ class Purgatory:
         fetch.timer.cancel()
         fetch.timer = None
         fetch.request.on_abandon = None
+        self._parked.discard(fetch)
         for partition in fetch.partitions:
             partition.watchers.pop(fetch, None)
         self._metrics.fetches_parked_now -= 1

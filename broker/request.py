@@ -48,6 +48,8 @@ class Request:
     """A decoded request and its place in its connection's order."""
 
     __slots__ = (
+        "abandoned",
+        "answer_bytes_max",
         "body",
         "buffers",
         "connection",
@@ -59,13 +61,20 @@ class Request:
     )
 
     def __init__(
-        self, connection: Responder, header: RequestHeader, body: Any, frame_bytes: int
+        self,
+        connection: Responder,
+        header: RequestHeader,
+        body: Any,
+        frame_bytes: int,
+        answer_bytes_max: int = 0,
     ) -> None:
         self.connection = connection
         self.info = connection.info
         self.header = header
         self.body = body
-        self.frame_bytes = frame_bytes  # what the byte budget holds for it
+        self.frame_bytes = frame_bytes  # held until it is answered
+        self.answer_bytes_max = answer_bytes_max  # reserved until it is answered
+        self.abandoned = False  # its connection is gone
         self.frame: bytearray | None = None  # of a large one, which may be received into again
         self.buffers: Sequence[Buffer] | None = None  # None until answered
         self.on_abandon: Callable[[], None] | None = None  # set by whoever parks it
@@ -77,7 +86,19 @@ class Request:
         self.body = None
         return frame
 
-    def abandon(self) -> None:
-        """Tell whoever holds the request that its connection is gone."""
-        if self.on_abandon is not None:
-            self.on_abandon()
+    def abandon(self) -> bool:
+        """Tell whoever parked the request that its connection is gone; whether anybody had.
+
+        If so, it is never answered. Else it is worked on, and answered into the void.
+        """
+        self.abandoned = True
+        if self.on_abandon is None:
+            return False
+        self.on_abandon()
+        return True
+
+    def give_up(self) -> None:
+        """Close the connection, as there is no answer; what the request held is given back."""
+        self.connection.abort("internal error")
+        if self.buffers is None:
+            self.connection.respond(self, ())

@@ -5,17 +5,27 @@ end without waiting, so a second worker awake at the same time would find nothin
 woken at a time, and hands over to the next when its slice of the loop is used up.
 
 A full queue refuses nobody: a processor asks `full` before it puts, and leaves the connection
-waiting; waiting connections are told, in the order they came, when there is room.
+waiting; waiting connections are told, in the order they came, when there is room. One that will
+not use the room (it is held for another reason meanwhile) says so, and the next is told. One that
+has used it tells the next itself (`tell_next`), so that room is never left while anybody waits.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from typing import Protocol
 
 from broker.metrics import Metrics
 from broker.request import Request
+
+
+class RoomWaiter(Protocol):
+    """A connection whose frames wait for room in the queue."""
+
+    def hear_of_room(self) -> bool:
+        """Go on; whether it will."""
+        ...
 
 
 class RequestQueue:
@@ -28,7 +38,7 @@ class RequestQueue:
         self._metrics = metrics
         self._items: deque[Request] = deque()
         self._resting: deque[asyncio.Future[None]] = deque()
-        self._room_waiters: deque[Callable[[], None]] = deque()
+        self._room_waiters: dict[RoomWaiter, None] = {}  # in the order they came
         self._worker_awake = False
 
     def __len__(self) -> int:
@@ -45,10 +55,28 @@ class RequestQueue:
         if not self._worker_awake:
             self._wake()
 
-    def when_room(self, call: Callable[[], None]) -> None:
-        """Call back once, when there is room again."""
+    @property
+    def waiter_count(self) -> int:
+        """How many wait for room."""
+        return len(self._room_waiters)
+
+    def wait_for_room(self, waiter: RoomWaiter) -> None:
+        """Tell `waiter` once, when there is room again."""
         self._metrics.queue_full_waits += 1
-        self._room_waiters.append(call)
+        self._room_waiters[waiter] = None
+
+    def forget(self, waiter: RoomWaiter) -> None:
+        """Let `waiter` not wait any more: it is gone."""
+        self._room_waiters.pop(waiter, None)
+
+    def tell_next(self) -> None:
+        """Tell the next that waits, if there is room."""
+        waiters = self._room_waiters
+        while waiters and not self.full:
+            waiter = next(iter(waiters))
+            del waiters[waiter]
+            if waiter.hear_of_room():
+                return
 
     def take(self) -> Request | None:
         """Return the next request, or None."""
@@ -56,8 +84,8 @@ class RequestQueue:
         if not items:
             return None
         request = items.popleft()
-        if self._room_waiters and len(items) < self._capacity:
-            self._room_waiters.popleft()()
+        if self._room_waiters:
+            self.tell_next()
         return request
 
     async def rest(self) -> None:

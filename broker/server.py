@@ -7,10 +7,13 @@
     shutdown  stop accepting, stop reading, let what was begun be answered (with a deadline),
               flush, write checkpoints, write the clean-shutdown marker last
 
-A first SIGTERM or SIGINT stops in that order; a second one skips what waits and leaves as a crash
-would, without the marker; so does a first one when the disk has not answered within
-`barnabas.shutdown.deadline.ms`. Exit codes: 0 a clean stop, 1 the broker could not start or go on
-(one line says why), 130 a forced stop.
+A first SIGTERM or SIGINT stops in that order. A second one waits no longer for requests that were
+begun, but for the disk: supervisors and terminals often send two, and the stop stays a clean one.
+A third one leaves as a crash would, without the marker; so does the stop itself when the disk has
+not answered within `barnabas.shutdown.deadline.ms`.
+
+Exit codes: 0 everything is on the disk; 1 the broker could not start or go on, or could not write
+everything at the stop (one line says why); 130 it left as a crash would.
 """
 
 from __future__ import annotations
@@ -28,17 +31,21 @@ from functools import partial
 
 import uvloop
 
-from broker import log_lines
+from broker import log_lines, owners
 from broker.acceptor import Acceptor, bind
 from broker.assembly import Assembly, assemble, open_directory
-from broker.clock import SECOND_NS, Clock, SystemClock
+from broker.at_rest import left_over
+from broker.blocking_pool import BlockingPool
+from broker.clock import SECOND_NS, Clock, SystemClock, let_others_run
 from broker.connection_limits import ConnectionLimits
 from broker.dispatch import Dispatcher
 from broker.handlers import HANDLERS
 from broker.housekeeping import Housekeeping
 from broker.io_worker import IoWorker
 from broker.log_cleaner import LogCleaner
+from broker.owners import Owner
 from broker.processor import ConnectionSettings, Processor
+from broker.slow_steps import SlowSteps
 from config.listeners import Listener
 from config.load import Loaded
 from protocol.dialect import Dialect
@@ -50,7 +57,8 @@ logger = logging.getLogger("barnabas.server")
 
 EXIT_CLEAN = 0
 EXIT_FAILED = 1
-EXIT_FORCED = 130
+EXIT_FORCED = 130  # as a shell says of a program that a signal ended
+LAST_ANSWERS_SECONDS = 0.5  # for clients to take what was answered last
 DRAIN_TICK_SECONDS = 0.01
 CLOSE_SECONDS_MIN = 5.0  # for flushes and checkpoints of a disk that answers, whatever the deadline
 M_MMAP_THRESHOLD = -3  # mallopt's name for it, in malloc.h
@@ -69,12 +77,18 @@ def run(loaded: Loaded) -> int:
     _return_large_blocks()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(Broker(loaded).run())
+            return runner.run(_run(loaded))
     except (StorageError, OSError) as error:
         logger.error("cannot go on: %s", error)
         return EXIT_FAILED
     except KeyboardInterrupt:
         return EXIT_FORCED
+
+
+async def _run(loaded: Loaded) -> int:
+    code = await Broker(loaded).run()
+    _ignore_signals()
+    return code
 
 
 class Broker:
@@ -85,7 +99,9 @@ class Broker:
         self._config = loaded.config
         self._clock = SystemClock()
         self._stop = asyncio.Event()
-        self._force = asyncio.Event()
+        self._hurry = asyncio.Event()  # by a second signal
+        self._force = asyncio.Event()  # by a third
+        self._tasks_before: set[asyncio.Task[object]] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self._sockets: list[socket.socket] = []
         self._assembly: Assembly
@@ -93,6 +109,7 @@ class Broker:
         self._dispatcher: Dispatcher
         self._housekeeping: Housekeeping
         self._cleaner: LogCleaner
+        self._slow_steps: SlowSteps
 
     async def run(self) -> int:
         """Start, serve and stop."""
@@ -100,16 +117,15 @@ class Broker:
         try:
             failed = await self.serve()
         finally:
-            forced = await self.shutdown()
-        if failed:
-            return EXIT_FAILED
-        return EXIT_FORCED if forced else EXIT_CLEAN
+            code = await self.shutdown()
+        return EXIT_FAILED if failed else code
 
     # -- startup -------------------------------------------------------------------------------
 
     async def startup(self) -> None:
         """Recover, then listen."""
         started_ns = self._clock.monotonic_ns()
+        self._tasks_before = asyncio.all_tasks()
         # Signals first: one that comes during recovery stops the broker where a crash would
         # have, at the next step that waits.
         loop = asyncio.get_running_loop()
@@ -120,7 +136,9 @@ class Broker:
             self._assembly = assemble(self._loaded, opened, self._bind, self._clock, loop)
         except BaseException:
             # A taken port, say: what was recovered need not be recovered again.
-            opened.logs.close(clean=True)
+            pool = BlockingPool(1, loop)
+            await pool.run(partial(opened.logs.close, clean=True))
+            pool.close()
             raise
         bound = self._assembly.bound
         self._start_tasks(bound)
@@ -184,15 +202,18 @@ class Broker:
             in_flight_max=config.barnabas_requests_per_connection_max,
             idle_ms_max=config.connections_max_idle_ms,
             frame_ms_max=config.barnabas_frame_deadline_ms,
+            fetch_bytes_max=config.fetch_max_bytes,
         )
         self._processors = [
             Processor(
                 index,
                 assembly.queue,
                 assembly.budget,
+                services.answers,
                 settings,
                 limits,
                 assembly.outbox,
+                services.record_work,
                 services.metrics,
                 self._clock,
             )
@@ -220,27 +241,38 @@ class Broker:
         self._housekeeping.start()
         self._cleaner = LogCleaner(services)
         self._cleaner.start()
-        runnables: list[Processor | IoWorker | Acceptor] = [
-            *self._processors,
-            *workers,
-            *acceptors,
+        self._slow_steps = SlowSteps(config.barnabas_slow_step_ms, self._clock)
+        self._slow_steps.start()
+        runnables: list[tuple[Owner, Processor | IoWorker | Acceptor]] = [
+            *((Owner.PROCESSOR, processor) for processor in self._processors),
+            *((Owner.WORKER, worker) for worker in workers),
+            *((Owner.ACCEPTOR, acceptor) for acceptor in acceptors),
         ]
-        for runnable in runnables:
-            self._tasks.append(asyncio.create_task(runnable.run(), name=runnable.name))
+        for owner, runnable in runnables:
+            run = owners.keep_running(owner, runnable.run)
+            self._tasks.append(owners.spawn(owner, run, runnable.name))
 
     def _signalled(self, number: int) -> None:
-        if self._stop.is_set():
-            logger.warning("second signal: leaving at once")
-            self._force.set()
-        else:
-            logger.info("%s: stopping", signal.Signals(number).name)
+        name = signal.Signals(number).name
+        if not self._stop.is_set():
+            logger.info("%s: stopping", name)
             self._stop.set()
+        elif not self._hurry.is_set():
+            logger.warning(
+                "%s again: requests in progress are not waited for any more, only the disk is; "
+                "a third signal leaves at once",
+                name,
+            )
+            self._hurry.set()
+        elif not self._force.is_set():
+            logger.warning("%s for the third time: leaving at once; the next start recovers", name)
+            self._force.set()
 
     # -- serve ---------------------------------------------------------------------------------
 
     async def serve(self) -> bool:
         """Wait for a signal; return whether a task that never ends has ended instead."""
-        stop = asyncio.create_task(self._stop.wait())
+        stop = owners.spawn(Owner.STOP, self._stop.wait())
         done, _ = await asyncio.wait([stop, *self._tasks], return_when=asyncio.FIRST_COMPLETED)
         if stop in done:
             return False
@@ -252,21 +284,21 @@ class Broker:
 
     # -- shutdown ------------------------------------------------------------------------------
 
-    async def shutdown(self) -> bool:
-        """Stop in order; return whether a second signal cut it short."""
+    async def shutdown(self) -> int:
+        """Stop in order; return the exit code that says how it went."""
+        self._slow_steps.stop()
         deadline_seconds = self._config.barnabas_shutdown_deadline_ms / 1000
         ends_ns = self._clock.monotonic_ns() + int(deadline_seconds * SECOND_NS)
-        drain = asyncio.create_task(self._drain())
-        force = asyncio.create_task(self._force.wait())
+        drain = owners.spawn(Owner.STOP, self._drain())
+        force = owners.spawn(Owner.STOP, self._force.wait())
         await asyncio.wait(
             [drain, force], timeout=deadline_seconds, return_when=asyncio.FIRST_COMPLETED
         )
+        drained = drain.done()
         for task in (*self._tasks, drain, force):
             task.cancel()
         await asyncio.gather(*self._tasks, drain, force, return_exceptions=True)
-        for processor in self._processors:
-            processor.close_all(abort=self._force.is_set())
-        await asyncio.sleep(0)  # let what was answered last leave
+        await self._end_connections()
         services = self._assembly.services
         while self._waits_for_disk() and not self._force.is_set():
             if self._clock.monotonic_ns() >= ends_ns:
@@ -276,42 +308,76 @@ class Broker:
             services.logs.abandon()
             if self._waits_for_disk():
                 self._leave()
-            return True
-        await self._close_logs(max(deadline_seconds, CLOSE_SECONDS_MIN))
+            return EXIT_FORCED
+        is_clean = await self._close_logs(max(deadline_seconds, CLOSE_SECONDS_MIN))
         services.pool.close()
         services.flush_pool.close()
-        return False
+        if drained and not self._hurry.is_set():
+            await self._say_what_is_left()
+        return EXIT_CLEAN if is_clean else EXIT_FAILED
+
+    async def _end_connections(self) -> None:
+        """End every connection; one that does not take its last answers, at once."""
+        abort = self._hurry.is_set()
+        for seconds in (0.0 if abort else LAST_ANSWERS_SECONDS, LAST_ANSWERS_SECONDS):
+            for processor in self._processors:
+                processor.close_all(abort=abort)
+            ends_ns = self._clock.monotonic_ns() + int(seconds * SECOND_NS)
+            await asyncio.sleep(0)
+            while any(processor.connections for processor in self._processors):
+                if self._clock.monotonic_ns() >= ends_ns:
+                    break
+                await asyncio.sleep(DRAIN_TICK_SECONDS)
+            abort = True
+
+    async def _say_what_is_left(self) -> None:
+        """Warn of what the broker still holds after a stop in order: it has leaked."""
+        await asyncio.sleep(0)  # for tasks that were cancelled just now
+        left = left_over(self._assembly, self._dispatcher, self._processors)
+        tasks = asyncio.all_tasks() - self._tasks_before - {asyncio.current_task()}
+        left += [f"task {task.get_name()}: {task.get_coro()}" for task in tasks]
+        if left:
+            logger.warning("not at rest at the stop, please report this: %s", "; ".join(left))
+        else:
+            logger.debug("at rest: nothing is held")
 
     def _waits_for_disk(self) -> bool:
         """Whether a thread is in a call that has not ended: closing must not come between."""
         services = self._assembly.services
-        return services.flush_pool.is_busy or services.pool.is_busy
+        is_busy = services.flush_pool.is_busy or services.pool.is_busy
+        return is_busy or services.topics.is_changing
 
-    async def _close_logs(self, deadline_seconds: float) -> None:
-        """Flush, checkpoint and mark the directory, in a thread: the disk may not answer."""
+    async def _close_logs(self, deadline_seconds: float) -> bool:
+        """Flush, checkpoint and mark the directory, in a thread: the disk may not answer.
+
+        Returns whether everything is on the disk.
+        """
         services = self._assembly.services
         close = partial(
             services.logs.close, clean=True, broker_epoch=services.controller.broker_epoch
         )
-        closing = asyncio.ensure_future(services.pool.run(close))
-        force = asyncio.create_task(self._force.wait())
+        closing = owners.spawn(Owner.STOP, services.pool.run(close))
+        force = owners.spawn(Owner.STOP, self._force.wait())
         await asyncio.wait(
             [closing, force], timeout=deadline_seconds, return_when=asyncio.FIRST_COMPLETED
         )
         if not closing.done():
             self._leave()
         force.cancel()
-        if closing.result():
+        is_clean = closing.result()
+        if is_clean:
             logger.info("stopped; everything is on disk")
         else:
             logger.error("stopped, but not everything could be written: the next start recovers")
+        return is_clean
 
     def _leave(self) -> None:
         """Leave as a crash would: threads that wait for the disk would hold up any other way."""
         logger.error(
-            "the disk of %s does not answer: leaving without it. What was acknowledged is on it; "
+            "the disk of %s %s: leaving without it. What was acknowledged is on it; "
             "the next start recovers the rest.",
             self._assembly.services.logs.data_directory,
+            "is being written to" if self._force.is_set() else "does not answer",
         )
         logging.shutdown()
         os._exit(EXIT_FORCED)
@@ -325,16 +391,30 @@ class Broker:
                 task.cancel()
         for processor in self._processors:
             processor.pause_all()
-        for partition in services.partitions.all():
-            services.purgatory.release_all(partition)
+        services.purgatory.stop()
+        services.record_work.stop()
         if services.has_groups:
             services.groups.stop()
         await self._cleaner.stop()
-        while self._requests_in_flight():  # noqa: ASYNC110 - the last seconds of a broker
-            await asyncio.sleep(DRAIN_TICK_SECONDS)
-        await self._dispatcher.finish()
+        answered = owners.spawn(Owner.STOP, self._answered())
+        hurry = owners.spawn(Owner.STOP, self._hurry.wait())
+        try:
+            await asyncio.wait([answered, hurry], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            answered.cancel()
+            hurry.cancel()
+        await services.topics.finish()
         await self._housekeeping.stop()
         await services.commit.drained()
+
+    async def _answered(self) -> None:
+        """Wait until every request that was begun is answered, also those of clients that left."""
+        queue, metrics = self._assembly.queue, self._assembly.services.metrics
+        while (  # noqa: ASYNC110 - the last seconds of a broker
+            len(queue) or metrics.appends_queued_now or self._requests_in_flight()
+        ):
+            await asyncio.sleep(DRAIN_TICK_SECONDS)
+        await self._dispatcher.finish()
 
     def _requests_in_flight(self) -> int:
         return sum(
@@ -347,7 +427,18 @@ class Broker:
 def _dialects(clock: Clock) -> dict[str, Dialect]:
     """Return the dialect of each listener protocol."""
     served = {int(row.api_key): row for row in HANDLERS}
-    return {"PLAINTEXT": KafkaDialect(served), "MSGPACK": MsgpackDialect(served, clock.now_ms)}
+    return {
+        "PLAINTEXT": KafkaDialect(served),
+        "MSGPACK": MsgpackDialect(served, clock.now_ms, let_others_run),
+    }
+
+
+def _ignore_signals() -> None:
+    """Let no signal end the process by itself any more: its exit code is to say how it stopped."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.remove_signal_handler(number)
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _return_large_blocks() -> None:

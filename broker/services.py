@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from broker.advertised import Advertised
 from broker.append_queue import AppendQueue
 from broker.blocking_pool import BlockingPool
+from broker.byte_budget import ByteBudget
 from broker.checkpoint_writer import CheckpointWriter
 from broker.clock import Clock
 from broker.configs import Configs
@@ -19,6 +20,7 @@ from broker.metrics import Metrics
 from broker.partition import Partitions
 from broker.producer_ids import ProducerIds
 from broker.purgatory import Purgatory
+from broker.record_work import RecordWork
 from broker.topics import Topics
 from config.broker import BrokerConfig
 from protocol.messages.api_versions import ApiVersion
@@ -36,6 +38,7 @@ class Services:
     clock: Clock
     metrics: Metrics
     pool: BlockingPool
+    record_work: RecordWork  # in threads of `pool`
     flush_pool: BlockingPool  # group commit's alone
     logs: LogManager
     checkpoints: CheckpointWriter
@@ -43,6 +46,7 @@ class Services:
     commit: GroupCommit
     appends: AppendQueue
     purgatory: Purgatory
+    answers: ByteBudget
     controller: Controller
     topics: Topics
     make_groups: Callable[[Services], Coordinator]

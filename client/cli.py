@@ -74,7 +74,7 @@ def main() -> None:
     help="One key's value; beats environment and file. May be repeated.",
 )
 def serve(file: str | None, data_dir: str | None, assignments: tuple[str, ...]) -> None:
-    """Run the broker until SIGTERM or SIGINT; a second signal stops it at once.
+    """Run the broker until SIGTERM or SIGINT; a second one hurries the stop.
 
     Values come from the file, from environment variables (BARNABAS_NUM_PARTITIONS, or as for the
     apache/kafka image KAFKA_NUM_PARTITIONS) and from --set, the later ones holding.

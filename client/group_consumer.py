@@ -94,6 +94,7 @@ class GroupConsumer:
         )
         self.membership = Membership(settings, Subscription(), 0)
         self.commit_failure: Exception | None = None  # the last one of those nobody waited for
+        self.heartbeat_failure: TransportError | None = None  # of the last one, if unanswered
         self._reset = auto_offset_reset
         self._auto_commit_ms = auto_commit_ms
         self._commit_due_ms = 0.0
@@ -191,11 +192,13 @@ class GroupConsumer:
                     if self.membership.seeks_coordinator:
                         await self._find_coordinator()
                     answer = await self._coordinator.call("consumer_group_heartbeat", body)
-                except TransportError:
+                except TransportError as error:
+                    self.heartbeat_failure = error
                     self.membership.unanswered(_now_ms())
                 except RequestRefused as error:
                     self.membership.fail(str(error), ErrorCode.INVALID_REQUEST)
                 else:
+                    self.heartbeat_failure = None
                     self.membership.answered(answer, _now_ms())
                 self._news.set()
         finally:

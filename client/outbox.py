@@ -74,7 +74,8 @@ class OutboxSettings:
 class Batch:
     """Records for one place. `attempts` counts sendings; `packed` is fixed by the first.
 
-    `unsure`: an attempt ended without an answer that says it was not appended.
+    `unsure`: an attempt ended without an answer that says it was not appended. `trouble`: what
+    became of the last attempt, as a sentence.
     """
 
     place: Place
@@ -89,6 +90,7 @@ class Batch:
     base_sequence: int = -1
     packed: bytes = b""
     base_offset: int = -1
+    trouble: str = ""
     error: DeliveryError | None = None
 
 

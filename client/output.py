@@ -1,5 +1,8 @@
 """How commands speak: tables on a terminal, plain columns into a pipe, JSON for programs.
 
+A table wider than the terminal becomes a block of lines for each row, so that names and ids stay
+whole and can be copied.
+
 `rich` is imported only where a terminal shows a table. A refusal is one sentence on standard
 error and exit code 1; the command line itself being wrong is click's exit code 2.
 """
@@ -8,19 +11,39 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 import click
 
 from client.connection import BrokerError, Connection
 
 FAILED = 1
+WIDE: Final = 100_000  # columns: what a table would take if nothing bounded it
+INT16_MAX: Final = (1 << 15) - 1  # the protocol's numbers: what a larger one meant cannot be sent
+INT32_MAX: Final = (1 << 31) - 1
+INT64_MAX: Final = (1 << 63) - 1
+
+
+class Seconds(click.FloatRange):
+    """A duration in seconds; `nan` lies in no range, which click does not see."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the number, or fail as click does."""
+        found: float = super().convert(value, param, ctx)
+        if math.isnan(found):
+            self.fail(f"{value!r} is not a number of seconds.", param, ctx)
+        return found
+
+
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 YES = click.option("--yes", is_flag=True, help="Do not ask.")
 TIMEOUT = click.option(
-    "--timeout", "timeout_s", metavar="SECONDS", type=click.FloatRange(min=0.001), default=10.0,
+    "--timeout", "timeout_s", metavar="SECONDS", type=Seconds(min=0.001, max=86_400), default=10.0,
     show_default=True, help="How long to wait for each answer.",
 )  # fmt: skip
 
@@ -106,9 +129,23 @@ def _show_rich(columns: Sequence[str], texts: Sequence[list[str]], right: Sequen
     from rich.table import Table
     from rich.text import Text
 
+    console = Console()
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name, is_right in zip(columns, right, strict=True):
-        table.add_column(name, justify="right" if is_right else "left", overflow="fold")
+        table.add_column(name, justify="right" if is_right else "left")
     for row in texts:
         table.add_row(*(Text(cell) for cell in row))
-    Console().print(table)
+    if console.measure(table, options=console.options.update(width=WIDE)).maximum > console.width:
+        _show_blocks(columns, texts)
+    else:
+        console.print(table)
+
+
+def _show_blocks(columns: Sequence[str], texts: Sequence[list[str]]) -> None:
+    """Print each row as lines of column and cell, left to the terminal to wrap."""
+    width = max(map(len, columns))
+    for number, row in enumerate(texts):
+        if number:
+            click.echo()
+        for name, cell in zip(columns, row, strict=True):
+            click.echo(f"{click.style(name.ljust(width), bold=True)}  {cell}".rstrip())

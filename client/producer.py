@@ -83,6 +83,7 @@ class Producer:
         timeout_s: float = REQUEST_TIMEOUT_S,
         chance: Random | None = None,
         wall_ns: Callable[[], int] = time.time_ns,
+        on_retry: Callable[[str], None] = lambda _trouble: None,
     ) -> None:
         settings = settings or OutboxSettings(idempotent=acks == -1)
         if settings.idempotent and acks != -1:
@@ -90,10 +91,12 @@ class Producer:
         self.acknowledged_count = 0
         self.failed_count = 0
         self.first_error: DeliveryError | None = None
+        self.gave_up = False  # on a batch that had no success within `delivery_ms`
         self._acks = acks
         self._timeout_s = timeout_s
         self._choose = PARTITIONERS[partitioner](chance or Random())  # noqa: S311 - no secret
         self._wall_ns = wall_ns
+        self._on_retry = on_retry  # told why a batch is sent again
         self._outbox = Outbox(settings)
         self._transport = Transport(address, timeout_s)
         self._asking = Transport(address, timeout_s)  # metadata, beside what is under way
@@ -165,9 +168,10 @@ class Producer:
         while True:
             try:
                 _, count = await self._topics.find(topic, create=True)
-            except TransportError:
+            except TransportError as error:
                 if self._now_ms() > until_ms:
                     raise
+                self._on_retry(str(error))
                 await asyncio.sleep(BACKOFF_S)
             else:
                 return count
@@ -237,14 +241,17 @@ class Producer:
     def _give_up(self, batch: Batch) -> None:
         seconds = self._outbox.settings.delivery_ms / 1000
         told = "it may have been appended" if batch.unsure else "it was not appended"
-        self._fail(batch, f"no success within {seconds:g} s; {told}")
+        last = f". The last answer: {batch.trouble}" if batch.trouble else ""
+        self.gave_up = True
+        self._fail(batch, f"no success within {seconds:g} s; {told}{last}")
         self._move()
 
     async def _identify(self) -> None:
         asked = {"transactional_id": None, "transaction_timeout_ms": 0}
         try:
             answer = await self._transport.call("init_producer_id", asked)
-        except TransportError:
+        except TransportError as error:
+            self._on_retry(str(error))
             await asyncio.sleep(BACKOFF_S)
             return
         number = answer["error_code"]
@@ -269,7 +276,8 @@ class Producer:
             for batch in places.values():
                 self._succeed(batch, -1)
         except TransportError as error:
-            self._retry(places.values(), unsure=not isinstance(error, NotConnected))
+            unsure = not isinstance(error, NotConnected)
+            self._retry(places.values(), str(error), unsure=unsure)
             self._topics.forget()
         self._move()
 
@@ -282,8 +290,8 @@ class Producer:
             except UnknownPlace as error:
                 self._fail(batch, str(error))
                 self._move()
-            except TransportError:
-                self._retry([batch], unsure=False)
+            except TransportError as error:
+                self._retry([batch], str(error), unsure=False)
             else:
                 places[topic_id, batch.place.partition] = batch
         return places
@@ -300,8 +308,11 @@ class Producer:
     async def _settle(self, places: Places, answer: asyncio.Future[dict[str, Any]]) -> None:
         try:
             self._read(places, await answer)
-        except (TransportError, LookupError, TypeError):  # or an answer that lacks what it must say
-            self._retry(places.values(), unsure=True)
+        except TransportError as error:
+            self._retry(places.values(), str(error), unsure=True)
+            self._topics.forget()
+        except (LookupError, TypeError):
+            self._retry(places.values(), "an answer lacks what it must say", unsure=True)
             self._topics.forget()
         except RequestRefused as error:
             for batch in places.values():
@@ -328,7 +339,8 @@ class Producer:
         elif code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._outbox.settings.idempotent:
             self._outbox.out_of_order(batch, self._now_ms())
         elif code.retriable:
-            self._retry([batch], unsure=True)
+            text = code_text(said["error_code"], said["error_message"])
+            self._retry([batch], f"{'-'.join(map(str, batch.place))}: {text}", unsure=True)
         else:
             text = code_text(said["error_code"], said["error_message"])
             self._fail(batch, text, unsure=code is ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -339,14 +351,17 @@ class Producer:
         self.acknowledged_count += len(batch.records)
         self._outbox.succeed(batch, base_offset)
 
-    def _retry(self, batches: Iterable[Batch], *, unsure: bool) -> None:
+    def _retry(self, batches: Iterable[Batch], trouble: str, *, unsure: bool) -> None:
         for batch in batches:
             if batch.records:  # it has not ended
+                batch.trouble = trouble
+                self._on_retry(trouble)
                 self._outbox.retry(batch, self._now_ms(), unsure=unsure)
 
     def _fail(self, batch: Batch, reason: str, *, unsure: bool = False) -> None:
         count = len(batch.records)
-        error = DeliveryError(f"{count} records for {'-'.join(map(str, batch.place))}: {reason}")
+        noun = "record" if count == 1 else "records"
+        error = DeliveryError(f"{count} {noun} for {'-'.join(map(str, batch.place))}: {reason}")
         self.failed_count += count
         self.first_error = self.first_error or error
         self._outbox.fail(batch, error, unsure=unsure)

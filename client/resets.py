@@ -77,12 +77,16 @@ def plan(rule: Rule, before: Mapping[Place, int], bounds: Mapping[Place, Bounds]
 
 
 def parse_topics(texts: tuple[str, ...]) -> dict[str, list[int] | None]:
-    """Read TOPIC or TOPIC:0,2; None stands for all partitions. Raises ValueError."""
+    """Read TOPIC or TOPIC:0,2, which add up; None stands for all partitions. Raises ValueError."""
     found: dict[str, list[int] | None] = {}
     for text in texts:
         topic, colon, numbers = text.partition(":")
         listed = numbers.split(",")
         if not topic or (colon and not all(number.isdecimal() for number in listed)):
             raise ValueError(f"{text!r} is not TOPIC or TOPIC:PARTITION,PARTITION")
-        found[topic] = [int(number) for number in listed] if colon else None
+        before = found.get(topic, [])
+        if not colon or before is None:
+            found[topic] = None
+        else:
+            found[topic] = sorted({*before, *map(int, listed)})
     return found

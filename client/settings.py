@@ -33,13 +33,16 @@ SOURCES: Final = {
     1: "topic",
     2: "broker, dynamic",
     3: "all brokers, dynamic",
-    4: "broker, file",
+    4: "broker, at start",  # from its file, its environment or --set: the wire does not say which
     5: "default",
     6: "broker logger",
     7: "client metrics",
     8: "group",
 }
-OVERRIDES: Final = {TOPIC: (1,), BROKER: (2, 3)}
+OVERRIDES: Final = {TOPIC: (1,), BROKER: (2, 3, 4)}
+_ALL_BROKERS: Final = 3
+_IDENTITY: Final = ("node.id", "broker.id")  # every broker has them, whoever chose the number
+_BOOTSTRAPPED: Final = ("min.insync.replicas", "1")  # recorded in every new directory, as by Kafka
 
 
 class Resource(NamedTuple):
@@ -53,6 +56,14 @@ class Resource(NamedTuple):
         if self.kind == TOPIC:
             return f"topic {self.name}"
         return f"broker {self.name}" if self.name else "all brokers"
+
+
+def was_set(resource: Resource, setting: Setting) -> bool:
+    """Whether somebody has set it: on the topic, or on the broker at its start or since."""
+    if setting.config_source not in OVERRIDES[resource.kind] or setting.name in _IDENTITY:
+        return False
+    given = setting.name, setting.value
+    return setting.config_source != _ALL_BROKERS or given != _BOOTSTRAPPED
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:
@@ -104,12 +115,15 @@ def topic_overrides(connection: Connection, names: Sequence[str]) -> dict[str, d
 
 def alter(
     connection: Connection,
-    resource: Resource,
+    resources: Iterable[Resource],
     changes: Mapping[str, str | None],
     *,
     validate_only: bool,
 ) -> None:
-    """Set settings, or with None remove them. Raises BrokerError."""
+    """Set settings of each resource, or with None remove them; BrokerError names who refused.
+
+    A broker decides for each resource alone: those before and behind the refused one are changed.
+    """
     from protocol.messages.incremental_alter_configs import (
         AlterableConfig,
         AlterConfigsResource,
@@ -121,14 +135,18 @@ def alter(
         AlterableConfig(name=key, value=value, config_operation=DELETE if value is None else SET)
         for key, value in changes.items()
     ]
-    asked = AlterConfigsResource(
-        resource_type=resource.kind, resource_name=resource.name, configs=configs
-    )
+    asked = [
+        AlterConfigsResource(
+            resource_type=resource.kind, resource_name=resource.name, configs=configs
+        )
+        for resource in resources
+    ]
     answer = connection.call(
-        IncrementalAlterConfigsRequest(resources=[asked], validate_only=validate_only),
+        IncrementalAlterConfigsRequest(resources=asked, validate_only=validate_only),
         IncrementalAlterConfigsResponse,
     )
     for result in answer.responses:
+        resource = Resource(result.resource_type, result.resource_name)
         _check(connection, resource, result.error_code, result.error_message)
 
 

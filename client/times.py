@@ -8,25 +8,30 @@ from typing import Final
 
 import click
 
+TIME_MS_MAX: Final = (1 << 63) - 1  # the protocol's int64
 _UNIT_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
-def parse_time(text: str) -> int:
+def parse_time(text: str, *, besides: str = "") -> int:
     """Return ms since 1970: of ms themselves, or of an ISO 8601 time (UTC unless it says).
 
-    Raises click.UsageError.
+    Raises click.UsageError, whose sentence also names what the option takes `besides` a time.
     """
     if text.isdecimal():
-        return int(text)
+        return _bounded(text, 1)
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
         raise click.UsageError(
-            f"{text!r} is no time, wanted 2026-05-01T12:00:00Z, 2026-05-01 or ms since 1970."
+            f"{text!r} is no time, wanted {besides}2026-05-01T12:00:00Z, 2026-05-01 or "
+            "ms since 1970."
         ) from None
     if found.tzinfo is None:
         found = found.replace(tzinfo=UTC)
-    return int(found.timestamp() * 1000)
+    if (time_ms := int(found.timestamp() * 1000)) < 0:
+        # Records before 1970 do not exist, and the protocol keeps negative times for places.
+        raise click.UsageError(f"{text!r} is before 1970, wanted a later time.")
+    return time_ms
 
 
 def parse_duration(text: str) -> int:
@@ -34,7 +39,16 @@ def parse_duration(text: str) -> int:
     found = re.fullmatch(r"(\d+)(ms|s|m|h|d)", text)
     if found is None:
         raise click.UsageError(f"{text!r} is no duration, wanted 90s, 15m, 2h, 7d or 500ms.")
-    return int(found[1]) * _UNIT_MS[found[2]]
+    return _bounded(found[1], _UNIT_MS[found[2]])
+
+
+def _bounded(digits: str, unit_ms: int) -> int:
+    """Return the ms that a number of units makes. Raises click.UsageError above `TIME_MS_MAX`."""
+    # Python refuses to convert some thousand digits; so many are too large anyway.
+    time_ms = int(digits) * unit_ms if len(digits) <= 20 else TIME_MS_MAX + 1
+    if time_ms > TIME_MS_MAX:
+        raise click.UsageError(f"{digits} is too large, wanted at most {TIME_MS_MAX // unit_ms}.")
+    return time_ms
 
 
 def time_text(time_ms: int) -> str:

@@ -13,6 +13,8 @@ be taken for another's. The next request makes a new one.
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import struct
 from collections import deque
 from collections.abc import Mapping
@@ -65,6 +67,7 @@ class Transport:
         self._opening = asyncio.Lock()
         self._asked: deque[_Asked] = deque()
         self._correlation_id = 0
+        self._has_answered = False  # ever: then it speaks msgpack
 
     async def open(self) -> None:
         """Connect, if not connected. Raises NotConnected."""
@@ -83,7 +86,7 @@ class Transport:
                 )
         except OSError as error:  # TimeoutError is one
             raise NotConnected(
-                f"no broker answers at {self.address}: {error or 'it took too long'}. Is it "
+                f"no broker answers at {self.address}: {_reason(error)}. Is it "
                 "running, and is that the address of a MSGPACK listener?"
             ) from error
         self._receiving = asyncio.create_task(self._receive(reader))
@@ -104,7 +107,7 @@ class Transport:
             asked.too_late.cancel()
             if not asked.answer.done():
                 text = f"{self.address} did not answer {asked.api}: {reason}"
-                asked.answer.set_exception(TransportError(text))
+                _refuse(asked.answer, TransportError(text))
 
     async def call(self, api: str, body: Mapping[str, Any], *, wait_ms: int = 0) -> dict[str, Any]:
         """Send a request and return its answer's body; `wait_ms` is what the broker may take more.
@@ -171,7 +174,11 @@ class Transport:
                     return
                 self._take(await reader.readexactly(size))
         except EOFError:
-            self._fail("it hung up")
+            self._fail(
+                "it hung up"
+                if self._has_answered
+                else "it hung up. Is that the address of a MSGPACK listener?"
+            )
         except (OSError, TransportError) as error:
             self._fail(str(error))
 
@@ -185,15 +192,29 @@ class Transport:
             raise TransportError(f"it answered {correlation_id!r} when asked {wanted}")
         if not isinstance(body, dict):
             raise TransportError(f"its answer is a {type(body).__name__}, wanted a map")
+        self._has_answered = True
         asked = self._asked.popleft()
         asked.too_late.cancel()
         if asked.answer.done():
             return  # nobody waits for it any more
         if body.keys() == {"error_code", "error_message"}:
             text = f"{self.address} refused {asked.api}: {body['error_message']}"
-            asked.answer.set_exception(RequestRefused(text))
+            _refuse(asked.answer, RequestRefused(text))
         else:
             asked.answer.set_result(body)
+
+
+def _reason(error: OSError) -> str:
+    """Say what kept a connection from being made: asyncio's own text repeats the address."""
+    if isinstance(error, socket.gaierror):
+        return error.strerror or str(error)
+    return os.strerror(error.errno) if error.errno else str(error) or "it took too long"
+
+
+def _refuse(answer: asyncio.Future[dict[str, Any]], error: Exception) -> None:
+    """Fail a request; whoever sent it may be gone, and then nobody looks."""
+    answer.set_exception(error)
+    answer.exception()  # seen: asyncio need not complain, and a sender that waits still gets it
 
 
 class Topics:

@@ -14,6 +14,7 @@ from config.keys import Key, keys_of
 from config.listeners import WILDCARDS, Listener, parse_listeners, parse_protocol_map
 from config.metadata_keys import MetadataKeys
 from config.topic import TopicConfig
+from config.values import Kind, parse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,7 @@ class BrokerConfig(MetadataKeys):
         """Check what concerns several keys at once, and read the listeners."""
         self._check_directory()
         self._check_limits()
+        self._check_cleaner()
         if "broker" not in self.process_roles:
             roles = ",".join(self.process_roles)
             raise ConfigError(
@@ -137,16 +139,40 @@ class BrokerConfig(MetadataKeys):
         limits: dict[str, int] = {}
         text = self.max_connections_per_ip_overrides
         for entry in filter(None, (part.strip() for part in text.split(","))):
-            address, colon, count = entry.rpartition(":")
-            if not colon or not address or not count.isdecimal():
+            address, _, count = entry.rpartition(":")
+            try:
+                limits[_address(address.strip())] = _count(count)
+            except ValueError as error:
                 raise ConfigError(
-                    "not ADDRESS:COUNT",
+                    f"{entry}: {error}",
                     key="max.connections.per.ip.overrides",
                     value=text,
                     allowed="a list such as 10.0.0.5:200,10.0.0.6:10",
-                )
-            limits[address.strip("[]")] = int(count)
+                ) from None
         return limits
+
+
+def _count(text: str) -> int:
+    count = parse(Kind.INT, text)
+    if not isinstance(count, int) or count < 0:
+        raise ValueError(f"{text} connections")
+    return count
+
+
+def _address(text: str) -> str:
+    """Return an address as the connections of its clients show it. Raises ValueError.
+
+    Kafka looks names up, once, which may take as long as the resolver does; nothing here waits
+    for one. A name that was kept as it is would match nobody.
+    """
+    import ipaddress  # few configurations name an address
+
+    if text.lower() == "localhost":
+        return "127.0.0.1"
+    try:
+        return str(ipaddress.ip_address(text.removeprefix("[").removesuffix("]")))
+    except ValueError:
+        raise ValueError(f"{text!r} is no IP address, and names are not looked up") from None
 
 
 def broker_keys() -> dict[str, Key]:

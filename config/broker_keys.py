@@ -199,7 +199,7 @@ class BrokerKeys:
         "max.connections",
         INT_MAX,
         Kind.INT,
-        check=at_least(0),
+        check=at_least(1),  # Kafka takes 0 as well, and then nobody can connect to take it back
         update=CLUSTER_WIDE,
         doc="How many connections may be open; further ones are closed at once.",
     )
@@ -216,7 +216,8 @@ class BrokerKeys:
         "",
         Kind.STRING,
         update=CLUSTER_WIDE,
-        doc="Other limits for some addresses, such as 10.0.0.5:200,10.0.0.6:10.",
+        doc="Other limits for some addresses, such as 10.0.0.5:200,10.0.0.6:10. Host names are"
+        " refused, but for localhost.",
     )
     fetch_max_bytes: int = key(
         "fetch.max.bytes",
@@ -371,6 +372,16 @@ class BrokerKeys:
         check=at_least(1),
         doc="How many requests of one connection may be in flight; beyond it no more are read.",
     )
+    barnabas_answer_bytes_max: int = key(
+        "barnabas.answer.bytes.max",
+        256 * MiB,
+        Kind.LONG,
+        unit="bytes",
+        check=at_least(MiB),
+        doc="How many bytes of answers may wait in memory, of all connections together; beyond it"
+        " a connection has one large answer at a time, and fetches answer less. One connection has"
+        " a quarter of it.",
+    )
     barnabas_unflushed_bytes_max: int = key(
         "barnabas.unflushed.bytes.max",
         64 * MiB,
@@ -428,6 +439,17 @@ class BrokerKeys:
         Kind.STRING,
         check=one_of("text", "json"),
         doc="How the broker writes its own log lines.",
+    )
+    barnabas_slow_step_ms: int = key(
+        "barnabas.slow.step.ms",
+        0,
+        Kind.INT,
+        unit="ms",
+        check=at_least(0),
+        doc=(
+            "Log what the event loop was doing when one step of it takes longer than this, during "
+            "which no client is served; 0: do not watch. 20 shows all that should not be."
+        ),
     )
     barnabas_log_level: str = key(
         "barnabas.log.level",

@@ -1,9 +1,11 @@
 """From sources to one valid BrokerConfig: read, choose, parse, check, and say what was odd.
 
-A bad value refuses: ConfigError names key, value, origin and what is allowed. An unknown key does
-not: it brings a warning with the closest known key, as a Kafka's server.properties may carry keys
-of plugins. Keys without effect are reported by name, and those that promise safety (TLS, an
-authorizer) as warnings, because ignoring them in silence would be a lie.
+A bad value refuses: ConfigError names key, value, origin and what is allowed. An unknown key in a
+file or the environment does not: it brings a warning with the closest known key, as a Kafka's
+server.properties may carry keys of plugins. An unknown key on the command line refuses: nobody
+types the key of a plugin that this broker cannot load. Keys without effect are reported by name,
+and those that promise safety (TLS, an authorizer) as warnings, because ignoring them in silence
+would be a lie.
 """
 
 from __future__ import annotations
@@ -128,6 +130,7 @@ def load(
         warnings += odd
     settings += from_command_line(set_values, data_dir)
     held = strongest(settings)
+    _refuse_typing_mistakes(held)
     warnings += [_unknown(setting) for setting in held.values() if not is_known(setting.name)]
     warnings += [_unsafe(setting) for setting in held.values() if _promises_safety(setting)]
     return Loaded(
@@ -228,16 +231,30 @@ def _with_source(error: ConfigError, held: Mapping[str, Setting]) -> ConfigError
     return error
 
 
+def _refuse_typing_mistakes(held: Mapping[str, Setting]) -> None:
+    for setting in held.values():
+        if setting.origin.source is Source.COMMAND_LINE and not is_known(setting.name):
+            raise ConfigError(
+                f"this broker has no such key{_meant(setting.name)}",
+                key=setting.name,
+                value=setting.text,
+                source=str(setting.origin),
+            )
+
+
 def _unknown(setting: Setting) -> str:
-    topic_key = topic_keys().get(setting.name)
+    return f"{setting.origin}: {setting.name} is unknown and ignored{_meant(setting.name)}"
+
+
+def _meant(name: str) -> str:
+    """Say what an unknown name was probably meant to be, as the end of a sentence."""
+    topic_key = topic_keys().get(name)
     if topic_key is not None and topic_key.synonyms:
-        meant = f": it is a topic's key; the broker's is {topic_key.synonyms[0].name}"
-    elif topic_key is not None:
-        meant = ": it is a topic's key, and no key of the broker gives its default"
-    else:
-        near = closest(setting.name, known_names())
-        meant = f"; did you mean {near}?" if near else ""
-    return f"{setting.origin}: {setting.name} is unknown and ignored{meant}"
+        return f": it is a topic's key; the broker's is {topic_key.synonyms[0].name}"
+    if topic_key is not None:
+        return ": it is a topic's key, and no key of the broker gives its default"
+    near = closest(name, known_names())
+    return f"; did you mean {near}?" if near else ""
 
 
 def _promises_safety(setting: Setting) -> bool:

@@ -45,8 +45,9 @@ In the environment a dot is `_`, an underscore `__` and a dash `___`, as in the 
 Where one thing has several names (`log.retention.ms`, `log.retention.minutes`,
 `log.retention.hours`), the stronger place holds, and within one place the name that stands first.
 
-Sizes are plain numbers of bytes. A bad value refuses to start; an unknown key brings a warning with
-the closest known one. **!** marks what Kafka rates of high importance.
+Sizes are plain numbers of bytes. A bad value refuses to start, and so does an unknown key after
+`--set`; elsewhere an unknown key brings a warning with the closest known one. **!** marks what
+Kafka rates of high importance.
 """
 
 BROKER = """

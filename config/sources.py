@@ -24,6 +24,8 @@ from config.properties import decode, parse_properties
 
 PREFIXES = ("KAFKA_", "BARNABAS_")  # weaker first
 OWN_PREFIX = "barnabas."
+# What the commands that ask a broker read: no key, and set on the same machine as the broker's.
+COMMAND_VARIABLES = frozenset({"BARNABAS_BOOTSTRAP", "BARNABAS_MSGPACK_BOOTSTRAP"})
 LIKE_A_KEY = 0.9  # difflib ratio; KAFKA_HEAP_OPTS stays below for every key
 
 
@@ -98,7 +100,7 @@ def from_environment(
     warnings = []
     for prefix in PREFIXES:
         for variable in sorted(environment):
-            if not variable.startswith(prefix):
+            if not variable.startswith(prefix) or variable in COMMAND_VARIABLES:
                 continue
             name = key_of_variable(variable)
             if prefix == "BARNABAS_" and not is_known(name) and is_known(OWN_PREFIX + name):

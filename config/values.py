@@ -1,19 +1,35 @@
 """Kinds of values, from text and to text, as Kafka's ConfigDef.parseType reads them.
 
 Sizes are plain integers (no `1k`, no `1_000`), booleans are true or false in any case, lists are
-divided by commas. A None value is "not set"; it has no text. The numbers of the kinds are those of
-DescribeConfigsResponse.ConfigType, so that they need no second table.
+divided by commas. Numbers are what Java's parsers take: an integer may be written in any decimal
+digits of Unicode's first plane; a double in ASCII only, but with a suffix (`1d`) or in hexadecimal
+(`0x1p3`). tests/golden/kafka_values.jsonl has what Kafka's own parser said. A None value is "not
+set"; it has no text. The numbers of the kinds are those of DescribeConfigsResponse.ConfigType, so
+that they need no second table.
 """
 
 from __future__ import annotations
 
 import enum
+import math
 import re
+import unicodedata
 
 Parsed = bool | int | float | str | tuple[str, ...]
 Value = Parsed | None
 
-INTEGER = re.compile(r"[+-]?[0-9]+\Z")
+# What String.trim takes away, and what Java's regular expressions take for a blank.
+_TRIMMED = "".join(map(chr, range(0x21)))
+_COMMA = re.compile(r"[ \t\n\v\f\r]*,[ \t\n\v\f\r]*")
+_DOUBLE = re.compile(
+    r"""(?P<sign>[+-]?)(?:(?P<name>NaN|Infinity)
+        |(?P<decimal>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?
+        |(?P<hexadecimal>0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?)
+        \Z""",
+    re.VERBOSE,
+)
+_PLANE_MAX = 0xFFFF  # Integer.parseInt asks each UTF-16 unit whether it is a digit
+_DIGITS_MAX = 19  # of a number of 64 bits
 
 
 class Kind(enum.IntEnum):
@@ -47,28 +63,47 @@ MEANINGS = {
 
 def parse(kind: Kind, text: str) -> Parsed:
     """Return the value that `text` says; ValueError, with the kind's meaning, if it says none."""
-    text = text.strip()
+    text = text.strip(_TRIMMED)
     if kind is Kind.BOOLEAN:
-        if text.lower() not in ("true", "false"):
-            raise ValueError(f"not {MEANINGS[kind]}")
-        return text.lower() == "true"
+        for word in ("true", "false"):
+            if len(text) == len(word) and text.upper() == word.upper():
+                return word == "true"
+        raise ValueError(f"not {MEANINGS[kind]}")
     if kind in INTEGER_BITS:
         return _parse_integer(kind, text)
     if kind is Kind.DOUBLE:
-        try:
-            return float(text)
-        except ValueError:
-            raise ValueError(f"not {MEANINGS[kind]}") from None
+        return _parse_double(text)
     if kind is Kind.LIST:
-        return tuple(item.strip() for item in text.split(",")) if text else ()
+        return tuple(_COMMA.split(text)) if text else ()
     return text
 
 
 def _parse_integer(kind: Kind, text: str) -> int:
+    """Read a number as Integer.parseInt does, by its kind's bits."""
     bound = 1 << (INTEGER_BITS[kind] - 1)
-    if not INTEGER.match(text) or len(text) > 20 or not -bound <= int(text) < bound:
-        raise ValueError(f"not {MEANINGS[kind]}")
-    return int(text)
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if digits and digits.isdecimal() and ord(max(digits)) <= _PLANE_MAX:
+        digits = "".join(str(unicodedata.decimal(digit)) for digit in digits).lstrip("0") or "0"
+        if len(digits) <= _DIGITS_MAX:
+            value = -int(digits) if text[0] == "-" else int(digits)
+            if -bound <= value < bound:
+                return value
+    raise ValueError(f"not {MEANINGS[kind]}")
+
+
+def _parse_double(text: str) -> float:
+    """Read a number as Double.parseDouble does."""
+    found = _DOUBLE.match(text)
+    if found is None:
+        raise ValueError(f"not {MEANINGS[Kind.DOUBLE]}")
+    if found["hexadecimal"]:
+        try:
+            value = float.fromhex(found["hexadecimal"])
+        except OverflowError:
+            value = math.inf
+    else:
+        value = float(found["name"] or found["decimal"])
+    return -value if found["sign"] == "-" else value
 
 
 def text_of(value: Value) -> str | None:
@@ -80,5 +115,19 @@ def text_of(value: Value) -> str | None:
     if isinstance(value, tuple):
         return ",".join(value)
     if isinstance(value, float):
-        return repr(value).upper().replace("E+", "E")
+        return _double_text(value)
     return str(value)
+
+
+def _double_text(value: float) -> str:
+    """Write a number as Double.toString does."""
+    if not math.isfinite(value):
+        return {"inf": "Infinity", "-inf": "-Infinity"}.get(str(value), "NaN")
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        text = repr(value)
+        return text if "." in text else f"{text}.0"
+    from decimal import Decimal  # seldom needed, and not at every start
+
+    mantissa, _, exponent = f"{Decimal(repr(value)):e}".partition("e")
+    mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+    return f"{mantissa}{'' if '.' in mantissa else '.0'}E{int(exponent)}"

@@ -6,8 +6,9 @@ keeps no state of a connection and does no I/O: a frame is whole when it comes, 
 a whole frame when they go.
 """
 
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from protocol.wire import Buffer
 
@@ -19,13 +20,24 @@ class RequestHeader:
     `api_version` is the version the client asked for, also where another one must answer it
     (ApiVersions). `client_id` is None if the client gave none. `copies_records` says that the
     dialect looks into the records of an answer: they must be memory of ours, not a mapped file.
+    `opens_records` says that it opens them, too, which may take long: see `wants_thread`.
     """
+
+    opens_records: ClassVar[bool] = False
 
     api_key: int
     api_version: int
     correlation_id: int
     client_id: str | None
     copies_records: bool = False
+
+    def wants_thread(self, response: Any) -> bool:  # noqa: ARG002 - for those that open records
+        """Whether encoding `response` takes so long that a thread is to do it; then it will."""
+        return False
+
+    def refused_count(self) -> int:
+        """How many batches and records of the encoded answer were too much to be opened."""
+        return 0
 
 
 @dataclass(slots=True)
@@ -66,10 +78,11 @@ class ServedApi(Protocol):
 class Dialect(Protocol):
     """A way to write the same messages as bytes."""
 
-    def decode_request(self, frame: memoryview) -> DecodedRequest:
+    def decode_request(self, frame: memoryview, *, in_thread: bool = False) -> DecodedRequest:
         """Decode one frame (without its size); raises ProtocolError, and nothing else.
 
-        A BadRequest among them carries the answer to be sent; the connection goes on.
+        A BadRequest among them carries the answer to be sent; the connection goes on. TakesLong
+        asks to be called again from a thread, `in_thread`.
 
         Records in the body are views of `frame`, writable if it is.
         """
@@ -79,6 +92,15 @@ class Dialect(Protocol):
         """Return the frame that answers `header`, its size included, as buffers to be sent.
 
         Large records are handed on as they are, not copied. Raises EncodeError if `response`
-        is not what its class declares.
+        is not what its class declares. For a header that wants a thread, a thread may call this.
+        """
+        ...
+
+    def encode_in_steps(
+        self, header: RequestHeader, response: Any
+    ) -> Generator[int, None, list[Buffer]]:
+        """Do what `encode_response` does, for large answers: a bounded piece a step.
+
+        Yields by how many bytes, about, the frame has grown; it may be given up at any step.
         """
         ...

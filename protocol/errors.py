@@ -21,6 +21,8 @@ Damaged record batches are no reason to close: theirs is the family in `protocol
 from enum import IntEnum, unique
 from typing import Self
 
+from protocol.likely_mistakes import of_size, said
+
 
 class ProtocolError(Exception):
     """The peer's bytes are no request; its connection is closed, but after a BadRequest."""
@@ -33,8 +35,8 @@ class DecodeError(ProtocolError):
 class UnknownApiKey(ProtocolError):
     """The request is for an API that does not exist, or that is not served."""
 
-    def __init__(self, api_key: int) -> None:
-        super().__init__(f"Unknown API key {api_key}")
+    def __init__(self, api_key: int, likely: str = "") -> None:
+        super().__init__(f"Unknown API key {api_key}{said(likely)}")
         self.api_key = api_key
 
 
@@ -64,12 +66,16 @@ class BadRequest(ProtocolError):
         self.answer = answer
 
 
+class TakesLong(ProtocolError):
+    """A frame with more to be made of it than the loop should wait for: decode it in a thread."""
+
+
 class FrameTooLarge(ProtocolError):
     """The announced size of a frame is negative or above socket.request.max.bytes."""
 
     def __init__(self, size: int, size_max: int) -> None:
         limit = f" larger than {size_max}" if size > size_max else ""
-        super().__init__(f"Invalid receive (size = {size}{limit})")
+        super().__init__(f"Invalid receive (size = {size}{limit}){said(of_size(size))}")
         self.size = size
         self.size_max = size_max
 

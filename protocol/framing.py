@@ -124,6 +124,13 @@ class FrameReader:
         return self._wanted if self._frame is not None else 0
 
     @property
+    def missing_bytes(self) -> int:
+        """How many bytes end the frame that has begun, or its size if that is not whole."""
+        if self._frame is None:
+            return SIZE_BYTES - len(self._head)
+        return self._wanted - self._filled
+
+    @property
     def room(self) -> memoryview:
         """While it `has_room`: where the next bytes of the stream belong; tell `received`."""
         assert self._frame is not None
@@ -141,6 +148,12 @@ class FrameReader:
             return []
         self._frame = None
         return [frame]
+
+    def drop(self) -> None:
+        """Let go of the frame that has begun: its stream has ended."""
+        self._head = b""
+        self._frame = None
+        self.has_room = False
 
     def receive(self, data: memoryview) -> list[bytearray]:
         """Take the bytes that have arrived; return the frames that are whole, without their sizes.

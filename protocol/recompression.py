@@ -2,7 +2,7 @@
 
 Only the block of records changes, and what says so: codec, length and CRC in the header. The
 records are opened and checked on the way, as Kafka does with those that it packs anew
-(LogValidator.validateMessagesAndAssignOffsetsCompressed).
+(LogValidator.validateMessagesAndAssignOffsetsCompressed), and may be asked to have keys.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from protocol.record_batch import (
     write_crc,
 )
 from protocol.record_errors import RecordBatchTooLarge
-from protocol.records import check_records
+from protocol.record_walks import Rest, check_body, no_rest
 
 CODECS: Final = {"uncompressed": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 
@@ -32,28 +32,31 @@ class Target(NamedTuple):
 
 
 def recompress(
-    batch: memoryview, target: Target, *, size_max: int, decompressed_max: int
+    batch: memoryview,
+    target: Target | None,
+    *,
+    size_max: int,
+    decompressed_max: int,
+    keys_wanted: bool = False,
+    rest: Rest = no_rest,
 ) -> memoryview:
-    """Return the one produced batch that `batch` must be, packed as `target` says.
+    """Check the records of the one produced batch that `batch` must be, and pack it as `target`.
 
-    `size_max` is max.message.bytes, for the batch as it came and as it is returned. One that is
-    packed so already is returned as it is, unopened. Raises RecordError.
+    `size_max` is max.message.bytes, for the batch as it came and as it is returned: itself, if it
+    is packed so already, or for no target. `keys_wanted` and `rest` as in `protocol.record_walks`.
+    Raises RecordError.
     """
     header = verify_produced(batch, size_max)
-    if header.codec == target.codec:
-        return batch
     records = decompress(header.codec, batch[HEADER_SIZE:], decompressed_max)
-    attributes = header.attributes & ~CODEC_MASK
-    plain = header._replace(
-        attributes=attributes, batch_length=HEADER_SIZE - LOG_OVERHEAD + len(records)
-    )
-    opened = bytearray(pack_header(plain)) + records
-    check_records(opened, size_max=decompressed_max, keys_wanted=False)
+    check_body(header, records, keys_wanted=keys_wanted, rest=rest)
+    if target is None or header.codec == target.codec:
+        return batch
     packed = compress(target.codec, records, target.level)
     length = HEADER_SIZE - LOG_OVERHEAD + len(packed)
     if length + LOG_OVERHEAD > size_max:
         raise RecordBatchTooLarge(length + LOG_OVERHEAD, size_max)
-    made = header._replace(attributes=attributes | target.codec, batch_length=length)
+    attributes = header.attributes & ~CODEC_MASK | target.codec
+    made = header._replace(attributes=attributes, batch_length=length)
     whole = bytearray(pack_header(made)) + packed
     write_crc(whole, 0)
     return memoryview(whole)

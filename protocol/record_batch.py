@@ -64,6 +64,7 @@ TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
 DELETE_HORIZON: Final = 0x40
 
+INT64_END: Final = 1 << 63
 _SEQUENCE_COUNT = 1 << 31  # sequences run from 0 to 2^31 - 1 and begin again
 
 _int32 = struct.Struct(">i")
@@ -76,6 +77,11 @@ _unpack = _HEADER.unpack_from
 # The CRC is taken with the GIL held: 1 MiB takes 31 us here, while getting a released GIL back
 # from a thread that runs Python can take the 5 ms of the switch interval.
 _HOLD_GIL = 0
+
+
+def as_int64(number: int) -> int:
+    """Wrap around as Java's long does, in which sums and differences of timestamps are defined."""
+    return (number + INT64_END) % (2 * INT64_END) - INT64_END
 
 
 class BatchHeader(NamedTuple):

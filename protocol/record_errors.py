@@ -6,13 +6,14 @@
     │   └── RecordsWithoutKey   some records of a batch for a compacted topic
     ├── UnsupportedCompression  a codec id that Kafka does not define
     ├── DecompressedTooLarge    opened, the batch would exceed the caller's bound
+    ├── TooManyRecords          there are more records or headers than are looked at
     └── RecordBatchTooLarge     the batch as it stands exceeds the limit of its topic
 
 The family stands beside the records and not in `protocol.errors`, because storage meets these
 errors too and knows nothing of requests. Kafka's error codes are given by the broker's one
 mapping; the classes follow Kafka's exceptions, so that the mapping is a table of types:
 CorruptRecordException (2), InvalidRecordException (87), UnsupportedCompressionTypeException
-(76) and RecordTooLargeException (10, for both of the last).
+(76) and RecordTooLargeException (10, for all three of the last).
 """
 
 
@@ -38,17 +39,21 @@ class InvalidRecord(RecordError):
 
 
 class RecordsWithoutKey(InvalidRecord):
-    """A compacted topic takes no record without a key; `indexes` are their places in the batch."""
+    """A compacted topic takes no record without a key; `count` of them were in the batch.
+
+    `indexes` are the places of the first of these.
+    """
 
     each = "Compacted topic cannot accept message without key"
 
-    def __init__(self, indexes: list[int]) -> None:
-        shown = ", ".join(map(str, indexes[:3])) + (", ..." if len(indexes) > 3 else "")
+    def __init__(self, indexes: list[int], count: int) -> None:
+        shown = ", ".join(map(str, indexes[:3])) + (", ..." if count > 3 else "")
         super().__init__(
-            f"One or more records have been rejected due to {len(indexes)} record errors in total: "
+            f"One or more records have been rejected due to {count} record errors in total: "
             f"{self.each}, found at {shown} of the batch"
         )
         self.indexes = indexes
+        self.count = count
 
 
 class UnsupportedCompression(RecordError):
@@ -71,6 +76,15 @@ class DecompressedTooLarge(RecordError):
         self.codec = codec
         self.compressed_size = compressed_size
         self.size_max = size_max
+
+
+class TooManyRecords(RecordError):
+    """More of `what`, records or headers, than the bound of whoever looks at each."""
+
+    def __init__(self, what: str, count: int, count_max: int) -> None:
+        super().__init__(f"{count} {what}, more than the {count_max} that are looked at")
+        self.count = count
+        self.count_max = count_max
 
 
 class RecordBatchTooLarge(RecordError):

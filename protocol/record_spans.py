@@ -7,11 +7,11 @@ MemoryRecords.filterTo). Left out are records alone, so offsets show gaps.
 
 A record's timestamp is stored as the distance to the batch's base timestamp. The delete horizon
 (KIP-534: attribute bit 6, and the base timestamp is the time from which tombstones may go)
-therefore makes every distance new; otherwise the bytes of a record stay as they are.
+therefore makes every distance new; otherwise the bytes of a record stay as they are. Distances
+and their sums wrap around at 64 bits, as Java's do: no timestamp is too far from a base.
 """
 
-import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from protocol.compression import compress, decompress
@@ -19,10 +19,12 @@ from protocol.record_batch import (
     CODEC_MASK,
     DELETE_HORIZON,
     HEADER_SIZE,
+    INT64_END,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
     BatchHeader,
     Buffer,
+    as_int64,
     pack_header,
     write_crc,
 )
@@ -31,14 +33,13 @@ from protocol.record_errors import InvalidRecord
 NO_TIMESTAMP: Final = -1
 
 _BITS_MAX = 64
-_INT64_END = 1 << (_BITS_MAX - 1)
 
 
 class Span(NamedTuple):
     """One record: body[start:end], of which body[rest:end] does not depend on the base timestamp.
 
-    `timestamp` is the record's own, which LogAppendTime overrules. `key` is None for a record
-    without one.
+    `timestamp` is the record's own, which LogAppendTime overrules, before it wraps around. `key`
+    is None for a record without one.
     """
 
     start: int
@@ -132,31 +133,38 @@ def _long(body: bytes, position: int) -> tuple[int, int]:
 
 
 def rewrite(
-    header: BatchHeader, body: bytes, kept: Sequence[Span], horizon_ms: int | None = None
+    header: BatchHeader, body: bytes, kept: Iterable[Span], horizon_ms: int | None = None
 ) -> bytearray:
-    """Return the batch with none but the `kept` records of its opened `body`.
+    """Return the batch with none but the `kept` records of its opened `body`, at least one.
 
-    With `horizon_ms`, the batch gets that delete horizon. The header's offsets hold, so whoever
-    stamped base offset and leader epoch need not do it again.
+    They are taken one by one: a batch may have millions. With `horizon_ms`, the batch gets that
+    delete horizon. The header's offsets hold, so whoever stamped base offset and leader epoch need
+    not do it again.
     """
     attributes, base_timestamp = header.attributes, header.base_timestamp
-    if horizon_ms is None:
-        records = b"".join([body[span.start : span.end] for span in kept])
-    else:
+    if horizon_ms is not None:
         attributes |= DELETE_HORIZON
         base_timestamp = horizon_ms
-        records = b"".join([_moved(body, span, horizon_ms) for span in kept])
-    max_timestamp = header.max_timestamp
-    if not attributes & LOG_APPEND_TIME:
-        max_timestamp = max(span.timestamp for span in kept)
+    records = bytearray()
+    count, max_timestamp = 0, -INT64_END
+    for span in kept:
+        count += 1
+        timestamp = as_int64(span.timestamp)
+        if timestamp > max_timestamp:
+            max_timestamp = timestamp
+        if horizon_ms is None:
+            records += body[span.start : span.end]
+        else:
+            records += _moved(body, span, horizon_ms)
+    assert count, "a batch without records is `emptied`"
     packed = compress(header.codec, records) if header.codec else records
     return _assemble(
         header._replace(
             batch_length=HEADER_SIZE - LOG_OVERHEAD + len(packed),
             attributes=attributes,
             base_timestamp=base_timestamp,
-            max_timestamp=max_timestamp,
-            record_count=len(kept),
+            max_timestamp=(header.max_timestamp if attributes & LOG_APPEND_TIME else max_timestamp),
+            record_count=count,
         ),
         packed,
     )
@@ -164,9 +172,7 @@ def rewrite(
 
 def _moved(body: bytes, span: Span, base_timestamp: int) -> bytes:
     """Return a record's bytes with its timestamp told from another base."""
-    delta = span.timestamp - base_timestamp
-    if not -_INT64_END <= delta < _INT64_END:
-        raise InvalidRecord(f"Timestamp {span.timestamp}, which is no number of 64 bits")
+    delta = as_int64(span.timestamp - base_timestamp)
     inner = b"\0" + _varlong(delta) + body[span.rest : span.end]
     return _varlong(len(inner)) + inner
 
@@ -198,11 +204,7 @@ def emptied(header: BatchHeader) -> bytearray:
     )
 
 
-def _assemble(header: BatchHeader, packed: bytes) -> bytearray:
-    try:
-        batch = bytearray(pack_header(header))
-    except struct.error as error:  # a timestamp outside of 64 bits
-        raise InvalidRecord(f"{header}: {error}") from None
-    batch += packed
+def _assemble(header: BatchHeader, packed: bytes | bytearray) -> bytearray:
+    batch = bytearray(pack_header(header)) + packed
     write_crc(batch, 0)
     return batch

@@ -11,7 +11,7 @@ the metadata log, ListOffsets by timestamp, recompression, the tools. One record
     varint   value size, -1 for none;  value
     varint   count of headers; each:   varint key size, key (UTF-8), varint value size or -1, value
 
-Varints are zigzag, 7 bits a byte, low bits first (Kafka: DefaultRecord, KIP-82 for headers).
+Varints are those of `protocol.varints` (Kafka: DefaultRecord, KIP-82 for headers).
 Whatever the bytes are, reading raises RecordError and nothing else, and makes nothing from an
 announced size or count. What concerns the header of a batch stands in `protocol.record_batch`
 and is offered here too, so that users of records need one import.
@@ -22,16 +22,19 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from protocol.compression import compress, decompress
+from protocol.java_text import JAVA
 from protocol.record_batch import (
     BATCH_LENGTH_MIN,
     CONTROL,
     HEADER_SIZE,
+    INT64_END,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
     MAGIC,
     TRANSACTIONAL,
     BatchHeader,
     Buffer,
+    as_int64,
     batches,
     check_produced,
     check_structure,
@@ -43,22 +46,24 @@ from protocol.record_batch import (
     verify_produced,
     write_crc,
 )
-from protocol.record_errors import InvalidRecord, RecordsWithoutKey
+from protocol.record_errors import InvalidRecord, TooManyRecords
+from protocol.varints import read_varint, read_varlong
 
 __all__ = [
     "BATCH_LENGTH_MIN",
     "HEADER_SIZE",
     "LOG_OVERHEAD",
     "NO_TIMESTAMP",
+    "RECORD_BYTES_MIN",
+    "SKIP",
     "BatchHeader",
     "Buffer",
     "Record",
     "batches",
     "build",
     "check_produced",
-    "check_records",
     "check_structure",
-    "offset_of_timestamp",
+    "iterate",
     "read_header",
     "read_records",
     "stamp",
@@ -68,11 +73,10 @@ __all__ = [
 ]
 
 NO_TIMESTAMP: Final = -1
+SKIP: Final = -1  # headers, where nobody asked for them
 
-_INT64_END = 1 << 63
-_VARINT_BYTES_MAX = 5
-_VARLONG_BYTES_MAX = 10
-_RECORD_BYTES_MIN = 7  # the size, attributes, two deltas, two lengths, and a count of no headers
+# The size, attributes, two deltas, two lengths, and a count of no headers.
+RECORD_BYTES_MIN: Final = 7
 
 
 class Record(NamedTuple):
@@ -85,43 +89,52 @@ class Record(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
-def read_records(buffer: Buffer, position: int = 0, *, size_max: int) -> Iterator[Record]:
+def read_records(
+    buffer: Buffer, position: int = 0, *, size_max: int, skip_headers: bool = False
+) -> Iterator[Record]:
     """Yield the records of the batch at `position`; `size_max` bounds them when decompressed.
+
+    With `skip_headers` they come without: a record may have a header for every two of its bytes,
+    and each takes a hundred to hold.
 
     The structure of the batch is checked, its CRC is not: `verify` does that. Decompression
     happens at the call, reading of records as they are taken. Raises any RecordError but
-    RecordBatchTooLarge.
+    RecordBatchTooLarge and TooManyRecords.
     """
     header = read_header(buffer, position)
     check_structure(header, len(buffer) - position, position)
     packed = memoryview(buffer)[position + HEADER_SIZE : position + header.size]
-    return _iterate(header, decompress(header.codec, packed, size_max))
+    body = decompress(header.codec, packed, size_max)
+    return iterate(header, body, headers_max=SKIP if skip_headers else None)
 
 
-def check_records(buffer: Buffer, position: int = 0, *, size_max: int, keys_wanted: bool) -> None:
-    """Open the batch at `position` and check every record, as Kafka does with each it is sent.
+def iterate(
+    header: BatchHeader,
+    body: bytes,
+    *,
+    from_offset: int | None = None,
+    headers_max: int | None = None,
+) -> Iterator[Record]:
+    """Yield the records in the decompressed `body` of a batch.
 
-    `keys_wanted` says whether the topic is compacted, where a record without a key could never
-    be told from another. Raises RecordsWithoutKey, and what `read_records` and its iteration raise.
+    Those below `from_offset` are passed over. A record with more than `headers_max` headers raises
+    TooManyRecords (None: no bound; SKIP: all records come without headers).
     """
-    records = enumerate(read_records(buffer, position, size_max=size_max))
-    without = [index for index, record in records if keys_wanted and record.key is None]
-    if without:
-        raise RecordsWithoutKey(without)
-
-
-def _iterate(header: BatchHeader, body: bytes) -> Iterator[Record]:
     position = 0
     count = header.record_count
-    if count * _RECORD_BYTES_MIN > len(body):
+    delta_min = None if from_offset is None else from_offset - header.base_offset
+    if count * RECORD_BYTES_MIN > len(body):
         raise InvalidRecord(f"{count} records announced, but their bytes are {len(body)}")
     for index in range(count):
         try:
-            record, position = _read_record(header, body, position)
+            if delta_min is not None:
+                end = _end_if_below(body, position, delta_min)
+                if end:
+                    position = end
+                    continue
+            record, position = _read_record(header, body, position, headers_max)
         except IndexError:
             raise InvalidRecord(f"Record {index} of {count} ends inside a number") from None
-        except UnicodeDecodeError as error:
-            raise InvalidRecord(f"Record {index} of {count}: a header's key: {error}") from None
         yield record
     if position != len(body):
         raise InvalidRecord(
@@ -129,34 +142,46 @@ def _iterate(header: BatchHeader, body: bytes) -> Iterator[Record]:
         )
 
 
-def _read_record(header: BatchHeader, body: bytes, position: int) -> tuple[Record, int]:
-    size, position = _read_varint(body, position)
+def _end_if_below(body: bytes, position: int, delta_min: int) -> int:
+    """Return the end of the record at `position` if its offset is below, else 0."""
+    size, position = read_varint(body, position)
+    end = position + size
+    if size < 0 or end > len(body):
+        return 0  # for `_read_record` to say
+    _, position = read_varlong(body, position + 1)
+    return end if read_varint(body, position)[0] < delta_min else 0
+
+
+def _read_record(
+    header: BatchHeader, body: bytes, position: int, headers_max: int | None
+) -> tuple[Record, int]:
+    size, position = read_varint(body, position)
     end = position + size
     if size < 0 or end > len(body):
         raise InvalidRecord(f"Record of {size} bytes, but {len(body) - position} are left")
-    timestamp_delta, position = _read_varlong(body, position + 1)
-    offset_delta, position = _read_varint(body, position)
+    timestamp_delta, position = read_varlong(body, position + 1)
+    offset_delta, position = read_varint(body, position)
     key, position = _read_bytes(body, position, end)
     value, position = _read_bytes(body, position, end)
-    count, position = _read_varint(body, position)
     headers: tuple[tuple[str, bytes | None], ...] = ()
-    if count:
-        headers, position = _read_headers(body, position, end, count)
-    if position != end:
-        raise InvalidRecord(f"Record says {size} bytes, but takes {size + position - end}")
+    if headers_max != SKIP:
+        count, position = read_varint(body, position)
+        if count:
+            if headers_max is not None and count > headers_max:
+                raise TooManyRecords("headers of a record", count, headers_max)
+            headers, position = _read_headers(body, position, end, count)
+        if position != end:
+            raise InvalidRecord(f"Record says {size} bytes, but takes {size + position - end}")
+    elif position >= end:
+        raise InvalidRecord(f"Record of {size} bytes has no room for its count of headers")
     if header.attributes & LOG_APPEND_TIME:
         timestamp = header.max_timestamp
     else:
         timestamp = header.base_timestamp + timestamp_delta
-        if not -_INT64_END <= timestamp < _INT64_END:
-            timestamp = _as_int64(timestamp)
+        if not -INT64_END <= timestamp < INT64_END:
+            timestamp = as_int64(timestamp)
     offset = header.base_offset + offset_delta
-    return tuple.__new__(Record, (offset, timestamp, key, value, headers)), position
-
-
-def _as_int64(number: int) -> int:
-    """Wrap around as Java's long does, in which these sums and differences are defined."""
-    return (number + _INT64_END) % (2 * _INT64_END) - _INT64_END
+    return tuple.__new__(Record, (offset, timestamp, key, value, headers)), end
 
 
 def _read_headers(
@@ -170,7 +195,7 @@ def _read_headers(
         if key is None:
             raise InvalidRecord("A record header has no key")
         value, position = _read_bytes(body, position, end)
-        headers.append((key.decode(), value))
+        headers.append((key.decode("utf-8", JAVA), value))
     return tuple(headers), position
 
 
@@ -180,7 +205,7 @@ def _read_bytes(body: bytes, position: int, end: int) -> tuple[bytes | None, int
     if size < 0x80:
         size = (size >> 1) ^ -(size & 1)
     else:
-        size, position = _read_varint(body, position - 1)
+        size, position = read_varint(body, position - 1)
     if size < 0:
         if size == -1:
             return None, position
@@ -189,40 +214,6 @@ def _read_bytes(body: bytes, position: int, end: int) -> tuple[bytes | None, int
     if stop > end:
         raise InvalidRecord(f"Key or value of {size} bytes, but {end - position} are left")
     return body[position:stop], stop
-
-
-def _read_varint(body: bytes, position: int) -> tuple[int, int]:
-    byte = body[position]
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), position + 1
-    high = body[position + 1]
-    if high < 0x80:  # two bytes reach to 8,191, which most sizes and deltas stay below
-        byte += (high << 7) - 0x80
-        return (byte >> 1) ^ -(byte & 1), position + 2
-    return _read_long(body, position, _VARINT_BYTES_MAX, 32)
-
-
-def _read_varlong(body: bytes, position: int) -> tuple[int, int]:
-    byte = body[position]
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), position + 1
-    high = body[position + 1]
-    if high < 0x80:
-        byte += (high << 7) - 0x80
-        return (byte >> 1) ^ -(byte & 1), position + 2
-    return _read_long(body, position, _VARLONG_BYTES_MAX, 64)
-
-
-def _read_long(body: bytes, position: int, bytes_max: int, bits: int) -> tuple[int, int]:
-    number = shift = 0
-    for index in range(position, position + bytes_max):
-        byte = body[index]
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            number &= (1 << bits) - 1  # as Kafka: what the last byte has too much is dropped
-            return (number >> 1) ^ -(number & 1), index + 1
-        shift += 7
-    raise InvalidRecord(f"A number of more than {bytes_max} bytes at byte {position}")
 
 
 def build(
@@ -250,7 +241,7 @@ def build(
     base_timestamp = taken[0].timestamp
     body = bytearray()
     for delta, record in enumerate(taken):
-        _write_record(body, record, _as_int64(record.timestamp - base_timestamp), delta)
+        _write_record(body, record, as_int64(record.timestamp - base_timestamp), delta)
     packed = compress(codec, body) if codec else body
     attributes = codec
     attributes |= TRANSACTIONAL if transactional else 0
@@ -308,22 +299,3 @@ def _write_varint(body: bytearray, number: int) -> None:
         body.append((number & 0x7F) | 0x80)
         number >>= 7
     body.append(number)
-
-
-def offset_of_timestamp(
-    buffer: Buffer, position: int, timestamp: int, size_max: int
-) -> tuple[int, int] | None:
-    """Return (offset, timestamp) of the batch's first record at or after `timestamp`, or None.
-
-    Opens the batch only when its header leaves the answer open. `size_max` and errors as in
-    `read_records`.
-    """
-    header = read_header(buffer, position)
-    if header.max_timestamp < timestamp:
-        return None
-    if header.attributes & LOG_APPEND_TIME:
-        return header.base_offset, header.max_timestamp
-    for record in read_records(buffer, position, size_max=size_max):
-        if record.timestamp >= timestamp:
-            return record.offset, record.timestamp
-    return None

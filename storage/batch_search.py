@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from protocol.legacy_batches import verify_any
+from protocol.legacy_batches import LegacyHeader, verify_any
 from protocol.record_batch import (
     BATCH_LENGTH_MIN,
     HEADER_SIZE,
@@ -53,3 +53,11 @@ def is_whole(data: memoryview, at: int) -> bool:
     except RecordError:
         return False
     return True
+
+
+def is_batch_at(segment: Segment, entry: tuple[int, int]) -> bool:
+    """Whether an index entry (offset, position) leads to the batch it names."""
+    header = segment.log_file.read_header_at(entry[1]) if entry[1] >= 0 else None
+    if isinstance(header, LegacyHeader):
+        return header.base_offset <= entry[0]
+    return header is not None and header.magic == MAGIC and header.last_offset == entry[0]

@@ -6,10 +6,12 @@
 
 Like a flush it is a job in three parts: `begin` on the caller's thread, `Checkpoint.run` in a
 thread of the pool, `finish` on the caller's thread. Unlike a flush it may fail: all of it is cached
-knowledge, and the only consequence is that the recovery point stays.
+knowledge, and the only consequence is that the recovery point stays. What it writes by name it
+writes under the log's lease: its topic may be deleted, and made anew, while it is under way.
 
 A checkpoint also mends: it builds the missing or damaged indexes of one closed segment anew, beside
-the segment, which meanwhile answers from the log itself.
+the segment, which meanwhile answers from the log itself. Where that fails, the rest holds: the
+recovery point does not wait for an index.
 """
 
 from __future__ import annotations
@@ -17,63 +19,90 @@ from __future__ import annotations
 import logging
 import posixpath
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from storage import filenames
 from storage.checkpoints import encode_leader_epochs
 from storage.errors import LogFailed
-from storage.filesystem import File, FileSystem
+from storage.filesystem import File
+from storage.home import Home
+from storage.lease import Lease
 from storage.segment import Segment
-from storage.snapshot_files import names
+from storage.snapshot_files import Encode, names
 
 if TYPE_CHECKING:
     from storage.log import Log
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("barnabas.storage")
 
 
 class Checkpoint:
     """What must be durable before the recovery point may become `recovery_point`."""
 
     __slots__ = (
+        "_directory",
         "_files",
-        "_filesystem",
+        "_home",
+        "_lease",
         "_small_files",
         "mended",
+        "mending_error",
         "recovery_point",
         "snapshot_offsets",
+        "superfluous_offsets",
     )
 
     def __init__(
         self,
-        filesystem: FileSystem,
+        home: Home,
+        directory: str,
         files: Sequence[File],
-        small_files: Sequence[tuple[str, bytes]],
+        small_files: Sequence[tuple[str, Encode]],
+        lease: Lease,
         *,
         recovery_point: int,
         snapshot_offsets: Sequence[int],
+        superfluous_offsets: Sequence[int],
         mended: Segment | None,
     ) -> None:
-        self._filesystem = filesystem
+        self._home = home
+        self._directory = directory
         self._files = files
         self._small_files = small_files
+        self._lease = lease
         self.recovery_point = recovery_point
         self.snapshot_offsets = snapshot_offsets
+        self.superfluous_offsets = superfluous_offsets  # of snapshots, once the others are there
         self.mended = mended  # a segment of its own, over the files of the damaged one
+        self.mending_error: Exception | None = None
 
     def run(self) -> None:
         """Wait for the disk. For a thread of the pool. Raises OSError: nothing was promised."""
         for file in self._files:
             file.fdatasync()
-        for path, data in self._small_files:
-            self._filesystem.replace(path, data)
+        with self._lease.use() as is_ours:
+            if is_ours:
+                self._write_by_name()
+
+    def _write_by_name(self) -> None:
+        filesystem = self._home.filesystem
+        for path, encode in self._small_files:
+            filesystem.replace(path, encode())
+        self._remove_superfluous()
         if self.mended is not None:
             try:
                 self.mended.rebuild_indexes()
                 self.mended.sync_indexes()
-            except LogFailed as error:  # the log file cannot be read: there is nothing to mend
-                _log.warning("Indexes of %s not rebuilt: %s", self.mended, error)
-                self.mended = None
+            except Exception as error:
+                self.mending_error = error
+
+    def _remove_superfluous(self) -> None:
+        try:
+            for offset in self.superfluous_offsets:
+                self._home.discard(self._directory, names(offset), due_ms=0)
+        except OSError as failure:  # they cost space and nothing else
+            _log.warning("Old snapshots in %s stay: %s", self._directory, failure)
 
 
 def begin(log: Log, *, with_snapshot: bool) -> Checkpoint | None:
@@ -106,34 +135,53 @@ def begin(log: Log, *, with_snapshot: bool) -> Checkpoint | None:
     small_files = [file for pair in unwritten.values() for file in pair]
     if log.epochs.is_dirty:
         path = posixpath.join(log.directory, filenames.LEADER_EPOCH_CHECKPOINT)
-        small_files.append((path, encode_leader_epochs(log.epochs.entries())))
+        small_files.append((path, partial(encode_leader_epochs, log.epochs.entries())))
         log.epochs.is_dirty = False
+    bases = {segment.base_offset for segment in log.segments}
     return Checkpoint(
-        log.home.filesystem,
+        log.home,
+        log.directory,
         files,
         small_files,
+        log.lease,
         recovery_point=target,
         snapshot_offsets=list(unwritten),
+        superfluous_offsets=snapshots.superfluous(bases, unwritten),
         mended=None if damaged is None else _twin(log, damaged),
     )
 
 
-def finish(log: Log, checkpoint: Checkpoint, error: OSError | None) -> None:
-    """Take note of how `checkpoint.run()` went."""
+def finish(log: Log, checkpoint: Checkpoint, error: Exception | None) -> None:
+    """Take note of how `checkpoint.run()` went; nothing of a log that was closed meanwhile."""
+    if log.lease.is_over:
+        return
     if error is not None:
         log.epochs.is_dirty = True
         return
     log.recovery_point = max(log.recovery_point, checkpoint.recovery_point)
     log.home.checkpoint_changes += 1
     log.snapshots.settle(checkpoint.snapshot_offsets)
-    bases = {segment.base_offset for segment in log.segments}
-    try:
-        for offset in log.snapshots.superfluous(bases):
-            log.home.discard(log.directory, names(offset), due_ms=0)
-    except OSError as failure:  # they cost space and nothing else
-        _log.warning("Old snapshots in %s stay: %s", log.directory, failure)
+    log.snapshots.forget(checkpoint.superfluous_offsets)
     if checkpoint.mended is not None:
-        log.segments.replace(checkpoint.mended)
+        if checkpoint.mending_error is None:
+            log.segments.replace(checkpoint.mended)
+        else:
+            _note_unmended(log, checkpoint.mended, checkpoint.mending_error)
+
+
+def _note_unmended(log: Log, twin: Segment, error: Exception) -> None:
+    """Say once why the indexes of a segment cannot be rebuilt. It is tried again."""
+    segment = log.segments.all[log.segments.index_of(twin.base_offset)]
+    reason = f"cannot be rebuilt: {error!r}"
+    if isinstance(error, OSError) and log.home.room.note(error):
+        return
+    if segment.index_damage != reason:
+        segment.index_damage = reason
+        _log.warning("Indexes of %s %s", segment, reason, exc_info=_unforeseen(error))
+
+
+def _unforeseen(error: Exception) -> Exception | None:
+    return None if isinstance(error, OSError | LogFailed) else error
 
 
 def _damaged_segment(log: Log) -> Segment | None:

@@ -21,7 +21,7 @@ after those of the batch before, within its segment. The first that fails ends t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -33,9 +33,11 @@ from storage.errors import DamagedLog
 from storage.filesystem import Buffer, File
 from storage.key_map import KeyMap
 from storage.log_file import LogFile
+from storage.producer_state import ProducerState
 from storage.segment import Segment
 
 CHUNK_BYTES = 1024 * 1024  # read at a time, and written at a time
+TIMESTAMP_MAX = 2**63 - 1
 SYNC_BYTES = 16 * CHUNK_BYTES  # synced at a time: one large fsync would hold up those of producers
 
 Proceed = Callable[[int], None]  # told how many bytes were read or written; may wait, may raise
@@ -193,14 +195,14 @@ class Copier:
         self._proceed = proceed
         self._tally = tally
         self._after_transaction = False
-        self._producers: Mapping[int, int] = {}
+        self._producers = ProducerState()
 
     def copy_live(
-        self, sources: Sequence[Source], cleaned: Segment, producers: Mapping[int, int]
+        self, sources: Sequence[Source], cleaned: Segment, producers: ProducerState
     ) -> bool:
         """Write what stays of `sources` to `cleaned`, indexes too; whether anything was changed.
 
-        `producers` gives the last data offset of each that is known. The end is not synced. Raises
+        `producers` are the log's, which goes on meanwhile. The end is not synced. Raises
         DamagedLog, AppendFailed, OSError, and what `proceed` raises.
         """
         self._producers = producers
@@ -230,41 +232,49 @@ class Copier:
             tally.records_kept += header.record_count
             return batch
         body = open_batch(header, batch, self._rules.decompressed_bytes_max)
-        spans = list(read_spans(header, body))
         reached, newest = self._reached, self._keys.get
         keeps_tombstones = (
             self._after_transaction
             or not header.has_delete_horizon
             or self._rules.now_ms < header.base_timestamp
         )
-        kept = [
-            span
-            for span in spans
-            if span.offset >= reached
-            or (
-                span.key is not None
-                and (span.has_value or keeps_tombstones)
-                and span.offset >= newest(span.key)
+
+        def kept() -> Iterator[Span]:
+            """Go over the records that stay: twice at most, since a batch may have millions."""
+            return (
+                span
+                for span in read_spans(header, body)
+                if span.offset >= reached
+                or (
+                    span.key is not None
+                    and (span.has_value or keeps_tombstones)
+                    and span.offset >= newest(span.key)
+                )
             )
-        ]
-        tally.records_kept += len(kept)
-        if not kept:
+
+        kept_count = tombstone_count = 0
+        for span in kept():
+            kept_count += 1
+            tombstone_count += not span.has_value
+        tally.records_kept += kept_count
+        if not kept_count:
             if not self._must_stay(header):
                 return None
-            return emptied(header) if spans else batch
-        needs_horizon = not header.has_delete_horizon and not all(span.has_value for span in kept)
-        if len(kept) == len(spans) and not needs_horizon:
+            return emptied(header) if header.record_count else batch
+        needs_horizon = not header.has_delete_horizon and tombstone_count > 0
+        if kept_count == header.record_count and not needs_horizon:
             return batch
         horizon_ms = None
         if needs_horizon:
-            horizon_ms = self._rules.now_ms + self._rules.delete_retention_ms
-        return rewrite(header, body, kept, horizon_ms)
+            # As far as 64 bits go: delete.retention.ms may say never.
+            horizon_ms = min(self._rules.now_ms + self._rules.delete_retention_ms, TIMESTAMP_MAX)
+        return rewrite(header, body, kept(), horizon_ms)
 
     def _must_stay(self, header: BatchHeader) -> bool:
         """Whether a batch says something even when it has no record."""
         if header.next_offset == self._rules.end_offset:
             return True
-        return self._producers.get(header.producer_id) == header.last_offset
+        return self._producers.last_offset_of(header.producer_id) == header.last_offset
 
 
 class _Pending:

@@ -25,6 +25,7 @@ import posixpath
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -43,6 +44,7 @@ Job = Callable[[], None]
 Steps = Generator[Job | None, None, "Outcome"]
 
 OWN_FILES_MAX = 8  # of a cleaned segment there are three
+GROUP_SEGMENTS_MAX = 32  # of three or four files each
 
 
 class Part(NamedTuple):
@@ -110,7 +112,7 @@ class _Pass:
     def steps(self) -> Steps:
         """Index the keys, then group by group: copy, swap."""
         outcome, limits, part = self.outcome, self.limits, self.part
-        _remove_leftovers(self.log)
+        yield partial(_remove_leftovers, self.log)
         keys = KeyMap(
             limits.map_bytes_max,
             limits.map_load_factor,
@@ -128,7 +130,14 @@ class _Pass:
                 limits.proceed,
             )
 
+        groups: list[list[Part]] = []
+
+        def group_segments() -> None:  # asks their indexes, which no append changes any more
+            wanted = [p for p in self.parts if p.segment.base_offset < outcome.end_offset]
+            groups.extend(grouped(wanted, _size_max(self.log), self.log.config.segment_index_bytes))
+
         yield index
+        yield group_segments
         outcome.keys, outcome.map_bytes = keys.size, keys.size_bytes
         rules = Rules(
             now_ms=self.now_ms,
@@ -137,8 +146,7 @@ class _Pass:
             decompressed_bytes_max=limits.decompressed_bytes_max,
         )
         copier = Copier(keys, outcome.end_offset, rules, limits.proceed, outcome.tally)
-        wanted = [p for p in self.parts if p.segment.base_offset < outcome.end_offset]
-        for group in grouped(wanted, _size_max(self.log), self.log.config.segment_index_bytes):
+        for group in groups:
             self._check()
             yield from self._clean_group(group, copier)
             outcome.segments_before += len(group)
@@ -153,37 +161,31 @@ class _Pass:
 
     def _clean_group(self, group: list[Part], copier: Copier) -> Generator[Job | None, None, None]:
         log = self.log
-        producers = {
-            producer_id: entry.batches[-1].last_offset
-            for producer_id, entry in log.producers.entries.items()
-            if entry.batches
-        }
         cleaned = _Cleaned(log, group)
         is_changed = False
 
         def copy() -> None:
             nonlocal is_changed
+            cleaned.make()
             sources = [part.source for part in group]
-            is_changed = copier.copy_live(sources, cleaned.segment, producers)
+            is_changed = copier.copy_live(sources, cleaned.segment, log.producers)
             cleaned.sync()
 
         try:
             yield copy
             self._check(group)
             if not is_changed and len(group) == 1:
-                cleaned.remove(filenames.CLEANED)
+                yield cleaned.remove
                 return
-            cleaned.rename(filenames.CLEANED, filenames.SWAP)
-            yield cleaned.sync_directory
+            yield cleaned.begin_swap
             self._check(group)
             while log.is_checkpointing:  # it may be writing indexes, by name
                 yield None
+                yield cleaned.look
                 self._check(group)
             cleaned.swap_in(self.now_ms)
-        except BaseException:
-            if log.failed is None:  # else the directory may not be this log's any more
-                cleaned.remove(filenames.CLEANED)
-                cleaned.remove(filenames.SWAP)
+        except Exception:
+            yield cleaned.remove
             raise
         yield cleaned.sync_directory
 
@@ -198,6 +200,10 @@ class _Cleaned:
         self._files = OpenFiles(self._filesystem, OWN_FILES_MAX)
         self.segment = self._open(self._files, 0)
         self._paths = self.segment.files()
+        self._old_paths: list[str] = []
+
+    def make(self) -> None:
+        """Make the files. Blocks."""
         for part in (self.segment.log_file, self.segment.offset_index, self.segment.time_index):
             part.path = _in_transit(part.path, filenames.CLEANED)
             self._files.get(part.path, create=True)
@@ -240,21 +246,35 @@ class _Cleaned:
         """Make names durable. Blocks."""
         self._filesystem.sync_directory(self._log.directory)
 
-    def rename(self, old: str, new: str) -> None:
-        """Give the files their next names in transit, the log first."""
-        for path in self._paths:
-            self._filesystem.rename(_in_transit(path, old), _in_transit(path, new))
+    def begin_swap(self) -> None:
+        """Give the files their names before the last, the log first, for good. Blocks."""
+        with self._log.lease.use() as is_ours:
+            if is_ours:
+                for path in self._paths:
+                    self._filesystem.rename(
+                        _in_transit(path, filenames.CLEANED), _in_transit(path, filenames.SWAP)
+                    )
+                self.sync_directory()
+                self.look()
 
-    def remove(self, transit: str) -> None:
-        """Remove the files that have their names in transit."""
-        for path in self._paths:
-            with suppress(FileNotFoundError):
-                self._filesystem.unlink(_in_transit(path, transit))
+    def look(self) -> None:
+        """See which files the sources have. Blocks."""
+        self._old_paths = [path for part in self._group for path in part.segment.existing_files()]
+
+    def remove(self) -> None:
+        """Remove the files that have their names in transit. Blocks."""
+        with self._log.lease.use() as is_ours:
+            if not is_ours or self._log.failed is not None:
+                return  # the names may be another log's, or are needed by the next start
+            for transit in (filenames.CLEANED, filenames.SWAP):
+                for path in self._paths:
+                    with suppress(FileNotFoundError):
+                        self._filesystem.unlink(_in_transit(path, transit))
 
     def swap_in(self, now_ms: int) -> None:
         """Put the segment into the place of its sources, in the directory and in the log."""
         log, sources = self._log, [part.segment for part in self._group]
-        old_paths = [path for segment in sources for path in segment.existing_files()]
+        old_paths = self._old_paths
         _rename_all(
             log,
             [(path, filenames.deleted(path)) for path in old_paths]
@@ -265,7 +285,7 @@ class _Cleaned:
         due_ms = now_ms + log.config.file_delete_delay_ms
         for path in old_paths:
             log.home.files.forget(filenames.deleted(path))
-            log.home.trash.append((due_ms, filenames.deleted(path)))
+            log.home.toss(due_ms, filenames.deleted(path))
         merged = self._open(log.home.files, self.segment.size)
         merged.next_offset = self.segment.next_offset
         log.segments.merge(sources, merged)
@@ -308,7 +328,8 @@ def _size_max(log: Log) -> int:
 def grouped(parts: Sequence[Part], size_max: int, index_size_max: int) -> list[list[Part]]:
     """Say which neighbours are merged: so that bytes, indexes and offsets fit one segment.
 
-    Sizes are those before the cleaning (Kafka: Cleaner.groupSegmentsBySize).
+    Sizes are those before the cleaning (Kafka: Cleaner.groupSegmentsBySize). Unlike Kafka's, a
+    group has a bounded number of files: they are renamed in one step of the loop.
     """
     groups: list[list[Part]] = []
     sizes = [0, 0, 0]
@@ -319,6 +340,7 @@ def grouped(parts: Sequence[Part], size_max: int, index_size_max: int) -> list[l
         base_offset = groups[-1][0].segment.base_offset if groups else 0
         if (
             groups
+            and len(groups[-1]) < GROUP_SEGMENTS_MAX
             and both[0] <= size_max
             and max(both[1:]) <= index_size_max
             and (not source.size or source.end_offset - 1 - base_offset <= RELATIVE_OFFSET_MAX)
@@ -332,12 +354,13 @@ def grouped(parts: Sequence[Part], size_max: int, index_size_max: int) -> list[l
 
 
 def _remove_leftovers(log: Log) -> None:
-    """Remove what a pass that failed before has left; the log has gone on without it."""
+    """Remove what a pass that failed before has left; the log has gone on without it. Blocks."""
     directory = log.directory
-    for file_name in log.home.filesystem.list(directory):
-        name = filenames.parse(file_name)
-        if name is not None and name.transit in (filenames.CLEANED, filenames.SWAP):
-            log.home.filesystem.unlink(posixpath.join(directory, file_name))
+    with log.lease.use() as is_ours:
+        for file_name in log.home.filesystem.list(directory) if is_ours else ():
+            name = filenames.parse(file_name)
+            if name is not None and name.transit in (filenames.CLEANED, filenames.SWAP):
+                log.home.filesystem.unlink(posixpath.join(directory, file_name))
 
 
 def _in_transit(path: str, transit: str) -> str:

@@ -150,12 +150,15 @@ class AppendFailed(LogFailed):
     behind it, and the log has failed.
     """
 
-    def __init__(self, path: str, position: int, cause: OSError, *, rolled_back: bool) -> None:
+    def __init__(
+        self, path: str, position: int, cause: OSError, *, rolled_back: bool, size_bytes: int = 0
+    ) -> None:
         rest = "file cut back" if rolled_back else "and cutting the file back failed as well"
         super().__init__(path, f"append at position {position} failed: {cause}; {rest}")
         self.position = position
         self.cause = cause
         self.rolled_back = rolled_back
+        self.size_bytes = size_bytes  # of the write
 
 
 class DamagedLog(LogFailed):
@@ -176,15 +179,20 @@ class DamagedLog(LogFailed):
 
 
 class DirectoryLocked(StorageError):
-    """Another process (or this one, twice) uses the data directory."""
+    """Another process (or this one, twice) uses the data directory.
 
-    def __init__(self, path: str) -> None:
+    `holder_pid` is that process, or 0 where it cannot be seen (in another container, say).
+    """
+
+    def __init__(self, path: str, holder_pid: int = 0) -> None:
+        holder = f" (pid {holder_pid})" if holder_pid else ""
         super().__init__(
             f"Failed to acquire lock on file {posixpath.basename(path)} in "
-            f"{posixpath.dirname(path)}. A Kafka instance in another process or thread is using "
-            "this directory. Stop it, or start on another directory."
+            f"{posixpath.dirname(path)}. A Kafka instance in another process or thread{holder} is "
+            "using this directory. Stop it, or start on another directory."
         )
         self.path = path
+        self.holder_pid = holder_pid
 
 
 class CorruptMetadata(StorageError):

@@ -24,7 +24,7 @@ _log = logging.getLogger("barnabas.storage")
 
 def failed_write(log: Log, error: AppendFailed) -> None:
     """Decide whether a log whose write failed may go on: only if there was just no room."""
-    log.home.room.note(error.cause)
+    log.home.room.note(error.cause, error.size_bytes)
     if not error.rolled_back or error.cause.errno not in PASSING:
         fail(log, error)
 
@@ -47,6 +47,7 @@ def end(log: Log, failure: LogFailed) -> None:
     """As `fail`, but for a log that is closed: nobody needs to be told."""
     if log.failed is None:
         log.failed = failure
-        log.home.unflushed_bytes -= log.unflushed_bytes
+        if not log.write_caching:
+            log.home.unflushed_bytes -= log.unflushed_bytes
         log.unflushed_bytes = 0
     log.high_watermark = min(log.durable_offset, log.high_watermark)

@@ -14,6 +14,11 @@ real one. The contract, for every implementation:
 - Mapped memory is for `send` only: touching a mapped page that the disk cannot deliver kills the
   process, while `send` answers EFAULT (decided in docs/decisions/0030-reading-and-sending.md).
 
+`ON_THE_LOOP` says which operations the thread of the event loop may call while the broker serves
+(design.md, I13). Every other one may wait for the disk and belongs in a thread of the pool; before
+anything listens, and at the stop, all may be called anywhere. Tests hold brokers to it
+(tests/support/loop_guard.py).
+
 Files are made with mode 0640 and directories with 0750, less the umask. No clock, no logging.
 """
 
@@ -26,8 +31,9 @@ import errno
 import fcntl
 import mmap
 import os
+import struct
 import sys
-from typing import Any, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 from storage.errors import DirectoryLocked
 
@@ -36,6 +42,29 @@ DIRECTORY_MODE = 0o750
 PROBE_STEP_BYTES = 128 * 1024  # the kernel's default readahead window: cached pages come in runs
 TEMPORARY_SUFFIX = ".tmp"  # Kafka's CheckpointFile uses the same
 
+# The one declaration of what the loop may call while it serves, and why that does not wait.
+ON_THE_LOOP: Final = {
+    "File.pwrite": "goes into the page cache; the append queue stops when the disk lags behind",
+    "File.pread_nowait": "gives None instead of waiting",
+    "File.is_cached": "asks without waiting",
+    "File.map": "takes addresses and reads nothing",
+    "File.forget_pages": "gives back pages; what is sent at once is bounded",
+    "File.size": "the inode of an open file is in memory",
+    "File.truncate": "takes back a write that failed; the log that it belongs to takes no other",
+    "File.close": "no write is left that a close would wait for",
+    "FileSystem.open": "makes the files of a roll, or opens one again that was let go: no fsync",
+    "FileSystem.unlink": "takes back the empty files of a roll that failed",
+    "FileSystem.rename": "readers must not see compaction's swap half done; names are not synced",
+}
+# How much of what is quick a turn of the loop may do, so that together it is not slow. Batches are
+# those whose headers are read one by one, at a microsecond each.
+TURN_MAX: Final = {
+    "FileSystem.unlink": 60,
+    "FileSystem.rename": 200,
+    "bytes read": 32 * 1024 * 1024,
+    "batches walked": 10_000,
+}
+
 Buffer = bytes | bytearray | memoryview
 
 
@@ -43,6 +72,7 @@ class File(Protocol):
     """One open file. `writes` and `synced_writes` count, so that both threads may look."""
 
     path: str
+    writes: int
     recent: bool  # set by users of a cache of open files, cleared by its eviction
     mapped: memoryview | None  # the map in use, kept here so that it goes when the file goes
 
@@ -159,6 +189,8 @@ FALLOC_FL_KEEP_SIZE = 1  # linux/falloc.h
 # piece would cost more than the piece.
 _NOWHERE = memoryview(mmap.mmap(-1, 256 * 1024))
 
+_FLOCK = struct.Struct("hhqqi4x")  # fcntl.h, Linux: type, whence, start, length, pid
+
 _NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL)
 
 
@@ -199,7 +231,7 @@ class OsFile:
 
     def pread_nowait(self, size: int, position: int) -> Buffer | None:
         if not self.nowait:
-            return self.pread(size, position)
+            return OsFile.pread(self, size, position)
         buffer = bytearray(size)
         try:
             got = os.preadv(self._fd, (buffer,), position, os.RWF_NOWAIT)
@@ -209,7 +241,7 @@ class OsFile:
             if error.errno not in _NOT_SUPPORTED:
                 raise
             self.nowait = False  # tmpfs and others: there is nothing to ask, so just read
-            return self.pread(size, position)
+            return OsFile.pread(self, size, position)
         if got == size:
             return buffer
         # Short: the rest is either not in memory or not in the file.
@@ -314,6 +346,16 @@ class _OsLock:
             _OsLock.held.discard(self._key)
 
 
+def _holder_of(fd: int) -> int:
+    """The process that holds a lock on the file; 0 if none does, or it cannot be told."""
+    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    try:
+        found: tuple[int, ...] = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, asked))
+    except OSError:
+        return 0
+    return 0 if found[0] == fcntl.F_UNLCK else found[4]
+
+
 class OsFileSystem:
     """The operating system's files. See `FileSystem` for the contract of each method."""
 
@@ -369,9 +411,10 @@ class OsFileSystem:
             while rest:
                 rest = rest[os.write(fd, rest) :]
             os.fsync(fd)
-        except OSError:
+        except OSError as error:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)  # on a full disk it would hold the room that is missing
+            error.filename = path  # which a descriptor's error has not
             raise
         finally:
             os.close(fd)
@@ -382,14 +425,15 @@ class OsFileSystem:
         if os.path.lexists(path):
             status = os.stat(path)
             if (status.st_dev, status.st_ino) in _OsLock.held:
-                raise DirectoryLocked(path)  # before opening: closing would drop the lock
+                raise DirectoryLocked(path, os.getpid())  # before opening: closing would drop it
         fd = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
         try:
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
+            holder_pid = _holder_of(fd)
             os.close(fd)
             if error.errno in (errno.EAGAIN, errno.EACCES):
-                raise DirectoryLocked(path) from None
+                raise DirectoryLocked(path, holder_pid) from None
             raise
         status = os.fstat(fd)
         key = (status.st_dev, status.st_ino)

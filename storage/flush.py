@@ -6,8 +6,9 @@
 
 Between begin and finish the log may be appended to, rolled, trimmed or deleted: the captured
 `File`s stay open as long as they are held here, renamed or unlinked or not, and nothing else
-of the log is looked at. A failure is the end of the log: fsync tells of it once, and the pages
-look clean after it.
+of the log is looked at. They are files and not segments, since a checkpoint may put another object
+in a segment's place. A failure is the end of the log: fsync tells of it once, and the pages look
+clean after it.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from __future__ import annotations
 import struct
 from typing import ClassVar
 
+from storage import cold
 from storage.filesystem import File
 from storage.open_files import OpenFiles
 
@@ -75,15 +76,18 @@ class IndexFile:
         self._written, self._count, self._last = count, count, last
 
     def _read(self, file: File, slot: int) -> Entry:
-        """Return one entry of the file."""
+        """Return one entry of the file; of one that was cut meanwhile, none."""
         size = self.layout.size
-        first, second = self.layout.unpack(file.pread(size, slot * size))
+        data = cold.read(file, size, slot * size)
+        if len(data) < size:
+            return self.none
+        first, second = self.layout.unpack(data)
         return first, second
 
     def write_tail(self) -> None:
         """Write the entries that only memory holds. On an OSError they stay in memory."""
         if self._tail:
-            file = self._files.get(self.path, create=True)
+            file = self._files.get_to_write(self.path, create=True)
             file.pwrite(self._tail, self._written * self.layout.size)
             self._written = self._count
             self._tail = bytearray()
@@ -99,21 +103,19 @@ class IndexFile:
 
     def _keep(self, count: int, last: Entry) -> None:
         """Cut the file, in which all entries are, to `count` of them; `last` is the last kept."""
-        self._files.get(self.path).truncate(count * self.layout.size)
+        self._files.get_to_write(self.path).truncate(count * self.layout.size)
         self._written, self._count, self._last = count, count, last
 
     def drop_zeros(self) -> None:
         """Cut the zeros behind the entries: a power cut leaves them, as a killed Kafka does."""
         size = self.entry_count * self.layout.size
-        file = self._files.get(self.path, create=True)
-        if not self._tail and file.size() > size:
-            file.truncate(size)
+        if not self._tail and self._files.get(self.path, create=True).size() > size:
+            self._files.get_to_write(self.path).truncate(size)
 
     def clear(self) -> None:
         """Drop every entry, to build the index again; make the file if it is missing."""
-        file = self._files.get(self.path, create=True)
-        if file.size():
-            file.truncate(0)
+        if self._files.get(self.path, create=True).size():
+            self._files.get_to_write(self.path).truncate(0)
         self._tail = bytearray()
         self._written, self._count, self._last = 0, 0, self.none
 
@@ -122,12 +124,12 @@ def count_entries(file: File, entry_size: int) -> int:
     """Count whole entries of an index file that are not the zeros of a preallocated end."""
     count = file.size() // entry_size
     zeros = bytes(entry_size)
-    if not count or file.pread(entry_size, (count - 1) * entry_size) != zeros:
+    if not count or cold.read(file, entry_size, (count - 1) * entry_size) != zeros:
         return count
     low, high = 0, count - 1  # the first zero entry is in [low, high]
     while low < high:
         middle = (low + high) // 2
-        if file.pread(entry_size, middle * entry_size) == zeros:
+        if cold.read(file, entry_size, middle * entry_size) == zeros:
             high = middle
         else:
             low = middle + 1

@@ -26,7 +26,7 @@ from hashlib import blake2b
 SLOT_BYTES = 24
 SALT_BYTES = 16
 SLOTS_MIN = 5
-LOAD_FACTOR_MIN = 0.01
+LOAD_FACTOR_MIN = 0.1  # a pass is to be worth what it rewrites
 LOAD_FACTOR_MAX = 0.95  # a free slot must be found soon
 PRIME_GAP_MAX = 512  # below 2^31 / 24 there is a prime among so many numbers, by far
 

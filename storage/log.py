@@ -14,7 +14,8 @@
   `finish_checkpoint`: below it, indexes and producer state are durable too, and a restart does
   not look.
 
-Everything but `run` is called on one thread, and nothing waits for the disk except cold reads.
+Everything but `run` is called on one thread, and nothing waits for the disk except cold reads:
+`load_end` is the one that precedes the first append.
 
 Failure (`storage.failing`). A write that failed with the disk full is taken back and the log goes
 on; any other failed write, and every failed fsync, makes the log `failed` until it is opened anew:
@@ -25,7 +26,6 @@ Looking things up is in `storage.segments`, opening in `storage.log_loading`.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 
 from config.topic import TopicConfig
@@ -37,7 +37,7 @@ from protocol.record_batch import (
     stamp_append_time,
     verify_produced,
 )
-from storage import checkpointing, failing, trimming
+from storage import checkpointing, failing, rolling, trimming
 from storage.appending import NO_TIMESTAMP, Appended, check_timestamps
 from storage.checkpointing import Checkpoint
 from storage.errors import (
@@ -47,19 +47,20 @@ from storage.errors import (
     NoTransaction,
     OffsetOutOfRange,
 )
+from storage.filesystem import File
 from storage.flush import Flush
 from storage.home import Home
 from storage.leader_epochs import LeaderEpochs
+from storage.lease import Lease
 from storage.log_file import LogSlice
 from storage.producer_state import ProducerState
 from storage.rolling import is_roll_due, roll_after_ms
 from storage.segment import Segment
-from storage.segments import HoleInLogError, Segments, create_segment
+from storage.segments import HoleInLogError, Segments
 from storage.snapshot_files import SnapshotFiles
 from storage.timestamp_lookup import TimestampCandidate
 
 __all__ = ["Appended", "Log"]
-_log = logging.getLogger(__name__)
 
 
 class Log:
@@ -86,7 +87,9 @@ class Log:
         "failed",
         "high_watermark",
         "home",
+        "is_end_loaded",
         "leader_epoch",
+        "lease",
         "partition",
         "producers",
         "recovery_point",
@@ -135,10 +138,13 @@ class Log:
         self.epochs = segments.soundness.epochs = epochs
         self.snapshots = snapshots
         self.failed: LogFailed | None = None
+        self.lease = Lease()
         self.unflushed_bytes = 0
         self.unflushed_since_ms = 0
+        self.write_caching = config.write_caching
+        self.is_end_loaded = False  # whether an append needs to read nothing
         self._flush: Flush | None = None
-        self._unsynced: list[Segment] = []
+        self._unsynced: list[File] = []  # of segments that were rolled since the last flush began
         self._unsynced_directories: list[str] = []
         self._unsynced_paths: list[str] = []
         self._checkpoint: Checkpoint | None = None
@@ -155,7 +161,10 @@ class Log:
         """Use another configuration from the next call on."""
         self.config = config
         self.segments.compacted = "compact" in config.cleanup_policy
-        self.write_caching = config.write_caching
+        if config.write_caching != self.write_caching:
+            self.write_caching = config.write_caching
+            counted = -self.unflushed_bytes if self.write_caching else self.unflushed_bytes
+            self.home.unflushed_bytes += counted
         self._batch_bytes_max = config.max_message_bytes
         self._segment_bytes_max = config.internal_segment_bytes or config.segment_bytes
         self._stamps_append_time = config.message_timestamp_type == "LogAppendTime"
@@ -173,6 +182,14 @@ class Log:
         return self.segments.size_bytes
 
     # -- Appending ----------------------------------------------------------------------------
+
+    def load_end(self) -> None:
+        """Read what appends and rolls go by, which the first one does otherwise.
+
+        Raises LogFailed, and Cold where the caller must not wait.
+        """
+        self.segments.active.load_end()
+        self.is_end_loaded = True
 
     def append(self, batch: memoryview, now_ms: int) -> Appended:
         """Append one producer's batch, stamping offset and epoch into `batch` itself.
@@ -254,9 +271,10 @@ class Log:
         if not self.unflushed_bytes:
             self.unflushed_since_ms = now_ms
         self.unflushed_bytes += size
-        self.home.unflushed_bytes += size
         if self.write_caching:
             self.high_watermark = last_offset + 1
+        else:
+            self.home.unflushed_bytes += size
         return base_offset
 
     # -- Rolling ------------------------------------------------------------------------------
@@ -264,28 +282,15 @@ class Log:
     def roll(self, now_ms: int) -> Segment:
         """Begin a new active segment at the end offset, unless the active one is empty.
 
-        Raises LogFailed, with the active segment as before, if the file cannot be made.
+        Raises AppendFailed, with the active segment as before, if its files cannot be made.
         """
-        old = self.segments.active
-        base_offset = self.end_offset
-        if old.base_offset == base_offset:
-            return old
-        try:
-            new = create_segment(self.home.files, self.directory, base_offset, self.config, now_ms)
-        except AppendFailed as error:
-            failing.failed_write(self, error)
-            raise
+        if self.segments.active.base_offset == self.end_offset:
+            return self.segments.active
         if self.directory not in self._unsynced_directories:
-            self._unsynced_directories.append(self.directory)
-        self._unsynced.append(old)
-        try:
-            old.on_roll()
-        except OSError as error:  # indexes are caches: what is not in the file stays in memory
-            if not self.home.room.note(error):
-                _log.warning("Indexes of %s not written at its roll: %s", old, error)
-        self.producers.end_offset = base_offset
-        self.snapshots.take(self.producers)
-        self.segments.push(new)
+            self._unsynced_directories.append(self.directory)  # also for a name that goes again
+        if (file := self.segments.active.log_file.take_unsynced()) is not None:
+            self._unsynced.append(file)
+        new = rolling.roll(self, now_ms)
         self._roll_after_ms = roll_after_ms(self.config, new)
         return new
 
@@ -315,11 +320,12 @@ class Log:
         if self.durable_offset == self.end_offset and not self._unsynced_directories:
             return None
         active = self.segments.active
-        # One that retention has taken meanwhile needs no fsync, and has no name.
-        rolled = [segment for segment in self._unsynced if segment in self.segments.all]
+        files, self._unsynced = self._unsynced, []
+        if (file := active.log_file.take_unsynced()) is not None:
+            files.append(file)
         self._flush = flush = Flush(
             self.home.filesystem,
-            [file for s in (*rolled, active) if (file := s.log_file.open_file()) is not None],
+            files,
             self._unsynced_paths,
             self._unsynced_directories,
             end_offset=self.end_offset,
@@ -327,7 +333,6 @@ class Log:
             segment_position=active.size,
             size_bytes=self.unflushed_bytes,
         )
-        self._unsynced.clear()
         self._unsynced_paths = []
         self._unsynced_directories = []
         return flush
@@ -345,7 +350,8 @@ class Log:
         )
         if self.failed is None:
             self.unflushed_bytes -= flush.size_bytes
-            self.home.unflushed_bytes -= flush.size_bytes
+            if not self.write_caching:
+                self.home.unflushed_bytes -= flush.size_bytes
         if not self.write_caching:
             self.high_watermark = max(self.high_watermark, flush.end_offset)
 
@@ -367,7 +373,7 @@ class Log:
         """Whether a checkpoint is under way, which may be mending a segment's indexes."""
         return self._checkpoint is not None
 
-    def finish_checkpoint(self, checkpoint: Checkpoint, error: OSError | None) -> int:
+    def finish_checkpoint(self, checkpoint: Checkpoint, error: Exception | None) -> int:
         """Take note of how `checkpoint.run()` went; returns the recovery point."""
         assert checkpoint is self._checkpoint, "finish_checkpoint of one that is not under way"
         self._checkpoint = None
@@ -436,7 +442,7 @@ class Log:
     def timestamp_candidates(self, timestamp: int | None) -> Iterator[TimestampCandidate]:
         """Yield where the first record with a timestamp >= `timestamp` (None: the largest) may be.
 
-        The first that, opened, has `found` something holds it.
+        The first that, looked into to its end, has `found` something holds it.
         """
         return self.segments.timestamp_candidates(timestamp, self.start_offset)
 
@@ -464,25 +470,28 @@ class Log:
         """Say which segments retention lets go of now, oldest first, and by which rule."""
         return trimming.segments_to_delete(self, now_ms)
 
-    def delete_segments(self, segments: Sequence[Segment], now_ms: int) -> int:
-        """Delete the given, oldest segments; returns how many. Raises AppendFailed, OSError."""
-        return trimming.delete_segments(self, segments, now_ms)
+    def begin_retention(self, now_ms: int) -> trimming.Gone | None:
+        """Let go of what retention says; None if that is nothing. `run` what is returned."""
+        return trimming.begin_retention(self, now_ms)
 
     def apply_retention(self, now_ms: int) -> int:
-        """Delete what retention lets go of; returns how many segments went."""
+        """Delete what retention lets go of; returns how many segments went. Blocks."""
         return trimming.apply_retention(self, now_ms)
 
-    def expire_producers(self, now_ms: int) -> int:
-        """Forget the idempotent producers not heard of for long; returns how many."""
-        return self.producers.expire(now_ms, self.home.producer_expiration_ms)
+    def expire_producers(self, now_ms: int) -> Iterator[int]:
+        """Forget the idempotent producers not heard of for long, in steps: how many each."""
+        return self.producers.expiring(now_ms, self.home.producer_expiration_ms)
 
     # -- The end ------------------------------------------------------------------------------
 
-    def close(self) -> None:
-        """Let go of the files. What is to be durable must have been flushed before.
+    def close(self, moved_to: str) -> None:
+        """Let go of the files and of their names: the directory is about to become `moved_to`.
 
-        A flush or checkpoint under way may end later; it changes nothing any more.
+        Flush before what is to be durable. One that is under way changes nothing any more.
         """
         failing.end(self, LogFailed(self.directory, "closed"))
+        self.lease.end()
+        self.directory = self.snapshots.directory = moved_to
         for segment in self.segments:
             segment.forget_files()
+            segment.note_moved(moved_to)

@@ -28,6 +28,7 @@ from protocol.legacy_batches import LegacyHeader, is_legacy, read_legacy_header
 from protocol.legacy_messages import MESSAGE_SIZE_MIN
 from protocol.record_batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, read_header
 from protocol.record_errors import RecordError
+from storage import cold, filenames
 from storage.errors import AppendFailed, DamagedLog, LogFailed
 from storage.filesystem import Buffer, File
 from storage.open_files import OpenFiles
@@ -44,10 +45,11 @@ BATCH_LENGTH_MIN = HEADER_SIZE - LOG_OVERHEAD
 class LogFile:
     """One log file by path; `size` is the number of bytes that hold whole batches."""
 
-    __slots__ = ("_files", "path", "size")
+    __slots__ = ("_files", "_unsynced", "path", "size")
 
     def __init__(self, files: OpenFiles, path: str, size: int) -> None:
         self._files = files
+        self._unsynced: File | None = None  # appended to since `take_unsynced`
         self.path = path
         self.size = size
 
@@ -62,11 +64,16 @@ class LogFile:
             file = self._files.get(self.path)
         except OSError as error:
             raise AppendFailed(self.path, position, error, rolled_back=True) from error
+        self._unsynced = file
         try:
             file.pwrite(buffer, position)
         except OSError as error:
             raise AppendFailed(
-                self.path, position, error, rolled_back=self._roll_back(file)
+                self.path,
+                position,
+                error,
+                rolled_back=self._roll_back(file),
+                size_bytes=len(buffer),
             ) from error
         self.size = position + len(buffer)
         return position
@@ -97,18 +104,40 @@ class LogFile:
             raise FileExistsError(errno.EEXIST, f"a log file of {size} bytes exists", self.path)
 
     def file(self) -> File:
-        """Return the open file; LogFailed if it cannot be opened."""
-        try:
-            return self._files.get(self.path)
-        except OSError as error:
-            raise LogFailed(self.path, f"cannot be opened: {error}") from error
+        """Return the open file; LogFailed if it cannot be opened. From any thread.
 
-    def open_file(self) -> File | None:
-        """Return the file if it is open. One that is not has nothing left to sync."""
-        return self._files.peek(self.path)
+        A path that is still ours after it was opened was ours when it was opened. Had the topic
+        been deleted and made anew meanwhile, it would lead to another log.
+        """
+        while True:
+            path = self.path
+            try:
+                file = self._get(path)
+            except OSError as error:
+                if path == self.path:
+                    raise LogFailed(path, f"cannot be opened: {error}") from error
+            else:
+                if path == self.path:
+                    return file
+
+    def _get(self, path: str) -> File:
+        try:
+            return self._files.get(path)
+        except FileNotFoundError:
+            if path.endswith(filenames.deleted("")):
+                raise
+            return self._files.get(filenames.deleted(path))  # a thread is about to note the name
+
+    def take_unsynced(self) -> File | None:
+        """Return the file if it was appended to since the last call: the caller syncs it.
+
+        It is the very one that was written to, whatever the table of open files did meanwhile.
+        """
+        file, self._unsynced = self._unsynced, None
+        return file
 
     def read(self, position: int, size: int) -> bytes:
-        """Return exactly `size` bytes from `position`. May block. LogFailed if it cannot."""
+        """Return exactly `size` bytes from `position`. May block. Raises LogFailed, Cold."""
         return _read(self.file(), position, size)
 
     def view(self, file: File, position: int, size: int) -> memoryview:
@@ -239,6 +268,7 @@ class LogFile:
 
     def forget(self) -> None:
         """Let go of the descriptor and the map."""
+        self._unsynced = None
         self._files.forget(self.path)
 
 
@@ -347,7 +377,7 @@ def _legacy_header(
 
 def _read(file: File, position: int, size: int) -> bytes:
     try:
-        data = file.pread(size, position)
+        data = cold.read(file, size, position)
     except OSError as error:
         raise _unreadable(file, position, error) from error
     if len(data) != size:

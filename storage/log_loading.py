@@ -92,7 +92,8 @@ def load_log(
     snapshots = SnapshotFiles(origin.directory, listing.snapshots)
     end_offset = _clean_end(segments[-1], origin, report)
     start_offset = max(segments[0].base_offset, origin.log_start or 0)
-    epochs = _load_epochs(home, origin, listing, segments, report)
+    known_to = (origin.recovery_point or 0) if end_offset is None else end_offset
+    epochs = _load_epochs(home, origin, listing, segments, known_to, report)
     if end_offset is not None:
         found = _trust(home, segments, snapshots, end_offset, report, now_ms)
     else:
@@ -102,7 +103,9 @@ def load_log(
     if not origin.was_clean and found.producers.entries:
         snapshots.take(found.producers)  # may outlive the segments it was replayed from
     epochs.drop_from(found.end_offset)
-    if start_offset > found.end_offset:
+    if start_offset > found.end_offset and found.failed is not None:
+        found.end_offset = start_offset  # what the disk hides may reach beyond: nothing is shown
+    elif start_offset > found.end_offset:
         report.warnings.append(
             f"log start checkpoint {origin.log_start} is beyond the end {found.end_offset} of "
             f"{origin.directory}: ignored, nothing is deleted on a checkpoint's word"
@@ -140,13 +143,11 @@ def _trust(
     now_ms: int,
 ) -> _Found:
     """Take a log that was stopped cleanly at `end_offset` as it is."""
-    had_snapshots = bool(snapshots.offsets)
-    producers, _, warnings = snapshots.load(
+    producers, warnings = snapshots.load(
         home.filesystem, end_offset, now_ms, home.producer_expiration_ms
     )
     report.warnings += warnings
-    if had_snapshots:
-        replay(segments, producers, end_offset, now_ms, report)
+    replay(segments, producers, end_offset, now_ms, report)
     return _Found(end_offset, end_offset, producers)
 
 
@@ -162,7 +163,7 @@ def _repair(
 ) -> _Found:
     """Go over everything above the recovery point: `storage.recovery`."""
     recovery_point = max(segments[0].base_offset, origin.recovery_point or 0)
-    producers, _, warnings = snapshots.load(
+    producers, warnings = snapshots.load(
         home.filesystem, recovery_point, now_ms, home.producer_expiration_ms
     )
     report.warnings += warnings
@@ -200,7 +201,7 @@ def _list(home: Home, directory: str, report: RecoveryReport, now_ms: int) -> _L
             listing.has_epochs |= name.file == filenames.LEADER_EPOCH_CHECKPOINT
         elif name.kind is Kind.SEGMENT:
             if name.transit == filenames.DELETED:
-                home.trash.append((now_ms, posixpath.join(directory, file_name)))
+                home.toss(now_ms, posixpath.join(directory, file_name))
             else:
                 _sort_in(listing, name, file_name)
         elif name.kind is Kind.QUARANTINE:
@@ -404,7 +405,9 @@ def _take_producer(
         producers.take(header, header.base_offset, now_ms)
         return
     coordinator_epoch = -1
-    for record in read_records(batch, 0, size_max=MARKER_BYTES_MAX) if batch else ():
+    for record in (
+        read_records(batch, 0, size_max=MARKER_BYTES_MAX, skip_headers=True) if batch else ()
+    ):
         if record.value is not None and len(record.value) >= 6:
             # EndTransactionMarker: int16 version, int32 coordinator epoch
             coordinator_epoch = int.from_bytes(bytes(record.value[2:6]), "big", signed=True)
@@ -419,35 +422,44 @@ def _load_epochs(
     origin: Origin,
     listing: _Listing,
     segments: Sequence[Segment],
+    known_to: int,
     report: RecoveryReport,
 ) -> LeaderEpochs:
+    """Read the epochs of the log below `known_to`, at least; recovery takes in what is above."""
     path = posixpath.join(origin.directory, filenames.LEADER_EPOCH_CHECKPOINT)
     if listing.has_epochs:
         try:
             epochs = LeaderEpochs(read_leader_epochs(home.filesystem, path))
-            if epochs.latest <= origin.leader_epoch:
+            begin = max((offset for _, offset in epochs.entries()), default=0)
+            if epochs.latest > origin.leader_epoch:
+                wrong = f"{path}: epoch {epochs.latest}, now is {origin.leader_epoch}"
+            elif begin > known_to:
+                # Only dropped, it would leave the batches of that epoch to look damaged.
+                wrong = f"{path}: epoch {epochs.latest} begins at {begin}, "
+                wrong += f"the log is known up to {known_to}"
+            else:
                 return epochs
-            wrong = f"{path}: epoch {epochs.latest}, now is {origin.leader_epoch}"
         except (CheckpointError, OSError) as error:
             wrong = str(error)
         report.warnings.append(f"leader epochs are read from the batches: {wrong}")
     epochs = LeaderEpochs()
-    for epoch, offset in _epochs_in(segments):
+    for epoch, offset in _epochs_in(segments, known_to):
         if epochs.latest < epoch <= origin.leader_epoch:
             epochs.assign(epoch, offset)
     return epochs
 
 
-def _epochs_in(segments: Sequence[Segment]) -> Iterable[tuple[int, int]]:
-    """Yield (epoch, base offset) of batches, all of them in segments where the epoch changes.
+def _epochs_in(segments: Sequence[Segment], end_offset: int) -> Iterable[tuple[int, int]]:
+    """Yield (epoch, base offset) of batches below an offset, all of them where the epoch changes.
 
     Epochs never fall, so a segment that begins as the next one begins has one epoch only.
     """
+    segments = [segment for segment in segments if segment.base_offset < end_offset]
     firsts = []
     for segment in segments:
         header = segment.log_file.read_header_at(0)
         firsts.append(None if header is None else (header.leader_epoch, header.base_offset))
-    for segment, first, after in zip(segments, firsts, [*firsts[1:], None], strict=True):
+    for segment, first, after in zip(segments, firsts, [*firsts, None][1:], strict=True):
         if first is None:
             continue
         yield first
@@ -455,6 +467,8 @@ def _epochs_in(segments: Sequence[Segment]) -> Iterable[tuple[int, int]]:
             continue
         try:
             for _, header in segment.log_file.scan(offset_min=segment.base_offset):
+                if header.base_offset >= end_offset:
+                    break
                 yield header.leader_epoch, header.base_offset
         except DamagedLog:
             continue  # reported by whoever reads there

@@ -2,13 +2,13 @@
 
     open()        lock the directory, read (or make) meta.properties, note whether the last stop
                   was clean and take that note away, read the checkpoints
-    open_log()    one log at a time, as the metadata asks for them; recovery where it is due
-    …             begin_write_checkpoints, purge_deleted, create, delete
+    open_logs()   as the metadata asks for them; recovery where it is due (`storage.log_opening`)
+    …             begin_write_checkpoints, begin_delete, begin_purge (`storage.log_deletion`)
     close()       flush and checkpoint every log; only when all went well, leave the clean mark
 
 The mark is removed, durably, before the first log is loaded: whatever ends the process from then
-on, the next start takes it for a crash (KAFKA-10471). Checkpoint files are caches: garbage in one
-is reported and counts as nothing. Directories that nobody asked for are strays: reported, never
+on, the next start takes it for a crash (KAFKA-10471). Checkpoint files are caches
+(`storage.offset_checkpoints`). Directories that nobody asked for are strays: reported, never
 touched. Of meta.properties alone the broker cannot do without: unreadable, it does not start.
 """
 
@@ -17,31 +17,23 @@ from __future__ import annotations
 import logging
 import posixpath
 import resource
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from config.topic import TopicConfig
 from storage import filenames, meta_properties
-from storage.checkpoints import (
-    NO_BROKER_EPOCH,
-    Offsets,
-    differ_in_a_character,
-    encode_clean_shutdown,
-    encode_partition_metadata,
-    make_partition_directory,
-    read_offsets,
-    read_partition_metadata,
-    uuid_text,
-    write_offsets,
-)
-from storage.errors import CheckpointError, CorruptMetadata, StorageError, UnknownPartition
+from storage.checkpoints import NO_BROKER_EPOCH, encode_clean_shutdown, uuid_text
+from storage.errors import CorruptMetadata, StorageError, UnknownPartition
 from storage.filenames import Kind
 from storage.filesystem import FileSystem, LockHandle
 from storage.home import Home
+from storage.lease import Lease
 from storage.log import Log
-from storage.log_loading import Origin, load_log
+from storage.log_deletion import Deletion, Leaving, Purge
+from storage.log_loading import Origin
+from storage.log_opening import Attempt, Opening, Wanted
 from storage.meta_properties import MetaProperties, random_uuid
+from storage.offset_checkpoints import OffsetCheckpoints
 from storage.open_files import OpenFiles
 from storage.recovery import RecoveryReport
 
@@ -88,14 +80,10 @@ class LogManager:
         self.is_new = False
         self.meta: MetaProperties
         self._lock: LockHandle | None = None
-        self._recovery_points: Offsets = {}
-        self._log_starts: Offsets = {}
-        self._cleaned_offsets: Offsets = {}
-        self._written: dict[str, Offsets | None] = {}  # by file name; None: unreadable
-        self._captured: dict[str, Offsets] = {}  # written, or about to be
-        self._changes_written = -1
-        self._write_lock = threading.Lock()
+        self._checkpoints = OffsetCheckpoints(self.home, data_directory, self._warn)
         self._trashed_directories: list[tuple[int, str]] = []
+        self._under_way: set[tuple[str, int]] = set()  # logs that are being opened
+        self._unsynced: set[tuple[str, int]] = set()  # directories made for logs that did not open
 
     # -- Begin --------------------------------------------------------------------------------
 
@@ -111,9 +99,7 @@ class LogManager:
             self._open_meta()
             marker = self._path(filenames.CLEAN_SHUTDOWN)
             self.was_clean = self.is_new or self.filesystem.exists(marker)
-            self._recovery_points = self._read_checkpoint(filenames.RECOVERY_POINT_CHECKPOINT)
-            self._log_starts = self._read_checkpoint(filenames.LOG_START_CHECKPOINT)
-            self._cleaned_offsets = self._read_checkpoint(filenames.CLEANER_CHECKPOINT)
+            self._checkpoints.read()
             if self.filesystem.exists(marker):
                 self.filesystem.unlink(marker)
             # Also the names of logs that a killed process made and never flushed: recovery is
@@ -175,19 +161,6 @@ class LogManager:
     def _random_uuid(self) -> bytes:
         return random_uuid(self.settings.random_bytes)
 
-    def _read_checkpoint(self, name: str) -> Offsets:
-        path = self._path(name)
-        try:
-            offsets = self._written[name] = read_offsets(self.filesystem, path)
-            return dict(offsets)
-        except (CheckpointError, OSError) as error:
-            self._warn(
-                f"Error occurred while reading {name} file {path}, resetting the checkpoint "
-                f"to 0: {error}"
-            )
-            self._written[name] = None
-            return {}
-
     def _path(self, name: str) -> str:
         return posixpath.join(self.data_directory, name)
 
@@ -230,7 +203,7 @@ class LogManager:
 
     def recovery_point(self, topic: str, partition: int) -> int | None:
         """Return the recovery point that the checkpoint file had at start, if it had one."""
-        return self._recovery_points.get((topic, partition))
+        return self._checkpoints.recovery_points.get((topic, partition))
 
     def open_log(
         self,
@@ -244,91 +217,90 @@ class LogManager:
     ) -> Log:
         """Open a log, repairing it after an unclean stop; with `create`, make it if missing.
 
-        A directory of that name that belongs to another topic id is, with `create`, put aside
-        as `…-stray`. Raises UnknownPartition (missing), CorruptMetadata (another topic's),
-        OSError, AppendFailed (no room to make it).
+        Blocks: for the start. A directory of that name that belongs to another topic id is, with
+        `create`, put aside as `…-stray`. Raises UnknownPartition (missing), CorruptMetadata
+        (another topic's), OSError, AppendFailed (no room to make it).
         """
-        key = (topic, partition)
-        assert key not in self.logs, f"{topic}-{partition} is open already"
-        directory = self._path(filenames.partition_directory(topic, partition))
-        is_new = not self.filesystem.exists(directory)
-        if is_new and not create:
-            raise UnknownPartition(topic, partition)
-        if not is_new:
-            is_new = self._check_topic_id(directory, topic, partition, topic_id, create=create)
-        if is_new:
-            self._forget_checkpoints(key)
-            path = make_partition_directory(self.filesystem, directory, topic_id)
-        origin = Origin(
-            topic,
-            partition,
-            topic_id,
-            directory,
-            leader_epoch,
-            self._recovery_points.get(key),
-            self._log_starts.get(key),
-            self.was_clean or is_new,
-            self._cleaned_offsets.get(key, 0),
-        )
-        log, report = load_log(self.home, origin, config, self.now_ms())
-        if is_new:
-            log.note_created([path], [self.data_directory])
-        self._report(report)
-        self.logs[key] = log
-        self._recovery_points.pop(key, None)  # from now on the log itself knows
-        self._cleaned_offsets.pop(key, None)
-        checkpointed_start = self._log_starts.pop(key, 0)
-        self.home.checkpoint_changes += 1
-        if checkpointed_start > log.start_offset:
-            # It was beyond the end. Left there, it would hide what is appended from now on.
-            self.write_checkpoints()
-        return log
+        wanted = Wanted(topic, partition, topic_id, config, leader_epoch, create)
+        (attempt,) = self.open_logs([wanted])
+        if attempt.log is None:
+            assert attempt.error is not None, "an attempt ends with a log or an error"
+            raise attempt.error
+        return attempt.log
 
-    def _forget_checkpoints(self, key: tuple[str, int]) -> None:
-        """Let no checkpoint file say anything of a log that is about to be made.
-
-        What one says is of an older log of that name. After a crash it would be taken for the
-        new one's: its first records hidden, or not checked. Raises OSError.
-        """
-        self._recovery_points[key] = 0
-        self._log_starts.pop(key, None)
-        self._cleaned_offsets.pop(key, None)
-        said = (*self._written.values(), *self._captured.values())
-        if any(offsets is None or offsets.get(key) for offsets in said):
-            self.home.checkpoint_changes += 1
-            self.write_checkpoints()
-
-    def _check_topic_id(
-        self, directory: str, topic: str, partition: int, topic_id: bytes, *, create: bool
-    ) -> bool:
-        """Hold the directory's topic id against the metadata's; whether to make a new one."""
-        path = posixpath.join(directory, filenames.PARTITION_METADATA)
+    def open_logs(self, wanted: Iterable[Wanted]) -> Sequence[Attempt]:
+        """Open logs, each with an outcome of its own. Blocks: for the start."""
+        opening = self.begin_open(wanted)
+        opening.look()
         try:
-            found = read_partition_metadata(self.filesystem, path)
-        except (CheckpointError, OSError) as error:
-            self._warn(f"{error}; written anew with the topic id of the metadata")
-            found = None
-        if found is not None and differ_in_a_character(found, topic_id):
-            self._warn(f"{path} says {uuid_text(found)}, the metadata {uuid_text(topic_id)}: rot")
-            found = None
-        if found is None:
-            self._write_topic_id(directory, topic_id)
-            return False
-        if found == topic_id:
-            return False
-        if not create:
-            raise CorruptMetadata(
-                path, f"topic id {uuid_text(found)}, the metadata says {uuid_text(topic_id)}"
-            )
-        stray = self._moved_name(topic, partition, "stray")
-        self._warn(f"{directory} belongs to topic id {uuid_text(found)}: put aside as {stray}")
-        self.filesystem.rename(directory, self._path(stray))
-        self.filesystem.sync_directory(self.data_directory)
-        return True
+            write = self.begin_forget(opening)
+            if write is not None:
+                write()
+        except OSError as error:
+            opening.fail_new(error)
+        opening.make()
+        write = self.finish_open(opening)
+        if write is not None:
+            write()
+        return opening.attempts
 
-    def _write_topic_id(self, directory: str, topic_id: bytes) -> None:
-        path = posixpath.join(directory, filenames.PARTITION_METADATA)
-        self.filesystem.replace(path, encode_partition_metadata(topic_id))
+    def begin_open(self, wanted: Iterable[Wanted]) -> Opening:
+        """Capture what is needed to open logs (`storage.log_opening`)."""
+        attempts = []
+        for one in wanted:
+            key = one.key
+            assert key not in self.logs, f"{one.topic}-{one.partition} is open already"
+            assert key not in self._under_way, f"{one.topic}-{one.partition} is being opened"
+            self._under_way.add(key)
+            origin = Origin(
+                one.topic,
+                one.partition,
+                one.topic_id,
+                self._path(filenames.partition_directory(*key)),
+                one.leader_epoch,
+                self._checkpoints.recovery_points.get(key),
+                self._checkpoints.log_starts.get(key),
+                self.was_clean,
+                self._checkpoints.cleaned_offsets.get(key, 0),
+            )
+            attempts.append(Attempt(one, origin, is_unsynced=key in self._unsynced))
+        return Opening(
+            self.home,
+            self.data_directory,
+            attempts,
+            lambda topic, partition: self._moved_name(topic, partition, "stray"),
+            self.now_ms(),
+        )
+
+    def begin_forget(self, opening: Opening) -> Callable[[], None] | None:
+        """Let no checkpoint file say anything of the logs that `opening` is about to make.
+
+        The callable, if any, must be done before, and may run in a thread; it raises OSError.
+        """
+        return self._checkpoints.begin_forget(opening.new_keys(), self.logs)
+
+    def finish_open(self, opening: Opening) -> Callable[[], None] | None:
+        """Take over the logs that were opened.
+
+        The callable, if any, must be done before they are appended to, and may run in a thread;
+        it raises OSError.
+        """
+        for warning in opening.warnings:
+            self._warn(warning)
+        hidden_starts = False
+        for attempt in opening.attempts:
+            key = attempt.wanted.key
+            self._under_way.discard(key)
+            if attempt.log is None:
+                if attempt.is_unsynced:
+                    self._unsynced.add(key)
+                continue
+            self._unsynced.discard(key)
+            if attempt.report is not None:
+                self._report(attempt.report)
+            self.logs[key] = attempt.log
+            hidden_starts |= self._checkpoints.opened(key, attempt.log.start_offset)
+        return self.begin_write_checkpoints() if hidden_starts else None
 
     def _moved_name(self, topic: str, partition: int, transit: str) -> str:
         unique = self.settings.random_bytes(16).hex()
@@ -343,41 +315,72 @@ class LogManager:
             _log.warning("%s", line)
 
     def delete_log(self, topic: str, partition: int) -> str:
-        """Close a log and rename its directory to `…-delete`; returns the new path.
+        """Close a log and rename its directory to `…-delete`; returns the new path. Blocks.
 
-        The files go when the topic's file.delete.delay.ms is over (`purge_deleted`). Raises
-        UnknownPartition; OSError, when the directory is left for the next start to find.
+        Raises UnknownPartition; OSError, when the directory is left for the next start to find.
         """
-        log = self.get(topic, partition)
-        path = self._path(self._moved_name(topic, partition, "delete"))
-        # Whatever fails below: it is no log any more, and another may take its name.
-        log.close()
-        del self.logs[topic, partition]
-        self.home.checkpoint_changes += 1
-        self._recovery_points.pop((topic, partition), None)
-        self._log_starts.pop((topic, partition), None)
-        self.filesystem.rename(log.directory, path)
-        due_ms = self.now_ms() + log.config.file_delete_delay_ms
-        self._trashed_directories.append((due_ms, path))
-        # A compaction may have opened one of them since the log let go of it. Now none can.
-        for name in self.filesystem.list(path):
-            self.home.files.forget(posixpath.join(log.directory, name))
-        self.filesystem.sync_directory(self.data_directory)
-        return path
+        self.get(topic, partition)
+        deletion = self.begin_delete([(topic, partition)])
+        deletion.run()
+        self.finish_delete(deletion)
+        if deletion.error is not None:
+            raise deletion.error
+        return deletion.leaving[0].moved_to
+
+    def begin_delete(
+        self, keys: Iterable[tuple[str, int]], unopened: Iterable[Wanted] = ()
+    ) -> Deletion:
+        """Close the logs of `keys` that are open: none of them is a log any more.
+
+        `unopened` are logs that could not be opened: what directories they have go, too. The files
+        go when the topic's file.delete.delay.ms is over (`begin_purge`).
+        """
+        leaving = []
+        for key in keys:
+            self._checkpoints.drop(key)
+            self._unsynced.discard(key)
+            log = self.logs.pop(key, None)
+            if log is None:
+                continue
+            directory, moved_to = log.directory, self._path(self._moved_name(*key, "delete"))
+            log.close(moved_to)
+            due_ms = self.now_ms() + log.config.file_delete_delay_ms
+            leaving.append(Leaving(directory, moved_to, log.lease, due_ms))
+            self.home.checkpoint_changes += 1
+        for one in unopened:
+            self._checkpoints.drop(one.key)
+            self._unsynced.discard(one.key)
+            directory = self._path(filenames.partition_directory(*one.key))
+            moved_to = self._path(self._moved_name(*one.key, "delete"))
+            due_ms = self.now_ms() + one.config.file_delete_delay_ms
+            leaving.append(Leaving(directory, moved_to, Lease(), due_ms, one.topic_id))
+        return Deletion(self.home, self.data_directory, leaving)
+
+    def finish_delete(self, deletion: Deletion) -> None:
+        """Take note of which directories are trash now."""
+        self._trashed_directories += [(gone.due_ms, gone.moved_to) for gone in deletion.moved]
+        self.home.forget_trash({gone.directory for gone in deletion.moved})
+
+    def begin_purge(self, now_ms: int) -> Purge | None:
+        """Take what is due of the files and directories that were deleted; None if nothing is."""
+        paths = self.home.take_due(now_ms)
+        due = [path for due_ms, path in self._trashed_directories if due_ms <= now_ms]
+        if not paths and not due:
+            return None
+        self._trashed_directories = [item for item in self._trashed_directories if item[0] > now_ms]
+        return Purge(self.filesystem, paths, due)
+
+    def finish_purge(self, purge: Purge) -> None:
+        """Report what could not be removed."""
+        for complaint in purge.complaints:
+            self._warn(complaint)
 
     def purge_deleted(self, now_ms: int) -> None:
-        """Unlink the files and directories whose delay is over. Failures are reported."""
-        for complaint in self.home.purge(now_ms):
-            self._warn(complaint)
-        due = [path for due_ms, path in self._trashed_directories if due_ms <= now_ms]
-        self._trashed_directories = [item for item in self._trashed_directories if item[0] > now_ms]
-        for path in due:
-            try:
-                for name in self.filesystem.list(path):
-                    self.filesystem.unlink(posixpath.join(path, name))
-                self.filesystem.rmdir(path)
-            except OSError as error:
-                self._warn(f"cannot delete {path}: {error}; it will be tried at the next start")
+        """Unlink the files and directories whose delay is over. Blocks. Failures are reported."""
+        purge = self.begin_purge(now_ms)
+        if purge is not None:
+            purge.run()
+            self.finish_purge(purge)
 
     def strays(self) -> list[str]:
         """Directories of partitions that nobody asked for, and foreign names: left alone."""
@@ -398,36 +401,7 @@ class LogManager:
         The callable writes them, atomically and durably, and may run in another thread. Raises
         OSError there: the files are as they were.
         """
-        changes = self.home.checkpoint_changes
-        if changes == self._changes_written:
-            return None
-        # Those of logs that are not open, now or any more, are kept: they cost a line.
-        points = self._recovery_points | {k: log.recovery_point for k, log in self.logs.items()}
-        starts = self._log_starts | {
-            key: log.start_offset for key, log in self.logs.items() if log.start_offset > 0
-        }
-        cleaned = self._cleaned_offsets | {
-            key: log.segments.cleaned_offset
-            for key, log in self.logs.items()
-            if log.segments.cleaned_offset > 0
-        }
-        captured = self._captured = {
-            filenames.RECOVERY_POINT_CHECKPOINT: points,
-            filenames.LOG_START_CHECKPOINT: starts,
-            filenames.CLEANER_CHECKPOINT: cleaned,
-        }
-
-        def write() -> None:
-            with self._write_lock:
-                if changes < self._changes_written:
-                    return  # another thread has written a newer state
-                for name, offsets in captured.items():
-                    if offsets != self._written[name]:
-                        write_offsets(self.filesystem, self._path(name), offsets)
-                        self._written[name] = offsets
-                self._changes_written = changes
-
-        return write
+        return self._checkpoints.begin_write(self.logs)
 
     def write_checkpoints(self) -> None:
         """Write recovery points and log starts now. Raises OSError."""

@@ -18,6 +18,7 @@ import struct
 from bisect import bisect_right
 from collections.abc import Callable
 
+from storage import cold
 from storage.filesystem import Buffer, File
 from storage.index_file import Entry, IndexFile
 
@@ -25,7 +26,7 @@ _ENTRY = struct.Struct(">ii")
 ENTRY_SIZE = _ENTRY.size
 assert ENTRY_SIZE == 8
 BLOCK_ENTRIES = 512  # 4 KiB: one page of the file
-RELATIVE_OFFSET_MAX = 2**31 - 1
+RELATIVE_OFFSET_MAX = POSITION_MAX = 2**31 - 1
 
 _OFFSET, _POSITION = 0, 1  # columns
 _NONE = (-1, 0)
@@ -53,13 +54,16 @@ class OffsetIndex(IndexFile):
     def append(self, offset: int, position: int) -> None:
         """Add an entry for the batch at `position` whose last offset is `offset`.
 
-        An entry that does not rise above the last one (the file is damaged) is left out.
+        An entry that does not rise above the last one, or that no entry can hold (the file or the
+        log is damaged), is left out.
         """
         if self._count < 0:
             self._load()
         relative = offset - self.base_offset
         last = self._last
         if relative <= last[0] or position < last[1]:
+            return
+        if relative > RELATIVE_OFFSET_MAX or position > POSITION_MAX:
             return
         self._tail += _pack(relative, position)
         self._last = (relative, position)
@@ -115,7 +119,7 @@ class OffsetIndex(IndexFile):
 
     def _read_block(self, file: File, block: int) -> tuple[bytes, int]:
         count = min(BLOCK_ENTRIES, self._written - block * BLOCK_ENTRIES)
-        entries = file.pread(count * ENTRY_SIZE, block * BLOCK_ENTRIES * ENTRY_SIZE)
+        entries = cold.read(file, count * ENTRY_SIZE, block * BLOCK_ENTRIES * ENTRY_SIZE)
         return entries, len(entries) // ENTRY_SIZE
 
     def truncate_to(self, offset: int) -> None:

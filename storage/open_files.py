@@ -4,9 +4,12 @@ A broker of 5,000 partitions has more files than a process has descriptors. Call
 keep a path and ask for the `File` at each use: a dictionary look-up when it is open.
 
 - Eviction goes round like a clock's hand: a file used since the hand last passed stays.
-- A file with writes that no fdatasync has covered is never let go: an error of those writes
-  would be reported to a descriptor that nobody holds any more. So the count may stand above the
-  capacity while much is unflushed; `over_capacity_count` says how often.
+- A file with writes that no fdatasync has covered is never let go, nor missing from the table for
+  a moment: an error of those writes would be reported to a descriptor that nobody holds any more.
+  So the count may stand above the capacity while much is unflushed; `over_capacity_count` says how
+  often.
+- Between a look-up and the write that follows it, another thread may let the file go. Who writes
+  therefore asks with `get_to_write`, or holds on to the `File` until it is synced.
 - Letting go is not closing: a thread that still reads the file keeps it open (see `OsFile`).
 
 - Pages of mapped files count as this process's memory once they are sent, though they are the page
@@ -20,6 +23,7 @@ mapped file holds two descriptors, so `descriptor_count` counts maps as well.
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 
 from storage.filesystem import File, FileSystem
 
@@ -37,7 +41,7 @@ class OpenFiles:
         self.over_capacity_count = 0
         self._viewed_bytes = 0  # since pages were let go
         self._viewed_bytes_before = 0  # the last sweep
-        self._files: dict[str, File] = {}
+        self._files: OrderedDict[str, File] = OrderedDict()  # from the hand on
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -59,17 +63,27 @@ class OpenFiles:
             file.recent = True
             return file
         with self._lock:
-            file = self._files.get(path)
-            if file is None:
-                if len(self._files) >= self.capacity:
-                    self._evict()
-                file = self.filesystem.open(path, create=create)
-                self.opened_count += 1
-                self._files[path] = file
+            return self._opened(path, create)
+
+    def get_to_write(self, path: str, create: bool = False) -> File:  # noqa: FBT001, FBT002
+        """As `get`, for a caller that is about to write: the file stays until it is synced."""
+        with self._lock:
+            file = self._opened(path, create)
+            file.writes += 1  # dirty from here on
+        return file
+
+    def _opened(self, path: str, create: bool) -> File:  # noqa: FBT001
+        file = self._files.get(path)
+        if file is None:
+            while len(self._files) >= self.capacity and self._evict():
+                pass  # more than one, where what was dirty is synced by now
+            file = self.filesystem.open(path, create=create)
+            self.opened_count += 1
+            self._files[path] = file
         return file
 
     def peek(self, path: str) -> File | None:
-        """Return the file if it is open. One that is not has nothing left to sync."""
+        """Return the file if it is open."""
         return self._files.get(path)
 
     def viewed(self, size: int) -> None:
@@ -96,8 +110,8 @@ class OpenFiles:
 
     def rename(self, old: str, new: str) -> None:
         """Rename a file on disk, keeping it open under its new name."""
+        self.filesystem.rename(old, new)  # without the lock: nobody else is to wait for the disk
         with self._lock:
-            self.filesystem.rename(old, new)
             self._files.pop(new, None)
             file = self._files.pop(old, None)
             if file is not None:
@@ -109,16 +123,17 @@ class OpenFiles:
         with self._lock:
             self._files.clear()
 
-    def _evict(self) -> None:
-        """Move the hand until a file is gone, at most twice round."""
+    def _evict(self) -> bool:
+        """Move the hand until a file is gone, at most twice round; whether one is."""
         files = self._files
         for _ in range(2 * len(files)):
             path, file = next(iter(files.items()))
-            del files[path]
             if file.dirty or file.recent:
                 file.recent = False
-                files[path] = file  # behind the hand
+                files.move_to_end(path)  # behind the hand, and found by readers all the while
                 continue
+            del files[path]
             self.evicted_count += 1
-            return
+            return True
         self.over_capacity_count += 1
+        return False

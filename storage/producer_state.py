@@ -26,7 +26,7 @@ Not here: transactions. Open transactions of a directory that Kafka wrote are ca
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from protocol.record_batch import BatchHeader
@@ -37,6 +37,7 @@ NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
 SEQUENCE_MAX = 2**31 - 1
+PRODUCERS_A_STEP = 5_000  # are looked at in about a millisecond
 BATCHES_KEPT = 5  # Kafka: ProducerStateEntry.NUM_BATCHES_TO_RETAIN
 
 
@@ -67,6 +68,7 @@ class ProducerEntry:
         "batches",
         "coordinator_epoch",
         "epoch",
+        "generation",
         "last_timestamp",
         "producer_id",
         "seen_ms",
@@ -91,6 +93,21 @@ class ProducerEntry:
         self.seen_ms = seen_ms
         self.coordinator_epoch = coordinator_epoch
         self.txn_first_offset = txn_first_offset
+        self.generation = 0  # of the state: a later one has given this entry to another thread
+
+    def copy(self, generation: int) -> ProducerEntry:
+        """Return another entry that says the same, to be changed under that generation."""
+        copy = ProducerEntry(
+            self.producer_id,
+            self.epoch,
+            batches=self.batches,
+            last_timestamp=self.last_timestamp,
+            seen_ms=self.seen_ms,
+            coordinator_epoch=self.coordinator_epoch,
+            txn_first_offset=self.txn_first_offset,
+        )
+        copy.generation = generation
+        return copy
 
     @property
     def last_sequence(self) -> int:
@@ -105,7 +122,8 @@ class ProducerEntry:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ProducerEntry):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+        names = [name for name in self.__slots__ if name != "generation"]
+        return all(getattr(self, name) == getattr(other, name) for name in names)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -124,12 +142,16 @@ class ProducerState:
     `end_offset` is the offset up to which the log is reflected here. `changes` counts the batches
     taken in since the last snapshot; the owner sets it to 0 when it took one. `damaged_below`: of
     the log below it some batch could not be taken in, and perhaps all from there on.
+
+    An entry that `frozen` has handed out is not changed any more: its next batch goes into a copy.
+    So who writes down 100,000 producers in another thread costs this one a list of them.
     """
 
-    __slots__ = ("changes", "damaged_below", "end_offset", "entries")
+    __slots__ = ("_generation", "changes", "damaged_below", "end_offset", "entries")
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
+        self._generation = 0
         self.end_offset = 0
         self.changes = 0
         self.damaged_below = 0
@@ -186,10 +208,9 @@ class ProducerState:
 
         Nothing is judged: this serves an append that `check` let pass, and replay.
         """
-        producer_id = header.producer_id
-        entry = self.entries.get(producer_id)
-        if entry is None:
-            entry = self.entries[producer_id] = ProducerEntry(producer_id)
+        entry = self.entries.get(header.producer_id)
+        if entry is None or entry.generation != self._generation:
+            entry = self._own(header.producer_id, entry)
         if entry.epoch != header.producer_epoch:
             entry.batches.clear()
             entry.epoch = header.producer_epoch
@@ -207,10 +228,9 @@ class ProducerState:
 
     def take_marker(self, header: BatchHeader, coordinator_epoch: int, now_ms: int) -> None:
         """Take in a control batch that ended a producer's transaction (replay only)."""
-        producer_id = header.producer_id
-        entry = self.entries.get(producer_id)
-        if entry is None:
-            entry = self.entries[producer_id] = ProducerEntry(producer_id)
+        entry = self.entries.get(header.producer_id)
+        if entry is None or entry.generation != self._generation:
+            entry = self._own(header.producer_id, entry)
         if entry.epoch != header.producer_epoch:
             entry.batches.clear()
             entry.epoch = header.producer_epoch
@@ -220,19 +240,47 @@ class ProducerState:
         entry.txn_first_offset = -1
         self.changes += 1
 
+    def _own(self, producer_id: int, entry: ProducerEntry | None) -> ProducerEntry:
+        """Make a producer's entry one that may be changed."""
+        own = ProducerEntry(producer_id) if entry is None else entry.copy(self._generation)
+        own.generation = self._generation
+        self.entries[producer_id] = own
+        return own
+
+    def frozen(self) -> list[ProducerEntry]:
+        """Return every entry as it is now, for good: another thread may read them."""
+        self._generation += 1
+        return list(self.entries.values())
+
+    def last_offset_of(self, producer_id: int) -> int | None:
+        """The offset of a producer's last record; None if that is not known.
+
+        May be asked by another thread than the log's: it gets what was true a moment ago.
+        """
+        entry = self.entries.get(producer_id)
+        try:
+            return None if entry is None else entry.batches[-1].last_offset
+        except IndexError:
+            return None
+
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Forget the producers not heard of for `expiration_ms`; returns how many."""
-        gone = [
-            producer_id
-            for producer_id, entry in self.entries.items()
-            if entry.is_expired(now_ms, expiration_ms)
-        ]
-        for producer_id in gone:
-            del self.entries[producer_id]
-        return len(gone)
+        return sum(self.expiring(now_ms, expiration_ms))
+
+    def expiring(self, now_ms: int, expiration_ms: int) -> Iterator[int]:
+        """As `expire`, some thousand producers a step; yields how many each has forgotten."""
+        looked_at = list(self.entries)
+        for start in range(0, len(looked_at), PRODUCERS_A_STEP):
+            before = len(self.entries)
+            for producer_id in looked_at[start : start + PRODUCERS_A_STEP]:
+                entry = self.entries.get(producer_id)
+                if entry is not None and entry.is_expired(now_ms, expiration_ms):
+                    del self.entries[producer_id]
+            yield before - len(self.entries)
 
     def replace(self, entries: Iterable[ProducerEntry], end_offset: int) -> None:
         """Start over from a snapshot that reflects the log up to `end_offset`."""
         self.entries = {entry.producer_id: entry for entry in entries}
+        self._generation += 1
         self.end_offset = end_offset
         self.changes = 0

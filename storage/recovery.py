@@ -33,19 +33,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from config.topic import TopicConfig
-from protocol.legacy_batches import LegacyHeader, verify_any
+from protocol.legacy_batches import verify_any
 from protocol.legacy_messages import MESSAGE_SIZE_MIN
 from protocol.record_batch import (
     HEADER_SIZE,
     LOG_OVERHEAD,
-    MAGIC,
     BatchHeader,
     read_header,
     verified_run,
 )
 from protocol.record_errors import RecordError
 from storage import filenames
-from storage.batch_search import find_batch, is_whole
+from storage.batch_search import find_batch, is_batch_at, is_whole
 from storage.errors import DamagedLog, LogFailed
 from storage.filesystem import File
 from storage.home import Home
@@ -160,6 +159,7 @@ class _Recovery:
                 self._cut(index, bad)
                 break
             index += 1
+        self._end_before_hole()
         self._begin_anew_if_short()
         for file in self.to_sync:
             file.fdatasync()
@@ -168,16 +168,10 @@ class _Recovery:
     def _step_to(self, index: int, segment: Segment) -> bool:
         """Go on with the next segment; whether there is one to go on with."""
         _end_roll(self.segments[index - 1])
-        if segment.base_offset > self.next_offset and self.next_offset >= self.recovery_point:
-            what = f"the segment before it ends at {self.next_offset}: what followed was not synced"
-            # A compacted log may have holes, but its newest record stays: not one at its end.
-            is_end = not any(later.size for later in self.segments[index:])
-            if self.next_offset >= self.holes_below or is_end:
-                self.report.damage = f"{segment.log_file.path}: {what}"
-                before = self.segments[index - 1]
-                self._set_aside(index, before, before.size)
-                return False
-        elif segment.base_offset < self.next_offset:
+        if segment.base_offset > self.next_offset >= max(self.recovery_point, self.holes_below):
+            self._set_aside_behind(index)
+            return False
+        if segment.base_offset < self.next_offset:
             self.report.warnings.append(
                 f"{segment.log_file.path} begins before the segment before it ends, "
                 f"at {self.next_offset}: both stay"
@@ -191,9 +185,7 @@ class _Recovery:
         if segment.base_offset >= self.recovery_point:
             return 0
         entry = segment.offset_index.lookup(self.recovery_point - 1)
-        position = 0
-        if entry is not None and _is_batch_at(segment, entry):
-            position = entry[1]
+        position = entry[1] if entry is not None and is_batch_at(segment, entry) else 0
         try:
             is_known = position == 0  # whether next_offset is what the next batch must begin with
             for at, header in segment.log_file.scan(position, offset_min=segment.base_offset):
@@ -352,6 +344,22 @@ class _Recovery:
             except OSError as error:
                 self._stay_read_only(segment, bad.position, error)
 
+    def _end_before_hole(self) -> None:
+        """Let no hole be the end. Compaction makes holes, but the newest record stays."""
+        while len(self.segments) > 1 and not self.segments[-1].size and self.failed is None:
+            before, last = self.segments[-2:]
+            if not self.recovery_point <= before.next_offset < last.base_offset:
+                return
+            self.next_offset = before.next_offset
+            self._set_aside_behind(len(self.segments) - 1)
+
+    def _set_aside_behind(self, index: int) -> None:
+        """End the log with the segment before `index`, whose end is `next_offset`."""
+        before, what = self.segments[index - 1], self.segments[index].log_file.path
+        what += f": the segment before it ends at {self.next_offset}, what followed was not synced"
+        self.report.damage = self.report.damage or what
+        self._set_aside(index, before, before.size)
+
     def _set_aside(self, index: int, segment: Segment, position: int) -> bool:
         """Put all segments from `index` on aside; whether that went well."""
         later = self.segments[index:]
@@ -470,14 +478,6 @@ def _hide_from(segments: list[Segment], offset: int) -> None:
         return
     if found is not None:
         last.log_file.size = found[0]
-
-
-def _is_batch_at(segment: Segment, entry: tuple[int, int]) -> bool:
-    """Whether an index entry (offset, position) leads to the batch it names."""
-    header = segment.log_file.read_header_at(entry[1]) if entry[1] >= 0 else None
-    if isinstance(header, LegacyHeader):
-        return header.base_offset <= entry[0]
-    return header is not None and header.magic == MAGIC and header.last_offset == entry[0]
 
 
 def _announced_size(data: bytes | memoryview) -> int:

@@ -1,4 +1,4 @@
-"""When a log begins a new segment: Kafka's rules (LogSegment.shouldRoll), but for the size.
+"""A log begins a new segment: when, by Kafka's rules (LogSegment.shouldRoll), and how.
 
     size     the batch would make the active segment larger than segment.bytes     (`storage.log`)
     age      the batch is more than segment.ms younger than the segment's first one; where that
@@ -9,14 +9,27 @@
 An empty segment is never rolled. The age is shortened by a jitter of up to segment.jitter.ms, so
 that logs that began together do not roll together. It is drawn from the segment's name and not
 from chance: it differs between partitions, and a restart does not draw again.
+
+A roll happens whole or not at all. Once the new segment's files are there it is part of the log:
+left outside, they would claim the offsets that are given out next.
 """
 
 from __future__ import annotations
 
+import logging
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 from config.topic import TopicConfig
+from storage import failing
+from storage.errors import AppendFailed, LogFailed
 from storage.segment import Segment
+from storage.segments import create_segment
+
+if TYPE_CHECKING:
+    from storage.log import Log
+
+_log = logging.getLogger("barnabas.storage")
 
 
 def roll_after_ms(config: TopicConfig, active: Segment) -> int:
@@ -47,3 +60,26 @@ def is_roll_due(
     else:
         age_ms = now_ms - active.created_ms
     return age_ms > after_ms or not active.fits(last_offset) or active.is_index_full
+
+
+def roll(log: Log, now_ms: int) -> Segment:
+    """Begin a new active segment at the log's end, and close the one before.
+
+    Raises AppendFailed, with the log as before, if its files cannot be made.
+    """
+    old, home = log.segments.active, log.home
+    try:
+        new = create_segment(home.files, log.directory, log.end_offset, log.config, now_ms)
+    except AppendFailed as error:
+        failing.failed_write(log, error)
+        raise
+    log.segments.push(new)
+    log.producers.end_offset = new.base_offset
+    try:
+        old.on_roll()
+    except (OSError, LogFailed) as error:
+        # Indexes are caches: what is not in their files stays in memory, or in the log alone.
+        if not (isinstance(error, OSError) and home.room.note(error)):
+            _log.warning("Indexes of %s not written at its roll: %s", old, error)
+    log.snapshots.take(log.producers)
+    return new

@@ -18,6 +18,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from protocol.record_batch import LOG_OVERHEAD, BatchHeader
 from storage import filenames
@@ -32,7 +33,7 @@ from storage.timestamp_lookup import TimestampCandidate
 
 NOT_LOADED = -(2**63)
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("barnabas.storage")
 
 
 class Segment(SegmentReader):
@@ -142,6 +143,12 @@ class Segment(SegmentReader):
 
     # Appending.
 
+    def load_end(self) -> None:
+        """Read what an append or a roll goes by, so that neither reads. Raises LogFailed, Cold."""
+        _ = self.max_timestamp, self.first_timestamp
+        for index in (self.offset_index, self.time_index):
+            self._ask_index(lambda _, index=index: index.last_entry, 0)  # type: ignore[misc]
+
     def append(self, buffer: Buffer, header: BatchHeader, base_offset: int | None = None) -> int:
         """Write one stamped batch at the end and return its position.
 
@@ -151,6 +158,8 @@ class Segment(SegmentReader):
         if self._max_timestamp == NOT_LOADED:  # before the write: it may fail
             self._load_max_timestamp(self.log_file.size)
         position = self.log_file.append(buffer)
+        if not position:
+            self._first_timestamp = header.max_timestamp
         if base_offset is None:
             base_offset = header.base_offset
         last_offset = base_offset + header.last_offset_delta
@@ -275,7 +284,7 @@ class Segment(SegmentReader):
     def timestamp_candidates(
         self, timestamp: int, start_offset: int = 0, end_position: int | None = None
     ) -> Iterator[TimestampCandidate]:
-        """Yield in order the batches that may hold the first record with that timestamp or later.
+        """Yield the part that may hold the first record with that timestamp or later, if any.
 
         Only records at or behind `start_offset` count, and batches before `end_position`. May
         block a little: it reads headers. Raises DamagedLog.
@@ -289,11 +298,9 @@ class Segment(SegmentReader):
             else:
                 self._report_index(f"the time index entry {entry} is not that of its batch")
         found = self.position_of(start, end)
-        if found is None:
-            return
-        for position, header in self._scan(found[0], end):
-            if header.max_timestamp >= timestamp:
-                yield TimestampCandidate(self.log_file, position, header, timestamp, start_offset)
+        if found is not None:
+            batches = partial(self._scan, end=end)
+            yield TimestampCandidate(self.log_file, found[0], batches, timestamp, start_offset)
 
     # Keeping.
 
@@ -329,14 +336,16 @@ class Segment(SegmentReader):
         Returns the damage at which the walk ended, if any: batches before it are indexed.
         """
         self.truncate_indexes(self.base_offset)
-        self.next_offset = self.base_offset if self.next_offset < 0 else self.next_offset
         next_offset, damage = self.next_offset, None
         try:
             for position, header in self.log_file.scan(offset_min=self.base_offset):
                 self.note_batch(position, header)
         except DamagedLog as error:
             damage = error
-        self.next_offset = max(next_offset, self.next_offset)
+        if damage is not None or next_offset >= 0:
+            self.next_offset = next_offset  # what stands before damage may be wrong, too
+        elif self.next_offset < 0:
+            self.next_offset = self.base_offset
         self.index_damage = ""
         self.on_roll()
         return damage
@@ -379,17 +388,24 @@ class Segment(SegmentReader):
         return [self.log_file.path, self.offset_index.path, self.time_index.path]
 
     def rename_deleted(self) -> list[str]:
-        """Rename the files with `.deleted` behind, the log first; return the new paths.
+        """Rename the files with `.deleted` behind, the log first; return the paths they have now.
 
-        Slices that were handed out go on. A crash in between leaves an index without a log,
-        which the next start removes.
+        Raises OSError, with nothing changed, if the log keeps its name. An index may: it is of no
+        use any more. Slices that were handed out go on. A crash in between leaves an index without
+        a log, which the next start removes.
         """
-        renamed = []
+        paths: list[str] = []
         for path in self.existing_files():
-            self._files.rename(path, filenames.deleted(path))
-            renamed.append(filenames.deleted(path))
+            try:
+                self._files.rename(path, filenames.deleted(path))
+            except OSError:
+                if not paths:
+                    raise
+                paths.append(path)
+            else:
+                paths.append(filenames.deleted(path))
         self.note_deleted()
-        return renamed
+        return paths
 
     def existing_files(self) -> list[str]:
         """Paths of the files that there are, the log first, the list of aborts with them."""
@@ -404,7 +420,14 @@ class Segment(SegmentReader):
         for part in (self.log_file, self.offset_index, self.time_index):
             part.path = filenames.deleted(part.path)
 
+    def note_moved(self, directory: str) -> None:
+        """Go on under the name that the directory gets, also before it has it."""
+        self.directory = directory
+        for part in (self.log_file, self.offset_index, self.time_index):
+            part.path = os.path.join(directory, os.path.basename(part.path))
+
     def forget_files(self) -> None:
         """Let go of descriptors and maps; they come back at the next use."""
-        for path in self.files():
+        self.log_file.forget()
+        for path in self.files()[1:]:
             self._files.forget(path)

@@ -28,7 +28,7 @@ from storage.time_index import TimeIndex
 LOOKUP_CHUNK_BYTES = 4096  # Kafka's index.interval.bytes default: what a look-up walks
 HINTS_MAX = 16  # remembered positions of each kind
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("barnabas.storage")
 
 
 class SegmentReader:

@@ -11,13 +11,11 @@ a limit, usually the log's high watermark, whose position in its segment is reme
 
 from __future__ import annotations
 
-import posixpath
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
 from config.topic import TopicConfig
-from storage import filenames
 from storage.errors import AppendFailed
 from storage.filenames import OFFSET_MAX
 from storage.log_file import LogSlice
@@ -194,7 +192,7 @@ class Segments:
     def timestamp_candidates(
         self, timestamp: int | None, start_offset: int
     ) -> Iterator[TimestampCandidate]:
-        """Yield the batches that may hold the first record from `start_offset` on that is as late.
+        """Yield the parts that may hold the first record from `start_offset` on that is as late.
 
         `timestamp` None stands for the largest timestamp of all.
         """
@@ -217,33 +215,30 @@ def create_segment(
     One that cannot be made leaves no file: the log may go on in the segment before it, and at
     the next start an empty file would claim the offsets that were given out since.
     """
-    is_there = files.filesystem.exists(posixpath.join(directory, filenames.log_name(base_offset)))
+    segment = Segment.open(
+        files,
+        directory,
+        base_offset,
+        size=0,
+        index_interval_bytes=config.index_interval_bytes,
+        index_size_max=config.segment_index_bytes,
+        created_ms=now_ms,
+    )
+    is_made = False
     try:
-        segment = Segment.create(
-            files,
-            directory,
-            base_offset,
-            index_interval_bytes=config.index_interval_bytes,
-            index_size_max=config.segment_index_bytes,
-            created_ms=now_ms,
-        )
-        for path in segment.files():
-            files.get(path, create=True)
+        segment.log_file.create()
+        is_made = True
+        segment.offset_index.clear()
+        segment.time_index.clear()
         return segment
     except OSError as error:
-        path = posixpath.join(directory, filenames.log_name(base_offset))
-        is_gone = is_there or _unmake(files, directory, base_offset)
-        raise AppendFailed(path, 0, error, rolled_back=is_gone) from error
+        is_gone = not is_made or _unmake(files, segment)
+        raise AppendFailed(segment.log_file.path, 0, error, rolled_back=is_gone) from error
 
 
-def _unmake(files: OpenFiles, directory: str, base_offset: int) -> bool:
-    """Remove the files of a segment that could not be made; whether they are gone."""
-    for name in (
-        filenames.log_name(base_offset),
-        filenames.offset_index_name(base_offset),
-        filenames.time_index_name(base_offset),
-    ):
-        path = posixpath.join(directory, name)
+def _unmake(files: OpenFiles, segment: Segment) -> bool:
+    """Remove the files of a segment that could not be made, all empty; whether they are gone."""
+    for path in segment.files():
         files.forget(path)
         try:
             files.filesystem.unlink(path)

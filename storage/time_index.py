@@ -16,8 +16,10 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 
+from storage import cold
 from storage.filesystem import Buffer
 from storage.index_file import Entry, IndexFile
+from storage.offset_index import RELATIVE_OFFSET_MAX
 
 _ENTRY = struct.Struct(">qi")
 ENTRY_SIZE = _ENTRY.size
@@ -47,12 +49,15 @@ class TimeIndex(IndexFile):
         return self._last[0], self.base_offset + self._last[1]
 
     def maybe_append(self, timestamp: int, offset: int) -> bool:
-        """Add an entry if the timestamp is larger than the last one's. Say whether it was."""
+        """Add an entry if the timestamp is larger than the last one's. Say whether it was.
+
+        An offset that no entry can hold (the log is damaged) gets none.
+        """
         if self._count < 0:
             self._load()
         relative = offset - self.base_offset
         last = self._last
-        if timestamp <= last[0] or relative <= last[1]:
+        if timestamp <= last[0] or not last[1] < relative <= RELATIVE_OFFSET_MAX:
             return False
         self._tail += _pack(timestamp, relative)
         self._last = (timestamp, relative)
@@ -94,12 +99,12 @@ class TimeIndex(IndexFile):
         low, high = 0, self._written  # the wanted entry is before the slot `high`
         while high - low > 64:  # a few hundred bytes: then one read settles it
             middle = (low + high) // 2
-            entry = file.pread(ENTRY_SIZE, middle * ENTRY_SIZE)
+            entry = cold.read(file, ENTRY_SIZE, middle * ENTRY_SIZE)
             if len(entry) == ENTRY_SIZE and _unpack(entry)[0] <= timestamp:
                 low = middle
             else:
                 high = middle
-        entries = file.pread((high - low) * ENTRY_SIZE, low * ENTRY_SIZE)
+        entries = cold.read(file, (high - low) * ENTRY_SIZE, low * ENTRY_SIZE)
         return _search(entries, len(entries) // ENTRY_SIZE, timestamp)
 
     def truncate_to(self, offset: int) -> None:

@@ -218,6 +218,33 @@ def test_the_inner_packages_never_wait():
     ] == []
 
 
+def test_what_the_broker_puts_on_its_loop_has_an_owner():
+    """Tasks, timers and callbacks begin in broker.owners, where their failure has a name."""
+    doors = {"create_task", "ensure_future", "call_later", "call_at", "call_soon",
+             "call_soon_threadsafe", "add_done_callback", "run_in_executor", "TaskGroup",
+             "to_thread"}  # fmt: skip
+    allowed = {"broker/owners.py", "broker/blocking_pool.py"}
+    sources = [path for path in SOURCES if name_of(path).startswith("broker/")]
+    elsewhere = [path for path in sources if name_of(path) not in allowed]
+    found = [place for place, name in calls(elsewhere) if name.rpartition(".")[2] in doors]
+    assert found == []
+
+
+def test_all_log_through_the_brokers_handler():
+    """A logger of another name has no handler: no time, no JSON, and INFO is dropped."""
+    packages = ("broker", "protocol", "storage", "config")
+    sources = [path for path in SOURCES if name_of(path).startswith(packages)]
+    others = [
+        f"{name_of(path)}:{node.lineno}"
+        for path in sources
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).endswith("getLogger")
+        and not re.match(r"'barnabas(\.\w+)?'$", ", ".join(map(ast.unparse, node.args)))
+    ]
+    assert others == []
+
+
 def test_handlers_do_not_change_requests():
     changed = []
     for path in SOURCES:

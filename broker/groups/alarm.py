@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 NEVER_NS: Final = 1 << 63
 _SECOND_NS = 1_000_000_000
+AGAIN_NS = _SECOND_NS  # after a ring that failed
 
 
 class Handle(Protocol):
@@ -58,4 +59,11 @@ class Alarm:
     def _rang(self) -> None:
         self._handle = None
         self._due_ns = NEVER_NS
-        self.at_latest(self._ring(self._monotonic_ns()))
+        now_ns = self._monotonic_ns()
+        try:
+            due_ns = self._ring(now_ns)
+        except Exception:
+            # Its deadlines are the group's life: without another look its members wait for ever.
+            self.at_latest(now_ns + AGAIN_NS)
+            raise
+        self.at_latest(due_ns)

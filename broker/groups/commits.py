@@ -2,19 +2,21 @@
 
 Offsets are accepted from members of the group's generation, and from outside of any membership
 while the group is empty; an id that nobody has used becomes a group of nothing but offsets. A
-commit is answered when it is durable. A fetch sees everything committed when it came, and waits
-until that is durable, which is what `require_stable` asks for where there are no transactions.
+commit is answered when it is durable. A fetch sees everything committed when it came, is made in
+steps (`broker.steps`), and is answered when all that it tells is durable, which is what
+`require_stable` asks for where there are no transactions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Final
 
 from broker.groups.coordinator import Coordinator
 from broker.groups.errors import GroupError
 from broker.groups.group import GroupRecord
-from broker.groups.offsets import Committed
+from broker.groups.group_log import java_length
+from broker.groups.offsets import Committed, Offsets
 from broker.groups.replay import replay_offset
 from protocol.errors import ErrorCode
 from protocol.group_records import NO_TIMESTAMP, OffsetCommitKey, OffsetCommitValue
@@ -31,9 +33,12 @@ from protocol.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
+from protocol.wire import ZERO_UUID
 
 GROUP_NOT_FOUND_VERSION: Final = 9  # of OffsetCommit
 NO_OFFSET: Final = -1
+INT64_MAX: Final = (1 << 63) - 1
+OFFSET_BYTES: Final = 20  # of one in an answer, without its metadata
 
 
 def commit(
@@ -53,11 +58,13 @@ def commit(
     size_max = groups.config.offset_metadata_max_bytes
 
     def too_large(partition: OffsetCommitRequestPartition) -> ErrorCode:
-        is_too_large = len(partition.committed_metadata or "") > size_max
+        is_too_large = java_length(partition.committed_metadata or "") > size_max
         return ErrorCode.OFFSET_METADATA_TOO_LARGE if is_too_large else ErrorCode.NONE
 
     now_ms = groups.clock.now_ms()
-    expires_ms = NO_TIMESTAMP if body.retention_time_ms < 0 else now_ms + body.retention_time_ms
+    expires_ms = NO_TIMESTAMP
+    if body.retention_time_ms >= 0:
+        expires_ms = min(now_ms + body.retention_time_ms, INT64_MAX)
     records = [
         _record(body.group_id, topic, partition, now_ms, expires_ms)
         for topic in topics
@@ -77,8 +84,9 @@ def commit(
         code = error.code
         answer(_answers(topics, lambda one: too_large(one) or code))
         return
+    registry = groups.registry_of(body.group_id)
     for key, value in records:
-        replay_offset(groups.registry, groups, key, value)
+        replay_offset(registry, groups, key, value)
 
 
 def _check(groups: Coordinator, body: OffsetCommitRequest, version: int) -> None:
@@ -134,58 +142,79 @@ def _answers(
 
 
 def fetch(
-    groups: Coordinator,
-    asked: OffsetFetchRequestGroup,
-    answer: Callable[[OffsetFetchResponseGroup], None],
-) -> None:
-    """Answer what a group has committed for the topics asked for; null topics ask for all."""
+    groups: Coordinator, asked: OffsetFetchRequestGroup, topic_id_of: Callable[[str], bytes] | None
+) -> Generator[int, None, OffsetFetchResponseGroup]:
+    """Return what a group has committed for the topics asked for; null topics ask for all.
 
-    def done(code: ErrorCode) -> None:
-        response = OffsetFetchResponseGroup(group_id=asked.group_id)
-        if not code:
-            try:
-                groups.group(asked.group_id)  # at a stop all are forgotten: that is not "no offset"
-            except GroupError as error:
-                code = error.code
-        if code == ErrorCode.COORDINATOR_NOT_AVAILABLE:  # consumers before 3.9 do not know it here
-            code = ErrorCode.NOT_COORDINATOR
-        if code:
-            response.error_code = code
-        elif asked.topics is None:
-            response.topics = _all(groups, asked.group_id)
-        else:
-            response.topics = _named(groups, asked)
-        answer(response)
+    With `topic_id_of` topics are told by the ids that they have now, and left out without one.
+    What is told may not be durable yet: see `when_durable`. A partition that is named again is
+    answered once. Raises GroupError, for the group as a whole.
+    """
+    registry = groups.registry_of(asked.group_id)
+    group = registry.get(asked.group_id)
+    if group is not None:
+        group.check_fetch(asked.member_id, asked.member_epoch)
+    if asked.topics is None:
+        topics = yield from _all(registry.offsets, asked.group_id, topic_id_of)
+    else:
+        topics = yield from _named(registry.offsets, asked)
+    return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
+
+
+def when_durable(groups: Coordinator, group_id: str, done: Callable[[ErrorCode], None]) -> None:
+    """Call `done` when everything that was told of a group until now is durable, or cannot be."""
+
+    def told(code: ErrorCode) -> None:
+        # Consumers before 3.9 do not know that code here.
+        is_unknown = code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        done(ErrorCode.NOT_COORDINATOR if is_unknown else code)
 
     try:
-        group = groups.group(asked.group_id)
-        if group is not None:
-            group.check_fetch(asked.member_id, asked.member_epoch)
-        groups.when_durable(asked.group_id, done)
-    except GroupError as error:
-        done(error.code)
+        groups.when_durable(group_id, told)
+    except GroupError as error:  # at a stop
+        told(error.code)
 
 
-def _all(groups: Coordinator, group_id: str) -> list[OffsetFetchResponseTopics]:
-    return [
-        OffsetFetchResponseTopics(
-            name=topic,
-            partitions=[_answer(number, committed) for number, committed in partitions.items()],
-        )
-        for topic, partitions in groups.registry.offsets.topics(group_id).items()
+def _all(
+    offsets: Offsets, group_id: str, topic_id_of: Callable[[str], bytes] | None
+) -> Generator[int, None, list[OffsetFetchResponseTopics]]:
+    # As they are now: others have their turn between two steps.
+    found = [
+        (name, list(partitions.items())) for name, partitions in offsets.topics(group_id).items()
     ]
-
-
-def _named(groups: Coordinator, asked: OffsetFetchRequestGroup) -> list[OffsetFetchResponseTopics]:
     answers = []
+    for name, partitions in found:
+        topic_id = ZERO_UUID if topic_id_of is None else topic_id_of(name)
+        if topic_id_of is not None and topic_id == ZERO_UUID:
+            continue
+        answer = OffsetFetchResponseTopics(name=name, topic_id=topic_id)
+        for number, committed in partitions:
+            if committed.is_of(topic_id):  # else of a deleted topic of that name
+                answer.partitions.append(_answer(number, committed))
+            yield OFFSET_BYTES + len(committed.metadata)
+        if answer.partitions:
+            answers.append(answer)
+    return answers
+
+
+def _named(
+    offsets: Offsets, asked: OffsetFetchRequestGroup
+) -> Generator[int, None, list[OffsetFetchResponseTopics]]:
+    answers = []
+    answered: set[tuple[str, int]] = set()
     for topic in asked.topics or ():
         answer = OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id)
+        answers.append(answer)
         for number in topic.partition_indexes:
-            committed = groups.registry.offsets.get(asked.group_id, topic.name, number)
+            yield 0
+            if (topic.name, number) in answered:
+                continue
+            answered.add((topic.name, number))
+            committed = offsets.get(asked.group_id, topic.name, number)
             if committed is not None and not committed.is_of(topic.topic_id):
                 committed = None
             answer.partitions.append(_answer(number, committed))
-        answers.append(answer)
+            yield OFFSET_BYTES + (0 if committed is None else len(committed.metadata))
     return answers
 
 

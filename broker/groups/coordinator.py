@@ -3,12 +3,13 @@
 It is the coordinator of every group, since there is no other broker. What a request can meet:
 
     COORDINATOR_LOAD_IN_PROGRESS   the log of its group is being read after a start
-    NOT_COORDINATOR                there is no `__consumer_offsets` yet, or its log has failed:
-                                   clients ask FindCoordinator, which creates it, and come again
+    NOT_COORDINATOR                there is no `__consumer_offsets` yet, or the log of its group
+                                   has failed: clients ask FindCoordinator and come again
 
 The rules of each kind of group are in the groups (broker/groups/group.py says how both sides talk);
 offsets are in broker/groups/offsets.py, and what is asked of them in broker/groups/commits.py. What
-this module owns is the registry, the loading, and the duties by the clock.
+this module owns is which shard has a group (broker/groups/shard.py), when the shards are loaded,
+and the duties by the clock.
 """
 
 from __future__ import annotations
@@ -16,20 +17,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
 
+from broker import owners
 from broker.blocking_pool import BlockingPool
-from broker.clock import Clock
+from broker.clock import MS_NS, Clock
 from broker.groups.alarm import Alarm
 from broker.groups.classic.group import ClassicGroup
 from broker.groups.errors import GroupError
+from broker.groups.forgetting import TURN_UNITS, UNITS_PER_BATCH, DeletedTopics
 from broker.groups.group import Caller, Group, GroupKind, GroupRecord
 from broker.groups.group_log import GroupLog, partition_of
+from broker.groups.loading import load
 from broker.groups.offsets import tombstone
 from broker.groups.registry import Registry
-from broker.groups.replay import Replayer
+from broker.groups.shard import Shard, ShardState
 from broker.metadata.image import TopicInfo
 from broker.metadata.topic_rules import GROUP_TOPIC
+from broker.owners import Owner
 from broker.topics import Topics
 from config.broker import BrokerConfig
 from protocol.errors import ErrorCode
@@ -42,9 +49,9 @@ from storage.errors import StorageError
 
 logger = logging.getLogger("barnabas.groups")
 
+_T = TypeVar("_T")
+
 MINUTE_MS = 60_000
-GROUPS_PER_TURN = 50  # of the loop, when offsets are looked at for their age
-BATCHES_PER_TURN = 50  # of the loop, while loading: some 50 µs each
 
 
 class Coordinator:
@@ -65,16 +72,14 @@ class Coordinator:
         self.topics = topics
         self.config = config
         self.clock = clock
-        self.registry = Registry()
         self._pool = pool
         self._loop = loop
-        self._count = 0  # of partitions; 0: the topic is not there
-        self._closed: dict[int, ErrorCode] = {}  # partitions that are being loaded, or cannot be
-        self._offline: set[int] = set()  # those that could not be opened at the start
+        self._shards: list[Shard] = []  # by number; none: the topic is not there
         self._creating = asyncio.Lock()
         self._loading = asyncio.Lock()
         self._load_task: asyncio.Task[None] | None = None
         self._stopped = False
+        self._deleted_topics = DeletedTopics(self._remove_offsets)
         topics.listen(self._topic_changed)
 
     # -- Being a host (broker.groups.group.Host) --------------------------------------------------
@@ -97,11 +102,22 @@ class Coordinator:
 
     def put(self, group: Group) -> None:
         """Make `group` the one of its id."""
-        self.registry.put(group)
+        self._shard_of(group.group_id).registry.put(group)
 
     def alarm(self, ring: Callable[[int], int]) -> Alarm:
         """Return an alarm that is not set yet."""
-        return Alarm(ring, self.clock.monotonic_ns, self._loop.call_later)
+        return Alarm(ring, self.clock.monotonic_ns, partial(owners.later, Owner.GROUP_ALARM))
+
+    def compute(self, call: Callable[[], _T], done: Callable[[_T | None], None]) -> None:
+        """Call in a thread, then `done` with what that returned; see Host."""
+        returned: list[_T] = []
+
+        def came_back(error: BaseException | None) -> None:
+            done(None if error else returned[0])
+            if error is not None:
+                raise error
+
+        self._pool.submit(Owner.GROUP_TARGETS, lambda: returned.append(call()), came_back)
 
     def new_id(self) -> str:
         """Return a random UUID as text."""
@@ -112,27 +128,37 @@ class Coordinator:
     async def ensure_log(self) -> None:
         """Create `__consumer_offsets` if it is not there. Raises GroupError."""
         async with self._creating:
-            if not self._count:
+            if not self._shards:
                 await self.log.create()
-                self._count = self.log.count()
+                self._make_shards()
 
     def group(self, group_id: str) -> Group | None:
         """Return a group, None if there is none. Raises GroupError if that cannot be known."""
-        group = self.registry.groups.get(group_id)
-        if group is None or self._closed:
-            code = self._closed.get(self._partition_of(group_id))
-            if code is not None:
-                raise GroupError(code)
-        return group
+        return self.registry_of(group_id).get(group_id)
+
+    def registry_of(self, group_id: str) -> Registry:
+        """Return where a group is, or would be. Raises GroupError if it is not served now."""
+        shard = self._shard_of(group_id)
+        shard.check()
+        return shard.registry
+
+    def groups(self) -> Iterator[Group]:
+        """Yield every group that is served."""
+        for shard in self._shards:
+            if shard.is_served:
+                yield from shard.registry.groups.values()
+
+    def _shard_of(self, group_id: str) -> Shard:
+        return self._shards[self._partition_of(group_id)]
 
     def _partition_of(self, group_id: str) -> int:
-        if not self._count or self._stopped:
+        if not self._shards or self._stopped:
             raise GroupError(ErrorCode.NOT_COORDINATOR)
-        return partition_of(group_id, self._count)
+        return partition_of(group_id, len(self._shards))
 
     def check_can_list(self) -> None:
         """Refuse to tell of all groups while some may not be known."""
-        if ErrorCode.COORDINATOR_LOAD_IN_PROGRESS in self._closed.values():
+        if any(shard.state is ShardState.LOADING for shard in self._shards):
             raise GroupError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     # -- The classic APIs -------------------------------------------------------------------------
@@ -164,9 +190,10 @@ class Coordinator:
         created = ClassicGroup(body.group_id, self)
         replaced = [] if group is None else group.tombstones()
         self.write(body.group_id, [*replaced, created.first_record()])
+        registry = self.registry_of(body.group_id)
         if group is not None:
-            self.registry.remove(body.group_id, ErrorCode.UNKNOWN_MEMBER_ID)
-        self.registry.put(created)
+            registry.remove(body.group_id, ErrorCode.UNKNOWN_MEMBER_ID)
+        registry.put(created)
         return created
 
     def sync(self, body: SyncGroupRequest, answer: Callable[[SyncGroupResponse], None]) -> None:
@@ -213,81 +240,70 @@ class Coordinator:
 
     def start(self) -> None:
         """Begin to load what there is; requests for it are answered that it is under way."""
-        self._count = self.log.count()
-        for number in range(self._count):
-            self._look_at(number)
+        self._make_shards()
+        for shard in self._shards:
+            self._look_at(shard)
         self._load_in_background()
 
-    def _look_at(self, number: int) -> None:
-        """Close a partition until it is loaded, if it must be."""
+    def _make_shards(self) -> None:
+        self._shards = [Shard(number) for number in range(self.log.count())]
+
+    def _look_at(self, shard: Shard) -> None:
+        """Close a shard until it is loaded, if it must be."""
         try:
-            log = self.log.partition(number).log
+            log = self.log.partition(shard.number).log
         except StorageError:  # offline, as was said: the topic changes when it is opened
-            self._offline.add(number)
-            self._closed[number] = ErrorCode.NOT_COORDINATOR
+            shard.state = ShardState.OFFLINE
             return
-        self._offline.discard(number)
-        self._closed.pop(number, None)
-        if log.end_offset > log.start_offset or log.failed is not None:
-            self._closed[number] = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        has_records = log.end_offset > log.start_offset or log.failed is not None
+        shard.state = ShardState.LOADING if has_records else ShardState.SERVING
 
     async def load(self) -> None:
         """Read all groups from their log, a partition after the other."""
         async with self._loading:
-            await self._load_closed()
+            started_ns = self.clock.monotonic_ns()
+            found_count = 0
+            for shard in self._shards:
+                if shard.state is ShardState.LOADING:
+                    found_count += await self._load(shard)
+            if found_count:
+                logger.info(
+                    "%d groups from %d records in %d ms",
+                    sum(1 for _ in self.groups()),
+                    found_count,
+                    (self.clock.monotonic_ns() - started_ns) // MS_NS,
+                )
 
-    async def _load_closed(self) -> None:
-        started_ns = self.clock.monotonic_ns()
+    async def _load(self, shard: Shard) -> int:
+        """Load one shard; whatever goes wrong is that shard's alone. Return its records' count."""
+
+        def is_ours(group_id: str) -> bool:
+            return partition_of(group_id, len(self._shards)) == shard.number
+
         found_count = 0
-        for number in sorted(self._closed.keys() - self._offline):
-            if self._closed.get(number) != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-                continue  # that was tried
-            try:
-                found_count += await self._load(number)
-            except (StorageError, RecordError) as error:
-                logger.error("groups of %s-%d are not loaded: %s", GROUP_TOPIC, number, error)
-                self._closed[number] = ErrorCode.NOT_COORDINATOR
-                for group in self._groups_of(number):
-                    self.registry.remove(group.group_id, ErrorCode.NOT_COORDINATOR)
-                    self.registry.offsets.forget(group.group_id)
-            else:
-                self._closed.pop(number, None)
-                for group in self._groups_of(number):
-                    group.loaded()
-        if found_count:
-            elapsed_ms = (self.clock.monotonic_ns() - started_ns) // 1_000_000
-            logger.info(
-                "%d groups from %d records in %d ms",
-                len(self.registry.groups),
-                found_count,
-                elapsed_ms,
+        try:
+            log = self.log.partition(shard.number).log
+            buffer_bytes = self.config.offsets_load_buffer_size
+            found_count = await load(shard, log, self, self._pool, is_ours, buffer_bytes)
+        except Exception as error:
+            if shard.is_dropped:
+                return 0  # its topic was deleted meanwhile
+            expected = isinstance(error, StorageError | RecordError)
+            logger.error(
+                "groups of %s-%d are not loaded: %s",
+                GROUP_TOPIC,
+                shard.number,
+                error,
+                exc_info=None if expected else error,
             )
-
-    async def _load(self, number: int) -> int:
-        log = self.log.partition(number).log
-        if log.failed is not None:  # it may end before offsets that were acknowledged
-            raise log.failed
-        replayer = Replayer(self.registry, self)
-        offset = log.start_offset
-        while offset < log.end_offset:
-            found = log.read(
-                offset, self.config.offsets_load_buffer_size, end_offset=log.end_offset
-            )
-            if found is None:
-                break
-            chunk = await self._pool.run(found.read)
-            for count, next_offset in enumerate(replayer.replay(chunk), 1):
-                offset = next_offset
-                if count % BATCHES_PER_TURN == 0:
-                    await asyncio.sleep(0)
-        return replayer.record_count
-
-    def _groups_of(self, number: int) -> list[Group]:
-        return [
-            group
-            for group in self.registry.groups.values()
-            if partition_of(group.group_id, self._count) == number
-        ]
+            shard.refuse()
+            return 0
+        if not shard.is_dropped:
+            shard.state = ShardState.SERVING
+            for name in sorted(shard.deleted_topics):
+                self._forget_topic(shard, name)
+            shard.deleted_topics.clear()
+        return found_count
 
     # -- By the clock, and by what happens to topics ----------------------------------------------
 
@@ -295,33 +311,39 @@ class Coordinator:
         """Remove offsets past their retention, and groups that have nothing left."""
         now_ms = self.clock.now_ms()
         retention_ms = self.config.offsets_retention_minutes * MINUTE_MS
-        for number, (group_id, group) in enumerate(list(self.registry.groups.items()), 1):
-            if number % GROUPS_PER_TURN == 0:
+        units = 0
+        for group in list(self.groups()):
+            if units >= TURN_UNITS:
                 await asyncio.sleep(0)
-            if self.registry.get(group_id) is not group:
-                continue  # it has gone, or become another, while others had their turn
+                units = 0
+            group_id = group.group_id
+            try:
+                registry = self.registry_of(group_id)
+            except GroupError:
+                continue  # its topic has gone, while others had their turn
             expiry = group.expiry()
-            if expiry is None or partition_of(group_id, self._count) in self._closed:
-                continue
-            offsets = self.registry.offsets
+            if expiry is None or registry.get(group_id) is not group:
+                continue  # or it has gone itself, or become another
+            offsets = registry.offsets
             records = offsets.expired(
                 group_id, expiry, group.is_subscribed_to, now_ms, retention_ms
             )
             count = sum(map(len, offsets.topics(group_id).values()))
+            units += UNITS_PER_BATCH + count // 10 + len(records)
             is_over = len(records) == count and group.is_empty
-            if not self.remove_offsets(group_id, records):
-                continue
-            if is_over:
+            if self._remove_offsets(registry, group_id, records) and is_over:
                 self._delete(group)
 
-    def remove_offsets(self, group_id: str, tombstones: Sequence[GroupRecord]) -> bool:
+    def _remove_offsets(
+        self, registry: Registry, group_id: str, tombstones: Sequence[GroupRecord]
+    ) -> bool:
         """Write what removes offsets, in as many batches as it takes; say whether all of it was."""
         try:
             for piece in self.log.pieces(self._partition_of(group_id), tombstones):
                 if piece:
                     self.write(group_id, piece)
                     for key, _ in piece:
-                        self.registry.offsets.replay(key, None)
+                        registry.offsets.replay(key, None)
         except (GroupError, StorageError) as error:
             logger.warning("offsets of group %s are not removed: %s", group_id, error)
             return False
@@ -330,13 +352,14 @@ class Coordinator:
     async def delete_group(self, group_id: str) -> ErrorCode:
         """Delete a group without members, with its offsets; return when that is durable."""
         try:
-            group = self.group(group_id)
+            registry = self.registry_of(group_id)
+            group = registry.get(group_id)
             if group is None:
                 return ErrorCode.GROUP_ID_NOT_FOUND
             group.check_delete()
         except GroupError as error:
             return error.code
-        if not self.remove_offsets(group_id, self.registry.offsets.tombstones(group_id)):
+        if not self._remove_offsets(registry, group_id, registry.offsets.tombstones(group_id)):
             return ErrorCode.NOT_COORDINATOR
         if not self._delete(group):
             return ErrorCode.NOT_COORDINATOR
@@ -350,18 +373,19 @@ class Coordinator:
         Raises GroupError for the request as a whole.
         """
         check_id(group_id)
-        group = self.group(group_id)
+        registry = self.registry_of(group_id)
+        group = registry.get(group_id)
         if group is None:
             raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND)
         group.check_offset_delete()
         read = {name for name, _ in topics if group.is_subscribed_to(name)}
+        named = dict.fromkeys((name, number) for name, numbers in topics for number in numbers)
         tombstones = [
             tombstone(group_id, name, number)
-            for name, numbers in topics
-            for number in numbers
-            if name not in read and self.registry.offsets.get(group_id, name, number) is not None
+            for name, number in named
+            if name not in read and registry.offsets.get(group_id, name, number) is not None
         ]
-        if not self.remove_offsets(group_id, tombstones):
+        if not self._remove_offsets(registry, group_id, tombstones):
             raise GroupError(ErrorCode.NOT_COORDINATOR)
         code = await self._durable(group_id) if tombstones else ErrorCode.NONE
         return {
@@ -381,43 +405,49 @@ class Coordinator:
         except GroupError as error:
             logger.warning("group %s is not removed: %s", group.group_id, error)
             return False
-        self.registry.remove(group.group_id, ErrorCode.GROUP_ID_NOT_FOUND)
+        self.registry_of(group.group_id).remove(group.group_id, ErrorCode.GROUP_ID_NOT_FOUND)
         return True
 
     def _topic_changed(self, name: str, topic: TopicInfo | None) -> None:
         if name == GROUP_TOPIC:
             if topic is None:
                 self._unload()
-            elif self._offline:
+            else:
                 self._look_again()
             return
         if topic is None:
-            for group_id, tombstones in self.registry.offsets.of_topic(name):
-                self.remove_offsets(group_id, tombstones)
-        for group in list(self.registry.groups.values()):
+            for shard in self._shards:
+                self._forget_topic(shard, name)
+        for group in list(self.groups()):
             group.topics_changed(name)
+
+    def _forget_topic(self, shard: Shard, name: str) -> None:
+        """Remove the offsets of a deleted topic; of a shard that is not loaded yet, once it is."""
+        if shard.is_served:
+            self._deleted_topics.forget(shard, name)
+        elif shard.state is not ShardState.REFUSED:
+            shard.deleted_topics.add(name)
 
     def _look_again(self) -> None:
         """Load the partitions that are open at last."""
-        for number in sorted(self._offline):
-            self._look_at(number)
+        for shard in self._shards:
+            if shard.state is ShardState.OFFLINE:
+                self._look_at(shard)
         self._load_in_background()
 
     def _load_in_background(self) -> None:
-        if ErrorCode.COORDINATOR_LOAD_IN_PROGRESS in self._closed.values():
-            self._load_task = self._loop.create_task(self.load(), name="groups")
+        if any(shard.state is ShardState.LOADING for shard in self._shards):
+            self._load_task = owners.spawn(Owner.GROUP_LOADING, self.load(), "loading groups")
 
     def _unload(self) -> None:
         """Forget every group: the log of all of them is gone, or the broker stops."""
-        self._count = 0
-        self._closed.clear()
-        self._offline.clear()
-        for group_id in list(self.registry.groups):
-            self.registry.remove(group_id, ErrorCode.NOT_COORDINATOR)
-            self.registry.offsets.forget(group_id)
+        shards, self._shards = self._shards, []
+        for shard in shards:
+            shard.drop()
 
     def stop(self) -> None:
         """Answer everyone who waits: the broker stops. The log says how groups go on afterwards."""
+        self._deleted_topics.finish()
         self._stopped = True
         if self._load_task is not None:
             self._load_task.cancel()

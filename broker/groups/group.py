@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from broker.clock import Clock
 from broker.groups.alarm import Alarm
@@ -30,6 +30,7 @@ from protocol.messages.leave_group import MemberIdentity, MemberResponse
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 GroupRecord = tuple[Any, Any]
+_T = TypeVar("_T")
 
 
 class GroupKind(StrEnum):
@@ -77,6 +78,9 @@ class Host(Protocol):
 
     def alarm(self, ring: Callable[[int], int]) -> Alarm:
         """Return an alarm that is not set yet."""
+
+    def compute(self, call: Callable[[], _T], done: Callable[[_T | None], None]) -> None:
+        """Call in a thread, then `done` with what that returned; None if it raised."""
 
     def new_id(self) -> str:
         """Return a random UUID as text."""

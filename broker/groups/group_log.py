@@ -42,6 +42,11 @@ def java_hash(text: str) -> int:
     return value - (1 << 32) if value & 0x80000000 else value
 
 
+def java_length(text: str) -> int:
+    """Return Java's String.length: in UTF-16 units, of which some characters take two."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
 def partition_of(group_id: str, count: int) -> int:
     """Return the partition of a group: Kafka's Utils.abs, for which the smallest int is 0."""
     value = java_hash(group_id)

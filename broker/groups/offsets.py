@@ -13,7 +13,7 @@ An offset that was committed for a topic id is not shown for another topic of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 from broker.groups.group import Expiry, GroupRecord
@@ -112,14 +112,17 @@ class Offsets:
             if committed.has_expired(expiry, now_ms, retention_ms)
         ]
 
-    def of_topic(self, topic: str) -> Iterator[tuple[str, list[GroupRecord]]]:
-        """Yield each group with the records that remove its offsets of `topic`."""
-        for group_id, topics in list(self._groups.items()):
-            if topic in topics:
-                yield (
-                    group_id,
-                    [tombstone(group_id, topic, partition) for partition in topics[topic]],
-                )
+    def take_topic(self, topic: str) -> list[tuple[str, Partitions]]:
+        """Drop the offsets of a topic; return what they were, by group."""
+        taken = [
+            (group_id, topics.pop(topic))
+            for group_id, topics in self._groups.items()
+            if topic in topics
+        ]
+        for group_id, _ in taken:
+            if not self._groups[group_id]:
+                del self._groups[group_id]
+        return taken
 
 
 def tombstone(group_id: str, topic: str, partition: int) -> GroupRecord:

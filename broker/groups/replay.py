@@ -1,19 +1,26 @@
 """What each record of `__consumer_offsets` does to the memory of the coordinator.
 
 Used when a partition is loaded, and for offsets also when they are committed: what is in memory
-is what a restart would find.
+is what a restart would find. Loading has two halves: `read_chunk` decompresses and decodes, which
+takes time and changes nothing, so it runs in a thread; a `Replayer` applies what was read.
 
 Offsets of a transaction count when its commit marker is met (KIP-98), unless an offset that was
 committed later without one stands already. Such records come from a directory that Apache Kafka
-has written; the records of a transaction that has no end yet are kept back.
+has written; the records of a transaction that has no end yet are kept back. Kafka's cleaner leaves
+batches without records behind, markers among them: they keep a producer's sequence, and mean
+nothing here.
+
+A group lives in one partition: that of its id's hash modulo the count of partitions. Records of
+other groups were written while the topic had another count, and are passed over, as in Kafka,
+where no request finds them either.
 """
 
 from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from broker.groups.classic.group import ClassicGroup
 from broker.groups.consumer import replay as consumer_groups
@@ -35,6 +42,7 @@ logger = logging.getLogger("barnabas.groups")
 _CONTROL_KEY: Final = struct.Struct(">hh")  # version, type
 _COMMIT: Final = 1  # ControlRecordType in Kafka
 RECORDS_BYTES_MAX: Final = 128 * 1024 * 1024  # one batch, decompressed
+RECORDS_PER_TURN: Final = 200  # of the loop: some 10 µs each
 
 Replay = Callable[[Registry, Host, Any, Any], None]
 
@@ -67,59 +75,110 @@ REPLAYS: Final[Mapping[type, Replay]] = {
 }
 
 
-class Replayer:
-    """Replays the batches of one partition, in their order."""
+class ReadRecord(NamedTuple):
+    """A record that means something here."""
 
-    def __init__(self, registry: Registry, host: Host) -> None:
+    offset: int
+    key: Any
+    value: Any
+
+    @property
+    def group_id(self) -> str:
+        """The group that it is of."""
+        key = self.key
+        group_id: str = (
+            key.group if isinstance(key, OffsetCommitKey | GroupMetadataKey) else key.group_id
+        )
+        return group_id
+
+
+class ReadBatch(NamedTuple):
+    """One batch: `is_commit` of a control batch says how a transaction ended, None: it is none."""
+
+    next_offset: int
+    record_count: int  # with those that mean nothing here
+    transaction: int | None  # the producer id, if the batch is a part or the end of one
+    is_commit: bool | None
+    records: Sequence[ReadRecord]
+
+
+def read_chunk(chunk: Buffer) -> list[ReadBatch]:
+    """Return what whole batches hold. Raises RecordError for bytes that are no batch."""
+    return [_read_batch(chunk, position, header) for position, header in batches(chunk)]
+
+
+def _read_batch(chunk: Buffer, position: int, header: BatchHeader) -> ReadBatch:
+    records = read_records(chunk, position, size_max=RECORDS_BYTES_MAX, skip_headers=True)
+    next_offset = header.next_offset
+    if header.is_control:
+        marker = next(records, None)
+        if marker is None:
+            return ReadBatch(next_offset, 0, None, None, ())
+        return ReadBatch(next_offset, 0, header.producer_id, _is_commit(marker), ())
+    read = [decoded for record in records if (decoded := _decode(record)) is not None]
+    transaction = header.producer_id if header.is_transactional else None
+    return ReadBatch(next_offset, header.record_count, transaction, None, read)
+
+
+def _is_commit(marker: Record) -> bool:
+    key = marker.key or b""
+    return len(key) >= _CONTROL_KEY.size and _CONTROL_KEY.unpack_from(key)[1] == _COMMIT
+
+
+def _decode(record: Record) -> ReadRecord | None:
+    try:
+        decoded = decode(record.key or b"", record.value)
+    except DecodeError as error:
+        logger.warning("group record at offset %d left out: %s", record.offset, error)
+        return None
+    if isinstance(decoded, UnknownRecord) or type(decoded[0]) not in REPLAYS:
+        return None
+    return ReadRecord(record.offset, *decoded)
+
+
+class Replayer:
+    """Applies the batches of one partition to `registry`, in their order."""
+
+    def __init__(self, registry: Registry, host: Host, is_ours: Callable[[str], bool]) -> None:
+        """`is_ours(group_id)` says whether a group lives in this partition."""
         self.record_count = 0
-        self.unknown_count = 0
+        self.elsewhere_count = 0  # records of groups that live in other partitions
         self._registry = registry
         self._host = host
-        self._open: dict[int, list[tuple[int, Record]]] = {}  # by producer: not committed yet
+        self._is_ours = is_ours
+        self._open: dict[int, list[ReadRecord]] = {}  # by producer: not committed yet
         self._offset_of: dict[tuple[str, str, int], int] = {}
 
-    def replay(self, chunk: Buffer) -> Iterator[int]:
-        """Take whole batches in; yield after each the offset that follows it.
-
-        The caller lets others run between two. Raises RecordError for bytes that are no batch.
-        """
-        for position, header in batches(chunk):
-            records = read_records(chunk, position, size_max=RECORDS_BYTES_MAX)
-            if header.is_control:
-                self._end_transaction(header, records_key=next(iter(records)).key or b"")
-            elif header.is_transactional:
-                self._open.setdefault(header.producer_id, []).extend(
-                    (record.offset, record) for record in records
-                )
-            else:
-                for record in records:
-                    self._take(record)
-            yield header.next_offset
-
-    def _end_transaction(self, header: BatchHeader, records_key: bytes) -> None:
-        held = self._open.pop(header.producer_id, [])
-        if len(records_key) >= _CONTROL_KEY.size and _CONTROL_KEY.unpack_from(records_key)[1] == (
-            _COMMIT
-        ):
-            for _, record in held:
+    def apply(self, read: Sequence[ReadBatch]) -> Iterator[None]:
+        """Take batches in; the caller lets others run at each yield."""
+        taken = 0
+        for batch in read:
+            self.record_count += batch.record_count
+            for record in self._counting(batch):
                 self._take(record)
+                taken += 1
+                if taken % RECORDS_PER_TURN == 0:
+                    yield
 
-    def _take(self, record: Record) -> None:
-        self.record_count += 1
-        try:
-            decoded = decode(record.key or b"", record.value)
-        except DecodeError as error:
-            logger.warning("group record at offset %d left out: %s", record.offset, error)
-            self.unknown_count += 1
+    def _counting(self, batch: ReadBatch) -> Sequence[ReadRecord]:
+        """Return the records that count now: of no transaction, or of one that is committed."""
+        if batch.transaction is None:
+            return batch.records
+        if batch.is_commit is None:
+            self._open.setdefault(batch.transaction, []).extend(batch.records)
+            return ()
+        held = self._open.pop(batch.transaction, [])
+        return held if batch.is_commit else ()
+
+    def _take(self, record: ReadRecord) -> None:
+        group_id = record.group_id
+        if not self._is_ours(group_id):
+            self.elsewhere_count += 1
             return
-        replay = None if isinstance(decoded, UnknownRecord) else REPLAYS.get(type(decoded[0]))
-        if isinstance(decoded, UnknownRecord) or replay is None:
-            self.unknown_count += 1
-            return
-        key, value = decoded
+        key = record.key
         if isinstance(key, OffsetCommitKey):
-            place = (key.group, key.topic, key.partition)
+            place = (group_id, key.topic, key.partition)
             if self._offset_of.get(place, -1) > record.offset:
                 return  # committed after the transaction wrote its own
             self._offset_of[place] = record.offset
-        replay(self._registry, self._host, key, value)
+        REPLAYS[type(key)](self._registry, self._host, key, record.value)

@@ -2,6 +2,7 @@
 
 Behaviour (KIP-848)
 - Groups of the other kind are GROUP_ID_NOT_FOUND here: DescribeGroups knows them.
+- A group that is named again is answered once.
 - Topics that are gone are left out of assignments, as in Kafka.
 - Authorized operations, when asked for, are all that there are: anyone may do anything.
 
@@ -10,15 +11,18 @@ Version notes: 1 `member_type`: whether a member speaks the classic protocol (KI
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from broker.groups.consumer.assignors import Partitions
 from broker.groups.consumer.group import ConsumerGroup
-from broker.groups.consumer.heartbeat import preferred_assignor
 from broker.groups.consumer.members import Member as GroupMember
+from broker.groups.consumer.targets import preferred_assignor
 from broker.groups.coordinator import check_id
 from broker.groups.errors import GroupError
 from broker.operations import GROUP_OPERATIONS
 from broker.request import Request
 from broker.services import Services
+from broker.steps import Steps
 from broker.topics import Topics
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_describe import (
@@ -33,18 +37,20 @@ from protocol.messages.consumer_group_describe import (
 )
 
 
-def handle(request: Request, services: Services) -> ConsumerGroupDescribeResponse:
+def handle(request: Request, services: Services) -> Steps:
     """Describe each group asked for."""
     body: ConsumerGroupDescribeRequest = request.body
-    described = [_described(group_id, services) for group_id in body.group_ids]
-    if body.include_authorized_operations:
-        for group in described:
-            if not group.error_code:
-                group.authorized_operations = GROUP_OPERATIONS
-    return ConsumerGroupDescribeResponse(groups=described)
+    response = ConsumerGroupDescribeResponse()
+    for group_id in dict.fromkeys(body.group_ids):
+        group = yield from _described(group_id, services)
+        if body.include_authorized_operations and not group.error_code:
+            group.authorized_operations = GROUP_OPERATIONS
+        response.groups.append(group)
+        yield 0
+    return response
 
 
-def _described(group_id: str, services: Services) -> DescribedGroup:
+def _described(group_id: str, services: Services) -> Generator[int, None, DescribedGroup]:
     try:
         check_id(group_id)
         group = services.groups.group(group_id)
@@ -55,17 +61,18 @@ def _described(group_id: str, services: Services) -> DescribedGroup:
     if not isinstance(group, ConsumerGroup):
         return _not_found(group_id, f"Group {group_id} is not a consumer group.")
     state = group.state
-    return DescribedGroup(
+    described = DescribedGroup(
         group_id=group_id,
         group_state=group.state_name,
         group_epoch=state.epoch,
         assignment_epoch=state.target_epoch,
         assignor_name=preferred_assignor(state, services.config.group_consumer_assignors),
-        members=[
-            _member(member, state.targets.get(member.member_id, {}), services.topics)
-            for member in state.members.values()
-        ],
     )
+    for member in list(state.members.values()):  # as it is now: later states are other objects
+        target = state.targets.get(member.member_id, {})
+        described.members.append(_member(member, target, services.topics))
+        yield sum(map(len, target.values())) * 8
+    return described
 
 
 def _not_found(group_id: str, message: str) -> DescribedGroup:

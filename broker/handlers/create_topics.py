@@ -16,10 +16,13 @@ THROTTLING_QUOTA_EXCEEDED (never answered, there are no quotas), 7 topic ids.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from broker.metadata.image import TopicInfo
 from broker.metadata.topic_rules import NewTopic, TopicError
 from broker.request import Request
 from broker.services import Services
+from broker.steps import Steps
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import (
     CreatableTopic,
@@ -32,7 +35,7 @@ from protocol.messages.create_topics import (
 CONFIGS_VERSION = 5
 
 
-async def handle(request: Request, services: Services) -> CreateTopicsResponse:
+async def handle(request: Request, services: Services) -> Steps:
     """Create each topic, with an outcome of its own."""
     body: CreateTopicsRequest = request.body
     wanted = [_new_topic(topic) for topic in body.topics]
@@ -40,8 +43,14 @@ async def handle(request: Request, services: Services) -> CreateTopicsResponse:
         outcomes = services.topics.validate(wanted)
     else:
         outcomes = await services.topics.create(wanted)
+    return _answered(request, services, outcomes)
+
+
+def _answered(
+    request: Request, services: Services, outcomes: Mapping[str, TopicInfo | TopicError]
+) -> Steps:
     with_configs = request.header.api_version >= CONFIGS_VERSION
-    results = []
+    response = CreateTopicsResponse()
     for name, outcome in outcomes.items():
         result = CreatableTopicResult(name=name, error_message=None)
         if isinstance(outcome, TopicError):
@@ -49,8 +58,9 @@ async def handle(request: Request, services: Services) -> CreateTopicsResponse:
             result.error_message = outcome.message
         else:
             _describe(services, result, outcome, with_configs=with_configs)
-        results.append(result)
-    return CreateTopicsResponse(topics=results)
+        response.topics.append(result)
+        yield 0
+    return response
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:

@@ -142,7 +142,7 @@ async def _make_durable(
         except OSError as error:
             if not services.logs.home.room.note(error):
                 raise
-            _remove_files(services, cut)
+            await _remove_files(services, cut)
             await services.checkpoints.write()
     except (OSError, StorageError) as error:
         logger.error("deleted records may come back at the next start: %s", error)
@@ -151,12 +151,18 @@ async def _make_durable(
             result.low_watermark = NO_OFFSET
 
 
-def _remove_files(services: Services, cut: Iterable[tuple[str, int]]) -> None:
+async def _remove_files(services: Services, cut: Iterable[tuple[str, int]]) -> None:
     now_ms = services.clock.now_ms()
     for name, number in cut:
         with contextlib.suppress(UnknownPartition):
-            services.partitions.get(name, number).log.apply_retention(now_ms)
-    services.logs.purge_deleted(FOREVER_MS)
+            gone = services.partitions.get(name, number).log.begin_retention(now_ms)
+            if gone is not None:
+                await services.pool.run(gone.run)
+                gone.finish()
+    purge = services.logs.begin_purge(FOREVER_MS)
+    if purge is not None:
+        await services.pool.run(purge.run)
+        services.logs.finish_purge(purge)
 
 
 def error_response(request: Request, code: ErrorCode) -> DeleteRecordsResponse:

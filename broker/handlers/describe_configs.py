@@ -6,6 +6,7 @@ Behaviour
 - Broker "" is what is set on all brokers while they run; another broker's number is refused.
 - A group has the keys of groups, a subscription of client metrics its own; neither need exist.
 - `configuration_keys` chooses; null and empty ask for all; unknown ones are left out in silence.
+- A resource that is named again with the same keys is answered once.
 - Keys that may be secrets have null values, and so have keys that nobody knows.
 
 Version notes: 3 types and documentation (ours, not Kafka's text), 4 flexible.
@@ -23,6 +24,7 @@ from broker.metadata.image import CONFIG_BROKER, CONFIG_TOPIC
 from broker.metadata.topic_rules import TopicError, check_name
 from broker.request import Request
 from broker.services import Services
+from broker.steps import Steps
 from protocol.errors import ErrorCode
 from protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -34,11 +36,18 @@ from protocol.messages.describe_configs import (
 )
 
 
-def handle(request: Request, services: Services) -> DescribeConfigsResponse:
+def handle(request: Request, services: Services) -> Steps:
     """Describe each resource, with an outcome of its own."""
     body: DescribeConfigsRequest = request.body
     response = DescribeConfigsResponse()
+    answered: set[tuple[int, str, frozenset[str]]] = set()
     for resource in body.resources:
+        keys = frozenset(resource.configuration_keys or ())
+        place = (resource.resource_type, resource.resource_name, keys)
+        if place in answered:
+            yield 0
+            continue
+        answered.add(place)
         result = DescribeConfigsResult(
             resource_type=resource.resource_type, resource_name=resource.resource_name
         )
@@ -47,11 +56,9 @@ def handle(request: Request, services: Services) -> DescribeConfigsResponse:
         except TopicError as error:
             result.error_code, result.error_message = error.code, error.message
         else:
-            wanted = set(resource.configuration_keys or ())
-            result.configs = [
-                _result(row, body) for row in rows if not wanted or row.name in wanted
-            ]
+            result.configs = [_result(row, body) for row in rows if not keys or row.name in keys]
         response.results.append(result)
+        yield sum(map(_size, result.configs))
     return response
 
 
@@ -110,6 +117,12 @@ def _result(row: Row, body: DescribeConfigsRequest) -> DescribeConfigsResourceRe
         config_type=row.kind,
         documentation=row.documentation if body.include_documentation else None,
     )
+
+
+def _size(result: DescribeConfigsResourceResult) -> int:
+    """Return how many bytes of text a row has, and about as many as the rest takes."""
+    size = len(result.name) + len(result.value or "") + len(result.documentation or "") + 16
+    return size + sum(len(one.name) + len(one.value or "") + 8 for one in result.synonyms)
 
 
 def error_response(request: Request, code: ErrorCode) -> DescribeConfigsResponse:

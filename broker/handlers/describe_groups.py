@@ -3,6 +3,7 @@
 Behaviour
 - A group that is not there, or is a consumer group (ConsumerGroupDescribe tells of those), is one
   in state Dead; from version 6 on with GROUP_ID_NOT_FOUND (KIP-1043).
+- A group that is named again is answered once.
 - Subscriptions are told of stable groups.
 - Authorized operations, when asked for, are all that there are: anyone may do anything.
 
@@ -16,6 +17,7 @@ from broker.groups.errors import GroupError
 from broker.operations import GROUP_OPERATIONS
 from broker.request import Request
 from broker.services import Services
+from broker.steps import Steps
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import (
     DescribedGroup,
@@ -27,15 +29,17 @@ NOT_FOUND_VERSION = 6
 DEAD = "Dead"
 
 
-def handle(request: Request, services: Services) -> DescribeGroupsResponse:
+def handle(request: Request, services: Services) -> Steps:
     """Describe each group."""
     body: DescribeGroupsRequest = request.body
-    described = [_describe(services, name, request.header.api_version) for name in body.groups]
-    if body.include_authorized_operations:
-        for group in described:
-            if not group.error_code:
-                group.authorized_operations = GROUP_OPERATIONS
-    return DescribeGroupsResponse(groups=described)
+    response = DescribeGroupsResponse()
+    for name in dict.fromkeys(body.groups):
+        group = _describe(services, name, request.header.api_version)
+        if body.include_authorized_operations and not group.error_code:
+            group.authorized_operations = GROUP_OPERATIONS
+        response.groups.append(group)
+        yield sum(len(one.member_metadata) + len(one.member_assignment) for one in group.members)
+    return response
 
 
 def _describe(services: Services, group_id: str, version: int) -> DescribedGroup:

@@ -14,11 +14,10 @@ Version notes: 2 flexible, 3 an error of the whole answer, 4 total and usable by
 
 from __future__ import annotations
 
-import asyncio
-
 from broker.partition import Partition
 from broker.request import Request
 from broker.services import Services
+from broker.steps import Steps
 from protocol.errors import ErrorCode
 from protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -32,7 +31,7 @@ from storage.errors import UnknownPartition
 PARTITIONS_PER_TURN = 1_000  # then the loop gets a turn: 1,000 take about a millisecond
 
 
-async def handle(request: Request, services: Services) -> DescribeLogDirsResponse:
+async def handle(request: Request, services: Services) -> Steps:
     """Describe the data directory."""
     logs = services.logs
     path = logs.data_directory
@@ -41,8 +40,17 @@ async def handle(request: Request, services: Services) -> DescribeLogDirsRespons
         return logs.filesystem.total_bytes(path), logs.filesystem.free_bytes(path)
 
     total_bytes, usable_bytes = await services.pool.run(volume)
+    result = DescribeLogDirsResult(
+        log_dir=path, topics=[], total_bytes=total_bytes, usable_bytes=usable_bytes
+    )
+    return _described(request.body, services, result)
+
+
+def _described(
+    body: DescribeLogDirsRequest, services: Services, result: DescribeLogDirsResult
+) -> Steps:
     topics: dict[str, DescribeLogDirsTopic] = {}
-    for count, partition in enumerate(_wanted(request.body, services), 1):
+    for partition in _wanted(body, services):
         log = partition.log
         topic = topics.setdefault(log.topic, DescribeLogDirsTopic(name=log.topic))
         topic.partitions.append(
@@ -50,18 +58,9 @@ async def handle(request: Request, services: Services) -> DescribeLogDirsRespons
                 partition_index=log.partition, partition_size=log.size_bytes, offset_lag=0
             )
         )
-        if count % PARTITIONS_PER_TURN == 0:
-            await asyncio.sleep(0)
-    return DescribeLogDirsResponse(
-        results=[
-            DescribeLogDirsResult(
-                log_dir=path,
-                topics=list(topics.values()),
-                total_bytes=total_bytes,
-                usable_bytes=usable_bytes,
-            )
-        ]
-    )
+        yield 0
+    result.topics = list(topics.values())
+    return DescribeLogDirsResponse(results=[result])
 
 
 def _wanted(body: DescribeLogDirsRequest, services: Services) -> list[Partition]:

@@ -6,15 +6,19 @@ Behaviour
 - No transactions are served, so there is a transaction's start offset only in a directory in which
   Kafka left one open, and a coordinator epoch only where it ended one.
 - A bad topic name is INVALID_TOPIC_EXCEPTION, a topic or partition that is not here
-  UNKNOWN_TOPIC_OR_PARTITION. What is asked for twice is answered twice.
+  UNKNOWN_TOPIC_OR_PARTITION. What is asked for twice is
+  answered once: an answer is as large as what is known of a partition.
 """
 
 from __future__ import annotations
+
+from collections.abc import Generator
 
 from broker.error_mapping import error_code_of
 from broker.metadata.topic_rules import TopicError, check_name
 from broker.request import Request
 from broker.services import Services
+from broker.steps import Steps
 from protocol.errors import ErrorCode
 from protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -26,27 +30,40 @@ from protocol.messages.describe_producers import (
 )
 from storage.errors import StorageError
 
+PRODUCER_BYTES = 36  # one in an answer
 
-def handle(request: Request, services: Services) -> DescribeProducersResponse:
+
+def handle(request: Request, services: Services) -> Steps:
     """Describe the producers of each partition."""
     body: DescribeProducersRequest = request.body
-    return DescribeProducersResponse(
-        topics=[
-            TopicResponse(name=asked.name, partitions=_describe_topic(services, asked))
-            for asked in body.topics
-        ]
-    )
+    response = DescribeProducersResponse()
+    answered: set[tuple[str, int]] = set()
+    for asked in body.topics:
+        described = TopicResponse(name=asked.name)
+        response.topics.append(described)
+        refusal = _refusal(services, asked)
+        if refusal is not None:
+            described.partitions = _refused(asked, *refusal)
+            yield len(described.partitions) * len(refusal[1])
+            continue
+        for number in asked.partition_indexes:
+            if (asked.name, number) not in answered:
+                answered.add((asked.name, number))
+                answer = yield from _describe(services, asked.name, number)
+                described.partitions.append(answer)
+            yield 0
+    return response
 
 
-def _describe_topic(services: Services, asked: TopicRequest) -> list[PartitionResponse]:
+def _refusal(services: Services, asked: TopicRequest) -> tuple[ErrorCode, str] | None:
     try:
         check_name(asked.name)
     except TopicError as error:
-        return _refused(asked, error.code, error.message)
+        return error.code, error.message
     if services.topics.by_name(asked.name) is None:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return _refused(asked, code, code.message)
-    return [_describe(services, asked.name, number) for number in asked.partition_indexes]
+        return code, code.message
+    return None
 
 
 def _refused(asked: TopicRequest, code: ErrorCode, message: str) -> list[PartitionResponse]:
@@ -56,24 +73,27 @@ def _refused(asked: TopicRequest, code: ErrorCode, message: str) -> list[Partiti
     ]
 
 
-def _describe(services: Services, topic: str, number: int) -> PartitionResponse:
+def _describe(
+    services: Services, topic: str, number: int
+) -> Generator[int, None, PartitionResponse]:
     answer = PartitionResponse(partition_index=number)
     try:
         producers = services.partitions.get(topic, number).log.producers
     except StorageError as error:
         answer.error_code = error_code_of(error)
         return answer
-    answer.active_producers = [
-        ProducerState(
-            producer_id=entry.producer_id,
-            producer_epoch=entry.epoch,
-            last_sequence=entry.last_sequence,
-            last_timestamp=entry.last_timestamp,
-            coordinator_epoch=entry.coordinator_epoch,
-            current_txn_start_offset=entry.txn_first_offset,
+    for entry in list(producers.entries.values()):
+        answer.active_producers.append(
+            ProducerState(
+                producer_id=entry.producer_id,
+                producer_epoch=entry.epoch,
+                last_sequence=entry.last_sequence,
+                last_timestamp=entry.last_timestamp,
+                coordinator_epoch=entry.coordinator_epoch,
+                current_txn_start_offset=entry.txn_first_offset,
+            )
         )
-        for entry in producers.entries.values()
-    ]
+        yield PRODUCER_BYTES
     return answer
 
 

@@ -20,6 +20,7 @@ from broker.metadata.topic_rules import INTERNAL_TOPICS, TopicError, check_name
 from broker.operations import TOPIC_OPERATIONS
 from broker.request import Request
 from broker.services import Services
+from broker.steps import Steps
 from protocol.errors import ErrorCode
 from protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -28,12 +29,11 @@ from protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from storage.errors import UnknownPartition
 
 PARTITIONS_MAX = 2_000  # Kafka's max.request.partition.size.limit default
 
 
-def handle(request: Request, services: Services) -> DescribeTopicPartitionsResponse:
+def handle(request: Request, services: Services) -> Steps:
     """Describe one page of topics."""
     body: DescribeTopicPartitionsRequest = request.body
     asked = {topic.name for topic in body.topics}
@@ -48,6 +48,7 @@ def handle(request: Request, services: Services) -> DescribeTopicPartitionsRespo
     response = DescribeTopicPartitionsResponse()
     room = max(1, min(body.response_partition_limit, PARTITIONS_MAX))
     for name in names:
+        yield 0
         if not room:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
@@ -100,20 +101,17 @@ def _describe(
 def _describe_partition(
     services: Services, topic: TopicInfo, info: PartitionInfo
 ) -> DescribeTopicPartitionsResponsePartition:
-    code = ErrorCode.NONE
-    try:
-        services.partitions.get(topic.name, info.partition)
-    except UnknownPartition:  # being created or deleted in this moment
-        code = ErrorCode.LEADER_NOT_AVAILABLE
+    led = services.partitions.leadership(topic.name, info.partition, services.node_id)
     return DescribeTopicPartitionsResponsePartition(
-        error_code=code,
+        error_code=led.error_code,
         partition_index=info.partition,
-        leader_id=services.node_id,
+        leader_id=led.leader_id,
         leader_epoch=info.leader_epoch,
         replica_nodes=[services.node_id],
         isr_nodes=[services.node_id],
         eligible_leader_replicas=[],
         last_known_elr=[],
+        offline_replicas=led.offline_replicas,
     )
 
 

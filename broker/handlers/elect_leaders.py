@@ -18,6 +18,7 @@ from __future__ import annotations
 from broker.metadata.image import PartitionInfo, TopicInfo
 from broker.request import Request
 from broker.services import Services
+from broker.steps import Steps
 from protocol.errors import ErrorCode
 from protocol.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -31,7 +32,7 @@ UNCLEAN = 1
 NO_LEADER = -1
 
 
-def handle(request: Request, services: Services) -> ElectLeadersResponse:
+def handle(request: Request, services: Services) -> ElectLeadersResponse | Steps:
     """Answer why there is nothing to elect."""
     body: ElectLeadersRequest = request.body
     if body.topic_partitions is not None and not body.topic_partitions:
@@ -42,29 +43,26 @@ def handle(request: Request, services: Services) -> ElectLeadersResponse:
         return _refuse(
             body, ErrorCode.INVALID_REQUEST, f"Unknown election type {body.election_type}"
         )
+    return _outcomes(services, body)
+
+
+def _outcomes(services: Services, body: ElectLeadersRequest) -> Steps:
+    response = ElectLeadersResponse()
+    results = response.replica_election_results
     if body.topic_partitions is None:
-        return ElectLeadersResponse(
-            replica_election_results=[
-                _every_partition(topic, body.election_type) for topic in services.topics.all()
-            ]
-        )
-    return ElectLeadersResponse(
-        replica_election_results=[
-            ReplicaElectionResult(
-                topic=asked.topic,
-                partition_result=[
-                    _one_partition(
-                        services.topics.by_name(asked.topic),
-                        asked.topic,
-                        number,
-                        body.election_type,
-                    )
-                    for number in asked.partitions
-                ],
-            )
-            for asked in body.topic_partitions
-        ]
-    )
+        for topic in services.topics.all():
+            results.append(_every_partition(topic, body.election_type))
+            yield 0
+        return response
+    for asked in body.topic_partitions:
+        known = services.topics.by_name(asked.topic)
+        result = ReplicaElectionResult(topic=asked.topic)
+        results.append(result)
+        for number in asked.partitions:
+            outcome = _one_partition(known, asked.topic, number, body.election_type)
+            result.partition_result.append(outcome)
+            yield len(outcome.error_message or "")
+    return response
 
 
 def _every_partition(topic: TopicInfo, election_type: int) -> ReplicaElectionResult:

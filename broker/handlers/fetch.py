@@ -4,16 +4,19 @@ Behaviour
 - Whole batches from the partition's files, unopened; the first may begin before the offset asked
   for, and readers skip. The first partition that has anything yields at least one batch even if it
   is larger than the limits (KIP-74).
+- A partition that is named again is answered once, by what was said of it last, as in Kafka.
 - Nothing above the high watermark is served, so what a consumer has seen survives a power cut.
 - Fewer than `min_bytes` there: the request is parked until there are, at most `max_wait_ms`. An
   unknown topic or partition beside known ones does not end the wait, as in Kafka: a consumer that
   still asks for what was deleted would ask without a pause.
+- While answers that cannot leave fill `barnabas.answer.bytes.max`, a fetch gives 1 MiB at most.
 - Large slices leave as mapped pages; what is not in the page cache is read by the pool first.
 - Fetch sessions (KIP-227) are declined: every answer carries session id 0, which tells clients to
   send full requests; a request within a session gets FETCH_SESSION_ID_NOT_FOUND.
 - A `current_leader_epoch` (KIP-320) other than the log's is fenced or unknown, a
   `last_fetched_epoch` that diverged is answered with where (KIP-595), one that has not come yet
   is OFFSET_OUT_OF_RANGE. Epochs below 0 are none.
+- An error belongs to the partition that has it: the others are answered as if they were alone.
 
 Version notes: 7 sessions, 9 leader epoch, 11 rack, 12 flexible and diverging epochs, 13 topic ids
 (KIP-516), 15 replica state instead of replica id, 16 node endpoints (KIP-951), 17 directory ids.
@@ -24,13 +27,18 @@ every partition; no racks.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterable
+
 from broker.error_mapping import error_code_of
 from broker.leader_epochs import UNDEFINED, end_of_epoch, fence
+from broker.owners import Owner
 from broker.partition import Partition
 from broker.pending import Pending
 from broker.purgatory import ParkedFetch
 from broker.request import Request
 from broker.services import Services
+from broker.warm_reads import ATTEMPTS_MAX
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import (
     EpochEndOffset,
@@ -41,21 +49,28 @@ from protocol.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
-from storage.errors import OffsetOutOfRange, StorageError
+from storage.cold import Cold, without_waiting
+from storage.errors import StorageError
 from storage.log import Log
 from storage.log_file import LogSlice
+
+logger = logging.getLogger("barnabas.requests")
 
 TOPIC_ID_VERSION = 13
 READ_COMMITTED = 1
 SESSION_NONE = 0
 EPOCH_FULL = 0
 EPOCH_FINAL = -1
+PRESSED_BYTES_MAX = 1024 * 1024
 
 
 class _Reading:
     """One fetch: what it asks for, resolved once, and read as often as it is woken."""
 
-    __slots__ = ("body", "cold", "pending", "request", "services", "targets")
+    __slots__ = (
+        "attempts_left", "body", "cold", "missing", "pending", "request", "services", "targets",
+        "unforeseen",
+    )  # fmt: skip
 
     def __init__(self, request: Request, services: Services) -> None:
         self.request = request
@@ -63,18 +78,21 @@ class _Reading:
         self.services = services
         self.pending: Pending | None = None
         self.cold: list[tuple[PartitionData, LogSlice]] = []
+        self.missing: list[Cold] = []  # what look-ups need
+        self.attempts_left = ATTEMPTS_MAX
+        self.unforeseen = 0  # failures to be counted
         self.targets: list[tuple[FetchTopic, list[tuple[FetchPartition, _Target]]]] = []
 
     def resolve(self) -> None:
         """Look every partition up."""
         by_id = self.request.header.api_version >= TOPIC_ID_VERSION
-        for topic in self.body.topics:
+        for topic, partitions in _once_each(self.body.topics, by_id=by_id):
             name: str | None = topic.topic
             if by_id:
                 known = self.services.topics.by_id(topic.topic_id)
                 name = None if known is None else known.name
             self.targets.append(
-                (topic, [(asked, self._target(name, asked)) for asked in topic.partitions])
+                (topic, [(asked, self._target(name, asked)) for asked in partitions])
             )
 
     def _target(self, name: str | None, asked: FetchPartition) -> _Target:
@@ -98,7 +116,18 @@ class _Reading:
         ]
 
     def enough(self) -> bool:
-        """Whether an answer now would have `min_bytes`, or something that cannot wait."""
+        """Whether an answer now would have `min_bytes`, or something that cannot wait.
+
+        An error cannot wait: the read that follows says whose it is. What is not in memory is
+        left to that read, too.
+        """
+        try:
+            with without_waiting():
+                return self._is_enough()
+        except (StorageError, OSError, Cold):
+            return True
+
+    def _is_enough(self) -> bool:
         wanted = min(self.body.min_bytes, self.body.max_bytes, self.services.config.fetch_max_bytes)
         none_known = True
         for _, asked_targets in self.targets:
@@ -130,6 +159,8 @@ class _Reading:
     def read(self) -> FetchResponse:
         """Read what is there now. Slices that are not in the page cache are left in `cold`."""
         left = min(self.body.max_bytes, self.services.config.fetch_max_bytes)
+        if self.services.answers.full:
+            left = min(left, PRESSED_BYTES_MAX)
         by_id = self.request.header.api_version >= TOPIC_ID_VERSION
         response = FetchResponse(session_id=SESSION_NONE)
         nothing_yet = True
@@ -164,29 +195,32 @@ class _Reading:
             aborted_transactions=[] if self.body.isolation_level == READ_COMMITTED else None,
             records=b"",
         )
-        if asked.last_fetched_epoch >= 0:
-            divergence = _divergence(log, asked)
-            if divergence == UNDEFINED:
-                _say_error(answer, ErrorCode.OFFSET_OUT_OF_RANGE)
-                return answer, 0
-            if divergence is not None:
-                epoch, end_offset = divergence
-                answer.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
-                return answer, 0
         size_max = min(left, asked.partition_max_bytes)
         try:
+            if asked.last_fetched_epoch >= 0:
+                divergence = _divergence(log, asked)
+                if divergence == UNDEFINED:
+                    _say_error(answer, ErrorCode.OFFSET_OUT_OF_RANGE)
+                    return answer, 0
+                if divergence is not None:
+                    epoch, end_offset = divergence
+                    answer.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+                    return answer, 0
             if size_max <= 0 and not first:
                 # Out of range must be said even when there is no room for bytes.
                 if not log.start_offset <= asked.fetch_offset <= log.end_offset:
-                    raise OffsetOutOfRange(asked.fetch_offset, log.start_offset, log.end_offset)
+                    _say_error(answer, ErrorCode.OFFSET_OUT_OF_RANGE)
                 return answer, 0
             piece = log.read(asked.fetch_offset, max(size_max, 0), at_least_one_batch=first)
             if piece is None:
                 return answer, 0
             copies = self.request.header.copies_records
             records = piece.read_hot() if copies else piece.load_hot()
-        except (StorageError, OSError) as error:
-            _say_error(answer, error_code_of(error))
+        except Cold as cold:
+            self.missing.append(cold)
+            return answer, 0
+        except Exception as error:
+            self._fail(answer, log.directory, error)
             return answer, 0
         if records is None:
             self.cold.append((answer, piece))
@@ -197,16 +231,64 @@ class _Reading:
     def answer(self) -> None:
         """Read and answer: what a parked fetch is released to."""
         assert self.pending is not None
-        response = self.read()
-        if self.cold:
-            self.services.pool.submit(self.warm, lambda _: self._answer_warm(response))
-        else:
+        try:
+            response = self.read_or_begin()
+        except Exception as error:  # whoever released it has others to see to
+            self.pending.fail(error)
+            return
+        if response is not None:
             self.pending.complete(response)
 
-    def _answer_warm(self, response: FetchResponse) -> None:
+    def read_or_begin(self) -> FetchResponse | None:
+        """Read; None if a thread must fetch something first: `pending` is completed then.
+
+        Where a look-up meets what is not in memory, all of it is read again afterwards.
+        """
+        if self.attempts_left:
+            with without_waiting():
+                response = self.read()
+        else:
+            response = self.read()
+        self._count_failures()
+        services = self.services
+        if not self.missing and not self.cold:
+            return response
+        if self.pending is None:
+            self.pending = Pending()
+        if self.missing:
+            self.attempts_left -= 1
+            services.pool.submit(Owner.FETCH_READ, self._pull, self._pulled)
+        else:
+            services.metrics.reads_cold += len(self.cold)
+            services.pool.submit(
+                Owner.FETCH_READ, self.warm, lambda error: self._warmed(response, error)
+            )
+        return None
+
+    def _pull(self) -> None:
+        """Have in memory what look-ups missed: in the pool. An error is the next read's to say."""
+        for cold in self.missing:
+            try:
+                cold.pull()
+            except OSError:
+                self.attempts_left = 0
+
+    def _pulled(self, error: BaseException | None) -> None:
         assert self.pending is not None
-        self.services.metrics.reads_cold += len(self.cold)
-        self.pending.complete(response)
+        self.missing.clear()
+        self.cold.clear()
+        if isinstance(error, Exception):
+            self.pending.fail(error)
+        else:
+            self.answer()
+
+    def _warmed(self, response: FetchResponse, error: BaseException | None) -> None:
+        assert self.pending is not None
+        self._count_failures()
+        if isinstance(error, Exception):
+            self.pending.fail(error)
+        else:
+            self.pending.complete(response)
 
     def warm(self) -> None:
         """Load the cold slices: in the pool, since it waits for the disk."""
@@ -214,8 +296,34 @@ class _Reading:
             try:
                 copies = self.request.header.copies_records
                 answer.records = piece.read() if copies else piece.load()
-            except (StorageError, OSError) as error:
-                _say_error(answer, error_code_of(error))
+            except Exception as error:
+                self._fail(answer, piece.log_file.path, error)
+
+    def _fail(self, answer: PartitionData, path: str, error: Exception) -> None:
+        """Answer a read that failed. What nobody foresaw ends it for this partition alone, too."""
+        code = error_code_of(error)
+        if code is ErrorCode.UNKNOWN_SERVER_ERROR:
+            self.unforeseen += 1
+            logger.error("Error processing fetch from %s", path, exc_info=error)
+        _say_error(answer, code)
+
+    def _count_failures(self) -> None:
+        self.services.metrics.request_errors += self.unforeseen
+        self.unforeseen = 0
+
+
+def _once_each(
+    topics: list[FetchTopic], *, by_id: bool
+) -> list[tuple[FetchTopic, Iterable[FetchPartition]]]:
+    """Return what is asked of each partition: what was said last, in the place of the first."""
+    if len(topics) == 1 and len(topics[0].partitions) == 1:
+        return [(topics[0], topics[0].partitions)]
+    once: dict[str | bytes, tuple[FetchTopic, dict[int, FetchPartition]]] = {}
+    for topic in topics:
+        _, partitions = once.setdefault(topic.topic_id if by_id else topic.topic, (topic, {}))
+        for asked in topic.partitions:
+            partitions[asked.partition] = asked
+    return [(topic, partitions.values()) for topic, partitions in once.values()]
 
 
 _Target = Partition | ErrorCode
@@ -235,12 +343,11 @@ def handle(request: Request, services: Services) -> FetchResponse | Pending:
         return response
     reading.resolve()
     if body.max_wait_ms <= 0 or not reading.targets or reading.enough():
-        response = reading.read()
-        if not reading.cold:
-            return response
-        pending = reading.pending = Pending()
-        services.pool.submit(reading.warm, lambda _: reading._answer_warm(response))  # noqa: SLF001
-        return pending
+        now = reading.read_or_begin()
+        if now is not None:
+            return now
+        assert reading.pending is not None
+        return reading.pending
     pending = reading.pending = Pending()
     partitions = reading.partitions()
     services.purgatory.park(

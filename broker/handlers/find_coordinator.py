@@ -15,9 +15,12 @@ TRANSACTION_ABORTABLE (never answered), 6 share groups (KIP-932).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from broker.groups.errors import GroupError
 from broker.request import Request
 from broker.services import Services
+from broker.steps import Steps
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import (
     GROUP,
@@ -31,7 +34,7 @@ MANY_KEYS_VERSION = 4
 NO_NODE = -1
 
 
-async def handle(request: Request, services: Services) -> FindCoordinatorResponse:
+async def handle(request: Request, services: Services) -> FindCoordinatorResponse | Steps:
     """Name this broker for every group."""
     body: FindCoordinatorRequest = request.body
     code = await _refusal(body, services)
@@ -42,12 +45,15 @@ async def handle(request: Request, services: Services) -> FindCoordinatorRespons
         return FindCoordinatorResponse(
             node_id=services.node_id, host=host, port=port, error_message=ErrorCode.NONE.name
         )
-    return FindCoordinatorResponse(
-        coordinators=[
-            Coordinator(key=key, node_id=services.node_id, host=host, port=port)
-            for key in body.coordinator_keys
-        ]
-    )
+    return _of_each(body.coordinator_keys, services.node_id, host, port)
+
+
+def _of_each(keys: Sequence[str], node_id: int, host: str, port: int) -> Steps:
+    response = FindCoordinatorResponse()
+    for key in keys:
+        response.coordinators.append(Coordinator(key=key, node_id=node_id, host=host, port=port))
+        yield len(host)
+    return response
 
 
 async def _refusal(body: FindCoordinatorRequest, services: Services) -> ErrorCode:

@@ -16,6 +16,7 @@ from broker.config_changes import CLIENT_METRICS, GROUP
 from broker.metadata.image import CONFIG_BROKER, CONFIG_TOPIC
 from broker.request import Request
 from broker.services import Services
+from broker.steps import Steps
 from protocol.errors import ErrorCode
 from protocol.messages.list_config_resources import (
     ConfigResource,
@@ -28,7 +29,7 @@ BROKER_LOGGER = 8  # a type of Kafka's, of which there is none here
 ORDER = (GROUP, CLIENT_METRICS, BROKER_LOGGER, CONFIG_BROKER, CONFIG_TOPIC)  # Kafka's
 
 
-def handle(request: Request, services: Services) -> ListConfigResourcesResponse:
+def handle(request: Request, services: Services) -> Steps:
     """List the resources of the types asked for."""
     body: ListConfigResourcesRequest = request.body
     wanted = set(body.resource_types) or set(ORDER)
@@ -36,14 +37,12 @@ def handle(request: Request, services: Services) -> ListConfigResourcesResponse:
         wanted = {CLIENT_METRICS}
     if not wanted <= set(ORDER):
         return error_response(request, ErrorCode.UNSUPPORTED_VERSION)
-    return ListConfigResourcesResponse(
-        config_resources=[
-            ConfigResource(resource_name=name, resource_type=kind)
-            for kind in ORDER
-            if kind in wanted
-            for name in services.configs.names(kind)
-        ]
-    )
+    response = ListConfigResourcesResponse()
+    for kind in (kind for kind in ORDER if kind in wanted):
+        for name in services.configs.names(kind):
+            response.config_resources.append(ConfigResource(resource_name=name, resource_type=kind))
+            yield 0
+    return response
 
 
 def error_response(_request: Request, code: ErrorCode) -> ListConfigResourcesResponse:

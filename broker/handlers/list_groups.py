@@ -12,11 +12,12 @@ from __future__ import annotations
 from broker.groups.errors import GroupError
 from broker.request import Request
 from broker.services import Services
+from broker.steps import Steps
 from protocol.errors import ErrorCode
 from protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 
-def handle(request: Request, services: Services) -> ListGroupsResponse:
+def handle(request: Request, services: Services) -> Steps:
     """List the groups that the filters let through."""
     body: ListGroupsRequest = request.body
     try:
@@ -25,19 +26,20 @@ def handle(request: Request, services: Services) -> ListGroupsResponse:
         return error_response(request, error.code)
     states = {state.lower() for state in body.states_filter}
     types = {kind.lower() for kind in body.types_filter}
-    return ListGroupsResponse(
-        groups=[
-            ListedGroup(
-                group_id=group_id,
-                protocol_type=group.protocol_type or "",
-                group_state=group.state_name,
-                group_type=group.kind.value,
+    response = ListGroupsResponse()
+    for group in sorted(services.groups.groups(), key=lambda group: group.group_id):
+        state, kind = group.state_name, group.kind.value
+        if (not states or state.lower() in states) and (not types or kind.lower() in types):
+            response.groups.append(
+                ListedGroup(
+                    group_id=group.group_id,
+                    protocol_type=group.protocol_type or "",
+                    group_state=state,
+                    group_type=kind,
+                )
             )
-            for group_id, group in sorted(services.groups.registry.groups.items())
-            if (not states or group.state_name.lower() in states)
-            and (not types or group.kind.value.lower() in types)
-        ]
-    )
+        yield 0
+    return response
 
 
 def error_response(request: Request, code: ErrorCode) -> ListGroupsResponse:  # noqa: ARG001

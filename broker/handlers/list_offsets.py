@@ -7,7 +7,9 @@ Behaviour
   first record at or after that time.
 - Latest, largest timestamp and lookup by time wait for the flush that covers the log's end at
   arrival, so that "produce with acks=1, then ask the end" answers as Kafka does. The batch that
-  holds the record is opened in the pool.
+  holds the record is opened in a thread. A record found that readers do not see yet, as it was
+  appended meanwhile, is answered when they do; on a failed log, where they never will, it is as if
+  there were none (Kafka: Partition.fetchOffsetForTimestamp).
 - A `current_leader_epoch` other than the log's is fenced or unknown (KIP-320).
 - A partition asked about twice is answered once, with INVALID_REQUEST.
 
@@ -18,14 +20,21 @@ Version notes: 2 isolation level, 4 leader epoch, 6 flexible, 7 -3, 8 -4, 9 -5, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
 
+from broker import owners
+from broker.clock import MS_NS, let_others_run
 from broker.error_mapping import error_code_of
 from broker.leader_epochs import NO_EPOCH, epoch_at, fence
+from broker.owners import Owner
 from broker.partition import Partition
 from broker.pending import Pending
-from broker.request import Request
+from broker.request import Request, Responder
 from broker.services import Services
+from broker.steps import Steps
+from broker.warm_reads import when_warm
 from protocol.errors import ErrorCode
 from protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -35,7 +44,7 @@ from protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from storage.errors import StorageError
-from storage.timestamp_lookup import TimestampCandidate
+from storage.timestamp_lookup import TimestampCandidate, TimestampOffset
 
 LATEST = -1
 EARLIEST = -2
@@ -59,9 +68,12 @@ DEFAULT_TIMEOUT_MS = 30_000  # Kafka's default request.timeout.ms, for versions 
 class _Progress:
     """One request under way: its answer, and how many partitions wait for a flush."""
 
-    __slots__ = ("outstanding", "pending", "response")
+    __slots__ = ("client", "deadline_ns", "outstanding", "pending", "response", "services")
 
-    def __init__(self) -> None:
+    def __init__(self, services: Services, client: Responder, timeout_ms: int) -> None:
+        self.services = services
+        self.client = client
+        self.deadline_ns = services.clock.monotonic_ns() + timeout_ms * MS_NS
         self.response = ListOffsetsResponse()
         self.outstanding = 0
         self.pending: Pending | None = None
@@ -72,19 +84,25 @@ class _Progress:
         if self.outstanding == 0 and self.pending is not None:
             self.pending.complete(self.response)
 
+    @property
+    def left_ms(self) -> int:
+        """How long the answer may still take."""
+        return max(0, (self.deadline_ns - self.services.clock.monotonic_ns()) // MS_NS)
 
-def handle(request: Request, services: Services) -> ListOffsetsResponse | Pending:
+
+def handle(request: Request, services: Services) -> Steps:
     """Answer each partition, now or when its log's end is durable."""
     body: ListOffsetsRequest = request.body
     version = request.header.api_version
     timeout_ms = body.timeout_ms if version >= 10 else DEFAULT_TIMEOUT_MS
-    progress = _Progress()
+    progress = _Progress(services, request.connection, timeout_ms)
     counts = Counter(
         (topic.name, asked.partition_index) for topic in body.topics for asked in topic.partitions
     )
     for topic in body.topics:
         answers = []
         for asked in topic.partitions:
+            yield 0
             times = counts.pop((topic.name, asked.partition_index), 0)
             if not times:
                 continue  # again: it has been refused
@@ -93,7 +111,7 @@ def handle(request: Request, services: Services) -> ListOffsetsResponse | Pendin
             if times > 1:
                 answer.error_code = ErrorCode.INVALID_REQUEST
             else:
-                _resolve(services, progress, topic.name, asked, answer, version, timeout_ms)
+                _resolve(progress, topic.name, asked, answer, version)
         if answers:
             progress.response.topics.append(
                 ListOffsetsTopicResponse(name=topic.name, partitions=answers)
@@ -105,20 +123,18 @@ def handle(request: Request, services: Services) -> ListOffsetsResponse | Pendin
 
 
 def _resolve(
-    services: Services,
     progress: _Progress,
     topic: str,
     asked: ListOffsetsPartition,
     answer: ListOffsetsPartitionResponse,
     version: int,
-    timeout_ms: int,
 ) -> None:
     timestamp = asked.timestamp
     if timestamp < 0 and version < SPECIAL_SINCE.get(timestamp, version + 1):
         answer.error_code = ErrorCode.UNSUPPORTED_VERSION
         return
     try:
-        partition = services.partitions.get(topic, asked.partition_index)
+        partition = progress.services.partitions.get(topic, asked.partition_index)
     except StorageError as error:
         answer.error_code = error_code_of(error)
         return
@@ -127,23 +143,22 @@ def _resolve(
         answer.error_code = code
         return
     if timestamp in NOTHING_WAITED_FOR or log.high_watermark >= log.end_offset:
-        _look_up(services, progress, partition, timestamp, answer)
+        _look_up(progress, partition, timestamp, answer)
         return
 
     def durable(code: ErrorCode) -> None:
         # A failed log answers from what it has: its reads go on up to the durable end.
         if code in (ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR):
-            _look_up(services, progress, partition, timestamp, answer)
+            _look_up(progress, partition, timestamp, answer)
         else:  # too late, or the topic has been deleted meanwhile
             answer.error_code = code
         progress.settle()
 
     progress.outstanding += 1
-    services.commit.wait(partition, log.end_offset, timeout_ms, durable)
+    progress.services.commit.wait(partition, log.end_offset, progress.left_ms, durable)
 
 
 def _look_up(
-    services: Services,
     progress: _Progress,
     partition: Partition,
     timestamp: int,
@@ -162,36 +177,74 @@ def _look_up(
         answer.leader_epoch = NO_EPOCH
         wanted = None if timestamp == MAX_TIMESTAMP else timestamp
         progress.outstanding += 1
-        _look_into(services, progress, log.timestamp_candidates(wanted), answer)
+        _look_into(progress, partition, partial(log.timestamp_candidates, wanted), answer)
 
 
 def _look_into(
-    services: Services,
     progress: _Progress,
-    candidates: Iterator[TimestampCandidate],
+    partition: Partition,
+    candidates: Callable[[], Iterator[TimestampCandidate]],
+    answer: ListOffsetsPartitionResponse,
+    passed: int = 0,
+) -> None:
+    """Look into the next segment that may hold the record, in a thread, piece by piece.
+
+    `passed` segments have been. The walk over their indexes begins anew for each: one that was
+    given up, since bytes were not in memory, cannot go on.
+    """
+    services = progress.services
+
+    def found(candidate: TimestampCandidate | Exception | None) -> None:
+        if isinstance(candidate, TimestampCandidate):
+            look_on(candidate)
+            return
+        if candidate is not None:
+            answer.error_code = _said_of(candidate)
+        progress.settle()
+
+    def look_on(candidate: TimestampCandidate) -> None:
+        look = partial(candidate.look_on, let_others_run)
+        done = partial(looked, candidate)
+        services.record_work.submit(Owner.TIMESTAMP_LOOKUP, progress.client, look, done)
+
+    def looked(candidate: TimestampCandidate, error: BaseException | None) -> None:
+        if isinstance(error, Exception):
+            answer.error_code = _said_of(error)
+            progress.settle()
+        elif candidate.found is not None:
+            _say_when_visible(progress, partition, candidate.found, answer)
+        elif candidate.is_over:
+            _look_into(progress, partition, candidates, answer, passed + 1)
+        else:
+            look_on(candidate)
+
+    def next_one() -> TimestampCandidate | None:
+        return next(islice(candidates(), passed, None), None)
+
+    when_warm(services.pool, Owner.TIMESTAMP_LOOKUP, next_one, found)
+
+
+def _said_of(error: Exception) -> ErrorCode:
+    code = error_code_of(error)
+    if code is ErrorCode.UNKNOWN_SERVER_ERROR:
+        owners.failed(Owner.TIMESTAMP_LOOKUP, error)
+    return code
+
+
+def _say_when_visible(
+    progress: _Progress,
+    partition: Partition,
+    found: TimestampOffset,
     answer: ListOffsetsPartitionResponse,
 ) -> None:
-    """Open the next batch that may hold the record, in the pool: decompressing it takes time."""
-    try:
-        candidate = next(candidates, None)
-    except (StorageError, OSError) as error:
-        answer.error_code = error_code_of(error)
-        candidate = None
-    if candidate is None:
+    def visible(code: ErrorCode) -> None:
+        if code is ErrorCode.NONE:
+            answer.timestamp, answer.offset, answer.leader_epoch = found
+        elif code is not ErrorCode.KAFKA_STORAGE_ERROR:
+            answer.error_code = code
         progress.settle()
-        return
 
-    def opened(error: BaseException | None) -> None:
-        if isinstance(error, Exception):
-            answer.error_code = error_code_of(error)
-            progress.settle()
-        elif candidate.found is None:
-            _look_into(services, progress, candidates, answer)
-        else:
-            answer.timestamp, answer.offset, answer.leader_epoch = candidate.found
-            progress.settle()
-
-    services.pool.submit(candidate.open, opened)
+    progress.services.commit.wait(partition, found.offset + 1, progress.left_ms, visible)
 
 
 def error_response(request: Request, code: ErrorCode) -> ListOffsetsResponse:

@@ -10,12 +10,11 @@ kafka-topics asks this at every `--describe`.
 
 from __future__ import annotations
 
-from collections.abc import Container
-
 from broker.metadata.image import TopicInfo
 from broker.metadata.reassignment import is_moving
 from broker.request import Request
 from broker.services import Services
+from broker.steps import Steps
 from protocol.errors import ErrorCode
 from protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -25,36 +24,38 @@ from protocol.messages.list_partition_reassignments import (
 )
 
 
-def handle(request: Request, services: Services) -> ListPartitionReassignmentsResponse:
+def handle(request: Request, services: Services) -> Steps:
     """Answer what is moving."""
     body: ListPartitionReassignmentsRequest = request.body
+    wanted: dict[str, set[int] | None] = {}
     if body.topics is None:
-        moving = [_moving(topic, range(len(topic.partitions))) for topic in services.topics.all()]
+        wanted = {topic.name: None for topic in services.topics.all()}
     else:
-        moving = [
-            _moving(topic, asked.partition_indexes)
-            for asked in body.topics
-            if (topic := services.topics.by_name(asked.name)) is not None
-        ]
-    return ListPartitionReassignmentsResponse(
-        error_message=None, topics=[topic for topic in moving if topic.partitions]
-    )
+        for asked in body.topics:
+            numbers = wanted.setdefault(asked.name, set())
+            assert numbers is not None, "all partitions are not asked for by name"
+            numbers.update(asked.partition_indexes)
+    response = ListPartitionReassignmentsResponse(error_message=None)
+    for name, of in wanted.items():
+        topic = services.topics.by_name(name)
+        moving = [] if topic is None else _moving(topic, of)
+        if moving:
+            response.topics.append(OngoingTopicReassignment(name=name, partitions=moving))
+        yield 0
+    return response
 
 
-def _moving(topic: TopicInfo, wanted: Container[int]) -> OngoingTopicReassignment:
-    return OngoingTopicReassignment(
-        name=topic.name,
-        partitions=[
-            OngoingPartitionReassignment(
-                partition_index=partition.partition,
-                replicas=partition.replicas,
-                adding_replicas=partition.adding_replicas,
-                removing_replicas=partition.removing_replicas,
-            )
-            for partition in topic.partitions
-            if partition.partition in wanted and is_moving(partition)
-        ],
-    )
+def _moving(topic: TopicInfo, wanted: set[int] | None) -> list[OngoingPartitionReassignment]:
+    return [
+        OngoingPartitionReassignment(
+            partition_index=partition.partition,
+            replicas=partition.replicas,
+            adding_replicas=partition.adding_replicas,
+            removing_replicas=partition.removing_replicas,
+        )
+        for partition in topic.partitions
+        if is_moving(partition) and (wanted is None or partition.partition in wanted)
+    ]
 
 
 def error_response(

@@ -22,11 +22,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from broker.error_mapping import error_code_of
-from broker.metadata.image import TopicInfo
+from broker.metadata.image import PartitionInfo, TopicInfo
 from broker.metadata.topic_rules import INTERNAL_TOPICS, NewTopic, TopicError, check_name
 from broker.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from broker.request import Request
 from broker.services import Services
+from broker.steps import Steps
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import (
     MetadataRequest,
@@ -36,15 +37,17 @@ from protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from protocol.wire import ZERO_UUID
-from storage.errors import StorageError, UnknownPartition
+from storage.errors import StorageError
 from storage.filenames import METADATA_TOPIC
 
 ALL_TOPICS_IS_EMPTY_VERSION = 0
 BY_ID_VERSION = 12  # ids are in the schema from 10 on, and refused until here
 NEVER_CREATED = INTERNAL_TOPICS | {METADATA_TOPIC}
 
+PARTITIONS_PER_STEP = 50
 
-async def handle(request: Request, services: Services) -> MetadataResponse:
+
+async def handle(request: Request, services: Services) -> MetadataResponse | Steps:
     """Describe the broker and the topics asked for, creating those that may be."""
     body: MetadataRequest = request.body
     version = request.header.api_version
@@ -60,17 +63,35 @@ async def handle(request: Request, services: Services) -> MetadataResponse:
         cluster_id=services.cluster_id,
         controller_id=services.node_id,
     )
-    wanted = body.topics
-    if wanted is None or (version == ALL_TOPICS_IS_EMPTY_VERSION and not wanted):
-        response.topics = [_describe(services, topic) for topic in services.topics.all()]
-    else:
-        response.topics = await _answers(services, body)
     if body.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
-    if body.include_topic_authorized_operations:
-        for topic in response.topics:
-            if topic.name is not None:
-                topic.topic_authorized_operations = TOPIC_OPERATIONS
+    wanted = body.topics
+    topics: Iterable[MetadataResponseTopic]
+    if wanted is None or (version == ALL_TOPICS_IS_EMPTY_VERSION and not wanted):
+        topics = (_named(topic) for topic in services.topics.all())
+    else:
+        topics = await _answers(services, body)
+    return _describe(services, body, topics, response)
+
+
+def _describe(
+    services: Services,
+    body: MetadataRequest,
+    topics: Iterable[MetadataResponseTopic],
+    response: MetadataResponse,
+) -> Steps:
+    """Give `topics` what a client needs of them, a few partitions a step."""
+    for answer in topics:
+        response.topics.append(answer)
+        if body.include_topic_authorized_operations and answer.name is not None:
+            answer.topic_authorized_operations = TOPIC_OPERATIONS
+        topic = None if answer.error_code else services.topics.by_id(answer.topic_id)
+        if topic is not None:
+            for info in topic.partitions:
+                answer.partitions.append(_describe_partition(services, topic.name, info))
+                if not len(answer.partitions) % PARTITIONS_PER_STEP:
+                    yield 0
+        yield 0
     return response
 
 
@@ -81,16 +102,17 @@ def _is_valid(body: MetadataRequest, version: int) -> bool:
     return all(topic.name is not None or topic.topic_id != ZERO_UUID for topic in wanted)
 
 
-async def _answers(services: Services, body: MetadataRequest) -> list[MetadataResponseTopic]:
+async def _answers(services: Services, body: MetadataRequest) -> Iterable[MetadataResponseTopic]:
+    """Yield the answers to what was named, each once, without partitions yet."""
     wanted = body.topics or []
     ids = dict.fromkeys(topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID)
     if ids:
-        return [_by_id(services, topic_id) for topic_id in ids]
+        return (_by_id(services, topic_id) for topic_id in ids)
     names = dict.fromkeys(topic.name for topic in wanted if topic.name is not None)
     # Before version 4 the flag has its default, which allows.
     may_create = services.config.auto_create_topics_enable and body.allow_auto_topic_creation
     failures = await _create_missing(services, names) if may_create else {}
-    return [_by_name(services, name, failures.get(name)) for name in names]
+    return (_by_name(services, name, failures.get(name)) for name in names)
 
 
 async def _create_missing(services: Services, names: Iterable[str]) -> dict[str, ErrorCode]:
@@ -117,7 +139,7 @@ async def _create_missing(services: Services, names: Iterable[str]) -> dict[str,
 def _by_id(services: Services, topic_id: bytes) -> MetadataResponseTopic:
     topic = services.topics.by_id(topic_id)
     if topic is not None:
-        return _describe(services, topic)
+        return _named(topic)
     return MetadataResponseTopic(
         error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id
     )
@@ -126,7 +148,7 @@ def _by_id(services: Services, topic_id: bytes) -> MetadataResponseTopic:
 def _by_name(services: Services, name: str, code: ErrorCode | None) -> MetadataResponseTopic:
     topic = services.topics.by_name(name)
     if topic is not None:
-        return _describe(services, topic)
+        return _named(topic)
     if code is None:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         try:
@@ -136,31 +158,25 @@ def _by_name(services: Services, name: str, code: ErrorCode | None) -> MetadataR
     return MetadataResponseTopic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS)
 
 
-def _describe(services: Services, topic: TopicInfo) -> MetadataResponseTopic:
+def _named(topic: TopicInfo) -> MetadataResponseTopic:
     return MetadataResponseTopic(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[
-            MetadataResponsePartition(
-                error_code=_partition_error(services, topic.name, info.partition),
-                partition_index=info.partition,
-                leader_id=services.node_id,
-                leader_epoch=info.leader_epoch,
-                replica_nodes=[services.node_id],
-                isr_nodes=[services.node_id],
-            )
-            for info in topic.partitions
-        ],
+        name=topic.name, topic_id=topic.topic_id, is_internal=topic.name in INTERNAL_TOPICS
     )
 
 
-def _partition_error(services: Services, topic: str, partition: int) -> ErrorCode:
-    try:
-        services.partitions.get(topic, partition)
-    except UnknownPartition:  # being created or deleted in this moment
-        return ErrorCode.LEADER_NOT_AVAILABLE
-    return ErrorCode.NONE
+def _describe_partition(
+    services: Services, topic: str, info: PartitionInfo
+) -> MetadataResponsePartition:
+    led = services.partitions.leadership(topic, info.partition, services.node_id)
+    return MetadataResponsePartition(
+        error_code=led.error_code,
+        partition_index=info.partition,
+        leader_id=led.leader_id,
+        leader_epoch=info.leader_epoch,
+        replica_nodes=[services.node_id],
+        isr_nodes=[services.node_id],
+        offline_replicas=led.offline_replicas,
+    )
 
 
 def error_response(request: Request, code: ErrorCode) -> MetadataResponse:

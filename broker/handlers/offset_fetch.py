@@ -5,6 +5,9 @@ Behaviour
   topic or the group exist or not.
 - An answer waits until all that it tells is durable (broker/groups/commits.py); `require_stable`
   asks for nothing beyond that, since there are no transactions.
+- A group that is named again with the same topics is answered once, and so is a partition that
+  is named again for a group.
+- From version 10 on, an offset that was committed for a topic's id is told under that id alone.
 
 Version notes: 2 null topics ask for all, and an error of the group (in 1 it stands in each
 partition), 5 leader epochs, 6 flexible, 7 require_stable, 8 many groups (KIP-709), 9 consumer
@@ -13,18 +16,21 @@ groups (KIP-848), 10 topic ids.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Generator, Iterable
 from dataclasses import replace
 from functools import partial
 
-from broker.groups.commits import NO_OFFSET, fetch
+from broker.groups.commits import NO_OFFSET, fetch, when_durable
+from broker.groups.errors import GroupError
 from broker.pending import Pending
 from broker.request import Request
 from broker.services import Services
+from broker.steps import Steps, finished
 from protocol.errors import ErrorCode
 from protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
@@ -40,76 +46,113 @@ MANY_GROUPS_VERSION = 8
 TOPIC_ID_VERSION = 10
 
 
-class _Progress:
-    """One request under way: the groups' answers, and how many are outstanding."""
-
-    def __init__(self, groups: list[OffsetFetchRequestGroup], version: int) -> None:
-        self.groups = groups
-        self.version = version
-        self.answers: list[OffsetFetchResponseGroup | None] = [None] * len(groups)
-        self.outstanding = len(groups)
-        self.pending = Pending()
-
-    def answered(
-        self,
-        index: int,
-        unknown: list[OffsetFetchResponseTopics],
-        answer: OffsetFetchResponseGroup,
-    ) -> None:
-        """Take one group's answer in; the last one sends them all."""
-        if not answer.error_code:
-            answer.topics = unknown + answer.topics
-        self.answers[index] = answer
-        self.outstanding -= 1
-        if not self.outstanding:
-            self.pending.complete(self.response())
-
-    def response(self) -> OffsetFetchResponse:
-        """Return the answer in the shape of the version."""
-        answers = [answer for answer in self.answers if answer is not None]
-        if self.version >= MANY_GROUPS_VERSION:
-            return OffsetFetchResponse(groups=answers)
-        (answer,) = answers
-        if answer.error_code and self.version < GROUP_ERROR_VERSION:
-            answer.topics = _refusals(self.groups[0].topics or (), answer.error_code)
-        return OffsetFetchResponse(
-            error_code=answer.error_code,
-            topics=[
-                OffsetFetchResponseTopic(
-                    name=topic.name,
-                    partitions=[
-                        OffsetFetchResponsePartition(
-                            partition_index=one.partition_index,
-                            committed_offset=one.committed_offset,
-                            committed_leader_epoch=one.committed_leader_epoch,
-                            metadata=one.metadata,
-                            error_code=one.error_code,
-                        )
-                        for one in topic.partitions
-                    ],
-                )
-                for topic in answer.topics
-            ],
-        )
-
-
-def handle(request: Request, services: Services) -> OffsetFetchResponse | Pending:
+def handle(request: Request, services: Services) -> Steps:
     """Answer what groups have committed."""
     version = request.header.api_version
-    groups = _groups(request.body, version)
-    if not groups:
-        return OffsetFetchResponse()
-    progress = _Progress(groups, version)
-    for index, asked in enumerate(groups):
-        if version < TOPIC_ID_VERSION:
-            fetch(services.groups, asked, partial(progress.answered, index, []))
-        elif asked.topics is None:
-            done = partial(progress.answered, index, [])
-            fetch(services.groups, asked, partial(_with_ids, services, done))
-        else:
-            named, unknown = _by_name(services, asked)
-            fetch(services.groups, named, partial(progress.answered, index, unknown))
-    return progress.pending
+    answers: list[OffsetFetchResponseGroup] = []
+    for asked in _once_each(_groups(request.body, version)):
+        try:
+            answers.append((yield from _answered(services, asked, version)))
+        except GroupError as error:
+            answers.append(OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error.code))
+        yield 0
+    response = yield from _in_version(request, answers)
+    waiting = [answer for answer in answers if not answer.error_code]
+    if not waiting:
+        return response
+    return _when_durable(request, services, waiting, response)
+
+
+def _once_each(groups: list[OffsetFetchRequestGroup]) -> list[OffsetFetchRequestGroup]:
+    """Return the groups without those that repeat what another has asked."""
+    if len(groups) < 2:
+        return groups
+    once = {
+        (
+            group.group_id,
+            group.member_id,
+            group.member_epoch,
+            None
+            if group.topics is None
+            else tuple(
+                (topic.name, topic.topic_id, *topic.partition_indexes) for topic in group.topics
+            ),
+        ): group
+        for group in reversed(groups)
+    }
+    return list(once.values())[::-1]
+
+
+def _answered(
+    services: Services, asked: OffsetFetchRequestGroup, version: int
+) -> Generator[int, None, OffsetFetchResponseGroup]:
+    if version < TOPIC_ID_VERSION:
+        return (yield from fetch(services.groups, asked, None))
+
+    def topic_id_of(name: str) -> bytes:
+        topic = services.topics.by_name(name)
+        return ZERO_UUID if topic is None else topic.topic_id
+
+    if asked.topics is None:
+        return (yield from fetch(services.groups, asked, topic_id_of))
+    named, unknown = _by_name(services, asked)
+    answer = yield from fetch(services.groups, named, None)
+    answer.topics = unknown + answer.topics
+    return answer
+
+
+def _when_durable(
+    request: Request,
+    services: Services,
+    waiting: list[OffsetFetchResponseGroup],
+    response: OffsetFetchResponse,
+) -> Pending:
+    """Complete with `response` when what it tells is durable; a group that cannot be is refused."""
+    pending = Pending()
+    outstanding = len(waiting)
+    refused = False
+
+    def told(answer: OffsetFetchResponseGroup, code: ErrorCode) -> None:
+        nonlocal outstanding, refused
+        if code:
+            answer.error_code, answer.topics = code, []
+            refused = True
+        outstanding -= 1
+        if not outstanding:
+            is_old = refused and request.header.api_version < MANY_GROUPS_VERSION
+            pending.complete(_in_version(request, waiting) if is_old else response)
+
+    for answer in waiting:
+        when_durable(services.groups, answer.group_id, partial(told, answer))
+    return pending
+
+
+def _in_version(
+    request: Request, answers: list[OffsetFetchResponseGroup]
+) -> Generator[int, None, OffsetFetchResponse]:
+    """Return the answer in the shape of the version: of one group, before there were many."""
+    version = request.header.api_version
+    if version >= MANY_GROUPS_VERSION:
+        return OffsetFetchResponse(groups=answers)
+    (answer,) = answers
+    if answer.error_code and version < GROUP_ERROR_VERSION:
+        answer.topics = _refusals(request.body.topics or (), answer.error_code)
+    response = OffsetFetchResponse(error_code=answer.error_code)
+    for topic in answer.topics:
+        old = OffsetFetchResponseTopic(name=topic.name)
+        response.topics.append(old)
+        for one in topic.partitions:
+            old.partitions.append(
+                OffsetFetchResponsePartition(
+                    partition_index=one.partition_index,
+                    committed_offset=one.committed_offset,
+                    committed_leader_epoch=one.committed_leader_epoch,
+                    metadata=one.metadata,
+                    error_code=one.error_code,
+                )
+            )
+            yield 0
+    return response
 
 
 def _groups(body: OffsetFetchRequest, version: int) -> list[OffsetFetchRequestGroup]:
@@ -140,27 +183,13 @@ def _by_name(
     return replace(asked, topics=named), _refusals(unknown, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
-def _with_ids(
-    services: Services,
-    done: Callable[[OffsetFetchResponseGroup], None],
-    answer: OffsetFetchResponseGroup,
-) -> None:
-    """Put the ids of topics into an answer to one who asked for all; leave out what has none."""
-    for topic in answer.topics:
-        if topic.topic_id == ZERO_UUID:
-            info = services.topics.by_name(topic.name)
-            topic.topic_id = ZERO_UUID if info is None else info.topic_id
-    answer.topics = [topic for topic in answer.topics if topic.topic_id != ZERO_UUID]
-    done(answer)
-
-
 def _refusals(
-    topics: Iterable[OffsetFetchRequestTopics], code: int
+    topics: Iterable[OffsetFetchRequestTopics | OffsetFetchRequestTopic], code: int
 ) -> list[OffsetFetchResponseTopics]:
     return [
         OffsetFetchResponseTopics(
             name=topic.name,
-            topic_id=topic.topic_id,
+            topic_id=getattr(topic, "topic_id", ZERO_UUID),
             partitions=[
                 OffsetFetchResponsePartitions(
                     partition_index=number, committed_offset=NO_OFFSET, error_code=code
@@ -175,8 +204,7 @@ def _refusals(
 def error_response(request: Request, code: ErrorCode) -> OffsetFetchResponse:
     """Return the answer that says `code` of every group."""
     groups = _groups(request.body, request.header.api_version)
-    progress = _Progress(groups, request.header.api_version)
-    progress.answers = [
+    refused = [
         OffsetFetchResponseGroup(group_id=group.group_id, error_code=code) for group in groups
     ]
-    return progress.response()
+    return finished(_in_version(request, refused))

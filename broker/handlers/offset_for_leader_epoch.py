@@ -18,6 +18,7 @@ from broker.error_mapping import error_code_of
 from broker.leader_epochs import end_of_epoch, fence
 from broker.request import Request
 from broker.services import Services
+from broker.steps import Steps
 from protocol.errors import ErrorCode
 from protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -29,18 +30,17 @@ from protocol.messages.offset_for_leader_epoch import (
 from storage.errors import StorageError
 
 
-def handle(request: Request, services: Services) -> OffsetForLeaderEpochResponse:
+def handle(request: Request, services: Services) -> Steps:
     """Look each epoch up."""
     body: OffsetForLeaderEpochRequest = request.body
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=[_look_up(services, topic.topic, asked) for asked in topic.partitions],
-            )
-            for topic in body.topics
-        ]
-    )
+    response = OffsetForLeaderEpochResponse()
+    for topic in body.topics:
+        result = OffsetForLeaderTopicResult(topic=topic.topic)
+        response.topics.append(result)
+        for asked in topic.partitions:
+            result.partitions.append(_look_up(services, topic.topic, asked))
+            yield 0
+    return response
 
 
 def _look_up(services: Services, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:

@@ -4,7 +4,9 @@ Behaviour
 - Each partition's batch is checked by its header, lengths and CRC, never opened, and appended
   before this handler returns, in the order of the requests (or takes its place in the
   partition's queue: broker/append_queue.py). A topic with a `compression.type` of its own has
-  batches with another codec opened, checked and packed anew, in their order.
+  batches with another codec opened, checked and packed anew, in their order; a compacted one has
+  all opened and refuses those with a record that has no key. Threads do that
+  (broker/preparation.py).
 - acks=0 is never answered; an error of it closes the connection, as in Kafka. acks=1 is answered
   when the batch is in the log. acks=-1 when it is durable, or after `timeout_ms` with
   REQUEST_TIMED_OUT; then the records may or may not be there later.
@@ -17,20 +19,26 @@ Version notes: 8 adds error messages and record errors (KIP-467), 10 the current
 (KIP-951), 13 topic ids instead of names (KIP-516). Versions 0 to 2 are advertised and not
 served, as Kafka does for librdkafka's sake (KAFKA-18659).
 
-Not done: transactions. Batches are accepted or refused whole; `record_errors` name the records
-without a key that a compacted topic does not take.
+Not done: transactions. Batches are accepted or refused whole; `record_errors` name the first
+hundred records without a key that a compacted topic does not take, or out of the topic's bounds
+of time, and the error message says how many there are (Kafka names all).
 """
 
 from __future__ import annotations
 
+import contextlib
+import logging
 from functools import partial
 
 from broker.append_queue import Outcome
+from broker.clock import let_others_run
 from broker.error_mapping import error_code_of
 from broker.metadata.topic_rules import INTERNAL_TOPICS, TopicError
+from broker.owners import Owner
 from broker.partition import Partition
 from broker.pending import Pending
-from broker.recompression import AS_PRODUCED, Prepare, preparation
+from broker.preparation import AS_PRODUCED, COMPACT, INLINE_BYTES_MAX, is_quick, preparation
+from broker.record_work import WalkAbandoned
 from broker.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
@@ -44,16 +52,18 @@ from protocol.messages.produce import (
     TopicProduceResponse,
 )
 from protocol.record_errors import CorruptBatch, RecordError, RecordsWithoutKey
-from protocol.records import check_records, read_records, verify_produced
-from storage.appending import NO_TIMESTAMP
+from protocol.record_walks import Mistimed, mistimed
 from storage.errors import InvalidTimestamp, StorageError
 from storage.log import Appended
+
+logger = logging.getLogger("barnabas.requests")
 
 ACKS_ALL = -1
 ACKS_VALID = (ACKS_ALL, 0, 1)
 TOPIC_ID_VERSION = 13
 ADMIN_CLIENT_ID = "__admin_client"  # Kafka's AdminUtils: may write to internal topics
 OPENED_BYTES_MAX = 4 * 1024 * 1024  # of records, to say which of them are refused
+RECORD_ERRORS_VERSION = 8
 
 
 class _Progress:
@@ -62,7 +72,10 @@ class _Progress:
     __slots__ = (
         "acks",
         "client_id",
+        "connection",
         "failures",
+        "inline_bytes_left",
+        "names_records",
         "outstanding",
         "pending",
         "response",
@@ -70,9 +83,14 @@ class _Progress:
         "timeout_ms",
     )
 
-    def __init__(self, body: ProduceRequest, client_id: str | None, services: Services) -> None:
+    def __init__(self, request: Request, services: Services) -> None:
+        body: ProduceRequest = request.body
+        header = request.header
         self.acks = body.acks
-        self.client_id = client_id
+        self.client_id = header.client_id
+        self.connection = request.connection
+        self.names_records = header.api_version >= RECORD_ERRORS_VERSION and body.acks != 0
+        self.inline_bytes_left = INLINE_BYTES_MAX
         self.timeout_ms = body.timeout_ms
         self.services = services
         self.response = ProduceResponse()
@@ -108,14 +126,55 @@ class _Progress:
         code = error_code_of(error)
         answer.error_code = code
         answer.error_message = str(error)
+        self.failures.add(code)
+        if not self.names_records:
+            return
         if isinstance(error, RecordsWithoutKey):
             answer.record_errors = [
                 BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=error.each)
                 for index in error.indexes
             ]
         elif isinstance(error, InvalidTimestamp) and isinstance(records, memoryview):
-            answer.record_errors = _mistimed(records, error)
-        self.failures.add(code)
+            self.name_mistimed(answer, error, records)
+
+    def may_open_here(self, batch: memoryview) -> bool:
+        """Whether the loop may go over these records; each request has so many bytes of that."""
+        if not is_quick(batch, self.inline_bytes_left):
+            return False
+        self.inline_bytes_left -= len(batch)
+        return True
+
+    def name_mistimed(
+        self, answer: PartitionProduceResponse, error: InvalidTimestamp, records: memoryview
+    ) -> None:
+        """Name the records whose timestamps are out of bounds, as Kafka does: opens the batch."""
+        named: list[Mistimed] = []
+
+        def name() -> None:
+            named.append(
+                mistimed(
+                    records,
+                    error.earliest,
+                    error.latest,
+                    size_max=OPENED_BYTES_MAX,
+                    rest=let_others_run,
+                )
+            )
+
+        def ended(failure: BaseException | None) -> None:
+            if failure is None:
+                _say_mistimed(answer, error, named[0])
+            elif not isinstance(failure, RecordError | WalkAbandoned):  # then nobody can say
+                logger.error("mistimed records could not be named", exc_info=failure)
+            self.settle()
+
+        if self.may_open_here(records):
+            with contextlib.suppress(RecordError):
+                name()
+                _say_mistimed(answer, error, named[0])
+        else:
+            self.outstanding += 1
+            self.services.record_work.submit(Owner.REQUEST, self.connection, name, ended)
 
     def committed(self, answer: PartitionProduceResponse, code: ErrorCode) -> None:
         """One partition is durable, or will not be."""
@@ -152,7 +211,7 @@ def handle(request: Request, services: Services) -> ProduceResponse | Pending | 
     body: ProduceRequest = request.body
     if body.acks not in ACKS_VALID:
         return _refuse_all(body, ErrorCode.INVALID_REQUIRED_ACKS)
-    progress = _Progress(body, request.header.client_id, services)
+    progress = _Progress(request, services)
     now_ms = services.clock.now_ms()
     by_id = request.header.api_version >= TOPIC_ID_VERSION
     for topic in body.topic_data:
@@ -199,45 +258,40 @@ def _append(
             progress.check_internal(name)
         partition = services.partitions.get(name, data.index)
         config = partition.log.config
-        opened_max = services.config.barnabas_decompressed_bytes_max
-        compacted = "compact" in config.cleanup_policy
-        if compacted or services.config.barnabas_validate_records:
-            # On the loop: it is asked for, and what is asked for is seldom large.
-            verify_produced(records, config.max_message_bytes)
-            check_records(records, size_max=opened_max, keys_wanted=compacted)
-        prepare: Prepare | None = None
-        if config.compression_type != AS_PRODUCED:
-            prepare, is_quick = preparation(records, config, opened_max)
-            if prepare is not None and is_quick and not partition.queue:
+        validates = services.config.barnabas_validate_records
+        prepare = None
+        if config.compression_type != AS_PRODUCED or COMPACT in config.cleanup_policy or validates:
+            opened_max = services.config.barnabas_decompressed_bytes_max
+            prepare = preparation(records, config, opened_max, validates=validates)
+            if prepare is not None and not partition.queue and progress.may_open_here(records):
                 records, prepare = prepare(), None
         appends = services.appends
         if prepare is None and appends.has_turn(partition):
             progress.appended(partition, answer, appends.append(partition, records, now_ms))
         else:
             done = partial(progress.left_queue, partition, answer, data.records)
-            appends.queue(partition, records, progress.timeout_ms, done, prepare)
+            appends.queue(
+                partition, records, progress.timeout_ms, done, prepare, progress.connection
+            )
             progress.outstanding += 1
     except (StorageError, RecordError, TopicError) as error:
         progress.refused(answer, error, data.records)
     return answer
 
 
-def _mistimed(records: memoryview, error: InvalidTimestamp) -> list[BatchIndexAndErrorMessage]:
-    """Name the records whose timestamps are out of bounds, as Kafka does: the batch is opened."""
-    try:
-        timestamps = [one.timestamp for one in read_records(records, size_max=OPENED_BYTES_MAX)]
-    except RecordError:
-        return []  # nobody can say which
-    return [
+def _say_mistimed(
+    answer: PartitionProduceResponse, error: InvalidTimestamp, found: Mistimed
+) -> None:
+    answer.record_errors = [
         BatchIndexAndErrorMessage(
             batch_index=index,
             batch_index_error_message=(
                 f"timestamp {timestamp} ms, wanted {error.earliest} to {error.latest}"
             ),
         )
-        for index, timestamp in enumerate(timestamps)
-        if timestamp != NO_TIMESTAMP and not error.earliest <= timestamp <= error.latest
+        for index, timestamp in found.first
     ]
+    answer.error_message = f"{error}; {found.total} records of the batch are out of these bounds"
 
 
 def _without_answer(request: Request, progress: _Progress) -> Pending | None:
@@ -252,7 +306,7 @@ def _without_answer(request: Request, progress: _Progress) -> Pending | None:
             silent.complete(None)
 
         progress.pending = Pending()
-        progress.pending.then(finish)
+        progress.pending.then(finish, silent.fail)
         return silent
     _close_on_error(request, progress)
     return None

@@ -3,16 +3,17 @@
 Every change is a batch of records in the metadata log, applied to the image at once. It has
 happened for others only when the log is durable up to the end offset that each method returns:
 
-    create    append ── wait until durable ── open_logs ── answer
-    grow      append ── wait until durable ── open_logs ── answer
-    delete    append ── wait until durable ── drop_logs ── answer
+    create    append ── wait until durable ── open the logs ── answer
+    grow      append ── wait until durable ── open the logs ── answer
+    delete    append ── wait until durable ── drop the logs ── answer
     ids       append ── wait until durable ── hand out
 
 So nothing can be produced to a topic that a power cut could still undo, no directory goes away
-for a removal that could be undone, and no producer id can be given out twice. A crash between the
-append and `open_logs` leaves a topic without directories: the next start makes them. One between
-the append and `drop_logs` leaves directories without a topic: they are reported as strays by the
-log manager and left alone. While a topic is between the two, its name stays taken.
+for a removal that could be undone, and no producer id can be given out twice. A crash after a
+creation became durable leaves a topic without directories: the next start makes them. One after a
+removal leaves directories without a topic: they are reported as strays by the log manager and left
+alone. Waiting, opening and dropping are `broker.topics`; where each topic is on its way says
+`broker.metadata.topic_life`, and its name stays taken until it has ended.
 
 What is led from the start on is decided by `broker.metadata.leadership`.
 
@@ -26,7 +27,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from broker.metadata.growth import MorePartitions, added_replicas
 from broker.metadata.image import (
@@ -37,6 +39,7 @@ from broker.metadata.image import (
 from broker.metadata.leadership import Leadership, leadership_change, may_be_elsewhere
 from broker.metadata.metadata_log import RECORDS_PER_BATCH, MetadataLog
 from broker.metadata.topic_config import checked_topic_config, usable_topic_config
+from broker.metadata.topic_life import TopicEvent, TopicLife, TopicLives, TopicState
 from broker.metadata.topic_rules import (
     NewTopic,
     Placement,
@@ -57,40 +60,25 @@ from protocol.metadata_records import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from storage.errors import StorageError, UnknownPartition
-
-if TYPE_CHECKING:
-    from storage.log import Log
 
 NO_BROKER_EPOCH: Final = -1
 PRODUCER_IDS_PER_BLOCK: Final = 1_000  # Kafka's ProducerIdsBlock
 _RESERVED_TOPIC_IDS: Final = (bytes(16), bytes(15) + b"\x01")  # ZERO_UUID, METADATA_TOPIC_ID
 
 
-class Logs(Protocol):
-    """What the controller needs of the log manager."""
+class Plan(NamedTuple):
+    """What a request to create or enlarge topics comes to, and the records that make it so."""
 
-    def open_log(
-        self,
-        topic: str,
-        partition: int,
-        topic_id: bytes,
-        config: TopicConfig,
-        leader_epoch: int,
-        *,
-        create: bool = False,
-    ) -> Log:
-        """Open a partition's log, or create it."""
-
-    def delete_log(self, topic: str, partition: int) -> str:
-        """Close a partition's log and rename its directory away."""
+    results: dict[str, TopicInfo | TopicError]
+    records: Sequence[Any]  # which say what `results` and `added` have: tested by a replay
+    added: Mapping[str, Sequence[PartitionInfo]] | None = None  # to topics that exist
 
 
 class Created(NamedTuple):
     """What became of a request to create or enlarge topics, by name in the order of the answer."""
 
     results: dict[str, TopicInfo | TopicError]
-    end_offset: int  # to wait for, before `open_logs` and the answer
+    end_offset: int  # to wait for, before the logs are opened and the answer
 
 
 class ConfigChange(NamedTuple):
@@ -116,7 +104,6 @@ class Controller:
     def __init__(
         self,
         metadata_log: MetadataLog,
-        logs: Logs,
         *,
         placement: Placement,
         topic_defaults: TopicConfig,
@@ -128,15 +115,13 @@ class Controller:
         self.metadata_log = metadata_log
         self.image = metadata_log.image
         self.topic_defaults = topic_defaults
-        self._logs = logs
         self._placement = placement
         self._node_id = placement.node_id
         self._directory_id = directory_id
         self._has_directory = has_directory
         self._random_bytes = random_bytes
-        self._dropping: dict[str, TopicInfo] = {}
+        self.lives = TopicLives()
         self._led: set[tuple[bytes, int]] = set()
-        self._opened: set[tuple[bytes, int]] = set()
 
     @property
     def broker_epoch(self) -> int:
@@ -158,6 +143,7 @@ class Controller:
         result = Leadership(self.metadata_log.end_offset)
         changes: list[PartitionChangeRecord] = []
         for topic in self.image.topics.values():
+            self.lives.begin(topic)
             for partition in topic.partitions:
                 name = f"{topic.name}-{partition.partition}"
                 if self._node_id not in partition.replicas:
@@ -203,13 +189,41 @@ class Controller:
 
     # -- Topics -------------------------------------------------------------------------------
 
-    def create_topics(
-        self, topics: Sequence[NewTopic], now_ms: int, *, validate_only: bool = False
-    ) -> Created:
-        """Create topics, each by itself, in one atomic batch of records.
+    def create_topics(self, topics: Sequence[NewTopic], now_ms: int) -> Created:
+        """Plan and record new topics. Raises LogFailed when nothing was created."""
+        return self.record(self.plan_topics(topics), now_ms)
+
+    def record(self, plan: Plan, now_ms: int, batch: bytearray | None = None) -> Created:
+        """Do what was planned, in one atomic batch of records; `encode_batch` may have made it.
+
+        Between the plan and this, no topic may have been planned or removed. Raises LogFailed
+        when nothing was done.
+        """
+        if plan.records:
+            apply = partial(self._do, plan)
+            self.metadata_log.append(plan.records, now_ms, batch, apply=apply)
+        return Created(plan.results, self.metadata_log.end_offset)
+
+    def _do(self, plan: Plan) -> None:
+        """Put what the plan has made into the image: of ten thousand records in a few ms."""
+        for topic in plan.results.values():
+            if not isinstance(topic, TopicInfo):
+                continue
+            if plan.added is None:
+                added: Sequence[PartitionInfo] = topic.partitions
+                self.image.add_topic(topic)
+                self.lives.begin(topic)
+            else:
+                added = plan.added[topic.name]
+                topic.partitions += added
+                self.lives.of(topic).move(TopicEvent.GROWN)
+            self._led |= {(topic.topic_id, info.partition) for info in added}
+
+    def plan_topics(self, topics: Sequence[NewTopic]) -> Plan:
+        """Check new topics, each by itself, and change nothing.
 
         A topic that cannot be created has a TopicError in the results and hinders no other,
-        unless the request is too large as a whole. Raises LogFailed when nothing was created.
+        unless the request is too large as a whole.
         """
         results: dict[str, TopicInfo | TopicError] = {}
         records: list[Any] = []
@@ -231,16 +245,7 @@ class Controller:
             records = []
         for name in duplicates:
             results[name] = TopicError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-        if records and not validate_only:
-            self.metadata_log.append(records, now_ms)
-            for name, result in results.items():
-                if isinstance(result, TopicInfo):
-                    results[name] = topic_made = self.image.topics[name]
-                    self._led |= {
-                        (topic_made.topic_id, partition.partition)
-                        for partition in topic_made.partitions
-                    }
-        return Created(results, self.metadata_log.end_offset)
+        return Plan(results, records)
 
     def create_topic(
         self,
@@ -250,7 +255,7 @@ class Controller:
         partition_count: int = -1,
         configs: Mapping[str, str | None] | None = None,
     ) -> tuple[TopicInfo, int]:
-        """Create one topic; return it and the end offset to wait for before `open_logs`.
+        """Create one topic; return it and the end offset to wait for before its logs.
 
         Raises TopicError, LogFailed.
         """
@@ -261,46 +266,6 @@ class Controller:
             raise result
         return result, created.end_offset
 
-    def open_logs(
-        self, topic: TopicInfo, failed: Callable[[int, OSError | StorageError], None] | None = None
-    ) -> Iterator[Log]:
-        """Open or create the logs of `topic` that we lead and that are not open, one at a step.
-
-        An iterator, so that a caller may do other work between the partitions of a large topic.
-        It ends early when the topic is removed meanwhile. Calls `failed` with the number of a
-        partition that cannot be opened, and why; without it, raises. The partitions that are not
-        open then are opened by the next call or start.
-        """
-        for partition in topic.partitions:
-            if self.image.topics_by_id.get(topic.topic_id) is not topic:
-                return
-            config = self.config_of(topic)  # it may change between two steps
-            key = (topic.topic_id, partition.partition)
-            if key in self._led and key not in self._opened:
-                self._opened.add(key)
-                try:
-                    log = self._open_log(topic, partition, config)
-                except (OSError, StorageError) as error:
-                    if failed is None:
-                        raise
-                    failed(partition.partition, error)
-                else:
-                    yield log
-
-    def _open_log(self, topic: TopicInfo, partition: PartitionInfo, config: TopicConfig) -> Log:
-        try:
-            return self._logs.open_log(
-                topic.name,
-                partition.partition,
-                topic.topic_id,
-                config,
-                partition.leader_epoch,
-                create=True,
-            )
-        except BaseException:
-            self._opened.discard((topic.topic_id, partition.partition))
-            raise
-
     def config_of(self, topic: TopicInfo) -> TopicConfig:
         """Return the configuration of a topic: the broker's defaults under its own values.
 
@@ -309,7 +274,7 @@ class Controller:
         return usable_topic_config(self.topic_defaults, topic.configs)[0]
 
     def delete_topic(self, name: str, now_ms: int) -> tuple[TopicInfo, int]:
-        """Remove one topic; return it and the end offset to wait for before `drop_logs`.
+        """Remove one topic; return it and the end offset to wait for before its logs go.
 
         Raises TopicError, LogFailed.
         """
@@ -324,38 +289,31 @@ class Controller:
         if gone:
             records = [RemoveTopicRecord(topic_id=topic.topic_id) for topic in gone]
             self.metadata_log.append(records, now_ms)
-            self._dropping |= {topic.name: topic for topic in gone}
+            for topic in gone:
+                self.lives.of(topic).move(TopicEvent.REMOVED)
         return self.metadata_log.end_offset
 
-    def drop_logs(self, topic: TopicInfo) -> None:
-        """Rename the logs of a removed topic away; its name may then be used again.
-
-        Raises the first of what deleting a log raised, after trying all; what is left then is a
-        stray of the next start.
-        """
-        self._dropping.pop(topic.name, None)
-        failure: Exception | None = None
-        for partition in topic.partitions:
-            if not self.leads(topic, partition.partition):
-                continue
-            self._led.discard((topic.topic_id, partition.partition))
-            self._opened.discard((topic.topic_id, partition.partition))
-            try:
-                self._logs.delete_log(topic.name, partition.partition)
-            except UnknownPartition:
-                continue  # removed before it was opened
-            except (OSError, StorageError) as error:
-                failure = failure or error
-        if failure is not None:
-            raise failure
+    def forget(self, life: TopicLife) -> None:
+        """Free the name of a topic that is deleted: its logs are dropped."""
+        for partition in life.topic.partitions:
+            self._led.discard((life.topic.topic_id, partition.partition))
+        self.lives.end(life)
 
     def _plan(self, topic: NewTopic) -> tuple[TopicInfo, list[Any]]:
         """Check one topic and return it with the records that make it."""
-        check_new_name(topic.name, self.image)
-        if topic.name in self._dropping:
+        life = self.lives.of_name(topic.name)
+        if life is not None and life.is_in_doubt:
             raise TopicError(
-                ErrorCode.TOPIC_ALREADY_EXISTS,
-                f"Topic '{topic.name}' already exists: its removal is not finished.",
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"The metadata log failed before topic '{topic.name}' was durable.",
+            )
+        check_new_name(topic.name, self.image)
+        if life is not None:
+            raise TopicError(
+                ErrorCode.KAFKA_STORAGE_ERROR
+                if life.state is TopicState.UNDECIDED
+                else ErrorCode.REQUEST_TIMED_OUT,
+                f"The removal of an older topic '{topic.name}' is not finished.",
             )
         configs = checked_topic_config(self.topic_defaults, topic.configs)
         replicas = partition_replicas(topic, self._placement)
@@ -368,31 +326,24 @@ class Controller:
             for name, value in sorted(configs.items())
         ]
         info = TopicInfo(topic.name, topic_id, configs=configs)
-        for number, nodes in enumerate(replicas):
-            directories = [self._directory_id] * len(nodes)
-            info.partitions.append(PartitionInfo(number, nodes, nodes, nodes[0], 0, 0, directories))
-            records.append(self._new_partition(topic_id, number, nodes))
+        info.partitions = self._new_partitions(0, replicas)
+        records += _partition_records(topic_id, info.partitions)
         return info, records
 
-    def _new_partition(self, topic_id: bytes, number: int, nodes: list[int]) -> PartitionRecord:
-        return PartitionRecord(
-            partition_id=number,
-            topic_id=topic_id,
-            replicas=nodes,
-            isr=nodes,
-            leader=nodes[0],
-            leader_epoch=0,
-            partition_epoch=0,
-            directories=[self._directory_id] * len(nodes),
-        )
+    def _new_partitions(self, first: int, replicas: Iterable[list[int]]) -> list[PartitionInfo]:
+        return [
+            PartitionInfo(number, nodes, nodes, nodes[0], 0, 0, [self._directory_id] * len(nodes))
+            for number, nodes in enumerate(replicas, first)
+        ]
 
-    def create_partitions(
-        self, topics: Sequence[MorePartitions], now_ms: int, *, validate_only: bool = False
-    ) -> Created:
-        """Add partitions to topics, in one atomic batch of records.
+    def create_partitions(self, topics: Sequence[MorePartitions], now_ms: int) -> Created:
+        """Plan and record more partitions. Raises LogFailed when nothing was added."""
+        return self.record(self.plan_partitions(topics), now_ms)
 
-        A topic that cannot grow has a TopicError in the results and hinders no other. Raises
-        LogFailed when nothing was added.
+    def plan_partitions(self, topics: Sequence[MorePartitions]) -> Plan:
+        """Check which partitions can be added to topics, and change nothing.
+
+        A topic that cannot grow has a TopicError in the results and hinders no other.
         """
         counts = Counter(asked.name for asked in topics)
         results: dict[str, TopicInfo | TopicError] = {
@@ -401,6 +352,7 @@ class Controller:
             if count > 1
         }
         records: list[PartitionRecord] = []
+        partitions: dict[str, Sequence[PartitionInfo]] = {}
         for asked in topics:
             if counts[asked.name] > 1:
                 continue
@@ -414,14 +366,9 @@ class Controller:
                 results[asked.name] = error
                 continue
             results[asked.name] = topic
-            records += [
-                self._new_partition(topic.topic_id, number, nodes)
-                for number, nodes in enumerate(added, len(topic.partitions))
-            ]
-        if records and not validate_only:
-            self.metadata_log.append(records, now_ms)
-            self._led |= {(record.topic_id, record.partition_id) for record in records}
-        return Created(results, self.metadata_log.end_offset)
+            new = partitions[asked.name] = self._new_partitions(len(topic.partitions), added)
+            records += _partition_records(topic.topic_id, new)
+        return Plan(results, records, partitions)
 
     def _new_topic_id(self) -> bytes:
         """A random UUID (RFC 9562, version 4) that Kafka would give out too.
@@ -470,6 +417,22 @@ class Controller:
         )
         end_offset = self.metadata_log.append([record], now_ms)
         return ProducerIds(start, PRODUCER_IDS_PER_BLOCK, end_offset)
+
+
+def _partition_records(
+    topic_id: bytes, partitions: Iterable[PartitionInfo]
+) -> Iterator[PartitionRecord]:
+    for info in partitions:
+        yield PartitionRecord(
+            partition_id=info.partition,
+            topic_id=topic_id,
+            replicas=info.replicas,
+            isr=info.isr,
+            leader=info.leader,
+            leader_epoch=info.leader_epoch,
+            partition_epoch=info.partition_epoch,
+            directories=info.directories,
+        )
 
 
 def _no_such_topic() -> TopicError:

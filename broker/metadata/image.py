@@ -13,7 +13,8 @@ names a leader (also the same one) adds one to the leader epoch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from broker.metadata.records_io import UnknownRecord
@@ -46,7 +47,7 @@ class ImageError(Exception):
 
 @dataclass(slots=True)
 class PartitionInfo:
-    """One partition. Lists of broker ids are replaced, never changed in place."""
+    """One partition. Never changed in place, nor are its lists: a copy of it takes its place."""
 
     partition: int
     replicas: list[int]
@@ -100,6 +101,23 @@ class ClusterImage:
         """Partitions of all topics."""
         return sum(len(topic.partitions) for topic in self.topics.values())
 
+    def capture(self) -> ClusterImage:
+        """Return what can be read in another thread while this one goes on.
+
+        A µs or two for each topic; its partitions are shared.
+        """
+        captured = copy(self)
+        captured.topics = {
+            name: TopicInfo(name, topic.topic_id, topic.partitions[:], topic.configs.copy())
+            for name, topic in self.topics.items()
+        }
+        captured.topics_by_id = {}
+        captured.broker_configs = {name: own.copy() for name, own in self.broker_configs.items()}
+        captured.other_configs = {key: own.copy() for key, own in self.other_configs.items()}
+        captured.feature_levels = self.feature_levels.copy()
+        captured.kept = self.kept[:]
+        return captured
+
     def topic_colliding_with(self, name: str) -> str | None:
         """Return a topic whose name differs from `name` in `.` and `_` only, or None.
 
@@ -112,6 +130,16 @@ class ClusterImage:
         """Remember a topic's name for `topic_colliding_with`."""
         if "." in name or "_" in name:
             self._collisions.setdefault(name.replace(".", "_"), set()).add(name)
+
+    def add_topic(self, topic: TopicInfo) -> None:
+        """Do at once what `apply` does with the records of a new topic. Raises ImageError."""
+        if topic.name in self.topics:
+            raise ImageError(f"topic {topic.name} is created twice without being removed")
+        if topic.topic_id in self.topics_by_id:
+            raise ImageError(f"topic id {topic.topic_id.hex()} is given twice")
+        topic.configs = self.other_configs.pop((CONFIG_TOPIC, topic.name), {}) | topic.configs
+        self.topics[topic.name] = self.topics_by_id[topic.topic_id] = topic
+        self.note_name(topic.name)
 
     def apply(self, record: Any) -> None:
         """Change the image as `record` says. Raises ImageError; the image is then unusable."""
@@ -129,14 +157,7 @@ class ClusterImage:
         return topic
 
     def _apply_topic(self, record: TopicRecord) -> None:
-        if record.name in self.topics:
-            raise ImageError(f"topic {record.name} is created twice without being removed")
-        if record.topic_id in self.topics_by_id:
-            raise ImageError(f"topic id {record.topic_id.hex()} is given twice")
-        topic = TopicInfo(record.name, bytes(record.topic_id))
-        topic.configs = self.other_configs.pop((CONFIG_TOPIC, record.name), {})
-        self.topics[topic.name] = self.topics_by_id[topic.topic_id] = topic
-        self.note_name(topic.name)
+        self.add_topic(TopicInfo(record.name, bytes(record.topic_id)))
 
     def _apply_remove_topic(self, record: RemoveTopicRecord) -> None:
         topic = self._topic(record)
@@ -177,7 +198,9 @@ class ClusterImage:
         topic = self._topic(record)
         if not 0 <= record.partition_id < len(topic.partitions):
             raise ImageError(f"{topic.name} has no partition {record.partition_id} to change")
-        partition = topic.partitions[record.partition_id]
+        partition = topic.partitions[record.partition_id] = copy(
+            topic.partitions[record.partition_id]
+        )
         if record.leader != NO_LEADER_CHANGE:
             partition.leader = record.leader
             partition.leader_epoch += 1
@@ -227,10 +250,14 @@ class ClusterImage:
                 raise ImageError(f"ClearElrRecord of unknown topic {record.topic_name}")
             topics = [self.topics[record.topic_name]]
         for topic in topics:
-            for partition in topic.partitions:
+            for number, partition in enumerate(topic.partitions):
                 if partition.eligible_leader_replicas or partition.last_known_elr:
-                    partition.eligible_leader_replicas, partition.last_known_elr = [], []
-                    partition.partition_epoch += 1
+                    topic.partitions[number] = replace(
+                        partition,
+                        partition_epoch=partition.partition_epoch + 1,
+                        eligible_leader_replicas=[],
+                        last_known_elr=[],
+                    )
 
 
 _CHANGEABLE_LISTS: Final = (

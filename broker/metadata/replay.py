@@ -349,7 +349,7 @@ def _take_batch(
 
 def _open(path: str, header: BatchHeader, batch: memoryview) -> list[Record]:
     try:
-        return list(read_records(batch, size_max=RECORDS_BYTES_MAX))
+        return list(read_records(batch, size_max=RECORDS_BYTES_MAX, skip_headers=True))
     except RecordError as error:
         raise CorruptMetadata(path, f"batch at offset {header.base_offset}: {error}") from error
 

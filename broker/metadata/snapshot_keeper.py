@@ -3,8 +3,8 @@
 A snapshot is due when the log has grown by `metadata.log.max.record.bytes.between.snapshots`, or
 when something has changed and `metadata.log.max.snapshot.interval.ms` have passed. It stands for
 everything below the end of the log, which must be durable: a start refuses a snapshot that the log
-does not reach. `begin` captures the records on the caller's thread, `Snapshot.run` writes them in
-a thread of the pool, `finish` takes note: three parts, as a checkpoint of a log has.
+does not reach. `begin` captures the image on the caller's thread, `Snapshot.run` writes it in a
+thread of the pool, `finish` takes note: three parts, as a checkpoint of a log has.
 
     write `.tmp`, fsync, rename, fsync the directory    then it is there, or it is not
     delete a segment before the oldest snapshot, fsync the directory    one a turn, the oldest first
@@ -23,9 +23,10 @@ segment cannot be deleted, none goes before the next start: its file must not st
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
+from broker.metadata.image import ClusterImage
 from broker.metadata.metadata_log import MetadataLog
 from broker.metadata.snapshots import image_records, snapshot_bytes
 from config.metadata_keys import MetadataKeys
@@ -34,6 +35,7 @@ from protocol.record_errors import RecordError
 from protocol.records import Record, read_header
 from storage import filenames
 from storage.filesystem import TEMPORARY_SUFFIX, FileSystem
+from storage.trimming import Gone, let_go
 
 SNAPSHOTS_MIN: Final = 2
 ROLL_BYTES_MIN: Final = 1 << 20
@@ -61,20 +63,23 @@ class Snapshot:
         self,
         filesystem: FileSystem,
         directory: str,
-        records: Sequence[Any],
+        image: ClusterImage,
         voters: Mapping[int, Record],
         kept: Kept,
     ) -> None:
         self._filesystem = filesystem
         self._directory = directory
-        self._records = records
+        self._image = image
         self._voters = voters
         self.kept = kept
 
     def run(self) -> None:
         """Write it. For a thread of the pool. Raises OSError: it is not there."""
         data = snapshot_bytes(
-            self._records, self._voters, epoch=self.kept.epoch, timestamp_ms=self.kept.timestamp_ms
+            image_records(self._image),
+            self._voters,
+            epoch=self.kept.epoch,
+            timestamp_ms=self.kept.timestamp_ms,
         )
         self._filesystem.replace(posixpath.join(self._directory, self.kept.name), data)
         self.kept = self.kept._replace(size_bytes=len(data))
@@ -95,6 +100,8 @@ class SnapshotKeeper:
         self._since_ms = now_ms
         self._retry_ms = 0
         self._is_unsynced = False
+        self._gone: Gone | None = None
+        self._unwanted_path = ""  # of a snapshot
         self._has_failed = False  # to rename a segment, which the log has forgotten all the same
         self.kept: list[Kept] = []  # the oldest first
 
@@ -135,8 +142,8 @@ class SnapshotKeeper:
             return None
         metadata_log.bytes_since_snapshot = 0
         kept = Kept(log.end_offset, metadata_log.epoch, now_ms, grown_bytes)
-        records = image_records(metadata_log.image)
-        return Snapshot(self._filesystem, log.directory, records, metadata_log.voters, kept)
+        image = metadata_log.image.capture()
+        return Snapshot(self._filesystem, log.directory, image, metadata_log.voters, kept)
 
     def finish(self, snapshot: Snapshot, error: OSError | None, now_ms: int) -> None:
         """Take note of how `snapshot.run()` went. Raises LogFailed if the log cannot be rolled."""
@@ -155,12 +162,19 @@ class SnapshotKeeper:
     def trim(self, now_ms: int) -> bool:
         """Let one thing go that retention does not keep; whether `sync` and another turn follow.
 
-        Raises OSError, LogFailed.
+        Raises LogFailed, OSError of what `sync` did.
         """
         log = self._log
+        if self._has_failed:
+            return False
         if self._is_unsynced:
             return True
-        if len(self.kept) < SNAPSHOTS_MIN or log.failed is not None or self._has_failed:
+        if self._gone is not None:
+            gone, self._gone = self._gone, None
+            self._has_failed = True
+            gone.finish()
+            self._has_failed = False
+        if len(self.kept) < SNAPSHOTS_MIN or log.failed is not None:
             return False
         oldest, after = self.kept[:2]
         if len(self.kept) > SNAPSHOTS_MIN and self._breaches(oldest, now_ms):
@@ -168,19 +182,27 @@ class SnapshotKeeper:
             if len(segments) > 1 and segments[1].base_offset <= after.end_offset:
                 if segments[1].base_offset > log.recovery_point:
                     return False  # it soon will be behind it
-                self._has_failed = True
-                log.delete_segments(segments[:1], now_ms)
-                self._has_failed, self._is_unsynced = False, True
+                self._gone = let_go(log, segments[:1], now_ms)
+                self._is_unsynced = True
                 return True
         elif oldest.end_offset >= log.start_offset:
             return False  # or the log no longer goes on from it
-        self._filesystem.unlink(posixpath.join(log.directory, oldest.name))
-        del self.kept[0]
+        path = posixpath.join(log.directory, oldest.name)
+        self._unwanted_path = path
         self._is_unsynced = True
+        del self.kept[0]
         return True
 
     def sync(self) -> None:
-        """Make what `trim` has done durable before it goes on. For a thread of the pool."""
+        """Do what `trim` has said, durably, before it goes on. For a thread of the pool.
+
+        Raises OSError.
+        """
+        if self._gone is not None:
+            self._gone.run()
+        if self._unwanted_path:
+            self._filesystem.unlink(self._unwanted_path)
+            self._unwanted_path = ""
         self._filesystem.sync_directory(self._log.directory)
         self._is_unsynced = False
 

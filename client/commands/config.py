@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from client.output import broker_options, connect, refusing, show_json, show_table
+from client.careful_command import CarefulGroup
+from client.output import INT32_MAX, broker_options, connect, refusing, show_json, show_table
 
 if TYPE_CHECKING:
     from client.connection import Connection
@@ -16,11 +17,12 @@ if TYPE_CHECKING:
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Let the broker check it, and no more.")
 
 
-@click.group()
+@click.group(cls=CarefulGroup)
 def config() -> None:
     """Read and change settings of topics and brokers, while the broker runs.
 
-    Say whose: --topic NAME, --broker ID, or --all-brokers for the defaults of every broker.
+    Say whose: --topic NAME or --broker ID, both repeatable, or --all-brokers for the defaults of
+    every broker.
     """
 
 
@@ -28,22 +30,32 @@ def whose(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the three ways to name a resource."""
     for option in (
         click.option("--all-brokers", is_flag=True, help="The dynamic defaults of all brokers."),
-        click.option("--broker", metavar="ID", type=click.IntRange(min=0), help="One broker."),
-        click.option("--topic", metavar="NAME", help="One topic."),
+        click.option(
+            "--broker",
+            "brokers",
+            metavar="ID",
+            type=click.IntRange(0, INT32_MAX),
+            multiple=True,
+            help="A broker; repeatable.",
+        ),
+        click.option(
+            "--topic", "topics", metavar="NAME", multiple=True, help="A topic; repeatable."
+        ),
     ):
         function = option(function)
     return function
 
 
-def _resource(topic: str | None, broker: int | None, *, all_brokers: bool) -> Resource:
+def _resources(
+    topics: tuple[str, ...], brokers: tuple[int, ...], *, all_brokers: bool
+) -> list[Resource]:
+    """Return what is meant, each once, in the order given. Raises click.UsageError."""
     from client.settings import BROKER, TOPIC, Resource
 
-    given = (topic is not None) + (broker is not None) + all_brokers
-    if given != 1:
+    if bool(topics) + bool(brokers) + all_brokers != 1:
         raise click.UsageError("Say whose: one of --topic NAME, --broker ID, --all-brokers.")
-    if topic is not None:
-        return Resource(TOPIC, topic)
-    return Resource(BROKER, "" if broker is None else str(broker))
+    names = topics or tuple(map(str, brokers)) or ("",)
+    return [Resource(TOPIC if topics else BROKER, name) for name in dict.fromkeys(names)]
 
 
 @config.command()
@@ -56,36 +68,48 @@ def get(
     keys: tuple[str, ...],
     *,
     show_all: bool,
-    topic: str | None,
-    broker: int | None,
+    topics: tuple[str, ...],
+    brokers: tuple[int, ...],
     all_brokers: bool,
     bootstrap: str,
     timeout_s: float,
     as_json: bool,
 ) -> None:
-    """Show the settings KEY..., or those that were changed, with where each comes from."""
-    from client.settings import OVERRIDES, SOURCES, check_keys, describe
+    """Show the settings KEY..., or those that somebody set, with where each comes from.
 
-    resource = _resource(topic, broker, all_brokers=all_brokers)
+    "at start" is the broker's file, its environment or --set.
+    """
+    from client.settings import SOURCES, check_keys, describe, was_set
+
+    resources = _resources(topics, brokers, all_brokers=all_brokers)
     with connect(bootstrap, timeout_s) as connection:
-        known = describe(connection, [resource])[resource]
-        check_keys(connection, keys, known, resource)
+        known = describe(connection, resources)
+        for resource in resources:
+            check_keys(connection, keys, known[resource], resource)
     shown = [
-        one
-        for one in sorted(known, key=lambda one: one.name)
-        if (one.name in keys if keys else show_all or one.config_source in OVERRIDES[resource.kind])
+        (resource, one)
+        for resource in resources
+        for one in sorted(known[resource], key=lambda one: one.name)
+        if (one.name in keys if keys else show_all or was_set(resource, one))
     ]
     if as_json:
-        show_json([_as_json(one) for one in shown])
+        show_json([_as_json(resource, one) for resource, one in shown])
         return
     if not shown:
-        click.echo(f"Nothing of {resource} was changed at run time; --all shows every setting.")
+        named = ", ".join(map(str, resources))
+        click.echo(f"Nothing of {named} was set; --all shows every setting.")
         return
+    whose_column = ["Of"] if len(resources) > 1 else []
     show_table(
-        ["Key", "Value", "From"],
+        [*whose_column, "Key", "Value", "From"],
         [
-            [one.name, _value(one), SOURCES.get(one.config_source, str(one.config_source))]
-            for one in shown
+            [
+                *([str(resource)] if whose_column else []),
+                one.name,
+                _value(one),
+                SOURCES.get(one.config_source, str(one.config_source)),
+            ]
+            for resource, one in shown
         ],
     )
 
@@ -94,10 +118,11 @@ def _value(setting: Setting) -> str:
     return "(hidden)" if setting.is_sensitive else setting.value or ""
 
 
-def _as_json(setting: Setting) -> dict[str, Any]:
+def _as_json(resource: Resource, setting: Setting) -> dict[str, Any]:
     from client.settings import SOURCES
 
     return {
+        "resource": str(resource),
         "key": setting.name,
         "value": setting.value,
         "source": SOURCES.get(setting.config_source, str(setting.config_source)),
@@ -120,8 +145,8 @@ def set_(
     assignments: tuple[str, ...],
     *,
     dry_run: bool,
-    topic: str | None,
-    broker: int | None,
+    topics: tuple[str, ...],
+    brokers: tuple[int, ...],
     all_brokers: bool,
     bootstrap: str,
     timeout_s: float,
@@ -130,14 +155,21 @@ def set_(
     """Set KEY to VALUE; it holds at once, and after a restart."""
     from client.settings import parse_assignments
 
-    resource = _resource(topic, broker, all_brokers=all_brokers)
+    resources = _resources(topics, brokers, all_brokers=all_brokers)
     with connect(bootstrap, timeout_s) as connection:
         changes: dict[str, str | None] = dict(parse_assignments(assignments))
-        _change(connection, resource, changes, dry_run=dry_run, as_json=as_json)
+        _change(connection, resources, changes, dry_run=dry_run, as_json=as_json)
 
 
 @config.command()
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True)
+@click.option(
+    "--data",
+    "directory",
+    metavar="DIR",
+    type=click.Path(),
+    help="Take it back in the data directory of a broker that does not run.",
+)
 @_DRY_RUN
 @whose
 @broker_options
@@ -145,48 +177,87 @@ def set_(
 def unset(
     keys: tuple[str, ...],
     *,
+    directory: str | None,
     dry_run: bool,
-    topic: str | None,
-    broker: int | None,
+    topics: tuple[str, ...],
+    brokers: tuple[int, ...],
     all_brokers: bool,
     bootstrap: str,
     timeout_s: float,
     as_json: bool,
 ) -> None:
-    """Take back what KEY was set to: the default, or the broker's own, holds again."""
-    resource = _resource(topic, broker, all_brokers=all_brokers)
+    """Take back what KEY was set to: the default, or the broker's own, holds again.
+
+    With --data, of a broker that was stopped: should what was set keep everyone from connecting.
+    """
+    resources = _resources(topics, brokers, all_brokers=all_brokers)
+    if directory is not None:
+        if topics or dry_run:
+            raise click.UsageError("--data goes with --broker or --all-brokers, and no --dry-run.")
+        _unset_recorded(directory, resources, keys, as_json=as_json)
+        return
     with connect(bootstrap, timeout_s) as connection:
-        _change(connection, resource, dict.fromkeys(keys), dry_run=dry_run, as_json=as_json)
+        _change(connection, resources, dict.fromkeys(keys), dry_run=dry_run, as_json=as_json)
+
+
+def _unset_recorded(
+    directory: str, resources: list[Resource], keys: tuple[str, ...], *, as_json: bool
+) -> None:
+    from client.files.recorded_settings import NotRecorded, unset_recorded
+    from client.settings import BROKER, Resource
+    from storage.errors import DirectoryLocked, StorageError
+
+    try:
+        removed = unset_recorded(directory, [resource.name for resource in resources], keys)
+    except DirectoryLocked as error:
+        raise click.ClickException(f"{error} Or unset without --data.") from None
+    except (NotRecorded, StorageError) as error:
+        raise click.ClickException(str(error)) from None
+    except OSError as error:
+        raise click.ClickException(f"{error.filename or directory}: {error.strerror}") from None
+    rows = [(Resource(BROKER, name), key, was) for name, key, was in removed]
+    if as_json:
+        show_json([{"resource": str(of), "key": key, "before": was} for of, key, was in rows])
+        return
+    for of, key, was in rows:
+        click.echo(f"{of}: {key} is no longer recorded; it was {was or '(empty)'}.")
 
 
 def _change(
     connection: Connection,
-    resource: Resource,
+    resources: list[Resource],
     changes: dict[str, str | None],
     *,
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Change settings and show each before and after, as the broker tells them."""
+    """Change settings of each resource; show each before and after, as the broker tells them."""
     from client.settings import alter, check_keys, describe
 
-    known = describe(connection, [resource])[resource]
-    check_keys(connection, changes, known, resource)
-    before = {one.name: _value(one) for one in known}
-    alter(connection, resource, changes, validate_only=dry_run)
-    if dry_run:
-        after = {key: "(its default)" if value is None else value for key, value in changes.items()}
-    else:
-        after = {one.name: _value(one) for one in describe(connection, [resource])[resource]}
-    rows = [(key, before.get(key, ""), after.get(key, "")) for key in changes]
+    before = describe(connection, resources)
+    for resource in resources:
+        check_keys(connection, changes, before[resource], resource)
+    alter(connection, resources, changes, validate_only=dry_run)
+    after = {} if dry_run else describe(connection, resources)
+    rows = []
+    for resource in resources:
+        old = {one.name: _value(one) for one in before[resource]}
+        if dry_run:
+            new = {key: "(its default)" if one is None else one for key, one in changes.items()}
+        else:
+            new = {one.name: _value(one) for one in after[resource]}
+        rows += [(resource, key, old.get(key, ""), new.get(key, "")) for key in changes]
     if as_json:
         show_json(
             {
                 "changed": not dry_run,
-                "settings": [{"key": key, "before": old, "after": new} for key, old, new in rows],
+                "settings": [
+                    {"resource": str(resource), "key": key, "before": was, "after": will_be}
+                    for resource, key, was, will_be in rows
+                ],
             }
         )
         return
-    for key, old, new in rows:
+    for resource, key, was, will_be in rows:
         verb = "would be" if dry_run else "is"
-        click.echo(f"{resource}: {key} {verb} {new or '(empty)'}; it was {old or '(empty)'}.")
+        click.echo(f"{resource}: {key} {verb} {will_be or '(empty)'}; it was {was or '(empty)'}.")

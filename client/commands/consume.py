@@ -11,20 +11,24 @@ import asyncio
 import json
 import sys
 from base64 import b64encode
+from contextlib import closing
 from typing import Any, Final
 
 import click
 
+from client.careful_command import CarefulCommand
 from client.commands.produce import local_options
-from client.output import fail
+from client.output import INT32_MAX, INT64_MAX, fail
 from client.times import parse_time
 
+BEGINNING: Final = ("time", -2)  # the times that ListOffsets keeps for the two
+END: Final = ("time", -1)
 FORMATS: Final = ("value", "key-value", "json", "raw")
 BACKOFF_S: Final = 0.1  # doubled after each failure in a row, up to
 BACKOFF_S_MAX: Final = 5.0
 
 
-@click.command()
+@click.command(cls=CarefulCommand)
 @click.argument("topic")
 @click.option(
     "--from",
@@ -35,7 +39,13 @@ BACKOFF_S_MAX: Final = 5.0
     help="beginning, end, an offset, or an ISO 8601 time.",
 )
 @click.option("--from-time", metavar="TIME", help="A time, ISO 8601 or ms since 1970.")
-@click.option("--partition", "partitions", type=int, multiple=True, help="May be repeated.")
+@click.option(
+    "--partition",
+    "partitions",
+    type=click.IntRange(0, INT32_MAX),
+    multiple=True,
+    help="Read only this one; repeatable.",
+)
 @click.option("--group", "group_id", metavar="NAME", help="Read as a member of it, and commit.")
 @click.option("--instance-id", metavar="ID", help="With --group: come back as the same member.")
 @click.option("--follow", "-f", is_flag=True, help="Wait for more at the end.")
@@ -111,14 +121,12 @@ def _finish(reading: Any) -> None:
 
     refusals = (TransportError, RequestRefused, UnknownPlace, FetchError, RecordError)
     try:
-        asyncio.run(reading)
+        with closing(reading):  # Ctrl-C may come before it begins
+            asyncio.run(reading)
     except KeyboardInterrupt:
         sys.exit(130)
     except asyncio.CancelledError:
         sys.exit(143)  # SIGTERM, in a group
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader has had enough, as `head` has
-        sys.exit(0)
     except (*refusals, GroupRefused, CommitError) as error:
         fail(str(error))
 
@@ -128,10 +136,12 @@ def parse_start(start: str, from_time: str | None) -> tuple[str, int]:
     if from_time is not None:
         return "time", parse_time(from_time)
     if start in ("beginning", "end"):
-        return "time", -2 if start == "beginning" else -1
+        return BEGINNING if start == "beginning" else END
     if start.isdecimal():
+        if len(start) > 20 or int(start) > INT64_MAX:
+            raise click.UsageError(f"--from {start} is no offset, wanted at most {INT64_MAX}.")
         return "offset", int(start)
-    return "time", parse_time(start)
+    return "time", parse_time(start, besides="beginning, end, an offset, ")
 
 
 async def _read(
@@ -155,6 +165,8 @@ async def _read(
             for partition in consumer.positions:
                 consumer.seek(partition, where)
         ends = {} if follow else await consumer.end_offsets()
+        if place not in (BEGINNING, END):
+            _say_if_nothing(topic, consumer.positions, ends)
         while True:
             unread = [
                 partition
@@ -172,6 +184,13 @@ async def _read(
                 sys.stdout.buffer.flush()
             if left == 0:
                 return
+
+
+def _say_if_nothing(topic: str, positions: dict[int, int], ends: dict[int, int]) -> None:
+    """Say on standard error that the start that was asked for lies behind the last record."""
+    if ends and all(position >= ends[one] for one, position in positions.items()):
+        told = ", ".join(f"{topic}-{one} ends at offset {end}" for one, end in sorted(ends.items()))
+        click.echo(f"Nothing to read from there on: {told}. --follow waits for more.", err=True)
 
 
 async def patient(consumer: Any) -> Any:

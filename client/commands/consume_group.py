@@ -13,14 +13,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import threading
 from collections.abc import Collection
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 import click
 
+from client.commands.detached import detached
 from client.group_consumer import GroupConsumer, RebalanceListener
 from client.group_offsets import CommitError
 from client.outbox import Place
@@ -135,30 +134,13 @@ async def read_group(options: Options, show: Any) -> None:
 
 async def write(descriptor: int, data: bytes) -> None:
     """Write all of `data`, however long that takes, while the loop goes on. Raises OSError."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[None] = loop.create_future()
-
-    def tell(error: OSError | None) -> None:
-        if done.done():
-            return  # cancelled
-        if error is None:
-            done.set_result(None)
-        else:
-            done.set_exception(error)
 
     def put() -> None:
-        failure = None
-        try:
-            left = memoryview(data)
-            while left:
-                left = left[os.write(descriptor, left) :]
-        except OSError as error:
-            failure = error
-        with suppress(RuntimeError):  # the loop is closed: nobody waits for it any more
-            loop.call_soon_threadsafe(tell, failure)
+        left = memoryview(data)
+        while left:
+            left = left[os.write(descriptor, left) :]
 
-    threading.Thread(target=put, daemon=True).start()
-    await done
+    await detached(put)
 
 
 async def _read(consumer: GroupConsumer, progress: Progress, options: Options, show: Any) -> None:
@@ -171,6 +153,8 @@ async def _read(consumer: GroupConsumer, progress: Progress, options: Options, s
         if not options.follow and progress.is_at_end():
             return
         if not options.follow and not consumer.assignment and loop.time() > until_s:
+            if consumer.heartbeat_failure is not None:
+                raise consumer.heartbeat_failure
             click.echo(
                 f"Group {options.group_id} gave no partition of {options.topic} within "
                 f"{options.timeout_s:g} s: others have them all, or there is no such topic. "

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from collections.abc import Iterator
 
 import click
+
+from client.careful_command import CarefulCommand
+from client.output import INT64_MAX
 
 DAMAGED = 1
 REFUSED = 2
 
 
-@click.command()
+@click.command(cls=CarefulCommand)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path())
 @click.option("--short", "form", flag_value="short", help="One line a record, none a batch.")
 @click.option("--json", "form", flag_value="json", help="One JSON object a line.")
@@ -23,11 +27,11 @@ REFUSED = 2
     help="Read values as metadata records [default: in __cluster_metadata-0 and *.checkpoint].",
 )
 @click.option(
-    "--from-offset", "offset_start", metavar="N", type=click.IntRange(min=0), default=0,
+    "--from-offset", "offset_start", metavar="N", type=click.IntRange(0, INT64_MAX), default=0,
     help="Begin at this offset.",
 )  # fmt: skip
 @click.option(
-    "--limit", "record_count_max", metavar="N", type=click.IntRange(min=1),
+    "--limit", "record_count_max", metavar="N", type=click.IntRange(1, INT64_MAX),
     help="Stop after so many records (with --no-records: batches) of each file.",
 )  # fmt: skip
 def dump(
@@ -67,21 +71,24 @@ def dump(
         offset_start=offset_start,
         record_count_max=record_count_max,
     )
-    refused = False
-    write = sys.stdout.write
-    for path in paths:
+    refused: list[str] = []
+
+    def lines_of(path: str) -> Iterator[str]:
+        """Yield the lines; what cannot be read is said. Failures to write are not met in here."""
         try:
             for file in files_in(path):
                 as_metadata = is_metadata(file) if metadata is None else metadata
-                for line in dump_lines(
+                yield from dump_lines(
                     file, dataclasses.replace(shown_as, metadata=as_metadata), complain
-                ):
-                    write(line + "\n")
+                )
         except (NotDumpable, OSError) as error:
-            if isinstance(error, BrokenPipeError):
-                raise
             click.echo(_why(path, error), err=True)
-            refused = True
+            refused.append(path)
+
+    write = sys.stdout.write
+    for path in paths:
+        for line in lines_of(path):
+            write(line + "\n")
     if refused:
         sys.exit(REFUSED)
     if complaints:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from client.careful_command import CarefulGroup
 from client.output import (
     DRY_RUN,
+    INT64_MAX,
     YES,
     broker_options,
     confirm,
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from client.resets import Bounds, Reset, Rule
 
 
-@click.group()
+@click.group(cls=CarefulGroup)
 def groups() -> None:
     """List, describe and delete consumer groups, and set where they go on."""
 
@@ -241,10 +243,13 @@ def _refuse_members(group: Group, what: str) -> None:
 )  # fmt: skip
 @click.option("--to-earliest", is_flag=True, help="To the first record there is.")
 @click.option("--to-latest", is_flag=True, help="Behind the last record.")
-@click.option("--to-offset", metavar="N", type=click.IntRange(min=0), help="To this offset.")
+@click.option("--to-offset", metavar="N", type=click.IntRange(0, INT64_MAX), help="To this offset.")
 @click.option("--to-time", metavar="TIME", help="To the first record at or after it: ISO, or ms.")
 @click.option("--by-duration", metavar="DURATION", help="To that long ago: 90s, 15m, 2h, 7d.")
-@click.option("--shift-by", metavar="N", type=int, help="So many further, or back if negative.")
+@click.option(
+    "--shift-by", metavar="N", type=click.IntRange(-INT64_MAX, INT64_MAX),
+    help="By this many offsets, backwards if negative.",
+)  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Show the changes, and make none.")
 @broker_options
 @refusing

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import click
 
+from client.careful_command import CarefulCommand
 from client.output import broker_options, connect, fail, refusing, show_json
 
 
-@click.command()
+@click.command(cls=CarefulCommand)
 @broker_options
 @refusing
 def health(*, bootstrap: str, timeout_s: float, as_json: bool) -> None:

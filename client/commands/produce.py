@@ -2,7 +2,10 @@
 
 A line is a record's value; with `--key-separator` what stands before it is the key; with `--json` a
 line is an object of key, value, headers, timestamp and partition, as `barnabas consume --json`
-writes them. On a terminal, `rich` shows how far the files are.
+writes them. On a terminal, `rich` shows how much of the files is acknowledged.
+
+Ctrl-C and SIGTERM end the reading: what was read is still sent, and its answers are awaited for as
+long as one answer may take. Why a record is not acknowledged yet is said as soon as it is known.
 """
 
 from __future__ import annotations
@@ -10,15 +13,19 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 from base64 import b64decode
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
-from typing import IO, Any, Final, NamedTuple
+from collections.abc import AsyncIterator
+from contextlib import closing
+from functools import partial
+from typing import IO, Any, Final, NamedTuple, Self
 
 import click
 
-from client.output import TIMEOUT, Function, bootstrap_option, fail
+from client.careful_command import CarefulCommand
+from client.commands.detached import detached
+from client.output import INT32_MAX, TIMEOUT, Function, bootstrap_option, fail
 
 CODECS: Final = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 ACKS: Final = {"0": 0, "1": 1, "all": -1}
@@ -33,7 +40,7 @@ def local_options(function: Function) -> Function:
     return bootstrap(TIMEOUT(function))
 
 
-@click.command()
+@click.command(cls=CarefulCommand)
 @click.argument("topic")
 @click.argument("files", nargs=-1, type=click.File("rb"))
 @click.option("--acks", type=click.Choice(list(ACKS)), default="all", show_default=True)
@@ -44,7 +51,7 @@ def local_options(function: Function) -> Function:
     default="key_hash",
     show_default=True,
 )
-@click.option("--partition", type=click.IntRange(min=0), help="Send everything to this one.")
+@click.option("--partition", type=click.IntRange(0, INT32_MAX), help="Send everything to this one.")
 @click.option("--key-separator", metavar="TEXT", help="What parts key and value in a line.")
 @click.option("--header", "headers", metavar="NAME=VALUE", multiple=True, help="May be repeated.")
 @click.option("--json", "as_json", is_flag=True, help="Lines are JSON objects.")
@@ -67,9 +74,9 @@ def produce(
 
     A producer with acks=all is idempotent: what it sends again after a lost connection is in the
     topic once. The last line on standard error says how many records were acknowledged. A line
-    that is no record ends the command; what was read before it is sent.
+    that is no record ends the command; what was read before it is sent. Ctrl-C does, too.
 
-    Exit code: 0 all were acknowledged, 1 some were not, or a line was no record.
+    Exit code: 0 all were acknowledged, 1 some were not, or a line was no record, 130 after Ctrl-C.
     """
     from client.outbox import OutboxSettings
     from client.producer import Producer
@@ -88,17 +95,48 @@ def produce(
             partitioner=partitioner,
             settings=settings,
             timeout_s=timeout_s,
+            on_retry=Trouble(),
         )
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        sources = files or (sys.stdin.buffer,)
         async with producer:
             try:
-                bad = await _send(producer, topic, files or (sys.stdin.buffer,), read, partition)
-                await producer.flush()
+                bad = await send_lines(producer, topic, sources, read, partition)
+            except asyncio.CancelledError:
+                await _end_early(producer, timeout_s)
+                raise
             except BaseException:
                 click.echo(f"{_count(producer)}; the rest may be there or not.", err=True)
                 raise
         _report(producer, bad)
 
     _finish(run())
+
+
+async def _end_early(producer: Any, timeout_s: float) -> None:
+    """Wait for the answers to what was read before the command was told to end, and report."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            await producer.flush()
+    except TimeoutError:
+        click.echo(f"{_count(producer)}; the rest may be there or not.", err=True)
+    else:
+        click.echo(f"{_count(producer)}; nothing was read after that.", err=True)
+
+
+class Trouble:
+    """Says why records are sent again: each reason once, until another comes."""
+
+    def __init__(self) -> None:
+        self._said = ""
+
+    def __call__(self, reason: str) -> None:
+        """Say it, if it is news."""
+        if reason != self._said:
+            self._said = reason
+            click.echo(f"{reason}\nTrying again; Ctrl-C ends.", err=True)
 
 
 class BadLine(NamedTuple):
@@ -114,9 +152,12 @@ def _finish(sending: Any) -> None:
     from client.transport import RequestRefused, TransportError, UnknownPlace
 
     try:
-        asyncio.run(sending)
+        with closing(sending):  # Ctrl-C may come before it begins
+            asyncio.run(sending)
     except KeyboardInterrupt:
         sys.exit(130)
+    except asyncio.CancelledError:
+        sys.exit(143)  # SIGTERM
     except (TransportError, RequestRefused, UnknownPlace, DeliveryError) as error:
         fail(str(error))
 
@@ -133,7 +174,8 @@ def _report(producer: Any, bad: BadLine | None) -> None:
         told += f": {producer.first_error}"
     if bad is not None:
         fail(
-            f"{told}.\n{bad.file}: line {bad.number} cannot be sent: {bad.reason}. Nothing from "
+            f"{told}.\n{bad.file}: line {bad.number} cannot be sent: {bad.reason.rstrip('.')}. "
+            "Nothing from "
             f"there on was sent: correct it, and go on with `tail -n +{bad.number}`."
         )
     if producer.failed_count:
@@ -141,19 +183,22 @@ def _report(producer: Any, bad: BadLine | None) -> None:
     click.echo(f"{told}.", err=True)
 
 
-async def _send(
+async def send_lines(
     producer: Any,
     topic: str,
     files: tuple[IO[bytes], ...],
     read: Reader,
     partition: int | None,
 ) -> BadLine | None:
-    """Send until the end, or the first line that cannot be sent, which is returned."""
+    """Send until the end, or the first line that cannot be sent, which is returned.
+
+    Ends early, too, when the broker takes nothing any more: reading on would wait at each line.
+    """
     from client.transport import UnknownPlace
 
     # Progress is of files: what standard input will bring, nobody knows.
     total = sum(os.fstat(one.fileno()).st_size for one in files if one is not sys.stdin.buffer)
-    with progress_of(topic, total) as advance:
+    with Progress(topic, total, producer) as progress:
         for file in files:
             number = 0
             async for line in lines_of(file):
@@ -165,34 +210,92 @@ async def _send(
                     await producer.send(topic, **fields)
                 except (ValueError, UnknownPlace) as error:
                     return BadLine(file.name, number, str(error))
-                advance(len(line) + 1)
+                progress.sent(len(line) + 1)
+                if producer.gave_up:
+                    return BadLine(file.name, number + 1, "the broker takes no more records")
+        await producer.flush()
     return None
 
 
-@contextmanager
-def progress_of(topic: str, total_bytes: int) -> Iterator[Callable[[int], None]]:
-    """Show a bar while inside, on a terminal; the value is called with bytes that are done."""
-    if not total_bytes or not sys.stderr.isatty():
-        yield lambda _bytes: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
+class Progress:
+    """A bar, on a terminal, of how much of the files the broker has acknowledged.
 
-    with Progress(console=Console(stderr=True)) as progress:
-        task = progress.add_task(topic, total=total_bytes)
-        yield lambda done_bytes: progress.advance(task, done_bytes)
+    What is acknowledged is known in records, and files in bytes: a record counts as many bytes as
+    the lines had on average.
+    """
+
+    def __init__(self, topic: str, total_bytes: int, producer: Any) -> None:
+        self._topic = topic
+        self._total_bytes = total_bytes
+        self._producer = producer
+        self._sent_bytes = 0
+        self._sent_count = 0
+        self._bar: Any = None
+
+    def __enter__(self) -> Self:
+        if self._total_bytes and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import Progress as Bar
+
+            self._bar = Bar(console=Console(stderr=True))
+            self._bar.add_task(self._topic, total=self._total_bytes)
+            self._bar.start()
+            self._ticking = asyncio.create_task(self._tick())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._ticking.cancel()
+            self._show()
+            self._bar.stop()
+
+    def sent(self, count_bytes: int) -> None:
+        """Count a line that has been handed to the producer."""
+        self._sent_bytes += count_bytes
+        self._sent_count += 1
+
+    @property
+    def acknowledged_bytes(self) -> int:
+        """How much of the files is acknowledged, in bytes."""
+        if not self._sent_count:
+            return 0
+        return self._sent_bytes * int(self._producer.acknowledged_count) // self._sent_count
+
+    async def _tick(self) -> None:
+        while True:
+            self._show()
+            await asyncio.sleep(0.1)
+
+    def _show(self) -> None:
+        self._bar.update(self._bar.task_ids[0], completed=self.acknowledged_bytes)
 
 
 async def lines_of(file: IO[bytes]) -> AsyncIterator[bytes]:
     """Yield the lines of a file without their ends, as they come; the last may have none."""
     rest = b""
-    read = getattr(file, "read1", file.read)
-    while data := await asyncio.to_thread(read, READ_BYTES):
+    while data := await detached(partial(_read, file)):
         *lines, rest = (rest + data).split(b"\n")
         for line in lines:
             yield line
     if rest:
         yield rest
+
+
+def _read(file: IO[bytes]) -> bytes:
+    """Return what has come, up to `READ_BYTES`; nothing at the end.
+
+    Past the file's own buffer: Python aborts when it ends while a thread holds that of stdin.
+    Raises OSError with the file's name.
+    """
+    try:
+        descriptor = file.fileno()
+    except OSError:  # a file in memory
+        return file.read(READ_BYTES)
+    try:
+        return os.read(descriptor, READ_BYTES)
+    except OSError as error:
+        name = "standard input" if file is sys.stdin.buffer else file.name
+        raise OSError(error.errno, error.strerror, name) from error
 
 
 def parse_header(text: str) -> tuple[str, bytes | None]:
@@ -233,6 +336,8 @@ class Reader:
             found = json.loads(line)
         except ValueError as error:
             raise ValueError(f"it is not JSON: {error}") from error
+        except RecursionError:
+            raise ValueError("its JSON is nested too deeply") from None
         if not isinstance(found, dict) or "value" not in found:
             raise ValueError('wanted an object with at least "value"')
         numbers = {name: found.get(name) for name in ("timestamp", "partition")}

@@ -6,8 +6,11 @@ from typing import Any
 
 import click
 
+from client.careful_command import CarefulGroup
 from client.output import (
     DRY_RUN,
+    INT16_MAX,
+    INT32_MAX,
     YES,
     broker_options,
     confirm,
@@ -19,7 +22,7 @@ from client.output import (
 )
 
 
-@click.group()
+@click.group(cls=CarefulGroup)
 def topics() -> None:
     """Create, list, describe, delete and alter topics."""
 
@@ -27,11 +30,11 @@ def topics() -> None:
 @topics.command()
 @click.argument("name")
 @click.option(
-    "--partitions", "partition_count", type=click.IntRange(min=1), metavar="N",
+    "--partitions", "partition_count", type=click.IntRange(1, INT32_MAX), metavar="N",
     help="How many [default: the broker's num.partitions].",
 )  # fmt: skip
 @click.option(
-    "--replication-factor", type=click.IntRange(min=1), metavar="N",
+    "--replication-factor", type=click.IntRange(1, INT16_MAX), metavar="N",
     help="Copies of each [default: the broker's; a single node has 1].",
 )  # fmt: skip
 @click.option("--config", "assignments", metavar="KEY=VALUE", multiple=True, help="Repeatable.")
@@ -296,8 +299,8 @@ def delete(
 @topics.command()
 @click.argument("name")
 @click.option(
-    "--partitions", "partition_count", type=click.IntRange(min=1), metavar="N", required=True,
-    help="The new number; it can only grow.",
+    "--partitions", "partition_count", type=click.IntRange(1, INT32_MAX), metavar="N",
+    required=True, help="The new number; it can only grow.",
 )  # fmt: skip
 @DRY_RUN
 @broker_options

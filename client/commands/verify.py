@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from client.careful_command import CarefulCommand
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -17,7 +19,7 @@ DAMAGED = 1
 REFUSED = 2
 
 
-@click.command()
+@click.command(cls=CarefulCommand)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path())
 @click.option("--records", is_flag=True, help="Open every batch and check its records as well.")
 @click.option("--compacted", is_flag=True, help="Take holes in the offsets for compaction's.")

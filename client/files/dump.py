@@ -14,6 +14,7 @@ Files are opened for reading only.
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import os
 import struct
@@ -59,6 +60,8 @@ def kind_of(path: str) -> Name:
 
 def files_in(path: str) -> list[str]:
     """Return the files to dump for a path: itself, or those of a partition's directory."""
+    if not os.path.lexists(path):
+        raise NotDumpable(f"{path}: {os.strerror(errno.ENOENT)}")
     if not os.path.isdir(path):
         return [path]
     found = []

@@ -2,15 +2,17 @@
 
 The fields that no checksum covers (base offset, length, leader epoch, magic) are held against
 their neighbours: an offset follows the one before, a leader epoch never falls and is the one of
-`leader-epoch-checkpoint`. A base offset that alone is wrong is told from a hole by the batch
-behind it. Holes are no damage in a compacted log, and whether it is one may only be known at its
-end: they are kept back in `LogState.holes`.
+`leader-epoch-checkpoint`. Where a deletion has cut that file's beginning off, its first epoch is
+still the largest that an earlier batch can have. A base offset that alone is wrong is told from a
+hole by the batch behind it. Holes are no damage in a compacted log, and whether it is one may only
+be known at its end: they are kept back in `LogState.holes`.
 
 Behind damage the walk goes on at the next entry whose checksum is right.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +24,7 @@ from protocol.record_errors import CorruptBatch, RecordError
 
 Progress = Callable[[int], None]
 NO_EPOCH = -1
+CHECKPOINT_WRONG = "; or the checkpoint is wrong: it can be deleted and is made anew"
 
 
 @dataclass(slots=True)
@@ -38,6 +41,7 @@ class LogState:
     is_compacted: bool = False
     end_offset: int = -1  # the next offset; -1 before the first batch
     epoch: int = -1
+    epoch_from: tuple[str, int, int] = ("", -1, -1)  # path, position, offset of its first batch
     holes: list[tuple[str, int, int, int]] = field(default_factory=list)  # path, position, from, to
 
     def epoch_of(self, offset: int) -> int:
@@ -237,7 +241,7 @@ class SegmentCheck:
             "told a wrong one"
         )
         if epoch < state.epoch:
-            self._damage_at(entry, "epoch", f"leader epoch {epoch} follows {state.epoch}", meaning)
+            self._tell_fall(entry, epoch, offset, meaning)
         elif 0 <= state.epoch_max < epoch:
             found = f"leader epoch {epoch} at offset {offset}"
             found += f", the metadata log says {state.epoch_max}"
@@ -248,16 +252,48 @@ class SegmentCheck:
                 f"leader-epoch-checkpoint begins at offset {state.epochs[0][1]}, but the log "
                 f"holds offset {offset} of epoch {epoch}", meaning, remedy=REBUILD,
             )  # fmt: skip
-            state.epoch = epoch
+            self._go_on_with(entry, epoch, offset)
+        elif recorded < 0 and state.epochs and epoch > state.epochs[0][0]:
+            first, start = state.epochs[0]
+            self._damage_at(
+                entry, "epoch",
+                f"leader epoch {epoch} at offset {offset}, but leader-epoch-checkpoint has {first} "
+                f"for offset {start} behind it", meaning + CHECKPOINT_WRONG,
+            )  # fmt: skip
         elif recorded >= 0 and epoch != recorded and not (lagging and epoch > recorded):
             self._damage_at(
                 entry, "epoch",
                 f"leader epoch {epoch}, but leader-epoch-checkpoint has {recorded} for offset "
                 f"{offset}",
-                meaning + "; or the checkpoint is wrong: it can be deleted and is made anew",
+                meaning + CHECKPOINT_WRONG,
             )  # fmt: skip
         else:
-            state.epoch = epoch
+            self._go_on_with(entry, epoch, offset)
+
+    def _go_on_with(self, entry: Entry, epoch: int, offset: int) -> None:
+        state = self._state
+        if epoch != state.epoch:
+            state.epoch, state.epoch_from = epoch, (self._path, entry.position, offset)
+
+    def _tell_fall(self, entry: Entry, epoch: int, offset: int, meaning: str) -> None:
+        """Report a batch of a lower epoch, or the higher one before it: the checkpoint decides."""
+        state = self._state
+        path, position, start = state.epoch_from
+        if epoch == state.epoch_of(offset):
+            self._report.damage(
+                "epoch", path,
+                f"leader epoch {state.epoch} at offset {start}, but offset {offset} behind it has "
+                f"{epoch}, and so it has in leader-epoch-checkpoint", meaning,
+                position=position, offset=start,
+            )  # fmt: skip
+            self._go_on_with(entry, epoch, offset)
+            return
+        self._damage_at(
+            entry, "epoch",
+            f"leader epoch {epoch} follows {state.epoch}, which begins at offset {start} "
+            f"({os.path.basename(path)} at {position})",
+            meaning + "; either of the two may be wrong",
+        )  # fmt: skip
 
     def _is_epoch_missing(self, offset: int) -> bool:
         state = self._state

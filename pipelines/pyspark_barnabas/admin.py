@@ -1,7 +1,7 @@
 """What is asked of a cluster about topics themselves: its id, a topic's configs, a new topic.
 
 Three requests beside those of `pyspark_barnabas.protocol`, in versions that Apache Kafka 2.8 to 4.x
-and Barnabas serve: Metadata 8, DescribeConfigs 1, CreateTopics 4. A broker that lacks one says so
+and Barnabas serve: Metadata 10, DescribeConfigs 1, CreateTopics 4. A broker that lacks one says so
 when it is asked; reading and writing need none of them but the first.
 """
 
@@ -19,6 +19,7 @@ from pyspark_barnabas.protocol import (
     Reader,
     array,
     metadata_request,
+    read_metadata,
     string,
 )
 
@@ -29,14 +30,9 @@ _TIMEOUT_MS: Final = 30_000
 
 def cluster_id(cluster: Cluster) -> str:
     """Return the id that a cluster has for life; "" for one that has none."""
-
-    def read(reader: Reader) -> str:
-        reader.int32()
-        reader.array(lambda: (reader.int32(), reader.string(), reader.int32(), reader.string()))
-        return reader.string()
-
     # No topic, rather than all.
-    return cluster.ask("asking for the cluster's id", METADATA, metadata_request([]), read)
+    body = metadata_request([])
+    return cluster.ask("asking for the cluster's id", METADATA, body, read_metadata).cluster_id
 
 
 def topic_configs(cluster: Cluster, topic: str, names: list[str]) -> dict[str, str]:

@@ -61,12 +61,16 @@ class Cluster:
         client_id: str,
         request_timeout_ms: int,
         timeout_ms: int,
+        timeout_name: str = "kafka.default.api.timeout.ms",
+        topic_names: str = "assign, subscribe",
         clock: Clock | None = None,
     ) -> None:
         self._bootstrap = list(bootstrap)
         self._client_id = client_id
         self._request_timeout_ms = request_timeout_ms
         self._timeout_ms = timeout_ms
+        self._timeout_name = timeout_name
+        self._topic_names = topic_names
         self.clock = clock or Clock()
         self._addresses: dict[int, tuple[str, int]] = {}
         self._connections: dict[tuple[str, int], Connection] = {}
@@ -111,9 +115,15 @@ class Cluster:
     def _gave_up(self, what: str, reason: str) -> str:
         servers = ",".join(f"{host}:{port}" for host, port in self._bootstrap)
         return (
-            f"{what} did not succeed within {self._timeout_ms} ms (kafka.default.api.timeout.ms): "
+            f"{what} did not succeed within {self._timeout_ms} ms ({self._timeout_name}): "
             f"{reason}. Is a broker running at kafka.bootstrap.servers={servers}, and are the "
             "addresses that it advertises reachable from every Spark executor?"
+        )
+
+    def _unknown(self, name: str) -> UnknownTopic:
+        return UnknownTopic(
+            f"there is no {name} on this cluster. Check the options {self._topic_names} and "
+            "kafka.bootstrap.servers, or make the topic first"
         )
 
     def _connection(self, address: tuple[str, int]) -> Connection:
@@ -144,7 +154,7 @@ class Cluster:
             self._refresh([topic], create=False)
         metadata = self._topics.get(topic)
         if metadata is None or partition not in metadata.leaders:
-            raise UnknownTopic(_unknown(f"{topic}-{partition}"))
+            raise self._unknown(f"{topic}-{partition}")
         address = self._addresses.get(metadata.leaders[partition])
         if address is None:
             raise Retriable(f"{topic}-{partition} has no leader")
@@ -172,7 +182,7 @@ class Cluster:
             if missing and tries < (_CREATED_TOPIC_TRIES if create else _UNKNOWN_TOPIC_TRIES):
                 raise Retriable(f"no topic {', '.join(missing)}")
             if missing:
-                raise UnknownTopic(_unknown(", ".join(missing)))
+                raise self._unknown(", ".join(missing))
             return {name: sorted(self._topics[name].leaders) for name in names}
 
         return self.persist(f"finding the topics {', '.join(names)}", attempt)
@@ -190,12 +200,23 @@ class Cluster:
 
         return self.persist("listing the topics", attempt)
 
+    def topic_ids(self, names: Iterable[str], *, fresh: bool = False) -> dict[str, str]:
+        """Return the ids of topics by name, without topics that are gone or have no id.
+
+        They are those that the last answer had, unless it is lost or `fresh` ones are asked for.
+        """
+        wanted = list(dict.fromkeys(names))
+        if wanted and (fresh or any(name not in self._topics for name in wanted)):
+            self.persist("asking for topic ids", lambda: self._refresh(wanted, create=False))
+        found = {name: self._topics[name].topic_id for name in wanted if name in self._topics}
+        return {name: topic_id for name, topic_id in found.items() if topic_id}
+
     def _refresh(self, names: Sequence[str] | None, *, create: bool) -> None:
         connection = self._any_broker()
         body = protocol.metadata_request(names, create=create)
-        brokers, topics = parse(protocol.read_metadata, connection.call(protocol.METADATA, body))
-        self._addresses = {broker.node_id: (broker.host, broker.port) for broker in brokers}
-        for name, found in topics.items():
+        answer = parse(protocol.read_metadata, connection.call(protocol.METADATA, body))
+        self._addresses = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
+        for name, found in answer.topics.items():
             # 5 with partitions: one of them has no leader now, the others have theirs.
             if found.error == 0 or (found.error == 5 and found.leaders):
                 self._topics[name] = found
@@ -231,7 +252,7 @@ class Cluster:
                 if at not in answer:
                     raise Retriable(f"no answer for {at[0]}-{at[1]}")
                 if answer[at].error == UNKNOWN_TOPIC:
-                    raise UnknownTopic(_unknown(f"{at[0]}-{at[1]}"))
+                    raise self._unknown(f"{at[0]}-{at[1]}")
                 self.check(answer[at].error, f"offsets of {at[0]}-{at[1]}")
                 found[at] = answer[at].offset
 
@@ -304,11 +325,6 @@ def connect(options: ClusterOptions) -> Cluster:
         client_id=options.client_id,
         request_timeout_ms=options.request_timeout_ms,
         timeout_ms=options.timeout_ms,
-    )
-
-
-def _unknown(name: str) -> str:
-    return (
-        f"there is no {name} on this cluster. Check the options assign, subscribe and "
-        "kafka.bootstrap.servers, or make the topic first"
+        timeout_name=options.timeout_name,
+        topic_names=options.topic_names,
     )

@@ -32,15 +32,24 @@ import pyarrow as pa
 
 from pyspark_barnabas.batches import CODEC_MASK, HEADER_BYTES, PREFIX_BYTES, Batch, Buffer
 from pyspark_barnabas.compression import decompress
-from pyspark_barnabas.errors import BadOption, CorruptBatch, DecompressedTooLarge
-from pyspark_barnabas.record_starts import Int64s, Span, find_starts, two_bytes
+from pyspark_barnabas.errors import BadOption, BatchTooLarge, CorruptBatch
+from pyspark_barnabas.record_starts import (
+    Int64s,
+    Span,
+    find_starts,
+    follow_headers,
+    two_bytes,
+)
 
 MiB = 1024 * 1024
 ARROW_BYTES = 4 * MiB
 BATCH_BYTES_MAX = 256 * MiB  # a broker's batches are 1 MiB; unpacked they may be many times that
+BATCH_HEADERS_MAX = 1_000_000  # a header of two bytes packs to next to nothing, and is a row's part
 
 _INT32_VARINT_BYTES = 5
 _INT64_VARINT_BYTES = 10
+_RECORD_BYTES: Final = 64  # what a record of few bytes takes while it is decoded, at the least
+_HEADER_LANES_MIN: Final = 200  # with fewer records side by side a loop over headers is faster
 _MILLISECONDS_MAX = (1 << 63) // 1000 - 1  # beyond, a timestamp in microseconds is no int64
 
 _HEADERS = pa.list_(
@@ -82,7 +91,9 @@ _USED: Final = np.where(_both & 0x80, np.where(_both & 0x8000, 0, 2), 1).astype(
 class Decoder:
     """Turns batches of one partition into RecordBatches of the columns asked for.
 
-    Keeps nothing of what it reads; `batch_bytes_max` bounds what one batch may unpack to.
+    Keeps nothing of what it reads. `batch_bytes_max` bounds what one batch may unpack to, with
+    each record counted as at least 64 bytes, and
+    `batch_headers_max` how many headers it may have if headers are asked for: BatchTooLarge.
     """
 
     def __init__(
@@ -93,6 +104,7 @@ class Decoder:
         *,
         arrow_bytes: int = ARROW_BYTES,
         batch_bytes_max: int = BATCH_BYTES_MAX,
+        batch_headers_max: int = BATCH_HEADERS_MAX,
     ) -> None:
         self.schema = arrow_schema(columns)
         self._columns = tuple(columns)
@@ -100,6 +112,7 @@ class Decoder:
         self._partition = partition
         self._arrow_bytes = arrow_bytes
         self._batch_bytes_max = batch_bytes_max
+        self._batch_headers_max = batch_headers_max
         self._constants: dict[str, Any] = {}
 
     def decode(
@@ -137,12 +150,19 @@ class Decoder:
         return kept.slice(0, count)
 
     def _unpack(self, data: Buffer, batch: Batch) -> bytes | memoryview:
+        if batch.record_count * _RECORD_BYTES > self._batch_bytes_max:
+            raise BatchTooLarge(
+                batch.position,
+                f"{batch.record_count} records in a batch of {batch.size} bytes: at "
+                f"{_RECORD_BYTES} bytes each more than {self._batch_bytes_max}, the bound on one "
+                "batch; raise the option batchBytesMax if the batch is genuine",
+            )
         start = batch.position + HEADER_BYTES
         packed = memoryview(data)[start : batch.position + batch.size]
         try:
             return decompress(batch.codec, packed, self._batch_bytes_max)
-        except DecompressedTooLarge as error:
-            raise DecompressedTooLarge(batch.position, error.reason) from None
+        except BatchTooLarge as error:
+            raise BatchTooLarge(batch.position, error.reason) from None
         except CorruptBatch as error:
             raise CorruptBatch(batch.position, error.reason) from None
 
@@ -157,6 +177,8 @@ class Decoder:
         for name in self._columns:
             if name in ("topic", "partition"):
                 made[name] = self._constant(name, records.count)
+            elif name == "headers":
+                made[name] = records.headers(self._batch_headers_max)
             else:
                 made[name] = records.column(name)
         table = pa.RecordBatch.from_arrays(
@@ -222,7 +244,7 @@ class _Records:
         self._pieces: dict[str, tuple[Int64s, Int64s]] = {}
 
     def column(self, name: str) -> Any:
-        """Return one column as an Arrow array."""
+        """Return one column, but headers, as an Arrow array."""
         if name == "offset":
             return _array(pa.int64(), self._offsets)
         if name == "timestamp":
@@ -232,8 +254,6 @@ class _Records:
             return _array(pa.int32(), np.array(types, np.int32)[self._span])
         if not self._pieces:
             self._find_pieces()
-        if name == "headers":
-            return self._headers()
         return self._gather(*self._pieces[name])
 
     def _of_batches(self, field: str) -> Int64s:
@@ -277,35 +297,74 @@ class _Records:
             "headers": (headers, counts),
         }
 
-    def _headers(self) -> Any:
-        """Build lists of (key, value); a record without headers has null, as in Spark's source."""
+    def headers(self, batch_headers_max: int) -> Any:
+        """Return lists of (key, value); a record without headers has null, as in Spark's source.
+
+        Raises BatchTooLarge for a batch that has more than `batch_headers_max` of them.
+        """
+        if not self._pieces:
+            self._find_pieces()
         positions, counts = self._pieces["headers"]
+        self._require_few_headers(counts, batch_headers_max)
         firsts = np.concatenate(([0], np.cumsum(counts)))
-        total = int(firsts[-1])
-        shape = (4, total)  # key position, key size, value position, value size
-        found = np.zeros(shape, np.int64)
-        rows = np.flatnonzero(counts)
-        index = 0
-        positions = positions[rows]
-        while len(rows):
-            key_sizes, keys = self._varints(positions, _INT32_VARINT_BYTES)
-            value_sizes, values = self._varints(
-                keys + np.maximum(key_sizes, 0), _INT32_VARINT_BYTES
-            )
-            positions = values + np.maximum(value_sizes, 0)
-            fits = (key_sizes >= 0) & (value_sizes >= -1) & (positions <= self._ends[rows])
-            self._require(fits, "a header does not fit its record", rows)
-            found[:, firsts[rows] + index] = keys, key_sizes, values, value_sizes
-            index += 1
-            more = counts[rows] > index
-            complete = positions[~more] == self._ends[rows[~more]]
-            self._require(complete, "bytes behind the last header of a record", rows[~more])
-            rows, positions = rows[more], positions[more]
-        keys = _as_text(self._gather(found[0], found[1]))
-        values = self._gather(found[2], found[3])
-        pairs = pa.StructArray.from_arrays([keys, values], fields=list(_HEADERS.value_type))
+        key_sizes, keys, value_sizes, values = self._find_headers(positions, counts, firsts)
+        texts = _as_text(self._gather(keys, key_sizes))
+        pairs = pa.StructArray.from_arrays(
+            [texts, self._gather(values, value_sizes)], fields=list(_HEADERS.value_type)
+        )
         offsets = pa.array(firsts.astype(np.int32), mask=np.append(counts == 0, False))
         return pa.ListArray.from_arrays(offsets, pairs).cast(_HEADERS)
+
+    def _require_few_headers(self, counts: Int64s, batch_headers_max: int) -> None:
+        if counts.sum() <= batch_headers_max:
+            return
+        of_spans = np.zeros(len(self._spans), np.int64)
+        np.add.at(of_spans, self._span, counts)
+        if of_spans.max() > batch_headers_max:
+            span = self._spans[int(of_spans.argmax())]
+            raise BatchTooLarge(
+                span.batch.position,
+                f"a batch of {span.batch.record_count} records with {of_spans.max()} headers, more "
+                f"than {batch_headers_max}; raise the option batchHeadersMax if the batch is "
+                "genuine, or read it without the column headers",
+            )
+
+    def _find_headers(
+        self, positions: Int64s, counts: Int64s, firsts: Int64s
+    ) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+        """Return (key sizes, keys, value sizes, values) of all headers, record after record.
+
+        Where a header begins is known only from the one before it. So one step takes the next
+        header of every record; the rest of long chains, when few records have headers left, is
+        followed one by one.
+        """
+        starts = np.empty(int(firsts[-1]), np.int64)
+        rows = np.flatnonzero(counts)
+        positions = positions[rows]
+        index = 0
+        while len(rows) >= _HEADER_LANES_MIN:
+            starts[firsts[rows] + index] = positions
+            *_, positions = self._header(positions)
+            index += 1
+            more = counts[rows] > index
+            rows, positions = rows[more], positions[more]
+        for row, position in zip(rows.tolist(), positions.tolist(), strict=True):
+            found = follow_headers(self._bytes.data, position, int(counts[row]) - index)
+            starts[firsts[row] + index : firsts[row + 1]] = found
+        key_sizes, keys, value_sizes, values, ends = self._header(starts)
+        row_of_each = np.repeat(np.arange(self.count), counts)
+        fits = (key_sizes >= 0) & (value_sizes >= -1) & (ends <= self._ends[row_of_each])
+        self._require(fits, "a header does not fit its record", row_of_each)
+        filled = np.flatnonzero(counts)
+        complete = ends[firsts[filled + 1] - 1] == self._ends[filled]
+        self._require(complete, "bytes behind the last header of a record", filled)
+        return key_sizes, keys, value_sizes, values
+
+    def _header(self, positions: Int64s) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
+        """Return (key size, key, value size, value, end) of the header at each position."""
+        key_sizes, keys = self._varints(positions, _INT32_VARINT_BYTES)
+        value_sizes, values = self._varints(keys + np.maximum(key_sizes, 0), _INT32_VARINT_BYTES)
+        return key_sizes, keys, value_sizes, values, values + np.maximum(value_sizes, 0)
 
     def _gather(self, positions: Int64s, sizes: Int64s) -> Any:
         """Copy the pieces (position, size), which lie in rising order, into one binary array."""
@@ -395,4 +454,6 @@ def _as_text(keys: Any) -> Any:
     try:
         return keys.cast(pa.string())
     except pa.ArrowInvalid:
-        return pa.array([key.as_py().decode("utf-8", "replace") for key in keys], pa.string())
+        few = keys.dictionary_encode()
+        texts = [key.as_py().decode("utf-8", "replace") for key in few.dictionary]
+        return pa.array(texts, pa.string()).take(few.indices)

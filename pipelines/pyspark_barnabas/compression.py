@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import cramjam
 
-from pyspark_barnabas.errors import CorruptBatch, DecompressedTooLarge
+from pyspark_barnabas.errors import BatchTooLarge, CorruptBatch
 
 NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
@@ -45,7 +45,7 @@ _little_uint32 = struct.Struct("<I")
 def decompress(codec: int, packed: memoryview, size_max: int) -> bytes | memoryview:
     """Return what `packed` unpacks to, at most `size_max` bytes.
 
-    Raises CorruptBatch for what is no stream of this codec, DecompressedTooLarge at the bound.
+    Raises CorruptBatch for what is no stream of this codec, BatchTooLarge at the bound.
     Positions in both count from the start of `packed`.
     """
     if codec == NONE:
@@ -72,8 +72,8 @@ def compress(codec: int, raw: bytes | bytearray) -> bytes | bytearray:
     return bytes(cramjam.zstd.compress(raw, level=3))
 
 
-def _too_large(name: str, packed: memoryview, size_max: int) -> DecompressedTooLarge:
-    return DecompressedTooLarge(
+def _too_large(name: str, packed: memoryview, size_max: int) -> BatchTooLarge:
+    return BatchTooLarge(
         0,
         f"{len(packed)} bytes of {name} unpack to more than {size_max} bytes, "
         "the bound on one batch; raise the option batchBytesMax if the batch is genuine",

@@ -33,6 +33,8 @@ from pyspark.sql.types import (
 )
 
 from pyspark_barnabas.errors import BadOption
+from pyspark_barnabas.known_options import warn_without_effect
+from pyspark_barnabas.plain_errors import plainly
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,6 +63,7 @@ COLUMNS: Final[dict[str, DataType]] = {
 }
 
 
+@plainly
 class BarnabasDataSource(DataSource):
     """Topics of any Kafka broker, as tables and streams to read and to write."""
 
@@ -98,6 +101,7 @@ class BarnabasDataSource(DataSource):
         from pyspark_barnabas.reader import WireReader
 
         options = source_options(self.options, streaming=False)
+        warn_without_effect(self.options, "a batch read")
         return WireReader(_names(schema), options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
@@ -113,7 +117,9 @@ class BarnabasDataSource(DataSource):
 
         if overwrite:
             raise BadOption('mode overwrite: a log is only appended to, use mode("append")')
-        return WireWriter(schema, sink_options(self.options))
+        options = sink_options(self.options)
+        warn_without_effect(self.options, "a batch write")
+        return WireWriter(schema, options)
 
     def streamWriter(  # noqa: N802 - Spark's
         self,
@@ -124,7 +130,9 @@ class BarnabasDataSource(DataSource):
         from pyspark_barnabas.options import sink_options
         from pyspark_barnabas.writer import WireStreamWriter
 
-        return WireStreamWriter(schema, sink_options(self.options))
+        options = sink_options(self.options)
+        warn_without_effect(self.options, "a streaming write")
+        return WireStreamWriter(schema, options)
 
 
 def _names(schema: StructType) -> Sequence[str]:

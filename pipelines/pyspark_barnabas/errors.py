@@ -13,7 +13,7 @@
     ├── RunCut               a process that a pipeline needs was killed in the middle
     ├── RecordsRefused       a row cannot be written: type, size, partition
     └── CorruptBatch         the bytes of a record batch are not what was written
-        └── DecompressedTooLarge  opened, the batch would exceed the bound on memory
+        └── BatchTooLarge    opened, the batch would exceed a bound that an option sets
 
 Each text names what was found, the option that leads there and what to do. Spark shows the text
 and the class of a Python error to the user, and nothing else; so the text must serve alone.
@@ -81,8 +81,10 @@ class RecordsRefused(BarnabasError):
 class CorruptBatch(BarnabasError):
     """The bytes at `position` are no whole, undamaged record batch."""
 
+    what = "corrupt record batch"
+
     def __init__(self, position: int, reason: str) -> None:
-        super().__init__(f"corrupt record batch at position {position}: {reason}")
+        super().__init__(f"{self.what} at position {position}: {reason}")
         self.position = position
         self.reason = reason
 
@@ -91,5 +93,7 @@ class CorruptBatch(BarnabasError):
         return type(self), (self.position, self.reason)
 
 
-class DecompressedTooLarge(CorruptBatch):
-    """Decompression was stopped at the bound on memory."""
+class BatchTooLarge(CorruptBatch):
+    """Opened, a batch would exceed a bound on memory or time; `reason` names the option."""
+
+    what = "record batch"

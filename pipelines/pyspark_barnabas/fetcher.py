@@ -16,7 +16,7 @@ from pyspark_barnabas import protocol
 from pyspark_barnabas.batches import Batch, first_batch_size, read_batches
 from pyspark_barnabas.cluster import OFFSET_OUT_OF_RANGE, Cluster, Retriable
 from pyspark_barnabas.connection import Connection
-from pyspark_barnabas.errors import CorruptBatch, DataLost
+from pyspark_barnabas.errors import BatchTooLarge, CorruptBatch, DataLost
 from pyspark_barnabas.protocol import EARLIEST, FetchLimits, parse
 
 MiB = 1024 * 1024
@@ -130,8 +130,11 @@ def located(
     """Say where in the topic a damaged batch lies, rather than only where in a response."""
     offsets = [batch.base_offset for batch in batches if batch.position == error.position]
     where = f", offset {offsets[0]}" if offsets else ""
+    position = error.position - fetched.position
+    if isinstance(error, BatchTooLarge):  # which is not damaged; its reason names the option
+        return BatchTooLarge(position, f"{name}{where}: {error.reason}")
     return CorruptBatch(
-        error.position - fetched.position,
+        position,
         f"{name}{where}: {error.reason}. Check the broker's files with `barnabas verify`, or read "
         "around the place with startingOffsets and endingOffsets",
     )

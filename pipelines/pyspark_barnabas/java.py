@@ -37,6 +37,7 @@ from pathlib import Path
 from typing import Final
 
 from pyspark_barnabas.errors import JavaMissing
+from pyspark_barnabas.worker_python import warn_of_other_python
 
 VERSION_MIN: Final = 17  # of Spark 4
 VECTOR_ARGUMENT: Final = "--add-modules=jdk.incubator.vector"
@@ -70,9 +71,11 @@ class Java:
 def use_java(environment: MutableMapping[str, str] | None = None) -> Path:
     """Set JAVA_HOME so that Spark finds a Java that serves; return it.
 
+    Warns if Spark's workers would run a Python without this package (`worker_python`).
     Of no effect on a session that is there already. Raises JavaMissing.
     """
     environment = os.environ if environment is None else environment
+    warn_of_other_python(environment)
     java = find_java(environment)
     home = java.home if java.has_vector else _home_without_vector(java, environment)
     environment["JAVA_HOME"] = str(home)

@@ -30,6 +30,7 @@ from pyspark_barnabas.offline_log import CURE, DataDirectory
 from pyspark_barnabas.offline_plan import Span, Task, plan
 from pyspark_barnabas.offsets import lose
 from pyspark_barnabas.options import OfflineOptions
+from pyspark_barnabas.plain_errors import plainly
 from pyspark_barnabas.segments import FORMAT, RECORDS, Damage, Piece, walk
 from pyspark_barnabas.transactions import CommittedOnly
 
@@ -53,6 +54,7 @@ class FilePartition(InputPartition):
     task: Task
 
 
+@plainly
 class OfflineReader(DataSourceReader):
     """Reads ranges of offsets, fixed when the query is planned, from segment files."""
 
@@ -90,6 +92,7 @@ class TaskReader:
             task.topic,
             task.partition,
             batch_bytes_max=options.batch_bytes_max,
+            batch_headers_max=options.batch_headers_max,
         )
         self._schema = arrow_schema(wanted) if not self._wants_damage else damage_schema(columns)
         isolation = options.isolation

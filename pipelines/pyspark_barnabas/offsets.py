@@ -2,13 +2,16 @@
 
 An offset map, here and in Spark's progress and checkpoints, is Spark's own:
 `{"topic": {"0": 23, "1": 7}}`. Inside it is a dict from (topic, partition) to the next offset to
-be read. The rules for rate limits and for splitting follow Spark's KafkaMicroBatchStream and
-KafkaOffsetRangeCalculator, so that a stream moves in the same steps with either source.
+be read. A stream's has the ids of its topics too, `{"@topicIds": {"topic": "ZS4…"}}`, under a name
+that no topic can have; maps without ids are read as well. The rules for rate limits and for
+splitting follow Spark's KafkaMicroBatchStream and KafkaOffsetRangeCalculator, so that a stream
+moves in the same steps with either source.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,10 +20,12 @@ from itertools import pairwise
 from typing import Any, Protocol
 
 from pyspark_barnabas.errors import BadOption, DataLost, UnknownTopic
-from pyspark_barnabas.options import Place, ReadOptions, Subscription
+from pyspark_barnabas.options import TOPIC_IDS, Place, ReadOptions, Subscription
 from pyspark_barnabas.protocol import EARLIEST, LATEST, TopicPartition
 
 Offsets = dict[TopicPartition, int]
+
+_log = logging.getLogger(__name__)
 
 
 class Topics(Protocol):
@@ -56,11 +61,15 @@ class Range:
         return self.end - self.start
 
 
-def to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+def to_json(
+    offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str] | None = None
+) -> dict[str, dict[str, Any]]:
     """Return Spark's form of an offset map, in one order."""
-    found: dict[str, dict[str, int]] = {}
+    found: dict[str, dict[str, Any]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
         found.setdefault(topic, {})[str(partition)] = offset
+    if topic_ids:
+        found[TOPIC_IDS] = dict(sorted(topic_ids.items()))
     return found
 
 
@@ -70,8 +79,14 @@ def from_json(value: Any) -> Offsets:
     return {
         (topic, int(partition)): int(offset)
         for topic, partitions in value.items()
+        if topic != TOPIC_IDS
         for partition, offset in partitions.items()
     }
+
+
+def topic_ids_of(value: Any) -> dict[str, str]:
+    """Read the topics' ids in Spark's form of an offset map; none in one from before there were."""
+    return dict((value or {}).get(TOPIC_IDS, {}))
 
 
 def partitions_of(cluster: Topics, subscription: Subscription) -> list[TopicPartition]:
@@ -169,30 +184,45 @@ def every_range(cluster: Topics, options: ReadOptions) -> list[Range]:
 
 
 def lose(options: ReadOptions, what: str) -> None:
-    """Raise DataLost, unless the user said that this is no reason to fail."""
-    if options.fail_on_data_loss:
+    """Raise DataLost; or log a warning, if the user said that this is no reason to fail."""
+    if not options.fail_on_data_loss:
+        _log.warning("%s; going on, as failOnDataLoss=false", what)
+    else:
         raise DataLost(
             f"{what}. Records may have expired, or the topic may have been made anew. To go on "
             "with what there is, set failOnDataLoss=false"
         )
 
 
+def remade(topic: str, known: str, found: str) -> str:
+    """Return the words for a topic that is another one than it was, by its ids."""
+    return f"topic {topic} was deleted and made anew: its id was {known} and is {found}"
+
+
+def waiting(start: Offsets, latest: Offsets, earliest: Offsets) -> Offsets:
+    """Return how many offsets wait in each partition that has any.
+
+    A partition that is new since `start` counts from `earliest`.
+    """
+    begins = {at: start.get(at, earliest.get(at, 0)) for at in latest}
+    return {at: end - begins[at] for at, end in latest.items() if end > begins[at]}
+
+
 def limited(start: Offsets, latest: Offsets, earliest: Offsets, offsets_max: int) -> Offsets:
     """Return `latest`, or less: `offsets_max` shared out in proportion to what waits.
 
-    A partition that is new since `start` counts from `earliest`. Each that has something gets at
-    least one, so the sum may exceed the limit by the number of partitions, as in Spark's source.
+    Each partition that has something gets at least one, so the sum may exceed the limit by the
+    number of partitions, as in Spark's source.
     """
-    begins = {at: start.get(at, earliest.get(at, 0)) for at in latest}
-    waiting = {at: latest[at] - begins[at] for at in latest if latest[at] > begins[at]}
-    total = sum(waiting.values())
+    waits = waiting(start, latest, earliest)
+    total = sum(waits.values())
     if total <= offsets_max:
         return dict(latest)
     shared = {}
     for at, end in latest.items():
-        share = offsets_max * (waiting.get(at, 0) / total)
+        share = offsets_max * (waits.get(at, 0) / total)
         step = math.ceil(share) if share < 1 else math.floor(share)
-        shared[at] = min(end, begins[at] + step) if at in waiting else end
+        shared[at] = min(end, end - waits[at] + step) if at in waits else end
     return shared
 
 

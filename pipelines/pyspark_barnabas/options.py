@@ -5,11 +5,12 @@ Kafka Integration Guide and KafkaSourceProvider); names are compared without cas
 Options with `kafka.` before them are the Java client's. Those that mean something here are read;
 those that ask for TLS or SASL are refused, because a plain connection in their place would be a
 lie; those that Spark's source refuses are refused in the same way; tuning of the Java client has
-no counterpart and is let pass, so that a program changes nothing but the format's name.
+no counterpart and is let pass, with a warning (`pyspark_barnabas.known_options`). A name that is no
+option's is refused.
 
 Own options, beside Spark's: `path` (a data directory, read without a broker) with `onDamage` and
-`bytesPerPartition`, `batchBytesMax` (what one compressed batch may unpack to) and `deduplicate` (of
-the streaming sink). Nothing here asks a broker.
+`bytesPerPartition`, `batchBytesMax` (what one compressed batch may unpack to), `batchHeadersMax`
+and `deduplicate` (of the streaming sink). Nothing here asks a broker.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pyspark_barnabas.columns import BATCH_BYTES_MAX
+from pyspark_barnabas.columns import BATCH_BYTES_MAX, BATCH_HEADERS_MAX
 from pyspark_barnabas.compression import NAMES
 from pyspark_barnabas.errors import BadOption
+from pyspark_barnabas.known_options import require_known
 from pyspark_barnabas.protocol import EARLIEST, LATEST, TopicPartition
 
 BYTES_PER_PARTITION: Final = 64 * 1024 * 1024  # Spark reads files by 128 MiB, unpacked much more
@@ -37,7 +39,17 @@ _REFUSED: Final = {
     "kafka.value.serializer": "values are written as bytes or strings; convert them before",
     "kafka.enable.auto.commit": "offsets are Spark's to keep; nothing is committed to a group",
     "kafka.interceptor.classes": "there is no Java client to intercept",
+    "kafka.partitioner.class": "there is no Java client; give the column partition, or keys, which "
+    "choose partitions as the Java client's default does",
 }
+_DELAYS_MS: Final = {
+    "us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000,
+}  # fmt: skip
+_TRIGGER_DELAY: Final = "15m"  # Spark's
+
+
+# In a stream's offset map, beside the topics; no topic can have that name.
+TOPIC_IDS: Final = "@topicIds"
 
 
 class Settings:
@@ -45,6 +57,7 @@ class Settings:
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._values = {name.lower(): value for name, value in options.items()}
+        self._given = list(options)
 
     def get(self, name: str, default: str | None = None) -> str | None:
         """Return an option's text."""
@@ -80,6 +93,19 @@ class Settings:
             raise BadOption(f"{name} is {text!r}, wanted one of {', '.join(allowed)}")
         return text
 
+    def duration_ms(self, name: str, default: str) -> int:
+        """Return an option that is a duration as Spark writes them: 500ms, 30s, 15m, 2h; or ms."""
+        text = str(self.get(name, default)).strip().lower()
+        found = re.fullmatch(r"(\d+)\s*([a-z]*)", text)
+        unit = _DELAYS_MS.get(found[2] or "ms") if found else None
+        if found is None or unit is None:
+            raise BadOption(f"{name} is {text!r}, wanted a duration such as 500ms, 30s, 15m or 2h")
+        return int(int(found[1]) * unit)
+
+    def require_known(self) -> None:
+        """Raise BadOption for a name that is no option's, with the one that was meant."""
+        require_known(self._given)
+
     def json(self, name: str) -> Any:
         """Return an option that is JSON; BadOption with where it is not."""
         text = self.get(name) or ""
@@ -107,9 +133,11 @@ class ClusterOptions:
     client_id: str
     request_timeout_ms: int
     timeout_ms: int
+    timeout_name: str  # of the option, for errors
+    topic_names: str  # of the options that name topics
 
 
-def cluster_options(settings: Settings, timeout_name: str, timeout_ms: int) -> ClusterOptions:
+def cluster_options(settings: Settings, *, is_sink: bool) -> ClusterOptions:
     """Read the options of the connection; refuse TLS and SASL, of which there is neither yet."""
     for name in settings.names():
         if name in _REFUSED:
@@ -119,7 +147,11 @@ def cluster_options(settings: Settings, timeout_name: str, timeout_ms: int) -> C
     protocol = str(settings.get("kafka.security.protocol", "PLAINTEXT"))
     if protocol.upper() != "PLAINTEXT":
         raise BadOption(f"kafka.security.protocol is {protocol}, but {_NO_TLS}")
+    timeout_name = "kafka.delivery.timeout.ms" if is_sink else "kafka.default.api.timeout.ms"
+    timeout_ms = 120_000 if is_sink else 60_000
     servers = settings.get("kafka.bootstrap.servers")
+    if not settings.names():
+        raise BadOption(_NO_OPTIONS)
     if not servers or not servers.strip():
         raise BadOption(
             "kafka.bootstrap.servers is missing: give host:port of one or more brokers, or path "
@@ -130,9 +162,16 @@ def cluster_options(settings: Settings, timeout_name: str, timeout_ms: int) -> C
         client_id=settings.get("kafka.client.id") or "pyspark-barnabas",
         request_timeout_ms=settings.number("kafka.request.timeout.ms", 30_000),
         timeout_ms=settings.number(timeout_name, timeout_ms),
+        timeout_name=timeout_name,
+        topic_names="topic" if is_sink else "assign, subscribe",
     )
 
 
+_NO_OPTIONS: Final = (
+    "no option is given. Spark keeps none of the OPTIONS of CREATE TABLE … USING barnabas: give "
+    "them with each query, SELECT … FROM table WITH ('kafka.bootstrap.servers' = …, 'subscribe' "
+    "= …), or make a view, CREATE TEMPORARY VIEW … USING barnabas OPTIONS (…)"
+)
 _NO_TLS: Final = (
     "this source speaks plain connections only. Use a PLAINTEXT listener, on a network that you "
     "trust, or Spark's own Kafka connector"
@@ -182,6 +221,7 @@ class ReadOptions:
     partitions_min: int | None
     records_per_partition_max: int | None
     batch_bytes_max: int
+    batch_headers_max: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,6 +230,8 @@ class SourceOptions(ReadOptions):
 
     cluster: ClusterOptions
     offsets_per_trigger_max: int | None
+    offsets_per_trigger_min: int | None
+    trigger_delay_ms_max: int  # how long fewer than the least may wait
     fetch_bytes: int
     fetch_wait_ms: int
 
@@ -209,6 +251,7 @@ ON_DAMAGE: Final = ("fail", "skip", "rows")
 def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """Read the options of a source. Raises BadOption, naming the option and what it may be."""
     settings = Settings(options)
+    settings.require_known()
     if streaming:
         settings.refuse(
             "path", "paths",
@@ -217,12 +260,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
     settings.refuse(
         "onDamage", "bytesPerPartition", reason="it is for reading a data directory, with path"
     )
-    cluster = cluster_options(settings, "kafka.default.api.timeout.ms", 60_000)
-    settings.refuse(
-        "minOffsetsPerTrigger",
-        "maxTriggerDelay",
-        reason="a Python data source cannot hold a trigger back; use Trigger.ProcessingTime",
-    )
+    cluster = cluster_options(settings, is_sink=False)
     if streaming:
         settings.refuse(
             "endingOffsets",
@@ -230,10 +268,18 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
             "endingTimestamp",
             reason="a stream has no end; use Trigger.AvailableNow to stop at the present one",
         )
+    # As in Spark's source, a batch query does not even look at them.
+    most = settings.integer("maxOffsetsPerTrigger", None) if streaming else None
+    least = settings.integer("minOffsetsPerTrigger", None) if streaming else None
+    delay_ms = settings.duration_ms("maxTriggerDelay", _TRIGGER_DELAY) if streaming else 0
+    if most is not None and least is not None and least > most:
+        raise BadOption(f"minOffsetsPerTrigger is {least}, above maxOffsetsPerTrigger, {most}")
     return SourceOptions(
         **_read_options(settings, streaming=streaming),
         cluster=cluster,
-        offsets_per_trigger_max=settings.integer("maxOffsetsPerTrigger", None),
+        offsets_per_trigger_max=most,
+        offsets_per_trigger_min=least,
+        trigger_delay_ms_max=delay_ms,
         fetch_bytes=settings.number("kafka.max.partition.fetch.bytes", 4 * 1024 * 1024),
         fetch_wait_ms=settings.number("kafka.fetch.max.wait.ms", 500, 0),
     )
@@ -257,6 +303,7 @@ def _read_options(settings: Settings, *, streaming: bool) -> dict[str, Any]:
         "partitions_min": settings.integer("minPartitions", None),
         "records_per_partition_max": settings.integer("maxRecordsPerPartition", None),
         "batch_bytes_max": settings.number("batchBytesMax", BATCH_BYTES_MAX),
+        "batch_headers_max": settings.number("batchHeadersMax", BATCH_HEADERS_MAX),
     }
 
 
@@ -269,6 +316,7 @@ def is_offline(options: Mapping[str, str]) -> bool:
 def offline_options(options: Mapping[str, str]) -> OfflineOptions:
     """Read the options of a data directory. Raises BadOption, naming the option."""
     settings = Settings(options)
+    settings.require_known()
     settings.refuse("paths", reason="one data directory at a time; unite the frames of several")
     settings.refuse(
         "kafka.bootstrap.servers",
@@ -342,8 +390,11 @@ def _place(settings: Settings, side: str, default: int) -> Place:
     """Read where to start or end; a time for all goes before times, and these before offsets."""
     time_name, times_name = f"{side}Timestamp", f"{side}OffsetsByTimestamp"
     offsets_name = f"{side}Offsets"
-    strategy = settings.choice(f"{times_name}Strategy", ("error", "latest"), "error")
-    no_later = side == "ending" or strategy == "latest"
+    no_later = (
+        side == "ending"
+        or settings.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), "error")
+        == "latest"
+    )
     time = settings.integer(time_name, None, 0)
     if time is not None:
         return Place("time", time, latest_when_none=no_later, name=time_name)
@@ -365,6 +416,7 @@ def _each(value: Any, name: str, lowest: int) -> tuple[tuple[TopicPartition, int
         found = {
             (str(topic), int(index)): int(number)
             for topic, numbers in value.items()
+            if topic != TOPIC_IDS  # as a stream's progress has them, whose offsets may be given
             for index, number in numbers.items()
         }
     except (AttributeError, TypeError, ValueError):
@@ -401,14 +453,17 @@ class SinkOptions:
 def sink_options(options: Mapping[str, str]) -> SinkOptions:
     """Read the options of a sink. Raises BadOption, naming the option and what it may be."""
     settings = Settings(options)
+    settings.require_known()
     settings.refuse("path", reason="a data directory is only read; write to its broker")
-    cluster = cluster_options(settings, "kafka.delivery.timeout.ms", 120_000)
+    cluster = cluster_options(settings, is_sink=True)
     acks = settings.choice("kafka.acks", ("all", "-1", "0", "1"), "all")
     if acks not in ("all", "-1"):
         raise BadOption(
             f"kafka.acks is {acks}, but a sink that leaves no duplicate needs an idempotent "
             "producer, and that needs kafka.acks=all"
         )
+    if settings.boolean("kafka.partitioner.ignore.keys", default=False):
+        raise BadOption("kafka.partitioner.ignore.keys is true, but equal keys share a partition")
     settings.refuse(
         "kafka.transactional.id", reason="each task writes as an idempotent producer of its own"
     )

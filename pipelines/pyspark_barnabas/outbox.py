@@ -258,7 +258,9 @@ def _comparable(record: Record) -> tuple[Any, ...]:
 
 def _rows(data: bytearray, batch: Batch, at: TopicPartition) -> Iterator[tuple[Any, ...]]:
     """Yield (key, value, headers) of a batch's records."""
-    for table in Decoder(["key", "value", "headers"], *at).decode(data, [batch]):
+    # No bound on headers: they are those that this task has written before.
+    decoder = Decoder(["key", "value", "headers"], *at, batch_headers_max=_SEQUENCES)
+    for table in decoder.decode(data, [batch]):
         keys, values, headers = (table[name].to_pylist() for name in ("key", "value", "headers"))
         for key, value, pairs in zip(keys, values, headers, strict=True):
             yield key, value, tuple((pair["key"], pair["value"]) for pair in pairs or ())

@@ -3,8 +3,8 @@
 Each is written in one version, one that Apache Kafka 2.8 to 4.x and Barnabas serve alike;
 `pyspark_barnabas.connection` asks a broker for its versions first and says so if one is missing.
 
-    Produce 8 · Fetch 11 · ListOffsets 5 · Metadata 8 · ApiVersions 0 · InitProducerId 1 ·
-    DescribeProducers 0 (the only one in the flexible encoding of KIP-482)
+    Produce 8 · Fetch 11 · ListOffsets 5 · Metadata 10 · ApiVersions 0 · InitProducerId 1 ·
+    DescribeProducers 0 (this and Metadata in the flexible encoding of KIP-482)
 
 More are asked by `pyspark_barnabas.admin` and by pipelines alone, and a broker may lack them:
 DescribeConfigs 1, CreateTopics 4, ListGroups 2, FindCoordinator 2, OffsetFetch 5.
@@ -15,6 +15,7 @@ BrokerRefused: it is no broker that answers there. Nothing here waits or owns a 
 
 from __future__ import annotations
 
+import base64
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
@@ -31,7 +32,7 @@ VERSIONS: Final = {
     PRODUCE: 8,
     FETCH: 11,
     LIST_OFFSETS: 5,
-    METADATA: 8,
+    METADATA: 10,
     API_VERSIONS: 0,
     INIT_PRODUCER_ID: 1,
     DESCRIBE_PRODUCERS: 0,
@@ -43,7 +44,7 @@ ADMIN_VERSIONS: Final = {
     CREATE_TOPICS: 4,
     DESCRIBE_CONFIGS: 1,
 }
-FLEXIBLE: Final = frozenset({DESCRIBE_PRODUCERS})
+FLEXIBLE: Final = frozenset({METADATA, DESCRIBE_PRODUCERS})
 API_NAMES: Final = {
     PRODUCE: "Produce",
     FETCH: "Fetch",
@@ -68,11 +69,16 @@ class Broker(NamedTuple):
 
 
 class TopicMetadata(NamedTuple):
-    """A topic's error code, whether it is one of Kafka's own, and the leader of each partition."""
+    """A topic's error code, whether it is one of Kafka's own, and the leader of each partition.
+
+    `topic_id` tells two topics of one name apart, in the text form that Kafka's tools show; it is
+    empty where the cluster gives its topics no ids.
+    """
 
     error: int
     internal: bool
     leaders: dict[int, int]
+    topic_id: str = ""
 
 
 class Fetched(NamedTuple):
@@ -168,6 +174,14 @@ class Reader:
             raise ValueError(f"an array of {count} in {len(self.data) - self.position} bytes")
         return max(0, count)
 
+    def uuid(self) -> str:
+        """Return a UUID as Kafka's tools show it; "" for the one that is all zeros."""
+        start, self.position = self.position, self.position + _UUID_BYTES
+        found = bytes(self.data[start : self.position])
+        if len(found) < _UUID_BYTES:
+            raise ValueError("a UUID beyond the end")
+        return base64.urlsafe_b64encode(found).decode().rstrip("=") if any(found) else ""
+
     def tags(self) -> None:
         """Skip tagged fields."""
         for _ in range(self.uvarint()):
@@ -175,6 +189,7 @@ class Reader:
             self.position += self.uvarint()
 
 
+_UUID_BYTES: Final = 16
 _int8, _int16 = struct.Struct(">b"), struct.Struct(">h")
 _int32, _int64 = struct.Struct(">i"), struct.Struct(">q")
 
@@ -231,16 +246,28 @@ def read_api_versions(reader: Reader) -> dict[int, tuple[int, int]]:
 
 def metadata_request(topics: Sequence[str] | None, *, create: bool = False) -> bytes:
     """Ask for these topics, or for all (None)."""
-    names = _int32.pack(-1) if topics is None else array(string(name) for name in topics)
-    return names + struct.pack(">bbb", create, 0, 0)  # no authorized operations
+    body = bytearray(uvarint(0 if topics is None else len(topics) + 1))
+    for topic in topics or ():
+        name = topic.encode()
+        body += bytes(_UUID_BYTES) + uvarint(len(name) + 1) + name + b"\0"
+    return bytes(body) + struct.pack(">bbbb", create, 0, 0, 0)  # no authorized operations, no tags
 
 
-def read_metadata(reader: Reader) -> tuple[list[Broker], dict[str, TopicMetadata]]:
-    """Return the brokers and the topics."""
+class Metadata(NamedTuple):
+    """What a broker tells of its cluster; the id is "" where there is none."""
+
+    brokers: list[Broker]
+    cluster_id: str
+    topics: dict[str, TopicMetadata]
+
+
+def read_metadata(reader: Reader) -> Metadata:
+    """Return the cluster's id, its brokers, and the topics that were asked for."""
 
     def broker() -> Broker:
-        found = Broker(reader.int32(), reader.string(), reader.int32())
-        reader.string()
+        found = Broker(reader.int32(), reader.compact_string(), reader.int32())
+        reader.compact_string()
+        reader.tags()
         return found
 
     def partition() -> tuple[int, int]:
@@ -248,20 +275,24 @@ def read_metadata(reader: Reader) -> tuple[list[Broker], dict[str, TopicMetadata
         index, leader = reader.int32(), reader.int32()
         reader.int32()
         for _ in range(3):
-            reader.array(reader.int32)
+            reader.compact_array(reader.int32)
+        reader.tags()
         return index, leader
 
     def topic() -> tuple[str, TopicMetadata]:
-        error, name, internal = reader.int16(), reader.string(), reader.int8()
-        leaders = dict(reader.array(partition))
+        error, name = reader.int16(), reader.compact_string()
+        topic_id, internal = reader.uuid(), reader.int8()
+        leaders = dict(reader.compact_array(partition))
         reader.int32()
-        return name, TopicMetadata(error, bool(internal), leaders)
+        reader.tags()
+        return name, TopicMetadata(error, bool(internal), leaders, topic_id)
 
+    reader.tags()  # of the response's header
     reader.int32()
-    brokers = reader.array(broker)
-    reader.string()
+    brokers = reader.compact_array(broker)
+    cluster_id = reader.compact_string()
     reader.int32()
-    return brokers, dict(reader.array(topic))
+    return Metadata(brokers, cluster_id, dict(reader.compact_array(topic)))
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

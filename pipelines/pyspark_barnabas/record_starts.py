@@ -158,8 +158,33 @@ def _follow(arena: Buffer, position: int, count: int) -> list[int]:
     return starts
 
 
+def follow_headers(arena: memoryview, position: int, count: int) -> list[int]:
+    """Return where `count` headers of one record begin, one by one.
+
+    Sizes that lead out of the arena give its end for the rest, where no header is.
+    """
+    starts: list[int] = []
+    append = starts.append
+    try:
+        for _ in range(count):
+            append(position)
+            size = arena[position]  # of the key
+            if size < 0x80:
+                position += (size >> 1) + 1
+            else:
+                position = _after_long_length(arena, position)
+            size = arena[position]  # of the value; null is 1, which takes no bytes
+            if size < 0x80:
+                position += (size >> 1) + 1
+            else:
+                position = _after_long_length(arena, position)
+    except IndexError:
+        starts += [len(arena)] * (count - len(starts))
+    return starts
+
+
 def _after_long_length(arena: Buffer, position: int) -> int:
-    """Return where the record at `position` ends; its length has three bytes or more."""
+    """Return where what begins at `position` with its size ends; the size may be of any length."""
     size = 0
     for index in range(_INT32_VARINT_BYTES):
         byte = arena[position + index]

@@ -29,6 +29,7 @@ from pyspark_barnabas.errors import BadOption, RecordsRefused
 from pyspark_barnabas.options import SinkOptions
 from pyspark_barnabas.outbox import Outbox, identity
 from pyspark_barnabas.partitioner import Partitioner
+from pyspark_barnabas.plain_errors import plainly
 
 _datasource: Any = import_module("pyspark.sql.datasource")
 HAS_ARROW_STREAMS = hasattr(_datasource, "DataSourceStreamArrowWriter")  # PySpark >= 4.1
@@ -78,6 +79,7 @@ def check_schema(schema: StructType, options: SinkOptions) -> None:
             )
 
 
+@plainly
 class WireWriter(DataSourceArrowWriter):
     """Writes the rows of a batch query: each at least once, and once if no task is run again."""
 
@@ -90,6 +92,7 @@ class WireWriter(DataSourceArrowWriter):
         return write_task(self._options, iterator, None)
 
 
+@plainly
 class WireStreamWriter(_StreamWriter):  # type: ignore[misc]
     """Writes micro-batches; one that is run again finds what it has written already."""
 
@@ -191,7 +194,7 @@ class _Rows:
         keys = _binary(table["key"]) if "key" in columns else pa.nulls(count, pa.binary())
         partitions = self._partitions(topic, keys, table["partition"] if "partition" in columns
                                       else None)  # fmt: skip
-        headers = table["headers"].to_pylist() if "headers" in columns else [None] * count
+        headers = _headers(table["headers"]) if "headers" in columns else [None] * count
         rows = zip(
             partitions.tolist(),
             keys.to_pylist(),
@@ -226,6 +229,18 @@ class _Rows:
             return [now_ms] * count
         micros = given.cast(pa.int64()).to_pylist()
         return [now_ms if value is None else value // 1000 for value in micros]
+
+
+def _headers(column: Any) -> list[Any]:
+    """Return the headers of each row. Raises RecordsRefused for one without a name."""
+    names, _ = column.flatten().flatten()  # a header that is null altogether has a null name here
+    if names.null_count:
+        raise RecordsRefused(
+            "the column headers has a header whose key is null, and Kafka's headers have names: "
+            "leave it out with filter(headers, h -> h.key is not null)"
+        )
+    found: list[Any] = column.to_pylist()
+    return found
 
 
 def _binary(column: Any) -> Any:

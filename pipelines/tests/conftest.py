@@ -29,10 +29,10 @@ def topic(broker):
 
 
 @pytest.fixture(scope="session")
-def spark():
+def spark(tmp_path_factory):
     """One session of local[2] for all tests, on the machine's Java or on one from PyPI."""
-    use_java()
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    use_java()
     os.environ["PYTHONPATH"] = f"{PIPELINES}:{os.environ.get('PYTHONPATH', '')}"
     from pyspark.sql import SparkSession
 
@@ -43,6 +43,7 @@ def spark():
         .config("spark.driver.memory", "800m")
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")

@@ -92,7 +92,7 @@ def test_what_was_left_half_written_is_swept(tmp_path):
 
 def test_what_is_fixed_is_kept(tmp_path):
     assert archive_files.read_description(tmp_path) is None
-    description = Description({("t", 0): 5, ("t", 1): 0}, by_date=True)
+    description = Description({("t", 0): 5, ("t", 1): 0}, True, {"t": "-vv8_f7_AAAAAAAAAAAAAA"})
     archive_files.write_description(tmp_path, description)
     assert archive_files.read_description(tmp_path) == description
 

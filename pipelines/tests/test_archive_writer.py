@@ -20,6 +20,7 @@ from pyspark_barnabas.pipelines.archive_writer import (
     check_joins,
     target_of,
 )
+from pyspark_barnabas.reader import LogPartition
 
 DAY_MS = 24 * 60 * 60 * 1000
 NOON_MS = int(datetime(2020, 11, 22, 12, tzinfo=UTC).timestamp() * 1000)
@@ -39,7 +40,9 @@ def records(count, first=0, step_ms=1):
 
 def archived(topic, target, start, end, partition=1):
     options = source_options(topic.options(), streaming=True)
-    (row,) = archive_range(options, target, Range(topic.name, partition, start, end)).to_pylist()
+    (row,) = archive_range(
+        options, target, LogPartition(Range(topic.name, partition, start, end))
+    ).to_pylist()
     return row
 
 
@@ -167,6 +170,25 @@ def test_the_stream_plans_ranges_and_never_goes_back(topic, tmp_path):
     assert row["records"] == 25
     with pytest.raises(DataLost, match=r"ends at offset 30 and was archived up to 99"):
         reader.latestOffset({topic.name: {"0": 0, "1": 99, "2": 0}})
+    reader.stop()
+
+
+def test_a_topic_made_anew_is_never_archived_into_the_same_directory(topic, tmp_path):
+    """Neither planned from the old one's offsets, nor read by a task that was planned before."""
+    topic.append(1, records(30))
+    target = Target(tmp_path, False, "zstd")
+    given = topic.options(startingOffsets="earliest", failOnDataLoss="false") | target.options()
+    reader = ArchiveStreamReader(given)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start)
+    (partition,) = reader.partitions(start, end)
+    topic.remake()
+    topic.append(1, records(40))
+    for attempt in (lambda: reader.latestOffset(end), lambda: list(reader.read(partition))):
+        with pytest.raises(DataLost, match=r"made anew: its id was .* Archive it into another dir"):
+            attempt()
+    reader.stop()
+    assert names(tmp_path) == []
     reader.stop()
     with pytest.raises(BadOption, match=r"archive.directory is missing"):
         ArchiveStreamReader(topic.options())

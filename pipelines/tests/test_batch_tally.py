@@ -8,7 +8,7 @@ import pytest
 from log_files import LogFiles, batch, turn
 from topics import Topic
 
-from pyspark_barnabas.batches import CONTROL, read_batches
+from pyspark_barnabas.batches import CONTROL, LOG_APPEND_TIME, read_batches
 from pyspark_barnabas.encode import Record, build_batch
 from pyspark_barnabas.offline_log import DataDirectory
 from pyspark_barnabas.offline_plan import plan
@@ -23,8 +23,7 @@ MINUTE = 60_000
 def tally_of(*batches, topic="t", partition=0):
     tally = Tally(topic, partition)
     for data in batches:
-        for one in read_batches(data):
-            tally.add(data, one)
+        tally.add(data, list(read_batches(data)))
     return tally
 
 
@@ -32,16 +31,41 @@ def records(*times, value=b"v" * 400):
     return [Record(b"k", value, time) for time in times]
 
 
-def test_a_batch_is_spread_over_the_minutes_it_spans():
+def test_a_batch_is_spread_over_the_minutes_of_its_records():
     data = build_batch(records(0, 1 * MINUTE, 2 * MINUTE, 2 * MINUTE + 5))
     tally = tally_of(data)
     assert [count for count, _ in (tally.times[n] for n in range(3))] == [1, 1, 2]
     assert sum(size for _, size in tally.times.values()) == len(data)
     assert (tally.time_min, tally.time_max) == (0, 2 * MINUTE + 5)
-    backwards = tally_of(build_batch(records(5 * MINUTE, 3 * MINUTE)))
-    assert backwards.times == {5: [2, len(build_batch(records(0, 0)))]} or backwards.time_max
     none = tally_of(build_batch(records(-1)))
     assert (none.timeless_count, none.times, none.time_min) == (1, {}, -1)
+
+
+@pytest.mark.parametrize("codec", [0, 4])
+def test_a_minute_has_the_records_of_its_times_however_they_are_batched(codec):
+    """6,000 a minute; batches end where they may, one has a gap, one goes backwards."""
+    times = [10 * number for number in range(18_000)] + [9 * MINUTE] * 10 + [4 * MINUTE] * 20
+    tally = Tally("t", 0)
+    for first in range(0, len(times), 4999):
+        data = build_batch(records(*times[first : first + 4999], value=b""), codec=codec)
+        tally.add(data, list(read_batches(data)))
+    assert {minute: count for minute, (count, _) in tally.times.items()} == {
+        0: 6000, 1: 6000, 2: 6000, 9: 10, 4: 20,
+    }  # fmt: skip
+    assert sum(size for _, size in tally.times.values()) == tally.size_bytes
+    assert (tally.time_min, tally.time_max) == (0, 9 * MINUTE)
+
+
+def test_records_older_than_the_first_of_their_batch_are_in_their_own_minute():
+    """The header has the first record's time and the largest, and does not tell of them."""
+    tally = tally_of(build_batch(records(5 * MINUTE, 3 * MINUTE, 5 * MINUTE + 1)))
+    assert {minute: count for minute, (count, _) in tally.times.items()} == {3: 1, 5: 2}
+    assert tally.time_min == 3 * MINUTE
+
+
+def test_the_time_of_the_log_is_that_of_all_records_of_a_batch():
+    data = build_batch(records(1, 7 * MINUTE), attributes=LOG_APPEND_TIME)
+    assert tally_of(data).times == {7: [2, len(data)]}
 
 
 def test_sizes_codecs_and_control_batches():
@@ -64,8 +88,11 @@ def test_a_batch_that_does_not_unpack_is_counted_all_the_same():
     data = build_batch(records(1), codec=4)
     (one,) = read_batches(data)
     tally = Tally("t", 0)
-    tally.add(bytes(data[:61]) + b"?" * (len(data) - 61), one)
-    assert (tally.batch_count, tally.ratio) == (1, 1.0)
+    sound = build_batch(records(MINUTE), base_offset=1)
+    damaged = bytes(data[:61]) + b"?" * (len(data) - 61)
+    tally.add(damaged + sound, [one, *read_batches(damaged + sound, len(damaged))])
+    assert (tally.batch_count, tally.ratio) == (2, 1.0)
+    assert (tally.timeless_count, tally.times) == (1, {1: [1, len(sound)]})
 
 
 def test_parts_are_merged_by_partition_and_travel():

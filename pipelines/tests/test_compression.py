@@ -8,7 +8,7 @@ import cramjam
 import pytest
 
 from pyspark_barnabas.compression import NAMES, SNAPPY, compress, decompress
-from pyspark_barnabas.errors import CorruptBatch, DecompressedTooLarge
+from pyspark_barnabas.errors import BatchTooLarge, CorruptBatch
 
 CODECS = range(len(NAMES))
 
@@ -25,7 +25,7 @@ def test_there_and_back(codec, size, repeat):
 def test_the_bound_holds(codec):
     packed = memoryview(compress(codec, b"a" * 100_000))
     assert bytes(decompress(codec, packed, 100_000)) == b"a" * 100_000
-    with pytest.raises(DecompressedTooLarge, match="more than 99999 bytes"):
+    with pytest.raises(BatchTooLarge, match="more than 99999 bytes"):
         decompress(codec, packed, 99_999)
 
 

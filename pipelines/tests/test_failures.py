@@ -33,6 +33,19 @@ def test_an_error_of_ours_is_found_wherever_it_was_raised():
 
 
 @pytest.mark.parametrize(
+    "before",
+    [
+        "[PYTHON_EXCEPTION] An exception was thrown from the Python worker: ",
+        "[PYTHON_DATA_SOURCE_ERROR] Failed to initialize Python data source reader: ",
+        "Job aborted: Task 0 failed 4 times, most recent failure: x.PythonException: ",
+    ],
+)
+def test_an_error_of_ours_is_found_where_no_python_trace_is_in_front_of_it(before):
+    text = f"{before}pyspark_barnabas.errors.DataLost: t-0 ends: at 5\n SQLSTATE: 38000\n\tat x"
+    assert known(sparks(text)) == ("DataLost", "t-0 ends: at 5")
+
+
+@pytest.mark.parametrize(
     ("text", "line"),
     [
         ("[PATH_ALREADY_EXISTS] Path x already exists. SQLSTATE: 42K04;\nplan\n tree",

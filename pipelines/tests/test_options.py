@@ -57,6 +57,11 @@ def test_a_time_goes_before_times_and_these_before_offsets():
     )
 
 
+def test_offsets_are_taken_as_a_streams_progress_shows_them():
+    text = '{"t": {"0": 7}, "@topicIds": {"t": "-vv8_f7_AAAAAAAAAAAAAA"}}'
+    assert batch(startingOffsets=text).starting.each == ((("t", 0), 7),)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -81,7 +86,11 @@ def test_a_time_goes_before_times_and_these_before_offsets():
         ({"kafka.sasl.mechanism": "PLAIN"}, "Use a PLAINTEXT listener"),
         ({"kafka.auto.offset.reset": "latest"}, "not supported: use startingOffsets"),
         ({"kafka.enable.auto.commit": "true"}, "offsets are Spark's to keep"),
-        ({"minOffsetsPerTrigger": "5"}, "minOffsetsPerTrigger cannot be used here"),
+        (
+            {"kafka.partitioner.class": "x"},
+            "partitioner.class is not supported: .* partition",
+        ),
+        ({"startingOffset": "latest"}, "no option startingOffset: did you mean startingOffsets"),
     ],
 )
 def test_a_refusal_names_the_option_and_the_cure(options, words):
@@ -114,6 +123,42 @@ def test_tuning_of_the_java_client_is_let_pass():
     batch(**{"kafka.fetch.min.bytes": "1", "kafka.group.id": "x", "groupIdPrefix": "y"})
 
 
+def test_without_any_option_it_is_said_what_works_in_sql():
+    """Spark forgets the OPTIONS of CREATE TABLE, and asks the source with none."""
+    for read in (lambda: source_options({}, streaming=False), lambda: sink_options({})):
+        with pytest.raises(BadOption, match=r"CREATE TABLE .* WITH \(.*CREATE TEMPORARY VIEW"):
+            read()
+
+
+def stream(**options):
+    return source_options(BASE | options, streaming=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "delay_ms"),
+    [("5", 5), ("5ms", 5), ("30s", 30_000), ("15m", 900_000), (" 2 H", 7_200_000), ("2000us", 2)],
+)
+def test_limits_of_a_trigger_are_as_spark_writes_them(text, delay_ms):
+    assert stream(maxTriggerDelay=text).trigger_delay_ms_max == delay_ms
+    assert stream().trigger_delay_ms_max == 15 * 60_000
+    found = stream(minOffsetsPerTrigger="5", maxOffsetsPerTrigger="5")
+    assert (found.offsets_per_trigger_min, found.offsets_per_trigger_max) == (5, 5)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"maxTriggerDelay": "5 weeks"}, "maxTriggerDelay is '5 weeks', wanted a duration such as"),
+        ({"maxTriggerDelay": "-5s"}, "maxTriggerDelay is '-5s'"),
+        ({"minOffsetsPerTrigger": "6", "maxOffsetsPerTrigger": "5"}, "is 6, above max.*, 5"),
+    ],
+)
+def test_limits_of_a_trigger_are_checked_for_a_stream_only(options, words):
+    with pytest.raises(BadOption, match=words):
+        stream(**options)
+    assert batch(**options).offsets_per_trigger_min is None
+
+
 def test_a_sink_is_told_topic_codec_and_size():
     found = sink_options(BASE | {"topic": "t", "kafka.compression.type": "LZ4"})
     assert (found.topic, found.codec, found.acks, found.deduplicate) == ("t", 3, -1, True)
@@ -125,6 +170,12 @@ def test_a_sink_is_told_topic_codec_and_size():
         ({"kafka.acks": "1"}, "kafka.acks is 1, but"),
         ({"kafka.compression.type": "brotli"}, "kafka.compression.type is 'brotli', wanted one"),
         ({"kafka.transactional.id": "x"}, "kafka.transactional.id cannot be used here"),
+        (
+            {"kafka.partitioner.class": "x"},
+            "partitioner.class is not supported: .* partition",
+        ),
+        ({"kafka.partitioner.ignore.keys": "true"}, "but equal keys share a partition"),
+        ({"Topics": "t"}, r"there is no option Topics: did you mean topic\?"),
         ({"kafka.key.serializer": "x"}, "kafka.key.serializer is not supported"),
     ],
 )

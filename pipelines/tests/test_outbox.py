@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -14,7 +15,7 @@ from topics import PARTITIONS, Topic
 
 from pyspark_barnabas.cluster import Cluster
 from pyspark_barnabas.datasource import COLUMNS
-from pyspark_barnabas.errors import BrokerRefused, BrokerUnreachable, RecordsRefused
+from pyspark_barnabas.errors import BrokerRefused, BrokerUnreachable, RecordsRefused, UnknownTopic
 from pyspark_barnabas.options import sink_options
 from pyspark_barnabas.outbox import EPOCHS, identity
 from pyspark_barnabas.writer import _tables, write_task
@@ -189,11 +190,20 @@ def test_a_task_run_again_after_the_broker_was_killed(tmp_path, life):
         ({"topic": None}, {"topic": None}, RecordsRefused, "the column topic is null"),
         ({"value": "x" * 2_000_000}, {}, RecordsRefused, "MESSAGE_TOO_LARGE.*max.message.bytes"),
         ({}, {"topic": "no/name"}, BrokerRefused, "INVALID_TOPIC_EXCEPTION"),
+        (
+            {"headers": [{"key": None, "value": b"x"}]},
+            {},
+            RecordsRefused,
+            "header whose key is null",
+        ),
+        ({"headers": [None]}, {}, RecordsRefused, "header whose key is null"),
     ],
 )
 def test_rows_that_cannot_be_written(topic, extra, given, error, words):
     row = {"value": "x", **extra}
-    kinds = {"value": pa.string(), "partition": pa.int32(), "topic": pa.string()}
+    kinds = {
+        "value": pa.string(), "partition": pa.int32(), "topic": pa.string(), "headers": HEADERS,
+    }  # fmt: skip
     schema = pa.schema([(name, kinds[name]) for name in row])
     options = {"topic": topic.name, **given}
     base = {"kafka.bootstrap.servers": topic.address}
@@ -206,8 +216,18 @@ def test_rows_that_cannot_be_written(topic, extra, given, error, words):
 def test_a_broker_that_goes_away_is_one_clear_error(tmp_path):
     with BrokerProcess(tmp_path / "data") as own, Topic(own.address) as t:
         own.kill()
-        with pytest.raises(BrokerUnreachable, match=r"within 200 ms .*kafka.bootstrap.servers="):
+        words = r"within 200 ms \(kafka.delivery.timeout.ms\): .*kafka.bootstrap.servers="
+        with pytest.raises(BrokerUnreachable, match=words):
             write(t, rows("a", 5), **{"kafka.delivery.timeout.ms": "200"})
+
+
+def test_a_topic_that_no_one_makes_is_named_with_the_sinks_option(tmp_path):
+    settings = {"auto.create.topics.enable": "false"}
+    with BrokerProcess(tmp_path / "data", settings) as own:
+        t = SimpleNamespace(address=own.address, name="nowhere")
+        words = r"there is no nowhere on this cluster. Check the options topic and kafka.bootstrap"
+        with pytest.raises(UnknownTopic, match=words):
+            write(t, rows("a", 5))
 
 
 def test_producer_ids_do_not_meet_those_that_brokers_give_out(broker):

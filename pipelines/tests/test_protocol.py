@@ -39,11 +39,22 @@ def test_a_request_byte_by_byte():
     """Header version 1: size, key, version, correlation id, client id; then the body."""
     whole = protocol.request(protocol.METADATA, 7, "me", protocol.metadata_request(["t"]))
     assert whole.hex(" ") == (
-        "00 00 00 16 00 03 00 08 00 00 00 07 00 02 6d 65 00 00 00 01 00 01 74 00 00 00"
+        f"00 00 00 25 00 03 00 0a 00 00 00 07 00 02 6d 65 00 02{' 00' * 16} 02 74 00 00 00 00 00"
     )
+    whole = protocol.request(protocol.LIST_GROUPS, 7, "me", b"")
+    assert whole.hex(" ") == "00 00 00 0c 00 10 00 02 00 00 00 07 00 02 6d 65"
 
 
-def test_a_flexible_request_byte_by_byte():
+def test_topic_ids_are_in_the_form_of_kafkas_tools():
+    """Kafka's Uuid.toString: URL-safe base64 without padding; all zeros mean that there is none."""
+    data = bytearray(bytes(range(250, 256)) + bytes(10) + bytes(16))
+    reader = protocol.Reader(data)
+    assert (reader.uuid(), reader.uuid()) == ("-vv8_f7_AAAAAAAAAAAAAA", "")
+    with pytest.raises(ValueError, match="beyond the end"):
+        reader.uuid()
+
+
+def test_a_request_for_several_partitions_byte_by_byte():
     body = protocol.describe_producers_request([("t", 1)])
     whole = protocol.request(protocol.DESCRIBE_PRODUCERS, 7, "me", body)
     assert whole.hex(" ") == (

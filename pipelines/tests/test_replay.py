@@ -8,6 +8,7 @@ import shutil
 import uuid
 
 import pytest
+from outcomes import outcome
 from test_archive import archive  # noqa: F401 - a fixture
 from test_archive_writer import records
 
@@ -32,12 +33,11 @@ def filled(archive, topic, tmp_path):  # noqa: F811
 def replay(spark, topic, filled):
     """Replay it; return (exit code, facts or the error's line)."""
 
-    def call(*words, directory=filled):
+    def call(*words, directory=filled, refused=False):
         stdout, stderr = io.StringIO(), io.StringIO()
         words = ["replay", str(directory), "--bootstrap", topic.address, "--json", *words]
         code = cli.main(words, spark=spark, stdout=stdout, stderr=stderr)
-        facts = json.loads(stdout.getvalue())
-        return code, facts if code == 0 else facts["error"]["text"]
+        return outcome(code, stdout, stderr, refused=refused)
 
     return call
 
@@ -50,9 +50,15 @@ class Elsewhere:
         self.name = f"t-{uuid.uuid4().hex[:8]}"
 
     def rows(self, columns=KEPT):
+        return self._here(lambda: self.topic.rows(columns))
+
+    def remake(self):
+        self._here(self.topic.remake)
+
+    def _here(self, call):
         own, self.topic.name = self.topic.name, self.name
         try:
-            return self.topic.rows(columns)
+            return call()
         finally:
             self.topic.name = own
 
@@ -88,9 +94,27 @@ def test_a_replay_goes_on_with_what_was_archived_since(
     assert elsewhere.rows() == topic.rows(KEPT)
 
 
+def test_what_a_run_that_was_cut_off_has_written_is_found_and_not_counted_again(
+    replay, topic, elsewhere, tmp_path
+):
+    """Spark has done the last micro-batch, and was killed before it wrote that down."""
+    state = tmp_path / "state"
+    words = ("--to", elsewhere.name, "--state", str(state), "--max-records", "60")
+    code, facts = replay(*words)
+    assert (code, facts["records"], facts["found"]) == (0, 140, 0)
+    commits = state / "_checkpoint" / "commits"
+    last = max(int(path.name) for path in commits.glob("[0-9]*"))
+    for name in (f"{last}", f".{last}.crc"):
+        (commits / name).unlink(missing_ok=True)
+    code, facts = replay(*words)
+    assert (code, facts["records"], facts["batches"]) == (0, 0, 1)
+    assert 0 < facts["found"] < 140
+    assert elsewhere.rows() == topic.rows(KEPT)
+
+
 def test_by_key_any_number_of_partitions_serves(replay, topic, elsewhere):
     make(topic, elsewhere.name, 2, retention_ms="3600000")
-    code, text = replay("--to", elsewhere.name)
+    code, text = replay("--to", elsewhere.name, refused=True)
     assert (code, "has 2 partitions and the archive's" in text) == (1, True)
     code, facts = replay("--to", elsewhere.name, "--by-key")
     assert code == 0
@@ -114,9 +138,9 @@ def test_several_topics_go_to_their_own_names(replay, archive, topic, elsewhere,
     to = tmp_path / "both"
     assert archive("--topic", f"{own},{elsewhere.name}", to=to)[0] == 0
     before = topic.rows(KEPT), elsewhere.rows()
-    code, text = replay("--to", "x", directory=to)
+    code, text = replay("--to", "x", directory=to, refused=True)
     assert (code, "--to gives one name, and" in text) == (2, True)
-    code, text = replay(directory=to)
+    code, text = replay(directory=to, refused=True)
     assert (code, "holds records already, up to offset" in text) == (1, True)
     assert replay("--append", "--state", str(tmp_path / "state"), directory=to)[0] == 0
     for rows, now in zip(before, (topic.rows(KEPT), elsewhere.rows()), strict=True):
@@ -125,13 +149,13 @@ def test_several_topics_go_to_their_own_names(replay, archive, topic, elsewhere,
 
 def test_what_would_not_give_the_records_back_is_refused(replay, topic, elsewhere, filled):
     make(topic, elsewhere.name, 3, message_timestamp_type="LogAppendTime")
-    code, text = replay("--to", elsewhere.name)
+    code, text = replay("--to", elsewhere.name, refused=True)
     assert (code, "would put its own time on each record" in text) == (1, True)
-    code, text = replay("--topic", "other")
+    code, text = replay("--topic", "other", refused=True)
     assert (code, f"has no other; it holds {topic.name}" in text) == (2, True)
-    code, text = replay(directory=filled.parent)
+    code, text = replay(directory=filled.parent, refused=True)
     assert (code, "has no _archive.json, so it is no archive" in text) == (2, True)
-    code, text = replay("--max-records", "0")
+    code, text = replay("--max-records", "0", refused=True)
     assert (code, "--max-records is 0" in text) == (2, True)
 
 
@@ -140,16 +164,21 @@ def test_a_state_of_another_replay_or_of_a_topic_made_anew_is_refused(
 ):
     state = tmp_path / "state"
     assert replay("--to", elsewhere.name, "--state", str(state))[0] == 0
-    code, text = replay("--to", "t-other", "--state", str(state))
+    code, text = replay("--to", "t-other", "--state", str(state), refused=True)
     assert (code, f"{state} is of a replay with topics" in text) == (2, True)
     promise = state / "replay.json"
     kept = json.loads(promise.read_text())
     kept["reached"][elsewhere.name]["1"] = 999
     promise.write_text(json.dumps(kept))
-    code, text = replay("--to", elsewhere.name, "--state", str(state))
+    code, text = replay("--to", elsewhere.name, "--state", str(state), refused=True)
     assert (code, "and the replay had come to 999: the topic was made anew" in text) == (1, True)
+    kept["reached"][elsewhere.name]["1"] = 0
+    promise.write_text(json.dumps(kept))
+    elsewhere.remake()
+    code, text = replay("--to", elsewhere.name, "--state", str(state), refused=True)
+    assert (code, f"topic {elsewhere.name} was deleted and made anew" in text) == (1, True)
     promise.write_text("{}")
-    code, text = replay("--to", elsewhere.name, "--state", str(state))
+    code, text = replay("--to", elsewhere.name, "--state", str(state), refused=True)
     assert (code, "is not what a replay keeps there" in text) == (1, True)
 
 
@@ -158,6 +187,6 @@ def test_an_archive_with_a_file_missing_is_refused_before_anything_is_written(
 ):
     first = sorted(filled.rglob("partition=0/*.parquet"))[1]
     shutil.move(first, filled.parent / "away")
-    code, text = replay("--to", elsewhere.name)
+    code, text = replay("--to", elsewhere.name, refused=True)
     assert (code, "are missing: one file ends at" in text) == (1, True)
     assert elsewhere.name not in topic.cluster.all_topics()

@@ -103,7 +103,7 @@ def test_a_session_of_its_own_has_its_settings_and_nothing_of_the_jvm_reaches_th
         [sys.executable, "-c", STARTED, "--master", "local[1]", "--conf", "spark.test=7",
          "--conf", "spark.driver.memory=500m"],
         env=environment | {"PYTHONPATH": str(PIPELINES)},
-        capture_output=True, text=True, timeout=120,
+        capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     assert (done.stdout, done.stderr) == ("local[1] 7", "")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -99,8 +100,69 @@ def test_a_directory_is_not_streamed_and_not_written(spark, topic, tmp_path):
     ],
 )
 def test_an_error_reaches_the_user_with_its_words(spark, topic, options, schema, words):
-    with pytest.raises(Exception, match=words):
+    with pytest.raises(Exception, match=words) as found:
         load(spark, topic, schema, **options).count()
+    require_plain(found.value, words)
+
+
+def require_plain(error, words):
+    """The cause is at the beginning of what Spark says, and no Python trace is."""
+    text = str(error)
+    assert re.match(rf"[\[\]\w\s:]*pyspark_barnabas.errors.*{words}", text), text
+    assert "Traceback" not in text
+
+
+def test_an_error_of_a_task_is_as_plain(spark, topic):
+    topic.append(0, [Record(b"k", b"v", 1000, [("h", b"x")] * 9)])
+    frame = load(spark, topic, includeHeaders="true", batchHeadersMax="8")
+    rows = spark.sql("select 'x' value, array(named_struct('key', null, 'value', null)) headers")
+    rows = rows.selectExpr("value", "cast(headers as array<struct<key:string,value:binary>>)")
+    sink = rows.write.format("barnabas").mode("append").options(**to(topic))
+    for call, words in [
+        (frame.collect, "BatchTooLarge: .*batchHeadersMax"),
+        (sink.save, "RecordsRefused: .*a header whose key is null"),
+    ]:
+        with pytest.raises(Exception, match=words) as found:
+            call()
+        require_plain(found.value, words)
+
+
+def to(topic):
+    return {"kafka.bootstrap.servers": topic.address, "topic": topic.name}
+
+
+def test_rows_are_appended_and_spark_refuses_the_mode_that_is_its_own(spark, topic):
+    """As docs/pyspark.md says; should Spark ask the source one day, the page is out of date."""
+    frame = spark.range(3).selectExpr("cast(id as string) value")
+    frame.write.format("barnabas").mode("append").options(**to(topic)).save()
+    assert load(spark, topic).count() == 3
+    with pytest.raises(Exception, match=r"UNSUPPORTED_DATA_SOURCE_SAVE_MODE.*Append"):
+        frame.write.format("barnabas").options(**to(topic)).save()
+    with pytest.raises(Exception, match=r"a log is only appended to, use mode\(.append.\)"):
+        frame.write.format("barnabas").mode("overwrite").options(**to(topic)).save()
+
+
+def test_a_frame_reads_what_it_was_planned_with_and_a_table_with_options_what_there_is(
+    spark, topic, tmp_path
+):
+    """As docs/pyspark.md says."""
+    given = ", ".join(f"`{name}` = '{value}'" for name, value in topic.options().items())
+    spark.sql("create table barnabas_table using barnabas")
+    try:
+        fill(topic, 30)
+        frame = load(spark, topic)
+        counts = [frame.count()]
+        fill(topic, 30, first=30)
+        counts += [frame.count(), load(spark, topic).count()]
+        found = f"select count(*) from barnabas_table with ({given})"
+        counts.append(spark.sql(found).first()[0])
+        fill(topic, 30, first=60)
+        counts.append(spark.sql(found).first()[0])
+        assert counts == [30, 30, 60, 60, 90]
+        with pytest.raises(Exception, match=r"BadOption: no option is given.*TEMPORARY VIEW"):
+            spark.sql("select * from barnabas_table").collect()
+    finally:
+        spark.sql("drop table barnabas_table")
 
 
 def test_rows_of_a_wrong_type_are_refused_before_anything_is_written(spark, topic):

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from pyspark_barnabas.clock import Clock
 from pyspark_barnabas.encode import Record
 from pyspark_barnabas.errors import BadOption, DataLost
 from pyspark_barnabas.stream import WireStreamReader
@@ -37,8 +38,11 @@ def rows(stream, begin, end):
     )
 
 
-def offsets(topic, *numbers):
-    return {topic.name: {str(index): number for index, number in enumerate(numbers)}}
+def offsets(topic, *numbers, ids=True):
+    found = {topic.name: {str(index): number for index, number in enumerate(numbers)}}
+    if ids:
+        found["@topicIds"] = topic.cluster.topic_ids([topic.name], fresh=True)
+    return found
 
 
 def test_earliest_reads_everything_and_then_what_comes(topic, start):
@@ -54,7 +58,7 @@ def test_earliest_reads_everything_and_then_what_comes(topic, start):
     fill(topic, 0, 0, 4)
     later = stream.latestOffset(end)
     assert rows(stream, end, later) == 4
-    assert stream.reportLatestOffset() == later
+    assert stream.reportLatestOffset() == offsets(topic, 5, 3, 4, ids=False)
 
 
 def test_a_query_from_the_end_begins_with_an_empty_batch(topic, start):
@@ -94,6 +98,56 @@ def test_a_limit_takes_equal_steps(topic, start):
     assert begin == offsets(topic, 60, 30, 0)
 
 
+class Watch(Clock):
+    """A clock that stands still until it is told to go on."""
+
+    now = 0
+
+    def elapsed_ms(self):
+        return self.now
+
+
+def test_few_offsets_wait_for_more_or_for_the_delay(topic, start):
+    fill(topic, 5)
+    stream = start(
+        startingOffsets="earliest", minOffsetsPerTrigger="4", maxTriggerDelay="10s",
+        maxOffsetsPerTrigger="6",
+    )  # fmt: skip
+    watch = stream._clock = Watch()
+    begin = stream.initialOffset()
+    limit = stream.getDefaultReadLimit()
+    first = stream.latestOffset(begin, limit)  # never held back, as in Spark's source
+    assert first == offsets(topic, 5, 0, 0)
+    fill(topic, 0, 3)
+    watch.now = 9_999
+    assert stream.latestOffset(first, limit) == first
+    assert stream.reportLatestOffset() == offsets(topic, 5, 3, 0, ids=False)
+    fill(topic, 0, 0, 1)
+    second = stream.latestOffset(first, limit)
+    assert second == offsets(topic, 5, 3, 1)
+    fill(topic, 1)
+    watch.now += 9_999
+    assert stream.latestOffset(second, limit) == second
+    watch.now += 1
+    assert stream.latestOffset(second, limit) == offsets(topic, 6, 3, 1)
+    fill(topic, 7)
+    assert stream.latestOffset(second, limit) == offsets(topic, 11, 3, 1)
+
+
+def test_without_a_limit_of_sparks_nothing_is_held_back(topic, start):
+    """Trigger.Once asks for all that there is, and Trigger.AvailableNow would end before it."""
+    fill(topic, 5)
+    stream = start(startingOffsets="earliest", minOffsetsPerTrigger="100", maxTriggerDelay="1d")
+    assert stream.getDefaultReadLimit().min_rows == 100
+    begin = stream.initialOffset()
+    first = stream.latestOffset(begin, stream.getDefaultReadLimit())
+    fill(topic, 1)
+    assert stream.latestOffset(first, stream.getDefaultReadLimit()) == first
+    assert stream.latestOffset(first, object()) == offsets(topic, 6, 0, 0)
+    stream.prepareForTriggerAvailableNow()
+    assert stream.latestOffset(first, stream.getDefaultReadLimit()) == offsets(topic, 6, 0, 0)
+
+
 def test_available_now_stops_where_it_began_to_run(topic, start):
     fill(topic, 60)
     stream = start(startingOffsets="earliest")
@@ -125,6 +179,59 @@ def test_a_checkpoint_beyond_the_end_is_lost_data(topic, start):
     lenient = start(failOnDataLoss="false")
     assert lenient.latestOffset(known) == offsets(topic, 5, 0, 0)
     assert lenient.partitions(known, offsets(topic, 5, 0, 0)) == []
+
+
+@pytest.mark.parametrize("limit", [None, SimpleNamespace(max_rows=100)])
+def test_a_topic_made_anew_is_lost_data_however_long_it_is(topic, start, limit):
+    """By its offsets alone it has three records more; it has eight that were never read."""
+    fill(topic, 5)
+    end = start(startingOffsets="earliest").latestOffset(None)
+    topic.remake()
+    fill(topic, 8)
+    with pytest.raises(DataLost, match=f"topic {topic.name} was deleted and made anew: its id was"):
+        start().latestOffset(end, limit)
+    lenient = start(failOnDataLoss="false")
+    later = lenient.latestOffset(end, limit)
+    assert later == offsets(topic, 8, 0, 0)
+    assert rows(lenient, end, later) == 8
+    assert lenient.latestOffset(later, limit) == later
+
+
+def test_a_batch_that_spans_two_lives_of_a_topic_is_lost_data(topic, start):
+    """PySpark before 4.2 asks where the log ends without a start, so this is found in planning."""
+    fill(topic, 5)
+    end = offsets(topic, 5, 0, 0)
+    topic.remake()
+    fill(topic, 8)
+    stream = start()
+    with pytest.raises(DataLost, match="was deleted and made anew"):
+        stream.partitions(end, stream.latestOffset())
+
+
+@pytest.mark.parametrize("lenient", ["true", "false"])
+def test_a_topic_made_anew_between_plan_and_read_is_lost_data(topic, start, lenient, caplog):
+    fill(topic, 5)
+    stream = start(startingOffsets="earliest", failOnDataLoss=lenient)
+    begin = stream.initialOffset()
+    (part,) = stream.partitions(begin, stream.latestOffset(begin))
+    topic.remake()
+    fill(topic, 8)
+    if lenient == "true":
+        with pytest.raises(DataLost, match="was deleted and made anew"):
+            list(stream.read(part))
+    else:
+        assert sum(table.num_rows for table in stream.read(part)) == 5
+        assert "was deleted and made anew" in caplog.text
+
+
+def test_a_checkpoint_without_topic_ids_is_read_and_gets_them(topic, start):
+    fill(topic, 5)
+    stream = start()
+    old = offsets(topic, 3, 0, 0, ids=False)
+    end = stream.latestOffset(old)
+    assert end == offsets(topic, 5, 0, 0)
+    assert rows(stream, old, end) == 2
+    assert stream.initialOffset().keys() == end.keys()
 
 
 def test_a_partition_that_is_gone_is_lost_data(topic, start):

@@ -13,6 +13,7 @@ from topics import Topic
 from pyspark_barnabas.cluster import Cluster
 from pyspark_barnabas.encode import Record
 from pyspark_barnabas.errors import (
+    BatchTooLarge,
     BrokerRefused,
     BrokerUnreachable,
     CorruptBatch,
@@ -123,6 +124,18 @@ def test_records_deleted_between_plan_and_read(broker, topic):
     assert list(readers[1].read(plans[1])) == []
 
 
+def test_a_topic_made_anew_between_plan_and_read_is_lost_data(topic):
+    """A DataFrame keeps the ranges that it was planned with."""
+    topic.append(0, records(10))
+    reader = WireReader(["offset"], source_options(topic.options(), streaming=False))
+    (partition,) = reader.partitions()
+    assert sum(table.num_rows for table in reader.read(partition)) == 10
+    topic.remake()
+    topic.append(0, records(20))
+    with pytest.raises(DataLost, match=rf"topic {topic.name} was deleted and made anew"):
+        list(reader.read(partition))
+
+
 def test_damage_is_told_with_topic_offset_and_cure(tmp_path):
     with BrokerProcess(tmp_path / "data") as own, Topic(own.address) as mine:
         mine.append(0, records(10))
@@ -137,6 +150,16 @@ def test_damage_is_told_with_topic_offset_and_cure(tmp_path):
         options = {"kafka.default.api.timeout.ms": "300"}
         with pytest.raises((CorruptBatch, BrokerRefused, BrokerUnreachable), match=mine.name):
             mine.rows(**options)
+
+
+def test_a_batch_too_large_names_its_option_and_no_damage(topic):
+    topic.append(0, [Record(b"k", b"v", 1, [("h", b"x")] * 30)])
+    assert len(topic.rows(("headers",), batchHeadersMax="30")) == 1
+    with pytest.raises(
+        BatchTooLarge, match=r"^record batch .*-0, offset 0: .*raise .*batchHeadersMax"
+    ):
+        topic.rows(("headers",), batchHeadersMax="29")
+    assert len(topic.rows(("value",), batchHeadersMax="29")) == 1
 
 
 def serve_once(answer):

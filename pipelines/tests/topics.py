@@ -11,6 +11,8 @@ from pyspark_barnabas.options import source_options
 from pyspark_barnabas.protocol import parse
 from pyspark_barnabas.reader import WireReader
 
+DELETE_TOPICS = 20
+protocol.ADMIN_VERSIONS[DELETE_TOPICS] = 3
 PARTITIONS = 3  # of a topic that the broker makes by itself
 
 
@@ -31,6 +33,19 @@ class Topic:
 
     def __exit__(self, *_):
         self.cluster.close()
+
+    def remake(self):
+        """Delete the topic and make it anew under the same name."""
+        body = protocol.array([protocol.string(self.name)]) + (10_000).to_bytes(4, "big")
+
+        def read(reader):
+            reader.int32()
+            return reader.array(lambda: (reader.string(), reader.int16()))
+
+        found = self.cluster.ask("deleting the topic", DELETE_TOPICS, body, read)
+        assert found == [(self.name, 0)]
+        self.cluster.forget(self.name)
+        self.cluster.topics([self.name], create=True)
 
     def append(self, partition, records, **settings):
         """Write one batch."""

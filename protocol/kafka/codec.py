@@ -11,7 +11,7 @@ One codec takes about a millisecond to make, so nothing is made before it is nee
 for each version of a message that some client speaks, so the cache is bounded by the declarations.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, TypeAlias
 
 from protocol.kafka.decoder import compile_decoder, write_decoder
@@ -21,9 +21,11 @@ from protocol.wire import Buffer
 
 Decoder: TypeAlias = Callable[[memoryview, int], tuple[Any, int]]
 Encoder: TypeAlias = Callable[[Any, list[Buffer]], None]
+StepEncoder: TypeAlias = Callable[[Any, list[Buffer]], Generator[int, None, None]]
 
 _decoders: dict[tuple[type[Any], int], Decoder] = {}
 _encoders: dict[tuple[type[Any], int], Encoder] = {}
+_step_encoders: dict[tuple[type[Any], int], StepEncoder] = {}
 
 
 def decoder(cls: type[Any], version: int) -> Decoder:
@@ -53,6 +55,18 @@ def encoder(cls: type[Any], version: int) -> Encoder:
     if made is None:
         made = compile_encoder(read_layout(cls, version), _title(cls, version))
         _encoders[cls, version] = made
+    return made
+
+
+def step_encoder(cls: type[Any], version: int) -> StepEncoder:
+    """Return what `encoder` does as a generator: it yields by how many bytes the buffer has grown.
+
+    A step ends after an element of an array, of some 8 KiB or one element.
+    """
+    made = _step_encoders.get((cls, version))
+    if made is None:
+        made = compile_encoder(read_layout(cls, version), _title(cls, version), in_steps=True)
+        _step_encoders[cls, version] = made
     return made
 
 

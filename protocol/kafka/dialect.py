@@ -14,14 +14,16 @@ Bytes behind a body are ignored and counted: Kafka 4.3 ignores them too (tried).
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import Any
 
 from protocol.api_keys import ApiKey
 from protocol.dialect import DecodedRequest, RequestHeader, ServedApi
 from protocol.errors import DecodeError, UnknownApiKey, UnsupportedVersion
-from protocol.kafka.codec import Decoder, Encoder, decoder, encoder
+from protocol.java_text import JAVA
+from protocol.kafka.codec import Decoder, Encoder, decoder, encoder, step_encoder
 from protocol.kafka.primitives import read_uvarint, skip_tags
+from protocol.likely_mistakes import of_kafka_frame
 from protocol.wire import Buffer, message_spec
 
 _REQUEST_HEADER = struct.Struct(">hhih")
@@ -45,7 +47,12 @@ class KafkaDialect:
         self._encoders: dict[tuple[int, int], tuple[Encoder, struct.Struct]] = {}
         self.trailing_bytes_ignored = 0
 
-    def decode_request(self, frame: memoryview) -> DecodedRequest:
+    def decode_request(
+        self,
+        frame: memoryview,
+        *,
+        in_thread: bool = False,  # noqa: ARG002 - records are not looked into
+    ) -> DecodedRequest:
         """Decode one frame, without its size.
 
         Raises UnknownApiKey, UnsupportedVersion or DecodeError, all of them ProtocolErrors.
@@ -59,6 +66,8 @@ class KafkaDialect:
             ) from None
         found = self._decoders.get((api_key, version))
         if found is None:
+            if api_key not in self._served:
+                raise UnknownApiKey(api_key, of_kafka_frame(frame))
             found = self._make_decoder(api_key, version)
         decode, is_flexible = found
         position = _REQUEST_HEADER.size
@@ -69,10 +78,7 @@ class KafkaDialect:
                 raise DecodeError(
                     f"client id has {size} bytes, {len(frame) - position} remain in the request"
                 )
-            try:
-                client_id = frame[position:end].tobytes().decode()
-            except UnicodeDecodeError as error:
-                raise DecodeError(f"client id is not UTF-8: {error}") from None
+            client_id = frame[position:end].tobytes().decode("utf-8", JAVA)
             position = end
         elif size != -1:
             raise DecodeError(f"client id had invalid length {size}")
@@ -95,18 +101,23 @@ class KafkaDialect:
         head = bytearray(response_header.pack(0, header.correlation_id))
         parts: list[Buffer] = [head]
         encode(response, parts)
-        size = len(head)
-        if len(parts) > 1:
-            if not parts[-1]:
-                parts.pop()
-            size = sum(map(len, parts))
-        _SIZE.pack_into(head, 0, size - _SIZE.size)
-        return parts
+        return _framed(head, parts)
+
+    def encode_in_steps(
+        self, header: RequestHeader, response: Any
+    ) -> Generator[int, None, list[Buffer]]:
+        """Do what `encode_response` does, yielding by how many bytes the frame has grown."""
+        version = header.api_version
+        found = self._encoders.get((header.api_key, version))
+        if found is None:
+            found = self._make_encoder(header.api_key, version)
+        head = bytearray(found[1].pack(0, header.correlation_id))
+        parts: list[Buffer] = [head]
+        yield from step_encoder(self._served[header.api_key].response, version)(response, parts)
+        return _framed(head, parts)
 
     def _make_decoder(self, api_key: int, version: int) -> tuple[Decoder, bool]:
-        served = self._served.get(api_key)
-        if served is None:
-            raise UnknownApiKey(api_key)
+        served = self._served[api_key]
         spec = message_spec(served.request)
         made: tuple[Decoder, bool]
         if served.min_version <= version <= served.max_version:
@@ -133,6 +144,17 @@ class KafkaDialect:
             )
         self._encoders[api_key, version] = made
         return made
+
+
+def _framed(head: bytearray, parts: list[Buffer]) -> list[Buffer]:
+    """Write the size of all parts into the first."""
+    size = len(head)
+    if len(parts) > 1:
+        if not parts[-1]:
+            parts.pop()
+        size = sum(map(len, parts))
+    _SIZE.pack_into(head, 0, size - _SIZE.size)
+    return parts
 
 
 def _skip_header_tags(frame: memoryview, position: int) -> int:

@@ -35,16 +35,25 @@ _HELPERS = (primitives.check_string, primitives.check_uuid, primitives.uvarint)
 _TAGGED_MAX = 127  # their count is written as one byte
 
 
-def write_encoder(layout: Struct, title: str) -> Source:
-    """Return the source of `encode(message, parts)`; errors name `title`."""
-    return _EncoderWriter(layout, title).source
+# A stepwise encoder yields when it has written so many bytes more: half a millisecond, about.
+STEP_BYTES = 8 * 1024
+
+
+def write_encoder(layout: Struct, title: str, *, in_steps: bool = False) -> Source:
+    """Return the source of `encode(message, parts)`; errors name `title`.
+
+    With `in_steps` it is a generator, which yields after elements of arrays, by how many bytes
+    `out` has grown.
+    """
+    return _EncoderWriter(layout, title, in_steps=in_steps).source
 
 
 class _EncoderWriter:
     """Goes through a layout once; `_run` holds fixed-width fields that are not yet written."""
 
-    def __init__(self, layout: Struct, title: str) -> None:
+    def __init__(self, layout: Struct, title: str, *, in_steps: bool) -> None:
         self.source = Source()
+        self._in_steps = in_steps
         self._run: list[tuple[str, str]] = []
         self._compact = layout.flexible
         self._inside_tag = False
@@ -58,6 +67,8 @@ class _EncoderWriter:
         message = source.name("o")
         with source.block(f"def encode({message}, parts):"):
             source.add("out = parts[-1]")
+            if in_steps:
+                source.add("said = 0", "yield 0")  # a message may have no array
             with source.block("try:"):
                 self._struct(layout, message)
             with source.block(
@@ -244,11 +255,19 @@ class _EncoderWriter:
             item = source.name("o")
             with source.block(f"for {item} in {some}:"):
                 self._struct(element, item)
+                self._step()
             return
         item = source.name("e")
         with source.block(f"for {item} in {some}:"):
             self._value(element, item, f"{where}[]")
             self._flush()
+            self._step()
+
+    def _step(self) -> None:
+        if self._in_steps and not self._inside_tag:
+            source = self.source
+            with source.block(f"if not 0 <= len(out) - said < {STEP_BYTES}:"):
+                source.add("yield max(0, len(out) - said)", "said = len(out)")
 
 
 def encoder_filename(title: str) -> str:
@@ -256,6 +275,7 @@ def encoder_filename(title: str) -> str:
     return f"<encoder of {title}>"
 
 
-def compile_encoder(layout: Struct, title: str) -> Any:
+def compile_encoder(layout: Struct, title: str, *, in_steps: bool = False) -> Any:
     """Return the function that `write_encoder` wrote."""
-    return write_encoder(layout, title).compile(encoder_filename(title), "encode")
+    name = encoder_filename(f"{title} in steps" if in_steps else title)
+    return write_encoder(layout, title, in_steps=in_steps).compile(name, "encode")

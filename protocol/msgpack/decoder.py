@@ -118,7 +118,7 @@ def _value(wire_type: WireType, read_records: Read) -> Read:
         case Sized():
             if wire_type.name == "records":
                 return or_nil(read_records)
-            read: Read = Reader.text if wire_type.name == "string" else Reader.binary
+            read: Read = Reader.string if wire_type.name == "string" else Reader.binary
         case Array():
             read = _array(_value(wire_type.element, read_records))
         case Struct():

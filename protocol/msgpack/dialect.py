@@ -14,33 +14,44 @@ is nothing to answer to, and the connection is closed.
 Fetch has one field that Kafka has not, `raw`. Unless it is true, `records` in the answer is an
 array of maps, and each partition has `next_offset`, where to go on: not always behind the last
 record (`protocol.msgpack.record_maps`). Such a fetch asks for no more than can be opened at once.
+Its answer may want a thread for its encoding, and says so (`RequestHeader.wants_thread`).
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgpack
 
 from protocol.api_keys import ApiKey
+from protocol.compression import NONE
 from protocol.dialect import DecodedRequest, RequestHeader, ServedApi
-from protocol.errors import BadRequest, DecodeError, EncodeError, ErrorCode
-from protocol.messages.fetch import FetchRequest
+from protocol.errors import BadRequest, DecodeError, EncodeError, ErrorCode, TakesLong
+from protocol.likely_mistakes import of_msgpack_frame, said
+from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.msgpack.compiler import CompiledDecode, compile_decoder
 from protocol.msgpack.decoder import Decode, decoder
-from protocol.msgpack.encoder import Encode, encoder
+from protocol.msgpack.encoder import Encode, encoder, packed_in_steps, step_encoder
 from protocol.msgpack.primitives import GIVES_UP, Irregular, read_binary_size, read_integer
-from protocol.msgpack.reader import BodyError, Reader, is_array
+from protocol.msgpack.reader import BodyError, Reader, TooManyBytes, TooManyElements, is_array
 from protocol.msgpack.record_maps import OPENED_BYTES_MAX, Opener, read_batch
 from protocol.msgpack.repetition import Repetition
+from protocol.record_batch import MAGIC, batches
+from protocol.record_errors import RecordError
+from protocol.record_walks import Rest, no_rest
 from protocol.wire import Buffer
 
 # Elements of all arrays of one request. Each may become an object; a list of as many records is
-# built in a quarter of a second, which is what others may wait for it. Raw batches have no limit.
+# built in a quarter of a second. Raw batches have no limit.
 ELEMENTS_MAX: Final = 64 * 1024
+# As many are decoded on the loop; more of them take a thread.
+QUICK_ELEMENTS_MAX: Final = 2 * 1024
+# And so many bytes of strings, keys and values are copied there, in some two milliseconds. Batches
+# that come as bins are not copied.
+QUICK_COPIED_BYTES_MAX: Final = 4 * 1024 * 1024
 ENVELOPE_COUNT: Final = 4
 
 # What the compiled readers see of a frame: all of it, but for the records of a large one. It is a
@@ -48,6 +59,10 @@ ENVELOPE_COUNT: Final = 4
 # a byte: so compiled readers need not count them.
 HEAD_BYTES_MAX: Final = 32 * 1024
 assert HEAD_BYTES_MAX < ELEMENTS_MAX
+
+# Of records that are not packed: opened in five milliseconds, whatever they are. More, or anything
+# that is packed, takes a thread.
+QUICK_BYTES_MAX: Final = 16 * 1024
 
 # A packer is kept, as making its buffer costs more than a small answer; up to this answer's size.
 PACKED_BYTES_MIN: Final = 64 * 1024
@@ -71,7 +86,27 @@ class MsgpackHeader(RequestHeader):
 class FetchHeader(MsgpackHeader):
     """The header of a Fetch that is to be answered with maps, and the offsets it asked for."""
 
+    opens_records: ClassVar[bool] = True
+
     offsets: dict[tuple[bytes, int], int] = field(default_factory=dict)
+    is_in_thread: bool = False
+    refusals: int = 0
+
+    def wants_thread(self, response: FetchResponse) -> bool:
+        """Whether there is more to open than a little that is not packed."""
+        bytes_left = QUICK_BYTES_MAX
+        for topic in response.responses:
+            for partition in topic.partitions:
+                records = partition.records or b""
+                bytes_left -= len(records)
+                if bytes_left < 0 or not _is_plain(records):
+                    self.is_in_thread = True
+                    return True
+        return False
+
+    def refused_count(self) -> int:
+        """How many batches and records of the encoded answer were too much to be opened."""
+        return self.refusals
 
 
 class MsgpackDialect:
@@ -84,11 +119,19 @@ class MsgpackDialect:
         "_now_ms",
         "_packer",
         "_repetition",
+        "_rest",
         "_served",
     )
 
-    def __init__(self, served: Mapping[int, ServedApi], now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        served: Mapping[int, ServedApi],
+        now_ms: Callable[[], int],
+        rest: Rest = no_rest,
+    ) -> None:
+        """Serve these APIs. In threads, `rest` is called often, to let others run."""
         self._now_ms = now_ms
+        self._rest = rest
         self._served: dict[int | str, ServedApi] = {}
         for api_key, api in served.items():
             self._served[api_key] = self._served[ApiKey(api_key).name.lower()] = api
@@ -99,12 +142,14 @@ class MsgpackDialect:
         self._packer = msgpack.Packer()
         self._repetition = Repetition()
 
-    def decode_request(self, frame: memoryview) -> DecodedRequest:
-        """Decode one frame, without its size; raises BadRequest or DecodeError."""
+    def decode_request(self, frame: memoryview, *, in_thread: bool = False) -> DecodedRequest:
+        """Decode one frame, without its size; raises BadRequest, DecodeError or TakesLong."""
+        if in_thread:
+            return self._decode_any(frame)
         try:
             return self._decode_usual(frame)
         except GIVES_UP:
-            return self._decode_any(frame)
+            return self._decode_any(frame, is_quick=True)
 
     def _decode_usual(self, frame: memoryview) -> DecodedRequest:
         """Decode a frame that is as programs usually write them; else give up."""
@@ -132,23 +177,28 @@ class MsgpackDialect:
             self._repetition.learn(data, frame, position, client_id, body)
         return _decoded(api_key, version, correlation_id, client_id, body, extras)
 
-    def _decode_any(self, frame: memoryview) -> DecodedRequest:
-        """Decode any frame, or say what is wrong with it."""
-        reader = Reader(frame, ELEMENTS_MAX)
+    def _decode_any(self, frame: memoryview, *, is_quick: bool = False) -> DecodedRequest:
+        """Decode any frame, or say what is wrong with it; raises TakesLong if it must be quick."""
+        if is_quick:
+            reader = Reader(frame, QUICK_ELEMENTS_MAX, copied_bytes_max=QUICK_COPIED_BYTES_MAX)
+        else:
+            reader = Reader(frame, ELEMENTS_MAX, self._rest)
         try:
             count = reader.array()
-            api = reader.integer() if _is_integer(reader.peek()) else reader.text()
+            api = reader.integer() if _is_integer(reader.peek()) else reader.string()
             correlation_id = reader.integer()
         except (BodyError, IndexError, struct.error) as error:
             raise DecodeError(
                 "wanted [api, correlation_id, client_id, body] in msgpack, "
-                f"of {len(frame)} bytes: {_said(error)}"
+                f"of {len(frame)} bytes: {_said(error)}{said(of_msgpack_frame(frame))}"
             ) from None
         if not -_INTEGER_END <= correlation_id < _INTEGER_END:
             raise DecodeError(f"correlation id {correlation_id} does not fit 32 bits")
         try:
             return self._decode(reader, count, api, correlation_id)
         except (BodyError, IndexError, struct.error) as error:
+            if is_quick and isinstance(error, TooManyElements | TooManyBytes):
+                raise TakesLong(str(error)) from None
             raise _bad(correlation_id, f"{_named(api)}: {_said(error)}") from None
 
     def _decode(
@@ -159,7 +209,7 @@ class MsgpackDialect:
         served = self._served.get(api)
         if served is None:
             raise BodyError("no such API is served")
-        client_id = None if reader.take_nil() else reader.text()
+        client_id = None if reader.take_nil() else reader.string()
         decode = self._decoders.get(served.api_key)
         if decode is None:
             decode = self._make_decoder(served)
@@ -177,17 +227,33 @@ class MsgpackDialect:
             encode = encoder(self._served[header.api_key].response, header.api_version)
             self._encoders[header.api_key] = encode
         body = encode(response)
+        packer = self._packer
         if type(header) is FetchHeader:
-            _open_records(header, body)
+            _open_records(header, body, self._rest if header.is_in_thread else no_rest)
+            if header.is_in_thread:
+                packer = msgpack.Packer()  # the other is the loop's
         try:
-            packed: bytes = self._packer.pack([header.correlation_id, body])
+            packed: bytes = packer.pack([header.correlation_id, body])
         except (TypeError, ValueError, OverflowError) as error:
             raise EncodeError(f"{type(response).__name__}: {error}") from error
         size = len(packed)
         if size < PACKED_BYTES_MIN:
             return [_SIZE.pack(size) + packed]
-        self._packer = msgpack.Packer()  # its buffer has grown with the answer
+        if packer is self._packer:
+            self._packer = msgpack.Packer()  # its buffer has grown with the answer
         return [_SIZE.pack(size), packed]
+
+    def encode_in_steps(
+        self, header: RequestHeader, response: Any
+    ) -> Generator[int, None, list[Buffer]]:
+        """Do what `encode_response` does, yielding by how many bytes the frame has grown."""
+        cls = self._served[header.api_key].response
+        body = yield from step_encoder(cls, header.api_version)(response)
+        try:
+            packed = yield from packed_in_steps([header.correlation_id, body])
+        except (TypeError, ValueError, OverflowError) as error:
+            raise EncodeError(f"{type(response).__name__}: {error}") from error
+        return [_SIZE.pack(len(packed)), packed]
 
     def _make_decoder(self, served: ServedApi) -> Decode:
         api_key, cls, version = int(served.api_key), served.request, served.max_version
@@ -209,7 +275,7 @@ class MsgpackDialect:
             return frame[start:end], end
         if len(frame) > HEAD_BYTES_MAX:  # where elements must be counted
             raise Irregular
-        reader = Reader(frame, ELEMENTS_MAX)
+        reader = Reader(frame, QUICK_ELEMENTS_MAX)
         reader.position = position
         try:
             return read_batch(reader, self._now_ms()), reader.position
@@ -251,8 +317,8 @@ def _open_answer(header: FetchHeader, body: FetchRequest) -> None:
             header.offsets[topic.topic_id, partition.partition] = partition.fetch_offset
 
 
-def _open_records(header: FetchHeader, body: dict[str, Any]) -> None:
-    opener = Opener()
+def _open_records(header: FetchHeader, body: dict[str, Any], rest: Rest) -> None:
+    opener = Opener(rest)
     for topic in body["responses"]:
         for partition in topic["partitions"]:
             asked = (topic["topic_id"], partition["partition_index"])
@@ -262,6 +328,15 @@ def _open_records(header: FetchHeader, body: dict[str, Any]) -> None:
             partition["next_offset"] = next_offset
             if code is not ErrorCode.NONE:
                 partition["error_code"] = code
+    header.refusals = opener.refused_count
+
+
+def _is_plain(records: Buffer) -> bool:
+    """Whether nothing in `records` is packed, as far as whole batches go."""
+    try:
+        return all(header.magic == MAGIC and header.codec == NONE for _, header in batches(records))
+    except RecordError:
+        return False
 
 
 def _frame(value: Any) -> bytes:

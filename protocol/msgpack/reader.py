@@ -17,6 +17,7 @@ import struct
 from typing import Final
 
 from protocol.errors import DecodeError
+from protocol.record_walks import Rest, no_rest
 
 _INTEGERS: Final = {
     0xCC: struct.Struct(">B"),
@@ -33,6 +34,9 @@ _BYTE, _SHORT, _LONG = struct.Struct(">B"), struct.Struct(">H"), struct.Struct("
 _STRINGS: Final = {0xD9: _BYTE, 0xDA: _SHORT, 0xDB: _LONG}
 _BINARIES: Final = {0xC4: _BYTE, 0xC5: _SHORT, 0xC6: _LONG, **_STRINGS}
 _NIL, _FALSE, _TRUE = 0xC0, 0xC2, 0xC3
+
+STRING_BYTES_MAX: Final = 0x7FFF  # of Kafka's strings
+BYTES_MAX: Final = 0xFFFF_FFFF  # that msgpack can announce
 
 
 class BodyError(DecodeError):
@@ -53,15 +57,41 @@ class BodyError(DecodeError):
         return f"{'.'.join(self.path)}: {self.reason}" if self.path else self.reason
 
 
+class TooManyElements(BodyError):
+    """The arrays of a frame have more elements than its reader makes anything of."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(f"{count} elements more than one request may have")
+
+
+class TooManyBytes(BodyError):
+    """A frame has more bytes to be copied than its reader may copy."""
+
+    def __init__(self) -> None:
+        super().__init__("too many bytes to be copied at once")
+
+
 class Reader:
-    """One frame, and how far it is read."""
+    """One frame, and how far it is read. In a thread, `rest` lets others run.
 
-    __slots__ = ("data", "elements_left", "position")
+    It makes at most `copied_bytes_max` bytes into objects; None: as many as there are.
+    """
 
-    def __init__(self, data: memoryview, elements_max: int) -> None:
+    __slots__ = ("copied_bytes_left", "data", "elements_left", "position", "rest")
+
+    def __init__(
+        self,
+        data: memoryview,
+        elements_max: int,
+        rest: Rest = no_rest,
+        *,
+        copied_bytes_max: int | None = None,
+    ) -> None:
         self.data = data
         self.position = 0
+        self.rest = rest
         self.elements_left = elements_max
+        self.copied_bytes_left = len(data) if copied_bytes_max is None else copied_bytes_max
 
     def peek(self) -> int:
         """Return the byte that says what comes next."""
@@ -109,13 +139,20 @@ class Reader:
         self.position = position + 1 + form.size
         return number
 
-    def text(self) -> str:
+    def string(self) -> str:
+        """Return a str of a message, which is as short as Kafka's strings are."""
+        return self.text(STRING_BYTES_MAX)
+
+    def text(self, bytes_max: int = BYTES_MAX) -> str:
         """Return a str."""
         head = self.data[self.position]
         if not (0xA0 <= head <= 0xBF or head in _STRINGS):
             raise BodyError(f"wanted a str, found {kind_of(head)}")
+        encoded = self._sized(head)
+        if len(encoded) > bytes_max:
+            raise BodyError(f"a str of {len(encoded)} bytes, it may have {bytes_max}")
         try:
-            return str(self._sized(head), "utf-8")
+            return str(self._copied(encoded), "utf-8")
         except UnicodeDecodeError as error:
             raise BodyError(f"a str is not UTF-8: {error}") from None
 
@@ -131,11 +168,20 @@ class Reader:
             return name
         if head not in _STRINGS:
             raise BodyError(f"wanted the name of a field, found {kind_of(head)}")
-        return bytes(self._sized(head))
+        piece = self._sized(head)
+        if len(piece) > STRING_BYTES_MAX:
+            raise BodyError(f"the name of a field has {len(piece)} bytes")
+        return bytes(piece)
 
     def binary(self) -> bytes:
         """Return a bin; a str is taken as its bytes."""
-        return bytes(self.view())
+        return bytes(self._copied(self.view()))
+
+    def _copied(self, piece: memoryview) -> memoryview:
+        self.copied_bytes_left -= len(piece)
+        if self.copied_bytes_left < 0:
+            raise TooManyBytes
+        return piece
 
     def view(self) -> memoryview:
         """Return a bin, or a str's bytes, as a part of the frame."""
@@ -163,7 +209,7 @@ class Reader:
         head = self.data[self.position]
         count = self._count(head, 0x90, 0xDC, "an array", bytes_each=1)
         if count > self.elements_left:
-            raise BodyError(f"{count} elements more than one request may have")
+            raise TooManyElements(count)
         self.elements_left -= count
         return count
 

@@ -1,12 +1,13 @@
 """Crash a broker again and again, and say what was found.
 
-    python -m tests.faults kill 50             kills at random moments and at every failpoint
-    python -m tests.faults power 50            power cuts in the three shapes of ext4; as root
-    python -m tests.faults flip 4              kills, and a bit of an old batch flips
-    python -m tests.faults kill 8 --broken NAME     one that must be found out
+    .venv/bin/python -m tests.faults kill 50        at random moments and at every failpoint
+    .venv/bin/python -m tests.faults power 50       power cuts in the three shapes of ext4; as root
+    .venv/bin/python -m tests.faults flip 4         kills, and a bit of an old batch flips
+    .venv/bin/python -m tests.faults kill 8 --broken NAME     one that must be found out
 
-Each directory lives through ten crashes. The last line is the tally; the exit code is 1 if anything
-was wrong, and then the directory stays. `--seed` repeats the choices, not the timing.
+`make test` or `make faults` sets .venv up; another Python lacks what the broker needs. Each
+directory lives through ten crashes. The last line is the tally; the exit code is 1 if anything was
+wrong, and then the directory stays. `--seed` repeats the choices, not the timing.
 """
 
 from __future__ import annotations
@@ -20,13 +21,19 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.faults.broken_brokers import VARIANTS
-from tests.faults.campaign import Campaign
+try:
+    from tests.faults.broken_brokers import VARIANTS
+    from tests.faults.campaign import Campaign
+except ModuleNotFoundError as error:
+    sys.exit(
+        f"{sys.executable} has no {error.name}: `make faults` sets an environment up, in which this"
+        " is `.venv/bin/python -m tests.faults`"
+    )
 
 
 def main() -> int:
     """Parse, go into a mount namespace if power is to be cut, and run."""
-    parser = argparse.ArgumentParser(prog="python -m tests.faults")
+    parser = argparse.ArgumentParser(prog=".venv/bin/python -m tests.faults")
     parser.add_argument("kind", choices=("kill", "power", "flip"))
     parser.add_argument("cycles", type=int)
     parser.add_argument("--seed", type=int, default=1)

@@ -18,7 +18,7 @@ from broker.metadata import controller
 from broker.topics import Topics
 from protocol.errors import ErrorCode
 from protocol.record_batch import read_header
-from storage import filenames, log_loading, log_manager, recovery
+from storage import filenames, log_loading, offset_checkpoints, recovery
 from storage.checkpoints import encode_clean_shutdown
 from storage.flush import Flush
 from storage.log import Log
@@ -107,13 +107,13 @@ def _reissue_producer_ids() -> None:
 
 
 def _forget_the_log_start() -> None:
-    write = log_manager.write_offsets
+    write = offset_checkpoints.write_offsets
 
     def forgetful(filesystem: Any, path: str, offsets: Any) -> None:
         if not path.endswith(filenames.LOG_START_CHECKPOINT):
             write(filesystem, path, offsets)
 
-    log_manager.write_offsets = forgetful
+    offset_checkpoints.write_offsets = forgetful
 
 
 def _mark_clean_before_the_flush() -> None:
@@ -154,7 +154,7 @@ def _answer_the_next_offset() -> None:
 
 
 def _do_not_wait_for_metadata() -> None:
-    async def at_once(_self: Topics, _end_offset: int) -> None:
+    async def at_once(*_: Any) -> None:
         return
 
     Topics._durable = at_once  # type: ignore[method-assign]

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
@@ -16,7 +17,7 @@ from tests.faults.power import why_not
 from tests.support.broker_process import ROOT
 
 AT_A_TIME = 2
-TIMEOUT_S = 800
+TIMEOUT_S = 1400
 
 Campaign = tuple[str, ...]
 Running = dict[Campaign, Future[CompletedProcess[str]]]
@@ -28,9 +29,8 @@ def running(
 ) -> Iterator[Running]:
     """What the tests of this module wait for."""
 
-    def run(campaign: Campaign) -> CompletedProcess[str]:
-        directory = str(tmp_path_factory.mktemp("campaign"))
-        command = [sys.executable, "-m", "tests.faults", *campaign, "--directory", directory]
+    def run(campaign: Campaign, directory: Path) -> CompletedProcess[str]:
+        command = [sys.executable, "-m", "tests.faults", *campaign, "--directory", str(directory)]
         return subprocess.run(
             command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
         )
@@ -40,7 +40,8 @@ def running(
     wanted = [test.callspec.params.get("campaign") for test in tests if hasattr(test, "callspec")]
     with ThreadPoolExecutor(AT_A_TIME) as pool:
         yield {
-            campaign: pool.submit(run, campaign)
+            # Made here, not in the pool: pytest's factory is not for several threads at once.
+            campaign: pool.submit(run, campaign, tmp_path_factory.mktemp("campaign"))
             for campaign in wanted
             if campaign and not (campaign[0] == "power" and cannot_cut)
         }

@@ -43,7 +43,10 @@ def flip_a_bit(data: Path, keys: Sequence[Key], chance: random.Random) -> tuple[
 def spoil_the_ends(data: Path, chance: random.Random) -> None:
     """Append what was never written to the last segment of each topic's partitions."""
     for directory in data.glob("[a-z]*-*/"):
-        with max(directory.glob("*.log")).open("r+b") as file:
+        last = max(directory.glob("*.log"), default=None)
+        if last is None:  # it was being made, deleted or compacted when the broker was killed
+            continue
+        with last.open("r+b") as file:
             content = file.read()
             whole = content[: 12 + int.from_bytes(content[8:12], "big")]
             torn = whole[: chance.randrange(len(whole))] if whole else b""

@@ -1,10 +1,13 @@
 """Kills and power cuts of a real broker under load: nothing is lost, doubled or changed.
 
 The campaigns run in processes of their own, side by side (`tests/faults/conftest.py`); the power
-cuts in a mount namespace. `make faults` runs these; `python -m tests.faults` runs longer ones.
+cuts in a mount namespace. `make faults` runs these; `.venv/bin/python -m tests.faults` runs longer
+ones.
 """
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -13,6 +16,7 @@ import pytest
 from tests.faults.campaign import Campaign
 from tests.faults.failpoints import RECOVERING, SERVING
 from tests.faults.faulty_filesystem import Fault
+from tests.support.broker_process import ROOT
 
 CRASHES = 51
 SEED = ("--seed", "20261121")
@@ -99,3 +103,22 @@ def test_a_campaign_of_some_length_meets_every_failpoint() -> None:
     wanted = {f"serving: kill {place.name}" for place in SERVING}
     wanted |= {f"recovering: kill {place.name}" for place in RECOVERING}
     assert wanted <= met
+
+
+def run_command(*arguments: str) -> CompletedProcess[str]:
+    """Run the harness as docs/durability.md says, by the command's own words."""
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_the_documented_command_runs(tmp_path: Path) -> None:
+    done = run_command("-m", "tests.faults", "kill", "1", "--directory", str(tmp_path / "work"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 cycles: 1 kills" in done.stdout
+
+
+def test_a_python_without_the_dependencies_is_told_how_to_get_them() -> None:
+    done = run_command("-S", "-m", "tests.faults", "kill", "1")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert "`make faults` sets an environment up" in done.stderr

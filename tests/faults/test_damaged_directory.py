@@ -222,7 +222,7 @@ async def test_a_partition_may_lie_on_another_disk(tmp_path: Path) -> None:
     (data / "t-0").rename(elsewhere)
     (data / "t-0").symlink_to(elsewhere)
     assert Verification().run([str(data)]).is_sound
-    rig = Rig(data, file_delete_delay_ms="0")
+    rig = Rig(data, log_segment_delete_delay_ms="0")
     end = rig.services.logs.get("t", 0).end_offset
     assert await produce(rig, batch(b"more")) == end
     answer = await rig.call(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1_000), 4)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.faulty_broker import FaultyBroker
+from tests.support.broker_process import PATIENCE_S
 from tests.support.raw_batches import batch
 from tests.support.raw_client import (
     METADATA,
@@ -122,7 +123,7 @@ def test_a_stop_does_not_wait_for_a_disk_that_does_not_answer(tmp_path: Path) ->
             assert produce(client, "free", 5_000) == 0
             wait_for_stuck(client, ["stuck"])
         began = time.monotonic()
-        code = broker.send_signal(signal.SIGTERM).wait(20)
+        code = broker.send_signal(signal.SIGTERM).wait(PATIENCE_S)
         assert time.monotonic() - began < 15
         assert code == 130
         assert "does not answer: leaving without it" in broker.output()

@@ -35,6 +35,7 @@ from tests.support.call_sites import Recording, noting, static_sites, unreached
 from tests.support.memory_broker import Killed, MemoryBroker
 from tests.support.memory_filesystem import OPERATIONS, MemoryFileSystem
 from tests.support.scripted_life import Life, os_error
+from tests.support.thorough import STEP
 
 NEEDS_ROOM = {"pwrite", "open", "mkdir", "rename", "fdatasync"}
 CHANGES = {
@@ -43,9 +44,10 @@ CHANGES = {
 }  # fmt: skip
 NEEDS_DESCRIPTOR = {"open", "list", "sync_directory", "read", "lock"}
 KINDS = ("whole", "large", "repairs", "compacted", "groups", "snapshots")
-# What takes more data than a life has: (file, call) -> the unit test that meets it.
+# What takes more data than a life has, cold pages, or two faults at once, or a fault at one place:
+# (file, call) -> the unit test that meets it.
 ELSEWHERE = {
-    ("storage/time_index.py", "file.pread"): "time_index.test_many_rows_in_the_file_and_in_memory",
+    ("storage/cold.py", "self.file.pull"): "cold.test_a_pull_that_fails_says_so",
     ("storage/log_file.py", "self._open.pull"): (
         "log_file.test_cold_large_slices_that_cannot_be_pulled_are_errors_of_the_log"
     ),
@@ -61,6 +63,15 @@ ELSEWHERE = {
     ),
     ("storage/compaction.py", "self._filesystem.read"): (
         "compaction.test_lists_of_aborted_transactions_are_taken_along"
+    ),
+    ("storage/compaction.py", "log.home.filesystem.unlink"): (
+        "compaction.test_what_a_pass_could_not_remove_the_next_one_does"
+    ),
+    ("storage/recovery.py", "filesystem.unlink"): (
+        "recovery.test_without_room_for_the_quarantine_the_log_is_read_only"
+    ),
+    ("storage/swap_recovery.py", "home.filesystem.unlink"): (
+        "swap_recovery.test_a_copy_under_way_is_removed"
     ),
 }
 STRIDE = 29  # of the calls, in the short run: coprime with how often anything repeats
@@ -194,7 +205,7 @@ FAULTS = [
     for forever in (False, True)
     if not (name == "short" and forever)
 ]
-STRIDES = [STRIDE, pytest.param(1, marks=pytest.mark.faults)]
+STRIDES = [STRIDE * STEP, pytest.param(1, marks=pytest.mark.faults)]
 
 
 @pytest.mark.parametrize(("name", "forever"), FAULTS)

@@ -25,7 +25,7 @@ with warnings.catch_warnings():
     from kafka.structs import TopicPartition as PythonPartition
 
 TOPIC = "orders"
-TIMEOUT_S = 20
+TIMEOUT_S = 120
 REFRESH_MS = 200
 
 

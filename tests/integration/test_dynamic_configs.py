@@ -7,6 +7,7 @@ holds against Apache Kafka 4.3, too; its brokers learn of a change a moment afte
 each effect is awaited.
 """
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,7 +25,7 @@ from confluent_kafka.admin import (
 from tests.support import raw_batches
 from tests.support.broker_process import BrokerProcess
 from tests.support.raw_client import RawClient, array, int8, string
-from tests.support.under_test import broker_on
+from tests.support.under_test import against_kafka, broker_on
 
 SEGMENT_BYTES = 1 << 20  # Kafka's floor
 BATCH = raw_batches.batch([bytes(400_000)])  # two of them fit into a segment of a megabyte
@@ -45,8 +46,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     one = broker_on(tmp_path, SETTINGS)
     one.start()
     yield one
-    if one.running:
-        one.kill()
+    one.end()
 
 
 def change(broker: BrokerProcess, kind: ResourceType, name: str, **values: str | None) -> int:
@@ -64,7 +64,7 @@ def change(broker: BrokerProcess, kind: ResourceType, name: str, **values: str |
     ]
     resource = ConfigResource(kind, name, incremental_configs=entries)
     client = AdminClient({"bootstrap.servers": broker.address})
-    (outcome,) = client.incremental_alter_configs([resource], request_timeout=30).values()
+    (outcome,) = client.incremental_alter_configs([resource], request_timeout=120).values()
     try:
         outcome.result(30)
     except KafkaException as error:
@@ -88,7 +88,7 @@ def value_of(broker: BrokerProcess, kind: ResourceType, name: str, key: str) -> 
     """A key's value and where it comes from, as the broker says."""
     client = AdminClient({"bootstrap.servers": broker.address})
     resource = ConfigResource(kind, name)
-    (outcome,) = client.describe_configs([resource], request_timeout=30).values()
+    (outcome,) = client.describe_configs([resource], request_timeout=120).values()
     entry = outcome.result(30)[key]
     return entry.value, int(entry.source)
 
@@ -121,7 +121,7 @@ def segments(broker: BrokerProcess, topic: str) -> list[int]:
     return [path.stat().st_size for path in sorted((broker.data / f"{topic}-0").glob("*.log"))]
 
 
-def eventually(holds: Callable[[], bool], timeout_s: float = 20) -> None:
+def eventually(holds: Callable[[], bool], timeout_s: float = 120) -> None:
     deadline = time.monotonic() + timeout_s
     while not holds():
         assert time.monotonic() < deadline, "it did not come true in time"
@@ -143,6 +143,15 @@ def test_segment_size_of_a_topic_holds_at_once_and_after_a_crash(broker: BrokerP
     assert max(segments(broker, "t")[1:]) <= SEGMENT_BYTES
     assert produce(broker, "other", count=4) == 0
     assert len(segments(broker, "other")) == 1
+
+
+@pytest.mark.skipif(against_kafka(), reason="the form of a line of ours")
+def test_what_retention_deletes_is_told_like_everything_else(broker: BrokerProcess) -> None:
+    create(broker, "t")
+    assert produce(broker, "t") == 0
+    assert change(broker, ResourceType.TOPIC, "t", retention_ms="100") == 0
+    line = re.compile(r"^\d{4}-\d\d-\d\d \d\d:.* INFO +Deleting segment \S+.*/t-0/", re.M)
+    eventually(lambda: line.search(broker.output()) is not None)
 
 
 def test_retention_of_a_topic_holds_at_once_and_after_a_crash(broker: BrokerProcess) -> None:

@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.support.image import Container, Image, ImageNotMade, missing
+from tests.support.image import NEWEST, OLDEST, ROOT, Container, Image, ImageNotMade, missing
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
@@ -28,20 +28,31 @@ ADDED_BYTES_MAX = 48 * MiB  # what the image adds to its base
 PACKAGES = {"broker", "client", "config", "protocol", "storage"}
 
 
-@pytest.fixture(scope="module")
-def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
-    """The image of this tree."""
+def made(storage: Path, python: str) -> Iterator[Image]:
     reason = missing()
     if reason:
         pytest.skip(f"the image was not tried: {reason}")
-    storage = tmp_path_factory.mktemp("image")
-    built = Image(storage)
+    built = Image(storage, python)
     try:
         built.make_base()
     except ImageNotMade as failed:
-        pytest.skip(f"the image was not tried, its base cannot be made: {failed}")
-    yield built.build()
-    built.remove()
+        pytest.skip(f"the image with Python {python} was not tried, it has no base: {failed}")
+    try:
+        yield built.build()
+    finally:
+        built.remove()
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
+    """The image of this tree, on the base that its Dockerfile names."""
+    yield from made(tmp_path_factory.mktemp("image"), NEWEST)
+
+
+@pytest.fixture(scope="module")
+def oldest_image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
+    """The same on the oldest Python that is supported."""
+    yield from made(tmp_path_factory.mktemp("image"), OLDEST)
 
 
 def produce(address: str, topic: str, values: list[bytes]) -> None:
@@ -90,6 +101,25 @@ def test_what_the_image_declares_and_holds(image: Image) -> None:
     assert added_bytes <= ADDED_BYTES_MAX
 
 
+def test_the_dockerfile_is_built_on_the_newest_python() -> None:
+    assert f"\nARG BASE=python:{NEWEST}-slim\n" in (ROOT / "Dockerfile").read_text()
+
+
+def test_unit_tests_and_properties_hold_on_its_python(image: Image) -> None:
+    """`make test` runs them, and the rest, on the Python of this machine."""
+    told = image.test()
+    assert " passed" in told
+    assert " failed" not in told
+
+
+def test_the_oldest_python_serves(oldest_image: Image, tmp_path: Path) -> None:
+    with Container(oldest_image, tmp_path / "one") as container:
+        container.wait_for(RUNNING)
+        container.inside(lambda: produce("localhost:9092", "t", [b"value"]))
+        assert container.inside(lambda: consume("localhost:9092", "t")) == [b"value"]
+        assert container.stop() == 0
+
+
 def test_records_outlive_the_container(image: Image, tmp_path: Path) -> None:
     """`docker run IMAGE`, nothing else set; SIGTERM; another container on the same volume."""
     values = [b"record %d" % index for index in range(1000)]
@@ -128,6 +158,16 @@ def test_the_msgpack_dialect_is_served_beside_kafkas(image: Image, tmp_path: Pat
         correlation_id, body = container.inside(metadata)
         assert correlation_id == 7
         assert [(one["host"], one["port"]) for one in body["brokers"]] == [("localhost", 9094)]
+
+
+def test_our_commands_work_beside_listeners_of_ones_own(image: Image, tmp_path: Path) -> None:
+    settings = {"KAFKA_LISTENERS": "PLAINTEXT://:9092", "KAFKA_LOG_DIRS": "/var/lib/barnabas/logs"}
+    with Container(image, tmp_path / "one", environment=settings) as container:
+        container.wait_for(RUNNING)
+        assert "WARN log.dirs=/var/lib/barnabas/logs is on no volume" in container.log()
+        line = "echo value | barnabas produce t && barnabas consume t"
+        done = container.execute("sh", "-c", line)
+        assert (done.returncode, done.stdout) == (0, "value\n"), done.stderr
 
 
 def test_a_read_only_root_without_rights(image: Image, tmp_path: Path) -> None:

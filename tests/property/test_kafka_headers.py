@@ -17,6 +17,7 @@ from protocol.kafka.dialect import KafkaDialect
 from protocol.wire import message_spec
 from tests.support.message_fields import api_messages, messages
 from tests.support.served import Served
+from tests.support.thorough import examples
 
 BY_KEY = {(spec.api_key, spec.kind): cls for cls in api_messages() if (spec := message_spec(cls))}
 SERVED = {
@@ -29,7 +30,7 @@ CASES = [
     for api in SERVED.values()
     for version in range(api.min_version, api.max_version + 1)
 ]
-FEW = settings(max_examples=5, deadline=None)
+FEW = settings(max_examples=examples(5))
 
 
 def kio_header(cls: type[Any], version: int) -> type[Any]:

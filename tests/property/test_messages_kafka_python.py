@@ -31,6 +31,7 @@ from tests.support.message_fields import (
     messages,
     record_messages,
 )
+from tests.support.thorough import examples
 
 # kafka-python is a client: it has no message that brokers write for themselves, none of the
 # operators' UnregisterBroker, and does not speak KIP-848. A class that it comes to carry must leave
@@ -155,8 +156,7 @@ def test_equal_values_have_equal_bytes(cls: type, version: int) -> None:
     drawn = messages(cls, version, leaf) if cls is ApiVersionsResponse else messages(cls, version)
 
     @settings(
-        max_examples=20,
-        deadline=None,
+        max_examples=examples(20),
         derandomize=True,
         database=None,
         phases=[Phase.explicit, Phase.generate],

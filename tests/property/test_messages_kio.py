@@ -27,6 +27,7 @@ from tests.support.message_fields import (
     messages,
     record_messages,
 )
+from tests.support.thorough import examples
 
 # kio carries the messages of the clients and of the quorum, and not those of the metadata log. A
 # class that kio comes to carry must leave this table; tests/unit/protocol has bytes from Kafka.
@@ -123,8 +124,7 @@ def test_equal_values_have_equal_bytes(cls: type, version: int) -> None:
     read, write = entity_reader(theirs), entity_writer(theirs)
 
     @settings(
-        max_examples=20,
-        deadline=None,
+        max_examples=examples(20),
         derandomize=True,
         database=None,
         phases=[Phase.explicit, Phase.generate],

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from protocol.record_batch import HEADER_SIZE, verify_produced, write_crc
 from protocol.record_errors import RecordError
-from protocol.records import Record, batches, build, offset_of_timestamp, read_records, verify
+from protocol.record_walks import offset_of_timestamp
+from protocol.records import Record, batches, build, read_records, verify
+from tests.support.thorough import examples
 
 SIZE_MAX = 1 << 20
 
@@ -42,7 +44,7 @@ def test_what_is_built_is_read(taken, codec, base_offset):
 def test_offset_of_timestamp_agrees_with_a_scan(taken, codec, timestamp):
     raw = build(taken, codec=codec)
     later = [(n, one.timestamp) for n, one in enumerate(taken) if one.timestamp >= timestamp]
-    assert offset_of_timestamp(raw, 0, timestamp, SIZE_MAX) == (later[0] if later else None)
+    assert offset_of_timestamp(raw, timestamp, SIZE_MAX) == (later[0] if later else None)
 
 
 def open_fully(raw: bytes | bytearray) -> None:
@@ -52,7 +54,7 @@ def open_fully(raw: bytes | bytearray) -> None:
     with contextlib.suppress(RecordError):
         verify(raw)
     with contextlib.suppress(RecordError):
-        offset_of_timestamp(raw, 0, 0, SIZE_MAX)
+        offset_of_timestamp(raw, 0, SIZE_MAX)
     with contextlib.suppress(RecordError):
         for position, header in batches(raw):
             assert position + header.size <= len(raw)
@@ -64,7 +66,7 @@ def open_fully(raw: bytes | bytearray) -> None:
 edits = st.lists(st.tuples(st.integers(0), st.integers(0, 255)), min_size=1, max_size=6)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(some_records, codecs, edits, st.booleans())
 def test_damage_behind_the_crc_is_a_record_error_or_harmless(taken, codec, places, in_records):
     """Bytes are changed and the CRC is made right again, so that the damage gets past it."""
@@ -88,7 +90,7 @@ def test_cut_and_doubled_bytes_behind_the_crc(taken, codec, first, second):
         open_fully(raw)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.binary(max_size=300))
 def test_any_bytes(raw):
     open_fully(raw)

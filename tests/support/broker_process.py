@@ -3,10 +3,12 @@
 Nothing of the product is imported here. The process is started on a free port of loopback and a
 data directory of the caller's, awaited until it accepts, and ended by its process id:
 `stop` asks (SIGTERM), `kill` does not (SIGKILL). What it writes goes to a file beside its data
-directory, which `output()` reads and which is shown when it does not start.
+directory, which `output()` reads and which is shown when it does not start. Its file calls are
+watched (`tests.support.guarded_broker`): `take_complaints` has what should not have been there.
 """
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -17,19 +19,53 @@ from pathlib import Path
 from typing import Self
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMAND = (sys.executable, "-m", "client.cli", "serve")
+BARNABAS = (sys.executable, "-m", "client.cli")
+COMMAND = (sys.executable, "-m", "tests.support.guarded_broker", "serve")
 POLL_S = 0.005
+PATIENCE_S = 120.0  # with a process on a machine that is busy with other things
+BELOW_THE_PORTS_OF_CLIENTS = range(10_000, 32_000)
+PORTS = random.SystemRandom()  # tests that run beside each other draw different ones
+
+# Lines with which a broker says that one of its parts did what it must not do.
+COMPLAINTS = (
+    "FILE CALL ON THE LOOP",
+    "unexpected failure of",
+    "answered UNKNOWN_SERVER_ERROR: ",
+    "not at rest at the stop",
+)
+COMPLAINT_LINES = 60
+STOP_S = 60.0  # on a busy machine
+_watched: list["BrokerProcess"] = []
 
 
 class BrokerNotReady(Exception):
     """The broker ended, or did not accept in time; carries what it wrote."""
 
 
+def take_complaints() -> list[str]:
+    """What the brokers of this process have complained of since the last call, with its trace."""
+    found = []
+    for broker in tuple(_watched):
+        found += broker.complaints()
+        if not broker.running:
+            _watched.remove(broker)
+    return found
+
+
 def free_port() -> int:
-    """Return a port of loopback that nobody listened on a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a port of loopback that nobody listened on a moment ago.
+
+    It is below those that the kernel gives to clients: one of its own choice could become the port
+    of a connection, of this test or of one beside it, before the broker binds it or binds it again.
+    """
+    while True:
+        port = PORTS.choice(BELOW_THE_PORTS_OF_CLIENTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port
 
 
 class BrokerProcess:
@@ -51,12 +87,15 @@ class BrokerProcess:
         self.environment = dict(environment or {})
         self.output_path = data.parent / f"{data.name}.output"
         self.process: subprocess.Popen[bytes] | None = None
+        self._searched_bytes = 0  # of its output
 
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(self, *_: object) -> None:
-        if self.running:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.end()
+        elif self.running:
             self.kill()
 
     @property
@@ -82,9 +121,11 @@ class BrokerProcess:
             command += ["--set", f"{key}={value}"]
         return command
 
-    def start(self, timeout_s: float = 20.0) -> Self:
+    def start(self, timeout_s: float = PATIENCE_S) -> Self:
         """Start the broker and return when it accepts connections."""
         assert not self.running, "the broker is running already"
+        if self not in _watched:
+            _watched.append(self)
         with self.output_path.open("ab") as output:
             self.process = subprocess.Popen(
                 self.command(),
@@ -97,7 +138,7 @@ class BrokerProcess:
         self.wait_until_ready(timeout_s)
         return self
 
-    def wait_until_ready(self, timeout_s: float = 20.0) -> None:
+    def wait_until_ready(self, timeout_s: float = PATIENCE_S) -> None:
         """Return when the broker accepts a connection; BrokerNotReady when it will not."""
         deadline = time.monotonic() + timeout_s
         while True:
@@ -116,13 +157,26 @@ class BrokerProcess:
                 return
             time.sleep(POLL_S)
 
-    def stop(self, timeout_s: float = 20.0) -> int:
+    def stop(self, timeout_s: float = PATIENCE_S) -> int:
         """Ask the broker to end, wait for it, and return its exit code."""
         return self.send_signal(signal.SIGTERM).wait(timeout_s)
 
+    def end(self) -> None:
+        """Stop a broker that a test is done with, if it runs, so that it says what it still holds.
+
+        What it says is found by `take_complaints`.
+        """
+        if not self.running:
+            return
+        try:
+            self.stop(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"did not stop in {STOP_S} s:\n{self.output()}") from None
+
     def kill(self) -> None:
         """End the broker as a crash would, and wait until it is gone."""
-        self.send_signal(signal.SIGKILL).wait(20)
+        self.send_signal(signal.SIGKILL).wait(PATIENCE_S)
 
     def send_signal(self, number: signal.Signals) -> subprocess.Popen[bytes]:
         """Send a signal to the broker by its process id."""
@@ -135,6 +189,21 @@ class BrokerProcess:
         if not self.output_path.exists():
             return ""
         return self.output_path.read_text(errors="replace")
+
+    def complaints(self) -> list[str]:
+        """Its complaints since the last call, each with the lines of its trace."""
+        if not self.output_path.exists():
+            return []
+        with self.output_path.open("rb") as file:
+            file.seek(self._searched_bytes)
+            text = file.read()
+        self._searched_bytes += len(text)
+        lines = text.decode(errors="replace").splitlines()
+        return [
+            "\n".join(lines[number : number + COMPLAINT_LINES])
+            for number, line in enumerate(lines)
+            if any(mark in line for mark in COMPLAINTS)
+        ]
 
     def resident_bytes(self) -> int:
         """The memory the broker has in RAM without the files it has mapped."""

@@ -5,24 +5,32 @@ connection would have been given.
 """
 
 import asyncio
+import gc
+import logging
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from broker.assembly import Assembly, assemble, open_directory
+from broker.at_rest import left_over
 from broker.clock import SystemClock
 from broker.dispatch import Dispatcher
 from config.listeners import Listener
 from config.load import load
 from protocol.records import Record, build
+from storage.filesystem import OsFileSystem
+from tests.support import loop_guard
 from tests.support.fake_connection import FakeConnection
 
 LISTENER = Listener("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 9092)
 
 
 class Rig:
-    """One broker's services over a directory."""
+    """One broker's services over a directory; its file calls are watched, unless it is timed."""
 
-    def __init__(self, directory: Path, **settings: str) -> None:
+    def __init__(self, directory: Path, *, is_timed: bool = False, **settings: str) -> None:
         names = {name.replace("_", "."): value for name, value in settings.items()}
         self.loaded = load(
             file=None,
@@ -31,14 +39,23 @@ class Rig:
             data_dir=str(directory),
         )
         self.clock = SystemClock()
-        opened = open_directory(self.loaded.config, self.clock)
+        self._is_watched = not is_timed
+        filesystem = OsFileSystem if is_timed else loop_guard.GuardedFileSystem
+        with mock.patch("broker.assembly.OsFileSystem", filesystem):
+            opened = open_directory(self.loaded.config, self.clock)
         self.assembly: Assembly = assemble(
             self.loaded, opened, lambda: [(LISTENER, 9092)], self.clock, asyncio.get_running_loop()
         )
         self.services = self.assembly.services
+        self._watch(serving=True)
         self.dispatcher = Dispatcher(self.services)
         self.loading = asyncio.create_task(self._load_groups())
         self.connection = FakeConnection()
+
+    def _watch(self, *, serving: bool) -> None:
+        if self._is_watched:
+            filesystem: Any = self.services.logs.filesystem
+            filesystem.serving = serving
 
     async def _load_groups(self) -> None:
         if self.services.has_groups:
@@ -57,16 +74,56 @@ class Rig:
         return buffers[0][1] if buffers else None
 
     async def close(self) -> bool:
-        """Stop as the server does; return whether the stop was clean."""
+        """Stop as the server does; return whether the stop was clean.
+
+        AssertionError if anything is still held: of clients, or a descriptor (I12).
+        """
         await self.loading
+        self.services.purgatory.stop()
         if self.services.has_groups:
             self.services.groups.stop()
         await self.dispatcher.finish()
+        await self.services.topics.finish()
         await self.services.commit.drained()
+        left = left_over(self.assembly, self.dispatcher)
+        self._watch(serving=False)  # the server closes the logs in a thread
         clean = self.services.logs.close(clean=True)
         self.services.pool.close()
         self.services.flush_pool.close()
+        assert not left, left
+        if clean:
+            self._check_descriptors()
         return clean
+
+    def _check_descriptors(self) -> None:
+        """Fail if a file of the directory is still open."""
+        for _ in range(2):
+            left = open_files(self.services.logs.data_directory)
+            if not left or has_captured_traces():
+                return
+            self.connection.sent.clear()  # views of mapped files
+            gc.collect()  # what is in a circle
+        raise AssertionError(f"still open: {left}")
+
+
+def has_captured_traces() -> bool:
+    """Whether pytest's captured log keeps exceptions, and with them what their frames hold."""
+    return any(
+        any(isinstance(said, BaseException) for said in record.args or ()) or record.exc_info
+        for record in gc.get_objects()
+        if type(record) is logging.LogRecord
+    )
+
+
+def open_files(directory: str) -> list[str]:
+    """Return the files below `directory` that this process has open."""
+    found = []
+    for number in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # the listing's own
+            path = os.readlink(f"/proc/self/fd/{number}")
+            if path.startswith(f"{directory}/"):
+                found.append(path)
+    return found
 
 
 def batch(*values: bytes, timestamp: int = 1_700_000_000_000, **options: Any) -> memoryview:

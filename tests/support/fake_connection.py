@@ -19,6 +19,10 @@ class MessageDialect:
     def encode_response(self, header: RequestHeader, response: Any) -> list[Any]:
         return [(header.correlation_id, response)]
 
+    def encode_in_steps(self, header: RequestHeader, response: Any) -> Any:
+        yield 0
+        return [(header.correlation_id, response)]
+
 
 NO_DIALECT = MessageDialect()
 

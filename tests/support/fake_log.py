@@ -20,7 +20,7 @@ class FakeFlush:
     error: OSError | None = None
 
     def run(self) -> None:
-        assert self.release.wait(10), "the test never released its flush"
+        assert self.release.wait(120), "the test never released its flush"
         if self.error is not None:
             raise self.error
 
@@ -33,6 +33,7 @@ class FakeLog:
         self.directory = "/data/t-0"
         self.partition = 0
         self.write_caching = write_caching
+        self.is_end_loaded = True
         self.start_offset = 0
         self.end_offset = 0
         self.durable_offset = 0

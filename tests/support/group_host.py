@@ -1,7 +1,7 @@
 """A coordinator for one group: time by hand, records kept, and durability at the test's word."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from broker.clock import MS_NS, ManualClock
 from broker.groups.alarm import Alarm
@@ -9,6 +9,8 @@ from broker.groups.errors import GroupError
 from broker.groups.group import GroupRecord
 from config.broker import BrokerConfig
 from protocol.errors import ErrorCode
+
+T = TypeVar("T")
 
 
 class Timer:
@@ -38,6 +40,7 @@ class FakeHost:
         self.holds = False
         self._held: list[Callable[[ErrorCode], None]] = []
         self._ids = 0
+        self.computing: list[Callable[[], None]] = []  # the pool: each runs when it is called
 
     def write(
         self,
@@ -72,6 +75,9 @@ class FakeHost:
 
     def alarm(self, ring: Callable[[int], int]) -> Alarm:
         return Alarm(ring, self.clock.monotonic_ns, self._call_later)
+
+    def compute(self, call: Callable[[], T], done: Callable[[T | None], None]) -> None:
+        self.computing.append(lambda: done(call()))
 
     def new_id(self) -> str:
         self._ids += 1

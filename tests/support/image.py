@@ -1,8 +1,8 @@
 """The project's image, built without a registry, and containers of it, run without an engine.
 
 Needs root on Linux with buildah, mmdebstrap, util-linux and overlay mounts; `missing()` says what
-is not there. The Dockerfile's base is made of Debian's packages once (a tar below .oracle/);
-BARNABAS_IMAGE_BASE names another one, from a registry that is reached.
+is not there. The Dockerfile's base is made of Debian's packages once for each Python (a tar below
+.oracle/); BARNABAS_IMAGE_BASE names one from a registry that is reached, for the newest.
 
 A Container is what an engine would make of the image: its own mounts over the image's files, the
 command as process 1 of its own process table, a network of its own with only loopback, no
@@ -29,10 +29,23 @@ Result = TypeVar("Result")
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".oracle" / "image"
 BASE_VARIABLE = "BARNABAS_IMAGE_BASE"
-BASE_NAME = "localhost/python:3.11-slim"
+NEWEST, OLDEST = "3.14", "3.11"
+SUITES = {NEWEST: "unstable", OLDEST: "bookworm"}  # of Debian, by the Python that it has
 PACKAGES = "python3,python3-venv,python3-pip,ca-certificates,bash,passwd,hostname"
 PROGRAMS = ("buildah", "mmdebstrap", "unshare", "nsenter", "setpriv")
-BASE_SECONDS, BUILD_SECONDS, READY_SECONDS = 120, 180, 30
+BASE_SECONDS, BUILD_SECONDS, TESTS_SECONDS, READY_SECONDS = 600, 600, 900, 120
+CERTIFICATES = ("--volume", "/etc/ssl/certs:/etc/ssl/certs:ro")
+CHROOT = ("--isolation", "chroot", "--network", "host")
+VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
+# The unit tests and properties of the tree at /src, which they do not write to, in the base.
+TESTS = """
+cd /src
+python3 -m venv /tmp/environment
+/tmp/environment/bin/pip install --quiet --require-hashes -r requirements-dev.lock
+exec env PYTHONDONTWRITEBYTECODE=1 HYPOTHESIS_STORAGE_DIRECTORY=/tmp/hypothesis \
+    /tmp/environment/bin/python -m pytest -q -p no:cacheprovider --numprocesses 2 --dist loadfile \
+    -m 'not interop and not slow and not faults' tests/unit tests/property
+"""
 POLL_SECONDS = 0.02
 CLONE_NEWNET = 0x40000000
 UNPRIVILEGED = ("--clear-groups", "--no-new-privs", "--bounding-set=-all", "--inh-caps=-all")
@@ -105,8 +118,9 @@ def _run(command: Sequence[str], seconds: float) -> str:
 class Image:
     """The built image: `files` is where its root lies, `config` what its Dockerfile declares."""
 
-    def __init__(self, storage: Path) -> None:
+    def __init__(self, storage: Path, python: str = NEWEST) -> None:
         self._storage = storage
+        self.python = python
         self._base = ""
         self._buildah = ["buildah", "--storage-driver", "vfs"]
         self._buildah += ["--root", str(storage / "root"), "--runroot", str(storage / "run")]
@@ -115,14 +129,26 @@ class Image:
 
     def make_base(self) -> Self:
         """Make the image to build on, if none is named. Raises ImageNotMade."""
-        self._base = os.environ.get(BASE_VARIABLE) or self._debian_base()
+        named = os.environ.get(BASE_VARIABLE)
+        if named and self.python != NEWEST:
+            raise ImageNotMade(f"{BASE_VARIABLE} is the only base")
+        self._base = named or self._debian_base()
         return self
+
+    def test(self) -> str:
+        """Run the tests that need no socket in the base; return what they wrote.
+
+        Raises ImageNotMade with the end of it when one fails.
+        """
+        container = self._run("from", self._base).strip()
+        source = ("--volume", f"{ROOT}:/src:ro")
+        command = [*self._buildah, "run", *CHROOT, *CERTIFICATES, *source, container, "--"]
+        return _run([*command, "sh", "-e", "-c", TESTS], TESTS_SECONDS)
 
     def build(self) -> Self:
         """Build the image and lay its files out. Raises ImageNotMade."""
         self._run(
-            "bud", "--isolation", "chroot", "--network", "host", "--format", "docker",
-            "--layers=false", "--volume", "/etc/ssl/certs:/etc/ssl/certs:ro",
+            "bud", *CHROOT, "--format", "docker", "--layers=false", *CERTIFICATES,
             "--build-arg", f"BASE={self._base}", "--tag", "barnabas", ".",
         )  # fmt: skip
         told = json.loads(self._run("inspect", "--type", "image", "barnabas"))
@@ -135,23 +161,28 @@ class Image:
         return _run([*self._buildah, *arguments], BUILD_SECONDS)
 
     def _debian_base(self) -> str:
-        tar = CACHE / "base.tar"
+        suite = SUITES[self.python]
+        tar = CACHE / f"{suite}.tar"
         if not tar.exists():
             CACHE.mkdir(parents=True, exist_ok=True)
-            part = CACHE / "part.base.tar"
+            part = CACHE / f"part.{suite}.tar"
             part.unlink(missing_ok=True)
-            _run(
-                ["mmdebstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(part)],
-                BASE_SECONDS,
-            )
+            # A mirror may be behind; what it holds is signed all the same.
+            late = 'Acquire::Check-Valid-Until "false"'
+            options = ["--variant=minbase", f"--aptopt={late}", f"--include={PACKAGES}"]
+            _run(["mmdebstrap", *options, suite, str(part)], BASE_SECONDS)
             part.rename(tar)
         container = self._run("from", "scratch").strip()
         self._run("add", "--quiet", container, str(tar), "/")
-        self._run("commit", "--quiet", "--rm", container, BASE_NAME)
-        return BASE_NAME
+        found = self._run("run", *CHROOT, container, "--", "python3", "-c", VERSION).strip()
+        if found != self.python:
+            raise ImageNotMade(f"Debian's {suite} has Python {found} by now, not {self.python}")
+        name = f"localhost/python:{self.python}-slim"
+        self._run("commit", "--quiet", "--rm", container, name)
+        return name
 
     def remove(self) -> None:
-        """Leave nothing but the base's tar."""
+        """Leave nothing but the tars of the bases."""
         self._run("rm", "--all")
         shutil.rmtree(self._storage)
 

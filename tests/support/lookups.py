@@ -8,9 +8,10 @@ from storage.timestamp_lookup import TimestampCandidate, TimestampOffset
 
 
 def first_found(candidates: Iterable[TimestampCandidate]) -> TimestampOffset | None:
-    """Open candidates until one holds the record."""
+    """Look into candidates until one holds the record."""
     for candidate in candidates:
-        candidate.open()
+        while not candidate.is_over:
+            candidate.look_on()
         if candidate.found is not None:
             return candidate.found
     return None

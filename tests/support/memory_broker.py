@@ -16,10 +16,13 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 from unittest import mock
 
-from broker.assembly import assemble, open_directory
+from broker import owners
+from broker.assembly import Assembly, Opened, assemble, open_directory
+from broker.at_rest import left_over
 from broker.dispatch import Dispatcher
 from broker.housekeeping import Housekeeping
 from broker.log_cleaner import LogCleaner
+from broker.owners import Owner
 from config.load import load
 from storage.errors import StorageError
 from tests.support.fake_connection import LISTENER, FakeConnection
@@ -27,6 +30,7 @@ from tests.support.memory_filesystem import MemoryFileSystem
 
 DATA = "/data"
 NOW_MS = 1_700_000_000_000
+ENDING_TURNS = 9  # of the loop: what waits for a task that ends does so a turn or two later
 
 
 class Killed(KeyboardInterrupt):  # which asyncio lets through, whatever runs
@@ -83,16 +87,20 @@ class InlinePool:
     def __init__(self, threads: int, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
 
-    def submit(self, call: Callable[[], Any], done: Callable[[BaseException | None], None]) -> None:
-        self._loop.call_soon(self._run, call, done)
+    def submit(
+        self, owner: Owner, call: Callable[[], Any], done: Callable[[BaseException | None], None]
+    ) -> None:
+        owners.soon(owner, self._run, owner, call, done)
 
-    def _run(self, call: Callable[[], Any], done: Callable[[BaseException | None], None]) -> None:
+    def _run(
+        self, owner: Owner, call: Callable[[], Any], done: Callable[[BaseException | None], None]
+    ) -> None:
         error: Exception | None = None
         try:
             call()
         except Exception as caught:
             error = caught
-        self._loop.call_soon(done, error)
+        owners.soon(owner, done, error)
 
     async def run(self, call: Callable[[], Any]) -> Any:
         await asyncio.sleep(0)
@@ -113,7 +121,6 @@ class MemoryBroker:
         self.clock = LoopClock(self.loop, started_ms)
         self.surprises: list[str] = []
         self.has_compacted = False
-        self.loop.set_exception_handler(self._surprised)
         names = {name.replace("_", "."): value for name, value in settings.items()}
         self.loaded = load(
             file=None,
@@ -121,6 +128,10 @@ class MemoryBroker:
             set_values=[f"{name}={value}" for name, value in names.items()],
             data_dir=DATA,
         )
+
+    async def _assemble(self, opened: Opened) -> Assembly:
+        """Put it together on the loop, as the server does: parts of it begin tasks there."""
+        return assemble(self.loaded, opened, lambda: [(LISTENER, 9092)], self.clock, self.loop)
 
     def start(self) -> None:
         """Open the directory, recover, and put the broker together. Raises as the server does."""
@@ -130,12 +141,12 @@ class MemoryBroker:
         ):
             opened = open_directory(self.loaded.config, self.clock)
             try:
-                assembly = assemble(
-                    self.loaded, opened, lambda: [(LISTENER, 9092)], self.clock, self.loop
-                )
+                assembly = self.loop.run_until_complete(self._assemble(opened))
             except BaseException:
                 opened.logs.close(clean=True)  # as the server does
                 raise
+        self.loop.set_exception_handler(self._surprised)
+        self.assembly = assembly
         self.services = assembly.services
         self.dispatcher = Dispatcher(self.services)
         self.housekeeping = Housekeeping(self.services, [])
@@ -182,24 +193,29 @@ class MemoryBroker:
                 await cleaner._clean(partition.log)
 
     async def stop(self) -> bool:
-        """Stop as the server does; whether that was clean."""
+        """Stop as the server does; whether that was clean. What is still held is a surprise."""
         self.loading.cancel()
+        self.services.purgatory.stop()
         self.services.groups.stop()
         await self.dispatcher.finish()
         await self.services.commit.drained()
+        self.surprises += left_over(self.assembly, self.dispatcher)
         return self.services.logs.close(clean=True)
 
     def end(self) -> None:
         """Let go of the loop; what still ran in it ends without a word."""
-        for _ in range(0 if self.loop.is_closed() else 3):
+        for _ in range(0 if self.loop.is_closed() else ENDING_TURNS):
             tasks = asyncio.all_tasks(self.loop)
             for task in tasks:
                 task.cancel()
+            # One turn, and no future to wait for: work that had ended in the turn that killed the
+            # process has left its word to stop in the loop, and would stop the wait for another.
+            self.loop.stop()
             try:
-                self.loop.run_until_complete(asyncio.sleep(0))
+                self.loop.run_forever()
                 if not tasks:
                     break
-            except (KeyboardInterrupt, HangError):
+            except KeyboardInterrupt:
                 continue
         self.loop.close()
         if self.has_compacted:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from broker.metadata.controller import Controller
 from broker.metadata.metadata_log import METADATA_TOPIC_ID, open_metadata_log
+from broker.metadata.topic_life import TopicEvent, TopicState
 from broker.metadata.topic_rules import Placement
 from config.topic import TopicConfig
 from storage.filenames import log_name
@@ -39,7 +40,6 @@ class Node:
         }
         self.controller = Controller(
             open_metadata_log(filesystem, DATA, self._open_metadata, 1, NOW_MS),
-            self.logs,
             placement=Placement(**(values | placement)),
             topic_defaults=TopicConfig(retention_ms=5),
             directory_id=OUR_DIRECTORY,
@@ -56,17 +56,20 @@ class Node:
         )
 
     def open_all(self):
-        return [log for topic in self.image.topics.values() for log in self._opened(topic)]
+        return [log for life in self.controller.lives for log in self.open_logs(life.topic)]
 
-    def _opened(self, topic):
-        return list(self.controller.open_logs(topic))
+    def open_logs(self, topic):
+        return open_logs(self.controller, self.logs, topic)
+
+    def drop_logs(self, topic):
+        drop_logs(self.controller, self.logs, topic)
 
     def create(self, name="orders", count=2, **configs):
         topic, _end_offset = self.controller.create_topic(
             name, NOW_MS, partition_count=count, configs=configs
         )
         self.controller.metadata_log.flush()
-        self._opened(topic)
+        self.open_logs(topic)
         return topic
 
     def restart(self, *, unclean=False, power_cut="lost"):
@@ -75,6 +78,38 @@ class Node:
 
     def directories(self):
         return sorted(name for name in self.filesystem.list(DATA) if name != "__cluster_metadata-0")
+
+
+def open_logs(controller, logs, topic):
+    """Open what is not open, as the broker does once the topic is durable."""
+    life = controller.lives.of(topic)
+    opened = []
+    for info in topic.partitions:
+        if controller.leads(topic, info.partition) and info.partition not in life.opened:
+            opened.append(
+                logs.open_log(
+                    topic.name,
+                    info.partition,
+                    topic.topic_id,
+                    controller.config_of(topic),
+                    info.leader_epoch,
+                    create=True,
+                )
+            )
+            life.opened.add(info.partition)
+    if life.state is not TopicState.ONLINE:
+        life.move(TopicEvent.OPENED)
+    return opened
+
+
+def drop_logs(controller, logs, topic):
+    """Drop the logs of a removed topic, as the broker does once the removal is durable."""
+    life = controller.lives.of(topic)
+    life.move(TopicEvent.GONE)
+    for number in life.opened:
+        logs.delete_log(topic.name, number)
+    life.move(TopicEvent.DROPPED)
+    controller.forget(life)
 
 
 def kafka_disk(directories=("plain-0", "plain-1", "conf-0")):

@@ -66,6 +66,9 @@ class PlainLog:
             return False
         return True
 
+    def load_end(self) -> None:
+        """Know all there is to know, always."""
+
     def append_own(self, batch, now_ms):
         del now_ms
         if self.fail_next is not None:

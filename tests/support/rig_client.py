@@ -19,7 +19,7 @@ def across(message: Any, kind: type, version: int) -> Any:
     return decoded
 
 
-async def ask(rig: Rig, body: Any, version: int, *, timeout_seconds: float = 5) -> Any:
+async def ask(rig: Rig, body: Any, version: int, *, timeout_seconds: float = 60) -> Any:
     """Return the answer of `rig` as a client of `version` decodes it."""
     request = across(body, type(body), version)
     response = await rig.call(request, version, timeout_seconds=timeout_seconds)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from heapq import heapify, heappop, heapreplace
+from heapq import heapify, heappop, heappush, heapreplace
 
 Partitions = Mapping[bytes, frozenset[int]]  # topic id -> partition numbers
 
@@ -99,6 +99,49 @@ def _by_topic(
     return by_topic
 
 
+class _Poorest:
+    """The subscriber of each topic that has the fewest partitions, the first in order of several.
+
+    A heap for topics with the same subscribers, who are nearly always all of them. What has
+    changed is put in again, and what was true before is passed over when it comes to the top.
+    """
+
+    def __init__(
+        self,
+        eligible: Mapping[bytes, list[str]],
+        owned: Mapping[str, Mapping[tuple[bytes, int], None]],
+    ) -> None:
+        self._owned = owned
+        heaps: dict[tuple[str, ...], list[tuple[int, int, str]]] = {}
+        self._heap_of: dict[bytes, list[tuple[int, int, str]]] = {}
+        self._places: dict[str, list[tuple[list[tuple[int, int, str]], int]]] = {}
+        for topic_id, member_ids in eligible.items():
+            key = tuple(member_ids)
+            heap = heaps.get(key)
+            if heap is None:
+                heap = [(len(owned[one]), place, one) for place, one in enumerate(member_ids)]
+                heapify(heap)
+                heaps[key] = heap
+                for place, member_id in enumerate(member_ids):
+                    self._places.setdefault(member_id, []).append((heap, place))
+            self._heap_of[topic_id] = heap
+
+    def of(self, topic_id: bytes) -> str:
+        """Return the poorest subscriber of a topic."""
+        heap = self._heap_of[topic_id]
+        while True:
+            count, _, member_id = heap[0]
+            if len(self._owned[member_id]) == count:
+                return member_id
+            heappop(heap)
+
+    def changed(self, member_id: str) -> None:
+        """Note that a member has more or fewer than before."""
+        count = len(self._owned[member_id])
+        for heap, place in self._places[member_id]:
+            heappush(heap, (count, place, member_id))
+
+
 class _Spread:
     """Partitions on their way to an even spread: who has which, and who may have which."""
 
@@ -135,6 +178,7 @@ class _Spread:
 
         Every move lessens the sum of the squares of the members' counts, so it ends.
         """
+        poorest = _Poorest(self._eligible, self._owned)
         moved = True
         while moved:
             moved = False
@@ -142,7 +186,7 @@ class _Spread:
             heapify(richest)
             while richest:
                 _, giver = richest[0]
-                if self._give_one(giver):
+                if self._give_one(giver, poorest):
                     heapreplace(richest, (-self._count(giver), giver))
                     moved = True
                 else:
@@ -160,7 +204,7 @@ class _Spread:
             }
         return targets
 
-    def _give_one(self, giver: str) -> bool:
+    def _give_one(self, giver: str, poorest: _Poorest) -> bool:
         """Move one partition to a subscriber with at least two fewer, if there is such a pair."""
         owned = self._owned[giver]
         seen: set[bytes] = set()
@@ -169,10 +213,12 @@ class _Spread:
             if topic_id in seen:
                 continue
             seen.add(topic_id)
-            taker = min(self._eligible[topic_id], key=self._count)
+            taker = poorest.of(topic_id)
             if len(owned) - self._count(taker) >= 2:
                 del owned[partition]
                 self._owned[taker][partition] = None
+                poorest.changed(giver)
+                poorest.changed(taker)
                 return True
         return False
 

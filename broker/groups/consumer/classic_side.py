@@ -59,6 +59,7 @@ def join(
     try:
         _check_join(group, body, member_id, caller.version)
         draft = Draft(group.state)
+        replaced = _replaced(group.state, body)
         after = _joined(group, draft, body, member_id, caller)
         response = JoinGroupResponse(
             member_id=member_id,
@@ -66,13 +67,18 @@ def join(
             protocol_type=PROTOCOL_TYPE,
             protocol_name=body.protocols[0].name,
         )
-        group.write(draft, partial(_answer_join, answer, response))
+        done = partial(_answer_join, answer, response)
+        if replaced is None or replaced.classic is not None:
+            group.write(draft, done)
+        elif group.write_replacement(draft, done):
+            return  # the group is a classic one, and no longer this
     except GroupError as error:
         answer(JoinGroupResponse(member_id=member_id, error_code=error.code))
         return
     group.put_off(member_id)
     group.step_done(member_id)
     group.expect_step(after)
+    group.find_targets()
 
 
 def sync(
@@ -106,7 +112,7 @@ def heartbeat(group: ConsumerGroup, body: HeartbeatRequest) -> ErrorCode:
         return error.code
     group.put_off(member.member_id)
     if (
-        member.member_epoch < group.state.epoch
+        member.member_epoch < group.reachable_epoch
         or member.state == MemberState.UNREVOKED_PARTITIONS
         or (
             member.state == MemberState.UNRELEASED_PARTITIONS
@@ -215,13 +221,20 @@ def _joined(
     return reconcile(draft, member_id, reported, around)
 
 
+def _replaced(state: ConsumerState, body: JoinGroupRequest) -> Member | None:
+    """Return the static member whose place a new one takes."""
+    if body.group_instance_id is None or body.member_id:
+        return None
+    return state.static_member(body.group_instance_id)
+
+
 def _find(draft: Draft, body: JoinGroupRequest, member_id: str) -> Member:
     state = draft.state
     if body.group_instance_id is None:
         return state.members.get(member_id) or Member(member_id=member_id)
     if body.member_id:
         return static_of(state, body.group_instance_id, member_id)
-    holder = state.static_member(body.group_instance_id)
+    holder = _replaced(state, body)
     if holder is None:
         return Member(member_id=member_id)
     return take_place(draft, holder, member_id)
@@ -235,7 +248,8 @@ def _check_sync(group: ConsumerGroup, body: SyncGroupRequest, member: Member) ->
     is_of_protocol = (body.protocol_type or PROTOCOL_TYPE) == PROTOCOL_TYPE
     if not is_of_protocol or (body.protocol_name or name) != name:
         raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    if group.state.epoch > member.member_epoch and member.state != MemberState.UNREVOKED_PARTITIONS:
+    is_behind = group.reachable_epoch > member.member_epoch
+    if is_behind and member.state != MemberState.UNREVOKED_PARTITIONS:
         group.expect_step(member)
         raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
     return member.classic

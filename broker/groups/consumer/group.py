@@ -23,10 +23,18 @@ from typing import Final
 from broker.clock import MS_NS
 from broker.groups.alarm import NEVER_NS
 from broker.groups.consumer import classic_side, migration
-from broker.groups.consumer.heartbeat import Surroundings, follow, leave, remove
+from broker.groups.consumer.assignors import Partitions
+from broker.groups.consumer.heartbeat import (
+    WAITING_EPOCH,
+    Surroundings,
+    follow,
+    leave,
+    remove,
+)
 from broker.groups.consumer.members import Member
 from broker.groups.consumer.state import ConsumerState, Draft
 from broker.groups.consumer.subscriptions import topic_names
+from broker.groups.consumer.targets import put_targets, search
 from broker.groups.errors import GroupError
 from broker.groups.group import Caller, Expiry, GroupKind, GroupRecord, Host
 from broker.groups.states import (
@@ -74,6 +82,8 @@ class ConsumerGroup:
         self._sessions: dict[str, int] = {}  # member id -> when it is given up (monotonic ns)
         self._steps: dict[str, tuple[int, int]] = {}  # member id -> its epoch, deadline of a step
         self._phase = ConsumerGroupState.EMPTY
+        self._is_searching = False  # for targets, in the pool
+        self._is_over = False
         self._alarm = host.alarm(self._ring)
 
     # -- What a group is ----------------------------------------------------------------------
@@ -91,8 +101,6 @@ class ConsumerGroup:
         if state.epoch > state.target_epoch:
             return ConsumerGroupEvent.CHANGED
         for member in state.members.values():
-            if member.member_epoch == LEAVE_STATIC_EPOCH:
-                continue  # away: it has what it had
             if member.state != MemberState.STABLE or member.member_epoch != state.target_epoch:
                 return ConsumerGroupEvent.ASSIGNED
         return ConsumerGroupEvent.REACHED
@@ -136,6 +144,7 @@ class ConsumerGroup:
         self.write(draft, lambda code: answer(_failed(code) if code else response))
         self._topics_changed = False
         self.put_off(member_id)
+        self.find_targets()
 
     def _is_settled(self, member: Member, body: ConsumerGroupHeartbeatRequest) -> bool:
         """Whether there is nothing to do: the member says nothing, and has what it should."""
@@ -190,8 +199,48 @@ class ConsumerGroup:
         """As `write`; if only members of the classic protocol are left, the group is theirs."""
         if migration.may_be_classic(draft.state, self.host.config):
             migration.downgrade(self, draft, done)
+            return
+        self.write(draft, done)
+
+    def write_replacement(self, draft: Draft, done: Callable[[ErrorCode], None]) -> bool:
+        """As `write`, when a member of the classic protocol took the place of one of the new.
+
+        If it was the last one of the new, the group is theirs who are left. Return whether it is.
+        """
+        is_theirs = migration.may_be_classic(draft.state, self.host.config)
+        if is_theirs:
+            migration.downgrade(self, draft, done, replaces=True)
         else:
             self.write(draft, done)
+        return is_theirs
+
+    def find_targets(self) -> None:
+        """Have targets found for the group's epoch, where the heartbeat left that to the group."""
+        searched = self.state
+        if self._is_searching or self._is_over or searched.epoch == searched.target_epoch:
+            return
+        wanted = search(searched, self.host.topics, self.host.config.group_consumer_assignors)
+        self._is_searching = True
+        self.host.compute(wanted.run, lambda found: self._found(searched, found))
+
+    def _found(self, searched: ConsumerState, found: dict[str, Partitions] | None) -> None:
+        self._is_searching = False
+        if self._is_over or found is None:
+            return  # after a failure the next heartbeat tries again
+        draft = Draft(self.state)
+        put_targets(draft, searched, found, self.host.clock.now_ms())
+        try:
+            self.write(draft, None)
+        except GroupError as error:
+            logger.warning("group %s gets no new targets: %s", self.group_id, error)
+            return
+        self.find_targets()
+
+    @property
+    def reachable_epoch(self) -> int:
+        """The epoch to which a member can move now, once it has asked for it."""
+        state = self.state
+        return state.target_epoch or WAITING_EPOCH if self._is_searching else state.epoch
 
     def around(self) -> Surroundings:
         """Return what a step needs to know beside the group."""
@@ -355,6 +404,7 @@ class ConsumerGroup:
 
     def removed(self, code: ErrorCode) -> None:  # noqa: ARG002 - nobody waits here
         """End: no deadline counts any more."""
+        self._is_over = True
         self._phase = next_state(CONSUMER, self._phase, ConsumerGroupEvent.REMOVED)
         self._alarm.cancel()
 

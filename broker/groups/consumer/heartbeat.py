@@ -5,7 +5,8 @@ new epoch for that, does the epoch need new targets, and how far does this membe
 heartbeat that says nothing new in a group that has settled makes no record.
 
 Targets are found at once, at the heartbeat that needs them: there is no interval between them
-(Kafka's group.consumer.assignment.interval.ms).
+(Kafka's group.consumer.assignment.interval.ms). Those of a large group are left to the group, which
+has them found in the pool (consumer/targets.py).
 """
 
 from __future__ import annotations
@@ -14,17 +15,12 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
-from broker.groups.consumer.assignors import ASSIGNORS, Partitions, Subscriber
+from broker.groups.consumer.assignors import Partitions
 from broker.groups.consumer.members import Member
 from broker.groups.consumer.reconciliation import Target, next_step
 from broker.groups.consumer.state import ConsumerState, Draft, regexes_of
-from broker.groups.consumer.subscriptions import (
-    existing,
-    metadata_hash,
-    resolve,
-    topic_ids,
-    topic_names,
-)
+from broker.groups.consumer.subscriptions import metadata_hash, resolve, topic_ids, topic_names
+from broker.groups.consumer.targets import put_targets, search, topics_of
 from broker.groups.errors import GroupError
 from broker.groups.group import Caller
 from broker.topics import Topics
@@ -40,7 +36,8 @@ from protocol.messages.consumer_group_heartbeat import (
 
 _T = TypeVar("_T")
 
-FIRST_EPOCH = 2  # Kafka 4.3's: 1 is for members that wait for a first target
+WAITING_EPOCH = 1  # as in Kafka 4.3, of members that wait for a first target
+FIRST_EPOCH = 2
 OWN_MEMBER_ID_VERSION = 1  # from here on members make their ids themselves (KIP-1082)
 
 
@@ -139,7 +136,7 @@ def follow(
 
 
 def settle(draft: Draft, before: Member, said: Member, around: Surroundings) -> None:
-    """Write what a member says, a new epoch if that or the topics ask for one, and the targets."""
+    """Write what a member says, a new epoch if that or the topics ask for one, and targets."""
     state = draft.state
     is_new = said.member_id not in state.members
     if is_new or said != before:
@@ -151,11 +148,13 @@ def settle(draft: Draft, before: Member, said: Member, around: Surroundings) -> 
         or said.topic_regex != before.topic_regex
     )
     _refresh_regexes(draft, around)
-    hash_now = metadata_hash(_topics_of(state), around.topics)
+    hash_now = metadata_hash(topics_of(state), around.topics)
     if changed or hash_now != state.metadata_hash:
         draft.put_epoch(state.epoch + 1 if state.epoch else FIRST_EPOCH, hash_now)
     if state.epoch > state.target_epoch:
-        _find_targets(draft, around)
+        wanted = search(state, around.topics, around.assignors)
+        if wanted.is_small:
+            put_targets(draft, state, wanted.run(), around.now_ms)
 
 
 def reconcile(
@@ -165,7 +164,7 @@ def reconcile(
     state = draft.state
     member = state.members[member_id]
     target = Target(
-        epoch=state.target_epoch,
+        epoch=state.target_epoch or WAITING_EPOCH,
         partitions=state.targets.get(member_id, {}),
         subscribed=topic_ids(topic_names(member, state.regexes), around.topics),
         is_free=state.is_free,
@@ -198,7 +197,7 @@ def remove(draft: Draft, member_ids: Collection[str], around: Surroundings) -> N
         draft.remove_member(member_id)
     _drop_unused_regexes(draft)
     state = draft.state
-    draft.put_epoch(state.epoch + 1, metadata_hash(_topics_of(state), around.topics))
+    draft.put_epoch(state.epoch + 1, metadata_hash(topics_of(state), around.topics))
 
 
 def _find(
@@ -306,44 +305,6 @@ def _drop_unused_regexes(draft: Draft) -> None:
     used = set(regexes_of(draft.state.members.values()))
     for pattern in sorted(draft.state.regexes.keys() - used):
         draft.put_regex(pattern, None)
-
-
-def _find_targets(draft: Draft, around: Surroundings) -> None:
-    """Find what everyone should have in the group's epoch; write what has changed."""
-    state = draft.state
-    subscribers = {
-        member.member_id: Subscriber(
-            member.instance_id,
-            topic_ids(topic_names(member, state.regexes), around.topics),
-            state.targets.get(member.member_id, {}),
-        )
-        for member in state.members.values()
-    }
-    partition_counts = {
-        topic.topic_id: len(topic.partitions)
-        for topic in existing(_topics_of(state), around.topics)
-    }
-    targets = ASSIGNORS[preferred_assignor(state, around.assignors)](subscribers, partition_counts)
-    for member_id, target in targets.items():
-        if target != state.targets.get(member_id):
-            draft.put_target(member_id, target)
-    draft.put_target_epoch(state.epoch, around.now_ms)
-
-
-def preferred_assignor(state: ConsumerState, assignors: Collection[str]) -> str:
-    """Return the assignor that most members ask for; the broker's first if none does."""
-    votes: dict[str, int] = {}
-    for member in state.members.values():
-        if member.server_assignor is not None:
-            votes[member.server_assignor] = votes.get(member.server_assignor, 0) + 1
-    if not votes:
-        return next(iter(assignors))
-    return max(sorted(votes), key=lambda name: votes[name])
-
-
-def _topics_of(state: ConsumerState) -> set[str]:
-    """Return the names of all topics that members ask for."""
-    return set().union(*(topic_names(member, state.regexes) for member in state.members.values()))
 
 
 def _reported(topics: list[TopicPartitions] | None) -> Partitions | None:

@@ -6,14 +6,17 @@ Upgrade: the first member of the new protocol joins a classic group of consumers
 becomes a member of a consumer group, with its generation for an epoch and its assignment for a
 target; who waits in JoinGroup or SyncGroup is told to come again.
 
-Downgrade: the last member of the new protocol has gone and others are left. The group becomes a
-classic one in their words, and they are told to join again, which finds a leader.
+Downgrade: the last member of the new protocol has gone and others are left, or one of the classic
+protocol has taken its place, as a static member that restarts. The group becomes a classic one in
+their words. If a member has gone, they are told to join again, which finds a leader; if all have
+what they should have, they go on.
 
 Either way the records that end the one group and begin the other are one batch.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -31,6 +34,7 @@ from config.broker import BrokerConfig
 from protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment, version_of
 from protocol.errors import DecodeError, ErrorCode
 from protocol.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from protocol.messages.join_group import JoinGroupRequestProtocol
 
 if TYPE_CHECKING:
     from broker.groups.consumer.group import ConsumerGroup
@@ -93,20 +97,48 @@ def may_be_classic(state: ConsumerState, config: BrokerConfig) -> bool:
     )
 
 
-def downgrade(group: ConsumerGroup, draft: Draft, done: Callable[[ErrorCode], None] | None) -> None:
+def downgrade(
+    group: ConsumerGroup,
+    draft: Draft,
+    done: Callable[[ErrorCode], None] | None,
+    *,
+    replaces: bool = False,
+) -> None:
     """Write what `draft` says and the group's end as one of this kind, and put a classic one up.
 
+    `replaces`: a member of the classic protocol has taken the place of the last of the new.
     Raises GroupError with nothing changed.
     """
-    value = _as_classic(draft.state, group.host)
+    state = draft.state
+    value = _as_classic(state, group.host)
+    spoken = {
+        member_id: [
+            JoinGroupRequestProtocol(name=name, metadata=said)
+            for name, said in (member.classic.protocols if member.classic else ())
+        ]
+        for member_id, member in state.members.items()
+    }
+    goes_on = replaces and all(_is_settled(state, member) for member in state.members.values())
     draft.remove_group()
     draft.put(GroupMetadataKey(group=group.group_id), value)
     group.write(draft, done)
     group.removed(ErrorCode.NONE)
     classic = ClassicGroup.from_record(group.group_id, value, group.host)
+    for member in classic.roster:
+        classic.roster.speak(member, spoken[member.member_id])
     group.host.put(classic)
     classic.loaded()
-    rebalance.prepare(classic)
+    if not goes_on:
+        rebalance.prepare(classic)
+
+
+def _is_settled(state: ConsumerState, member: Member) -> bool:
+    """Whether a member has what it should have, in the group's epoch."""
+    target = {
+        topic_id: of for topic_id, of in state.targets.get(member.member_id, {}).items() if of
+    }
+    has = {topic_id: frozenset(numbers) for topic_id, numbers in member.assigned.items() if numbers}
+    return member.member_epoch == state.epoch == state.target_epoch and has == target
 
 
 def _from_classic(old: ClassicGroup, member_id: str, topics: Topics) -> Member:
@@ -166,7 +198,10 @@ def _as_classic(state: ConsumerState, host: Host) -> GroupMetadataValue:
         if member.classic is not None
     }
     common = set.intersection(*({name for name, _ in side.protocols} for side in sides.values()))
-    protocol = next(name for name, _ in next(iter(sides.values())).protocols if name in common)
+    votes = Counter(
+        next(name for name, _ in side.protocols if name in common) for side in sides.values()
+    )
+    protocol = votes.most_common(1)[0][0]
     members = []
     for member_id, side in sides.items():
         member = state.members[member_id]

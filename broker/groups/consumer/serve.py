@@ -35,14 +35,15 @@ def serve(
         check(body, caller.version, coordinator.config.group_consumer_assignors)
         group = _group(coordinator, body)
         # Asked before: what the member says may turn the group into a classic one.
-        is_new = coordinator.registry.get(body.group_id) is not group
+        is_new = coordinator.registry_of(body.group_id).get(body.group_id) is not group
         group.follow(body, caller, answer)
     except GroupError as error:
         answer(ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=str(error)))
         return
     if is_new:
-        coordinator.registry.remove(body.group_id, ErrorCode.REBALANCE_IN_PROGRESS)
-        coordinator.registry.put(group)
+        registry = coordinator.registry_of(body.group_id)
+        registry.remove(body.group_id, ErrorCode.REBALANCE_IN_PROGRESS)
+        registry.put(group)
         group.loaded()
 
 

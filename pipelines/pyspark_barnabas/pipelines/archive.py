@@ -15,20 +15,20 @@ import argparse
 import json
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from pyspark_barnabas.cluster import Cluster, connect
-from pyspark_barnabas.errors import BadOption, UnknownTopic
-from pyspark_barnabas.offsets import Offsets, partitions_of, resolve, to_json
+from pyspark_barnabas.errors import BadOption, DataLost, UnknownTopic
+from pyspark_barnabas.offsets import Offsets, partitions_of, remade, resolve, to_json
 from pyspark_barnabas.options import SourceOptions
 from pyspark_barnabas.options import source_options as read_options
 from pyspark_barnabas.pipelines import archive_files
 from pyspark_barnabas.pipelines.archive_files import CHECKPOINT, Contents, Description
-from pyspark_barnabas.pipelines.archive_writer import CODECS, ArchiveWriter, Target
+from pyspark_barnabas.pipelines.archive_writer import CODECS, ELSEWHERE, ArchiveWriter, Target
 from pyspark_barnabas.pipelines.query import finish
 from pyspark_barnabas.pipelines.session import Run, add_source_arguments, source_options
 from pyspark_barnabas.pipelines.summary import Outcome, bytes_text, plural, table
@@ -166,11 +166,22 @@ def _prepare(options: ArchiveOptions) -> tuple[Offsets, int]:
         subscribed = partitions_of(cluster, source.subscription)
         if not subscribed:
             raise UnknownTopic("no topic of this cluster matches --pattern")
+        topic_ids = cluster.topic_ids(topic for topic, _ in subscribed)
+        if description is not None:
+            topic_ids = _same_topics(description.topic_ids, topic_ids)
         known = _starts(cluster, source, subscribed, description)
         latest = cluster.list_offsets(dict.fromkeys(subscribed, LATEST), source.isolation)
-    archive_files.write_description(root, Description(known, options.by_date))
+    archive_files.write_description(root, Description(known, options.by_date, topic_ids))
     starts = {at: found.ends().get(at, known[at]) for at in subscribed}
     return starts, sum(max(0, latest[at] - start) for at, start in starts.items())
+
+
+def _same_topics(known: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
+    """Return the ids of the archive's topics, new ones too. Raises DataLost for one made anew."""
+    for topic, topic_id in known.items():
+        if now.get(topic, topic_id) != topic_id:
+            raise DataLost(f"{remade(topic, topic_id, now[topic])}. {ELSEWHERE}")
+    return {**known, **now}
 
 
 def _require_empty(root: Path, found: Contents) -> None:

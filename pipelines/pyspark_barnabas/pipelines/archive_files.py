@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyspark_barnabas.errors import BadOption, CorruptArchive
-from pyspark_barnabas.offsets import Offsets, Range, from_json, to_json
+from pyspark_barnabas.offsets import Offsets, Range, from_json, to_json, topic_ids_of
 from pyspark_barnabas.protocol import TopicPartition
 
 # What a record is here. On disk: never change their order. Topic and partition stand in the path,
@@ -55,6 +55,7 @@ class Description:
 
     starts: Mapping[TopicPartition, int]
     by_date: bool
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,8 @@ def read_description(root: Path) -> Description | None:
         value = json.loads(path.read_text())
         if value["version"] != _VERSION:
             raise CorruptArchive(f"{path} is of version {value['version']}, wanted {_VERSION}")
-        return Description(from_json(value["startingOffsets"]), bool(value["byDate"]))
+        starts = value["startingOffsets"]
+        return Description(from_json(starts), bool(value["byDate"]), topic_ids_of(starts))
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -204,7 +206,7 @@ def write_description(root: Path, description: Description) -> None:
     value = {
         "version": _VERSION,
         "byDate": description.by_date,
-        "startingOffsets": to_json(description.starts),
+        "startingOffsets": to_json(description.starts, description.topic_ids),
     }
     write_json(root, DESCRIPTION, value)
 

@@ -37,6 +37,7 @@ from pyspark_barnabas.pipelines.archive_files import (
     partition_directory,
     pieces,
 )
+from pyspark_barnabas.plain_errors import plainly
 from pyspark_barnabas.reader import LogPartition
 from pyspark_barnabas.stream import HAS_LIMITS
 
@@ -65,6 +66,7 @@ class ArchiveSource(DataSource):
         return ArchiveStream(self.options)
 
 
+@plainly
 class ArchiveStream(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
     """Reads what an archive holds when the query begins."""
 

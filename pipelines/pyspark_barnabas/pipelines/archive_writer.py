@@ -31,6 +31,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from pyspark_barnabas.cluster import connect
 from pyspark_barnabas.columns import TYPES
 from pyspark_barnabas.errors import BadOption, CorruptArchive, DataLost
 from pyspark_barnabas.offsets import Range, from_json
@@ -45,7 +46,8 @@ from pyspark_barnabas.pipelines.archive_files import (
     pieces,
     sync_directory,
 )
-from pyspark_barnabas.reader import LogPartition, read_range
+from pyspark_barnabas.plain_errors import plainly
+from pyspark_barnabas.reader import LogPartition, read_range, remade_since
 from pyspark_barnabas.stream import WireStreamReader
 
 MiB = 1024 * 1024
@@ -66,6 +68,8 @@ _DONE_ARROW: Final = pa.schema(
         ("bytes", pa.int64()),
     ]
 )
+_OWN_OPTIONS: Final = "archive."
+ELSEWHERE: Final = "Archive it into another directory"  # what to do about a topic made anew
 _DAY_US: Final = 24 * 60 * 60 * 1_000_000
 
 
@@ -116,11 +120,13 @@ def target_of(given: Mapping[str, str]) -> Target:
     )
 
 
+@plainly
 class ArchiveStreamReader(WireStreamReader):
     """Plans as the stream of a topic does; a task writes its range."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
-        super().__init__(COLUMNS, given)
+        own = [name for name in given if name.lower().startswith(_OWN_OPTIONS)]
+        super().__init__(COLUMNS, {name: given[name] for name in given if name not in own})
         self._target_files = target_of(given)
         self._is_checked = False
 
@@ -136,9 +142,13 @@ class ArchiveStreamReader(WireStreamReader):
             if ends.get((topic, partition), offset) < offset:
                 raise DataLost(
                     f"{topic}-{partition} ends at offset {ends[topic, partition]} and was archived "
-                    f"up to {offset}: the topic was made anew. Archive it into another directory"
+                    f"up to {offset}: the topic was made anew. {ELSEWHERE}"
                 )
         return found
+
+    def lose_topic(self, what: str) -> None:
+        """Raise DataLost, whatever failOnDataLoss says."""
+        _require_same(what)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the ranges; the first time, check that they go on where the files end."""
@@ -152,7 +162,13 @@ class ArchiveStreamReader(WireStreamReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Write the range and yield the one row."""
         if isinstance(partition, LogPartition):  # for no partitions Spark makes one with nothing
-            yield archive_range(self._options, self._target_files, partition.range)
+            yield archive_range(self._options, self._target_files, partition)
+
+
+def _require_same(what: str) -> None:
+    """Raise DataLost with the words for a topic that was made anew, if there are any."""
+    if what:
+        raise DataLost(f"{what}. {ELSEWHERE}")
 
 
 def check_joins(root: Path, ranges: Sequence[Range]) -> None:
@@ -172,11 +188,14 @@ def check_joins(root: Path, ranges: Sequence[Range]) -> None:
             )
 
 
-def archive_range(options: SourceOptions, target: Target, part: Range) -> Any:
+def archive_range(options: SourceOptions, target: Target, planned: LogPartition) -> Any:
     """Write one range's files, durably, and return the row that says so, a RecordBatch."""
+    part = planned.range
     with _Files(target, part) as files:
-        for table in read_range(options, COLUMNS, part):
+        for table in read_range(options, COLUMNS, planned):
             files.add(table.select(FILE_COLUMNS))
+        with connect(options.cluster) as cluster:
+            _require_same(remade_since(cluster, planned))
         paths = files.finish()
     row = {
         "topic": part.topic,

@@ -3,10 +3,11 @@
     tally_range(options, range)     over the wire: batches are fetched and not opened
     tally_files(task)               from segment files, the same
 
-A header has the time of its first record and the largest: a batch's records and bytes are spread
-evenly from the one to the other, which for a batch of a second is the truth and for a batch of an
-hour a fair guess. Batches are counted whole. One compressed batch in SAMPLE_EVERY is unpacked, to
-know what compression saves. Control batches hold no records of a user's, and are counted apart.
+Batches are opened for the times of their records, and for nothing else; those whose time is the
+log's are not. A batch's bytes are spread as its records are. Batches are counted whole. One
+compressed batch in SAMPLE_EVERY is measured unpacked, to know what compression saves. Control
+batches hold no records of a user's, and are counted apart. Records that cannot be read, or have no
+time, are counted without one.
 
 A Tally is small, whatever it is made of, and pickled: tasks send theirs to the driver, which merges
 them. Times that would make it large widen its intervals, from a minute to an hour to a day.
@@ -14,17 +15,22 @@ them. Times that would make it large widen its intervals, from a minute to an ho
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
 from pyspark_barnabas.batches import HEADER_BYTES, Batch, Buffer
+from pyspark_barnabas.columns import Decoder
 from pyspark_barnabas.compression import NAMES, decompress
 from pyspark_barnabas.errors import CorruptBatch
 from pyspark_barnabas.offline_plan import Task
 from pyspark_barnabas.offsets import Range
 from pyspark_barnabas.options import SourceOptions
-from pyspark_barnabas.reader import fetch_range
+from pyspark_barnabas.reader import LogPartition, fetch_range
 from pyspark_barnabas.segments import Damage, walk
 
 INTERVAL_NAMES: Final = {60_000: "minute", 3_600_000: "hour", 86_400_000: "day"}
@@ -61,7 +67,7 @@ class Tally:
     size_bytes: int = 0
     batch_count: int = 0
     control_count: int = 0
-    timeless_count: int = 0  # records of batches without a time
+    timeless_count: int = 0  # records without a time, or that cannot be read
     damage_count: int = 0
     start_offset: int = -1
     end_offset: int = -1
@@ -75,8 +81,24 @@ class Tally:
     width_ms: int = WIDTHS_MS[0]
     times: dict[int, list[int]] = field(default_factory=dict)  # interval -> records, bytes
 
-    def add(self, data: Buffer, batch: Batch) -> None:
-        """Take a batch that lies in `data`."""
+    def add(self, data: Buffer, batches: Sequence[Batch]) -> None:
+        """Take batches that lie in `data`."""
+        for batch in batches:
+            self._add_header(data, batch)
+        users = [batch for batch in batches if not batch.is_control]
+        opened = [batch for batch in users if not batch.is_log_append_time]
+        for batch in users:
+            if batch.is_log_append_time:
+                times = np.full(batch.record_count, batch.max_timestamp, np.int64)
+                self._add_times([batch], times)
+        try:
+            self._add_times(opened, self._times(data, opened))
+        except CorruptBatch:
+            for batch in opened:
+                self._add_times_of_one(data, batch)
+        self._widen_if_many()
+
+    def _add_header(self, data: Buffer, batch: Batch) -> None:
         if self.start_offset < 0:
             self.start_offset = batch.base_offset
         self.end_offset = batch.last_offset + 1
@@ -92,7 +114,6 @@ class Tally:
         _count(self.sizes, size)
         _count(self.counts, count)
         self._add_codec(data, batch)
-        self._add_times(batch)
 
     def _add_codec(self, data: Buffer, batch: Batch) -> None:
         name = NAMES[batch.codec] if batch.codec < len(NAMES) else f"codec {batch.codec}"
@@ -110,25 +131,38 @@ class Tally:
         tally.batch_count += 1
         tally.size_bytes += batch.size
 
-    def _add_times(self, batch: Batch) -> None:
-        last = batch.max_timestamp
-        first = last if batch.is_log_append_time else min(batch.base_timestamp, last)
-        if first < 0:
-            self.timeless_count += batch.record_count
+    def _times(self, data: Buffer, batches: Sequence[Batch]) -> npt.NDArray[np.int64]:
+        """Return the times of the records of these batches. Raises CorruptBatch."""
+        tables = Decoder(["timestamp"], self.topic, self.partition).decode(data, batches)
+        found = [table["timestamp"].cast(pa.int64()).to_numpy() // 1000 for table in tables]
+        return np.concatenate(found) if found else np.zeros(0, np.int64)
+
+    def _add_times_of_one(self, data: Buffer, batch: Batch) -> None:
+        try:
+            self._add_times([batch], self._times(data, [batch]))
+        except CorruptBatch:
+            self.timeless_count += batch.record_count  # whoever reads the records is told
+
+    def _add_times(self, batches: Sequence[Batch], times: npt.NDArray[np.int64]) -> None:
+        """Take the times of the records of these batches, in their order."""
+        timed = times[times >= 0]
+        self.timeless_count += len(times) - len(timed)
+        if not len(timed):
             return
+        first = int(timed.min())
         self.time_min = first if self.time_min < 0 else min(self.time_min, first)
-        self.time_max = max(self.time_max, last)
-        begin, end = first // self.width_ms, last // self.width_ms
-        steps = max(1, min(end - begin + 1, batch.record_count))
-        done = [0, 0]
-        for step in range(1, steps + 1):
-            interval = begin + (end - begin) * (step - 1) // max(1, steps - 1)
-            part = self.times.setdefault(interval, [0, 0])
-            for column, total in enumerate((batch.record_count, batch.size)):
-                upto = total * step // steps
-                part[column] += upto - done[column]
-                done[column] = upto
-        self._widen_if_many()
+        self.time_max = max(self.time_max, int(timed.max()))
+        row = 0
+        for batch in batches:
+            mine = times[row : row + batch.record_count]
+            row += batch.record_count
+            intervals, counts = np.unique(mine[mine >= 0] // self.width_ms, return_counts=True)
+            done = size = 0
+            for interval, count in zip(intervals.tolist(), counts.tolist(), strict=True):
+                done += count
+                upto = batch.size * done // len(mine)
+                _add_pair(self.times, interval, [count, upto - size])
+                size = upto
 
     def _widen_if_many(self) -> None:
         while len(self.times) > INTERVALS_MAX and self.width_ms < WIDTHS_MS[-1]:
@@ -191,10 +225,15 @@ def merged(tallies: Iterable[Tally]) -> list[Tally]:
 def tally_range(options: SourceOptions, part: Range) -> Tally:
     """Fetch a range of offsets and return what its batches are. Raises DataLost, CorruptBatch."""
     tally = Tally(part.topic, part.partition)
-    for fetched, batches in fetch_range(options, part):
-        for batch in batches:
-            if part.start <= batch.last_offset and batch.base_offset < part.end:
-                tally.add(fetched.data, batch)
+    for fetched, batches in fetch_range(options, LogPartition(part)):
+        tally.add(
+            fetched.data,
+            [
+                one
+                for one in batches
+                if part.start <= one.last_offset and one.base_offset < part.end
+            ],
+        )
     return tally
 
 
@@ -209,10 +248,12 @@ def tally_files(task: Task) -> Tally:
             if isinstance(found, Damage):
                 tally.damage_count += 1
                 continue
-            for batch in found.batches:
-                behind = task.end is not None and batch.base_offset >= task.end
-                if task.start <= batch.last_offset and not behind:
-                    tally.add(found.data, batch)
+            within = [
+                one for one in found.batches
+                if task.start <= one.last_offset
+                and (task.end is None or one.base_offset < task.end)
+            ]  # fmt: skip
+            tally.add(found.data, within)
     return tally
 
 

@@ -14,9 +14,11 @@ from typing import Final
 from pyspark_barnabas.errors import BarnabasError
 from pyspark_barnabas.pipelines.summary import Outcome
 
-# The last line of a Python trace, or what raise_error was given. What follows is Spark's.
+# The last line of a Python trace, or where there is none what Spark says of it before; or what
+# raise_error was given. What follows is Spark's.
 _RAISED: Final = re.compile(
-    r"^(?:\[\w+\] )?pyspark_barnabas\.[\w.]*?(\w+): (.*?)(?: SQLSTATE: \w+)?$", re.MULTILINE
+    r"^(?:\[\w+\] )?(?:[^\n]*?: )?pyspark_barnabas\.[\w.]*?(\w+): (.*?)(?: SQLSTATE: \w+)?$",
+    re.MULTILINE,
 )
 _FILE: Final = re.compile(r"^\w+Error: \[Errno \d+\] (.+): '(.+)'$", re.MULTILINE)
 _CAUSE: Final = re.compile(r"^(?:Caused by: )?([\w.$]+(?:Exception|Error)): (.+)$", re.MULTILINE)

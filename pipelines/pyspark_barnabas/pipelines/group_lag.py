@@ -72,7 +72,7 @@ def lag_of_cluster(options: ClusterOptions, ends: Mapping[TopicPartition, int]) 
     with connect(options) as cluster:
         what = "asking for the brokers"
         body = protocol.metadata_request([])
-        brokers, _ = cluster.ask(what, METADATA, body, protocol.read_metadata)
+        brokers = cluster.ask(what, METADATA, body, protocol.read_metadata).brokers
         groups: set[str] = set()
         for broker in brokers:
             with _at(options, broker.host, broker.port) as one:

@@ -21,7 +21,7 @@ from typing import Any, Final
 from pyspark_barnabas.admin import cluster_id, create_topic, topic_configs
 from pyspark_barnabas.cluster import Cluster, connect
 from pyspark_barnabas.errors import BadOption, CorruptArchive, RecordsRefused
-from pyspark_barnabas.offsets import Offsets, from_json, to_json
+from pyspark_barnabas.offsets import Offsets, from_json, remade, to_json, topic_ids_of
 from pyspark_barnabas.options import sink_options
 from pyspark_barnabas.pipelines import archive_files
 from pyspark_barnabas.pipelines.archive_reader import ArchiveSource, listed
@@ -77,6 +77,7 @@ class Done:
 
     batches: dict[int, int] = field(default_factory=dict)  # records by micro-batch
     through: Offsets = field(default_factory=dict)
+    appended: int = 0  # by how much the topics have grown
 
     def add(self, progress: Mapping[str, Any]) -> bool:
         """Take a micro-batch's progress; say whether it is news."""
@@ -90,6 +91,14 @@ class Done:
     def records(self) -> int:
         """How many records were given to the sink."""
         return sum(self.batches.values())
+
+    @property
+    def found(self) -> int:
+        """How many of them the sink has found in the topics, from a run that was cut off.
+
+        Too few, if somebody else has written to the topics meanwhile.
+        """
+        return max(0, self.records - self.appended)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -151,9 +160,12 @@ def replay(run: Run, options: ReplayOptions) -> tuple[Plan, Done]:
         for remark in plan.remarks:
             run.progress.say(remark)
         with archive_files.locked(plan.state):
+            before = _bounds(cluster, plan, LATEST)
             query = _start(run.spark, options, plan)
             with run.progress.showing(lambda: _so_far(plan, done)):
                 finish(query, lambda: _follow(cluster, query, plan, done))
+            after = _bounds(cluster, plan, LATEST)
+            done.appended = sum(after.values()) - sum(before.values())
     return plan, done
 
 
@@ -257,7 +269,8 @@ def _bounds(cluster: Cluster, plan: Plan, which: int) -> Offsets:
 
 
 def _promise(cluster: Cluster, plan: Plan) -> dict[str, Any]:
-    return {"reached": to_json(_bounds(cluster, plan, LATEST))}
+    topic_ids = cluster.topic_ids(plan.names.values())
+    return {"reached": to_json(_bounds(cluster, plan, LATEST), topic_ids)}
 
 
 def _resume(cluster: Cluster, options: ReplayOptions, plan: Plan) -> None:
@@ -280,6 +293,13 @@ def _resume(cluster: Cluster, options: ReplayOptions, plan: Plan) -> None:
                 f"{value}: give another --state, or remove that directory"
             )
     ends = _bounds(cluster, plan, LATEST)
+    known, now = topic_ids_of(kept["reached"]), cluster.topic_ids(plan.names.values())
+    for topic, topic_id in known.items():
+        if now.get(topic, topic_id) != topic_id:
+            raise RecordsRefused(
+                f"{remade(topic, topic_id, now[topic])}. Remove {plan.state} to replay from the "
+                "beginning"
+            )
     for at, reached in from_json(kept["reached"]).items():
         if ends.get(at, 0) < reached:
             raise RecordsRefused(
@@ -342,7 +362,8 @@ def _start(spark: Any, options: ReplayOptions, plan: Plan) -> Any:
 def outcome(plan: Plan, done: Done) -> Outcome:
     """Return the summary of a run."""
     facts = {
-        "records": done.records,
+        "records": done.records - done.found,
+        "found": done.found,
         "batches": len(done.batches),
         "topics": plan.names,
         "made": plan.made,
@@ -355,8 +376,10 @@ def outcome(plan: Plan, done: Done) -> Outcome:
         mine = [at for at in plan.ends if at[0] == topic]
         offsets = sum(plan.ends[at] - plan.begins[at] for at in mine)
         rows.append((topic, name, plan.partitions[topic], offsets))
+    written = plural(done.records - done.found, "record")
+    found = f"; {plural(done.found, 'record')} of a run before were found" if done.found else ""
     lines = [
-        f"{plural(done.records, 'record')} written in {plural(len(done.batches), 'micro-batch')}.",
+        f"{written} written in {plural(len(done.batches), 'micro-batch')}{found}.",
         *table(("of the archive", "topic", "partitions", "offsets"), rows),
     ]
     lines += [

@@ -2,10 +2,11 @@
 
     barnabas-pipeline report --topic NAME [--to report.html]
 
-Figures of batches come from their headers (pyspark_barnabas.pipelines.batch_tally), a task for each
-range of offsets; nothing is decoded for them. Keys are counted by a second pass over the same
-offsets, as a DataFrame of that one column; --no-keys leaves it out. The lag of consumer groups is
-asked of the brokers, and of a data directory read from __consumer_offsets.
+Figures of batches come from their headers and the times of their records
+(pyspark_barnabas.pipelines.batch_tally), a task for each range of offsets. Keys are counted by a
+second pass over the same offsets, as a DataFrame of that one column; --no-keys leaves it out. The
+lag of consumer groups is asked of the brokers, and of a data directory read from
+__consumer_offsets.
 """
 
 from __future__ import annotations

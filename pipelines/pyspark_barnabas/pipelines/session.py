@@ -165,9 +165,9 @@ class Run:
 
         if _SUBMITTED in os.environ:
             return self._configured(SparkSession.builder, self.arguments.master).getOrCreate()
-        use_java()
         # Spark starts `python3` of the PATH; format("barnabas") is in the Python that runs this.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        use_java()
         root = str(Path(__file__).parents[2])
         paths = [root, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
         os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(path for path in paths if path))

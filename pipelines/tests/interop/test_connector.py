@@ -23,7 +23,7 @@ from oracle import connector, kafka
 from pyspark_barnabas.cluster import connect
 from pyspark_barnabas.encode import Record
 from pyspark_barnabas.errors import RecordsRefused
-from pyspark_barnabas.options import sink_options
+from pyspark_barnabas.options import TOPIC_IDS, sink_options
 from pyspark_barnabas.outbox import Outbox, identity
 from pyspark_barnabas.writer import write_task
 
@@ -221,6 +221,8 @@ def stream(spark, form, address, topic, directory, options):
     query.awaitTermination()
     source = json.loads(query.lastProgress.json)["sources"][0]
     ends = {name: source[name] for name in ("endOffset", "latestOffset")}
+    ids = ends["endOffset"].pop(TOPIC_IDS, {})
+    assert form == "kafka" or ids.keys() == {topic}
     return sorted(found, key=lambda row: (row[3], row[4])), steps, ends
 
 

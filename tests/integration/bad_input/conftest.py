@@ -16,7 +16,7 @@ from tests.support.raw_batches import batch, values_of
 from tests.support.raw_client import RawClient
 
 FRAME_DEADLINE_MS = 1500
-ANSWERED_WITHIN_S = 10.0  # on a machine that is busy with other things, too
+ANSWERED_WITHIN_S = 30.0  # on a machine that is busy with other things, too
 MEMORY_GROWTH_BYTES_MAX = 48 << 20
 CONTROL = "control"
 HOSTILE = "hostile"

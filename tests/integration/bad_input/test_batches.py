@@ -40,6 +40,20 @@ HOUR_MS = 3_600_000
 GOOD = batch([b"one", b"two"])
 
 
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_a_header_key_that_is_not_utf8_is_stored_and_served_as_it_is(connect, policy):
+    client = connect()
+    name = f"header-keys-{policy}"
+    configs = array(string("cleanup.policy") + string(policy))
+    topic = string(name) + int32(1) + int16(1) + array() + configs
+    assert client.create_topics(topic) == [NONE]
+    headers = varint(1) + varint(2) + b"\xff\xfe" + varint(1) + b"v"
+    sent = batch([b"v"], body=record(b"v", key=b"k", headers=headers))
+    produced = client.produce(name, sent)
+    assert (produced.error, produced.base_offset) == (NONE, 0), produced.message
+    assert client.fetch(name, 0).records[HEADER_BYTES:] == sent[HEADER_BYTES:]
+
+
 def batch_of_size(size: int) -> bytes:
     made = batch([b"x" * (size - HEADER_BYTES - RECORD_OVERHEAD)])
     assert len(made) == size
@@ -183,14 +197,14 @@ def test_bombs_are_stored_small_and_not_set_off(connect, control):
         data = batch([b"x"], body=bomb, attributes=1, timestamp=1000, max_timestamp=5000)
         assert client.produce(topic, data).error == NONE
     with ThreadPoolExecutor(1) as pool:
-        began_s = time.monotonic()
         asked = pool.submit(offsets_by_time, client, topics, 4000)
-        slowest_s = 0.0
+        served = 0
         while not asked.done():
-            slowest_s = max(slowest_s, control.slowest_answer_s(0.05))
-        took_s = time.monotonic() - began_s
+            control.check_served(control.client)
+            served += 1
         assert asked.result() == [(TOO_LARGE, -1)] * len(topics)
-    assert slowest_s < took_s / 2, "others waited for the bombs"
+    # One that waits for all the bombs is served once; some more may come before they are asked.
+    assert served > 5, f"others waited for the bombs: {served} answers meanwhile"
     assert control.memory_growth_bytes() < 300 << 20
 
 

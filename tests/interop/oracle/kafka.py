@@ -11,7 +11,10 @@ with that text.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
+import random
 import shutil
 import signal
 import socket
@@ -45,6 +48,15 @@ def libs() -> Path:
         raise OracleMissingError("Apache Kafka needs java (17 or later) on the PATH")
     named = os.environ.get(LIBS_VARIABLE)
     directory = Path(named) if named else CHECKOUT / ".oracle" / "libs"
+    if named:
+        return _found_or_fetched(directory, named)
+    directory.parent.mkdir(exist_ok=True)
+    with (directory.parent / "libs.lock").open("w") as lock:  # another process may fetch them, too
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _found_or_fetched(directory, named)
+
+
+def _found_or_fetched(directory: Path, named: str | None) -> Path:
     if any(directory.glob("kafka_2.13-*.jar")):
         return directory
     if named:
@@ -87,15 +99,17 @@ def tool(
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of 127.0.0.1 that were free a moment ago, all different."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
+    """Return ports of 127.0.0.1 that were free a moment ago, all different.
+
+    They are below those that the kernel gives to clients, which may be of a test beside this one.
+    """
+    found: set[int] = set()
+    while len(found) < count:
+        port = random.SystemRandom().randrange(10_000, 32_000)
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            found.add(port)
+    return sorted(found)
 
 
 class KafkaNode:
@@ -177,6 +191,11 @@ class KafkaNode:
     def kill(self) -> int:
         """Stop as a crash does (SIGKILL)."""
         return self._end(signal.SIGKILL, 10)
+
+    def end(self) -> None:
+        """Stop it if it runs: a test is done with it."""
+        if self.running:
+            self.stop()
 
     def output(self) -> str:
         """All that this broker has written to stdout and stderr, over all its starts."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ from config.load import Loaded, load
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest
-from storage.errors import DirectoryLocked
+from storage.errors import CorruptMetadata, DirectoryLocked
+from storage.filesystem import OsFileSystem
 from tests.support.broker_rig import LISTENER, Rig, batch
 from tests.support.fake_connection import FakeConnection
 from tests.support.rig_client import crash, create, produce
@@ -52,11 +54,44 @@ def test_a_new_directory_gets_the_cluster_id_that_is_set_and_keeps_it(
         assert opened.logs.close(clean=True)
 
 
+async def test_a_node_id_under_which_nothing_would_be_served_is_refused(tmp_path: Path) -> None:
+    """One bit of meta.properties: every good partition would be unknown."""
+    rig = Rig(tmp_path / "data")
+    await create(rig)
+    assert await rig.close()
+    path = tmp_path / "data" / "meta.properties"
+    sound = path.read_text()
+    path.write_text(sound.replace("node.id=1", "node.id=0"))
+    with pytest.raises(CorruptMetadata, match=r"node\.id=0, but the metadata has t-0"):
+        open_directory(loaded(tmp_path / "data").config, SystemClock())
+    path.write_text(sound)
+    rig = Rig(tmp_path / "data")
+    assert rig.services.partitions.get("t", 0)
+    assert await rig.close()
+
+
 async def test_a_second_broker_on_the_same_directory_is_refused(tmp_path: Path) -> None:
     rig = Rig(tmp_path / "data")
     with pytest.raises(DirectoryLocked):
         open_directory(loaded(tmp_path / "data").config, SystemClock())
     assert await rig.close()
+
+
+@pytest.mark.parametrize("operation", ["lock", "mkdir", "unlink"])
+async def test_a_directory_that_may_not_be_used_is_told_with_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    path = tmp_path / "data"
+    if operation == "unlink":
+        assert await Rig(path).close()
+
+    def refuse(_: OsFileSystem, path: str) -> None:
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(OsFileSystem, operation, refuse)
+    with pytest.raises(PermissionError) as caught:
+        open_directory(loaded(path).config, SystemClock())
+    assert f"Permission denied for uid {os.getuid()}: '{path}" in str(caught.value)
 
 
 async def test_a_start_that_fails_lets_the_directory_go(

@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from broker.blocking_pool import BlockingPool
+from broker.owners import Owner
 
 
 async def test_outcomes_come_back_on_the_loop() -> None:
@@ -19,10 +20,11 @@ async def test_outcomes_come_back_on_the_loop() -> None:
         raise OSError(5, "Input/output error")
 
     pool.submit(
+        Owner.APPEND,
         lambda: call_threads.append(threading.get_ident()),
         lambda error: seen.append((threading.get_ident(), error)),
     )
-    pool.submit(fail, lambda error: seen.append((threading.get_ident(), error)))
+    pool.submit(Owner.APPEND, fail, lambda error: seen.append((threading.get_ident(), error)))
     async with asyncio.timeout(10):
         while len(seen) < 2:
             await asyncio.sleep(0.001)
@@ -41,7 +43,7 @@ async def test_it_is_busy_until_what_was_called_has_come_back() -> None:
     release = threading.Event()
     back: list[BaseException | None] = []
     assert not pool.is_busy
-    pool.submit(release.wait, back.append)
+    pool.submit(Owner.APPEND, release.wait, back.append)
     waiting = asyncio.create_task(pool.run(release.wait))
     await asyncio.sleep(0)
     waiting.cancel()  # who waits goes; the call does not

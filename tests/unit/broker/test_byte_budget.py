@@ -6,7 +6,7 @@ from broker.metrics import Metrics
 
 def test_crossings_are_told_once_and_counted() -> None:
     metrics = Metrics()
-    budget = ByteBudget(1_000, metrics)
+    budget = ByteBudget(1_000, metrics, "budget_full_waits")
     heard: list[bool] = []
     budget.listen(heard.append)
     steps = [
@@ -25,7 +25,7 @@ def test_crossings_are_told_once_and_counted() -> None:
 
 
 def test_without_a_limit_it_only_counts() -> None:
-    budget = ByteBudget(-1, Metrics())
+    budget = ByteBudget(-1, Metrics(), "answers_full_waits")
     budget.take(10**12)
     assert not budget.full
     assert budget.used_bytes == 10**12

@@ -210,3 +210,33 @@ def test_what_is_set_on_a_resource_is_found_by_its_type() -> None:
     assert configs_of(held.image, GROUP, "g") == {"a": "b"}
     for kind, name in ((CONFIG_TOPIC, "no"), (CONFIG_BROKER, "9"), (GROUP, "no")):
         assert configs_of(held.image, kind, name) == {}
+
+
+@pytest.mark.parametrize(
+    ("now", "wanted", "refused"),
+    [("1", "2", ""), ("1", "3", "more than double the current value 1"), ("5", "2", ""),
+     ("5", "10", ""), ("5", "11", "more than double"), ("4", "2", ""), ("4", "1", "half"),
+     ("4", None, "less than half the current value 4"), ("2", None, ""), ("1", "0", "1 or more")],
+)  # fmt: skip
+def test_threads_of_the_cleaner_are_halved_or_doubled(
+    now: str, wanted: str | None, refused: str
+) -> None:
+    held = state(cluster={"log.cleaner.threads": now})
+    held = held._replace(loaded=held.loaded.with_dynamic({"log.cleaner.threads": now}))
+    operation = SET if wanted is not None else DELETE
+    given = resource(CONFIG_BROKER, "", ("log.cleaner.threads", operation, wanted))
+    if not refused:
+        assert changes_of(given, held) == {"log.cleaner.threads": wanted}
+        return
+    with pytest.raises(TopicError) as caught:
+        changes_of(given, held)
+    assert caught.value.code == ErrorCode.INVALID_REQUEST
+    assert refused in str(caught.value)
+
+
+def test_memory_for_a_handful_of_keys_is_refused() -> None:
+    given = resource(CONFIG_BROKER, "", ("log.cleaner.dedupe.buffer.size", SET, "1"))
+    with pytest.raises(TopicError) as caught:
+        changes_of(given, state())
+    assert caught.value.code == ErrorCode.INVALID_REQUEST
+    assert "log.cleaner.threads=1" in str(caught.value)

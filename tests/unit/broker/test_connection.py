@@ -2,6 +2,8 @@
 
 import asyncio
 import errno
+from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,23 +18,33 @@ from broker.processor import RECEIVE_BUFFER_BYTES, ConnectionSettings, Processor
 from broker.request import ConnectionInfo, Request
 from broker.request_queue import RequestQueue
 from protocol.dialect import DecodedRequest, RequestHeader
-from protocol.errors import BadRequest, DecodeError
+from protocol.errors import BadRequest, DecodeError, TakesLong
+from protocol.messages.fetch import FetchRequest
 from tests.support.fake_connection import LISTENER
 
 
 class NumberDialect:
     """A frame is one byte, the correlation id; 255 cannot be decoded, 254 be only answered.
 
-    The modules for 253 cannot be imported.
+    The modules for 253 cannot be imported. From 200 on it is a fetch of 1,000 bytes. 100 and 101
+    want a thread, in which 101 turns out to be one that can be only answered.
     """
 
-    def decode_request(self, frame: memoryview) -> DecodedRequest:
+    def decode_request(self, frame: memoryview, *, in_thread: bool = False) -> DecodedRequest:
+        assert not in_thread or frame[0] in (100, 101)
+        if frame[0] in (100, 101) and not in_thread:
+            raise TakesLong("many elements")
+        if frame[0] == 101:
+            raise BadRequest(101, "frame 101", b"bad")
         if frame[0] == 255:
             raise DecodeError("frame 255")
         if frame[0] == 253:
             raise OSError(errno.EMFILE, "Too many open files")
         if frame[0] == 254:
             raise BadRequest(254, "frame 254", b"bad")
+        if frame[0] >= 200:
+            body = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=1_000)
+            return DecodedRequest(RequestHeader(1, 4, frame[0], "test"), body)
         return DecodedRequest(RequestHeader(0, 0, frame[0], "test"), None)
 
     def encode_response(self, header: RequestHeader, response: Any) -> list[bytes]:
@@ -47,9 +59,13 @@ class FakeTransport(asyncio.Transport):
         self.written = b""
         self.reading = True
         self.ended = ""
+        self.full: Connection | None = None  # whose client does not read
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         pass
+
+    def is_reading(self) -> bool:
+        return self.reading
 
     def pause_reading(self) -> None:
         assert self.reading, "paused twice"
@@ -61,6 +77,8 @@ class FakeTransport(asyncio.Transport):
 
     def write(self, data: Any) -> None:
         self.written += bytes(data)
+        if self.full is not None:
+            self.full.pause_writing()
 
     def writelines(self, list_of_data: Any) -> None:
         self.written += b"".join(bytes(data) for data in list_of_data)
@@ -82,31 +100,45 @@ class Rig:
         queue_max: int = 100,
         bytes_max: int = 1_000,
         frame_bytes_max: int = 100,
+        answer_bytes_max: int = 1 << 30,
     ) -> None:
         self.clock = ManualClock()
         self.clock.advance(1_000)
         self.metrics = Metrics()
-        self.budget = ByteBudget(bytes_max, self.metrics)
+        self.budget = ByteBudget(bytes_max, self.metrics, "budget_full_waits")
+        self.answers = ByteBudget(answer_bytes_max, self.metrics, "answers_full_waits")
         self.queue = RequestQueue(queue_max, self.metrics)
         self.limits = ConnectionLimits(10, 10, {})
         self.limits.admit("127.0.0.1")
+        self.jobs: list[Any] = []  # that a thread would do: (call, done)
+        self.record_work: Any = SimpleNamespace(
+            submit=lambda owner, client, call, done: self.jobs.append((call, done))
+        )
         self.processor = Processor(
             0,
             self.queue,
             self.budget,
+            self.answers,
             ConnectionSettings(
                 frame_bytes_max=frame_bytes_max,
                 in_flight_max=in_flight_max,
                 idle_ms_max=600_000,
                 frame_ms_max=30_000,
+                fetch_bytes_max=1_000,
             ),
             self.limits,
-            Outbox(asyncio.get_running_loop()),
+            Outbox(),
+            self.record_work,
             self.metrics,
             self.clock,
         )
+        self.frame_bytes_max = frame_bytes_max
+        self.connect()
+
+    def connect(self) -> None:
+        """Make a connection; the rig's own calls are about the last one."""
         info = ConnectionInfo(LISTENER, NumberDialect(), ("127.0.0.1", 9092), ("127.0.0.1", 5))
-        self.connection = Connection(self.processor, info, frame_bytes_max)
+        self.connection = Connection(self.processor, info, self.frame_bytes_max)
         self.processor.connections.add(self.connection)
         self.metrics.connections_now += 1
         self.transport = FakeTransport()
@@ -126,7 +158,8 @@ class Rig:
         for _ in range(3):
             await asyncio.sleep(0)
         task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        with suppress(asyncio.CancelledError):
+            await task
 
     def take(self) -> list[Request]:
         taken = []
@@ -258,19 +291,166 @@ async def test_a_request_before_a_refused_size_is_answered_and_then_the_connecti
 
 
 async def test_a_lost_connection_gives_back_what_nobody_works_on() -> None:
-    rig = Rig(in_flight_max=1)
-    rig.receive(frames(1, 2, 3) + b"\0\0")
+    rig = Rig(in_flight_max=4)
+    rig.receive(frames(1, 2, 3, 4, 5) + b"\0\0")
     await rig.pump()
-    (request,) = rig.take()
+    parked, worked_on, answered, queued = rig.take()
     abandoned: list[bool] = []
-    request.on_abandon = lambda: abandoned.append(True)
+    parked.on_abandon = lambda: abandoned.append(True)
+    rig.connection.respond(answered, [b"waits behind the first"])
+    assert (rig.budget.used_bytes, rig.answers.used_bytes) == (22, 22)
     rig.connection.connection_lost(None)
     assert abandoned == [True]
-    assert rig.budget.used_bytes == 5, "the request in flight still holds its bytes"
-    rig.connection.respond(request, [b"late"])
+    assert rig.budget.used_bytes == 10, "requests that are worked on still hold their bytes"
+    assert rig.answers.used_bytes == 0
+    for request in (queued, queued, worked_on, parked, answered):  # what comes late comes once
+        rig.connection.respond(request, [b"late"])
     await asyncio.sleep(0)
     assert rig.budget.used_bytes == 0
     assert rig.transport.written == b""
+
+
+@pytest.mark.parametrize("ends", ["peer", "abort", "idle", "frame deadline", "undecodable", "size"])
+async def test_whatever_ends_a_connection_gives_back_what_it_holds(ends: str) -> None:
+    rig = Rig(in_flight_max=3)
+    rig.receive(frames(1, 2, 3, 4) + b"\0\0\0\3ab")
+    await rig.pump()
+    parked, worked_on, answered = rig.take()
+    parked.on_abandon = lambda: None
+    rig.connection.respond(answered, [b"c"])
+    if ends == "abort":
+        rig.connection.abort("test")
+    elif ends == "idle":
+        rig.clock.advance(700_000)
+        rig.processor.sweep()
+    elif ends == "frame deadline":
+        rig.connection.hold(Hold.UNSENT)
+        rig.clock.advance(40_000)
+        rig.processor.sweep()
+    elif ends == "undecodable":
+        rig.receive(b"c" + frames(255))
+    elif ends == "size":
+        rig.receive(b"c" + b"\xff\xff\xff\xff")
+    await rig.pump()
+    rig.connection.connection_lost(None)
+    assert rig.budget.used_bytes == 5, "of the one that is worked on"
+    rig.connection.respond(worked_on, [b"b"])
+    assert (rig.budget.used_bytes, rig.answers.used_bytes) == (0, 0)
+    assert (rig.connection.account.request_bytes, rig.queue.waiter_count) == (0, 0)
+
+
+async def test_what_a_peer_sent_before_it_left_is_started_and_then_the_connection_ends() -> None:
+    rig = Rig()
+    rig.receive(frames(1, 2, 3))
+    assert rig.connection.eof_received()
+    assert (rig.transport.ended, rig.transport.reading) == ("", False)
+    await rig.pump()
+    assert [request.header.correlation_id for request in rig.take()] == [1, 2, 3]
+    assert rig.transport.ended == "closed"
+
+
+async def test_a_peer_that_left_with_nothing_to_start_ends_the_connection_at_once() -> None:
+    rig = Rig()
+    rig.receive(frames(1)[:3])
+    assert not rig.connection.eof_received()
+
+
+async def test_a_client_that_pipelines_stops_at_the_end_of_the_frame_that_it_is_within() -> None:
+    rig = Rig(bytes_max=9)
+    stream = frames(*range(1, 20))
+    rig.receive(stream[: (taken := 12)])  # two frames, and half a size
+    while rig.transport.reading:
+        size = len(rig.connection.get_buffer(-1))
+        rig.receive(stream[taken : taken + size])
+        taken += size
+    assert taken == 15, "the third frame is whole, and the fourth not begun"
+    await rig.pump()
+    for request in rig.take():
+        rig.connection.respond(request, [b"a"])
+    assert rig.transport.reading
+    assert len(rig.connection.get_buffer(-1)) == RECEIVE_BUFFER_BYTES
+
+
+async def test_a_connection_made_while_the_budget_is_full_is_held_from_the_first_byte() -> None:
+    rig = Rig(bytes_max=9)
+    rig.budget.take(10)
+    rig.connect()
+    rig.transport.reading = True  # as uvloop does after connection_made, without asking
+    rig.receive(frames(1)[:1])
+    assert not rig.transport.reading
+    assert rig.budget.used_bytes == 11, "one byte was read before it could be stopped"
+    rig.budget.give_back(10)
+    assert rig.transport.reading
+    rig.receive(frames(1)[1:])
+    await rig.pump()
+    assert [request.header.correlation_id for request in rig.take()] == [1]
+
+
+async def test_a_hold_stops_reading_however_the_transport_came_to_read() -> None:
+    rig = Rig()
+    rig.connection.hold(Hold.QUEUE_FULL)
+    rig.transport.reading = True
+    rig.connection.hold(Hold.UNSENT)
+    assert not rig.transport.reading
+
+
+async def test_answers_behind_one_that_waits_are_bounded() -> None:
+    rig = Rig(answer_bytes_max=400)  # 100 a connection
+    rig.receive(frames(1, 2, 3, 4))
+    await rig.pump()
+    first, second, third, fourth = rig.take()
+    rig.connection.respond(second, [b"x" * 60, memoryview(b"mapped" * 100)])
+    rig.connection.respond(third, [b"y" * 41])
+    assert rig.answers.used_bytes == 101
+    rig.receive(frames(5, 6))
+    await rig.pump()
+    assert rig.take() == [], "started behind more answers than may wait"
+    assert not rig.transport.reading
+    assert rig.metrics.answers_full_waits == 1
+    rig.connection.respond(first, [b"x"])
+    assert rig.answers.used_bytes == 0
+    rig.connection.respond(fourth, [b"x"])
+    await rig.pump()
+    assert len(rig.take()) == 2
+    assert rig.transport.reading
+
+
+async def test_a_request_whose_answer_may_not_fit_waits_unless_it_is_the_first() -> None:
+    rig = Rig(answer_bytes_max=400)  # 100 a connection
+    rig.receive(frames(*[200 + number for number in range(3)]))  # which want 1,000 bytes each
+    for number in range(3):
+        await rig.pump()
+        (request,) = rig.take()
+        assert request.header.correlation_id == 200 + number
+        rig.connection.respond(request, [b"z" * 1_000])
+    assert (rig.budget.used_bytes, rig.connection.account.reserved_bytes) == (0, 0)
+
+
+async def test_full_answers_leave_each_connection_one_large_answer_at_a_time() -> None:
+    rig = Rig(answer_bytes_max=100_000)
+    rig.answers.take(100_001)
+    rig.receive(frames(200, 201, 1))
+    await rig.pump()
+    (first,) = rig.take()
+    rig.answers.give_back(100_001)
+    await rig.pump()
+    assert [request.header.correlation_id for request in rig.take()] == [201, 1]
+    rig.connection.respond(first, [b"."])
+
+
+async def test_what_a_client_does_not_read_is_counted_until_it_does() -> None:
+    rig = Rig()
+    rig.receive(frames(1, 2))
+    await rig.pump()
+    first, second = rig.take()
+    rig.transport.full = rig.connection
+    rig.connection.respond(first, [b"x" * 50])
+    await asyncio.sleep(0)
+    rig.connection.respond(second, [b"x" * 7])
+    await asyncio.sleep(0)
+    assert rig.answers.used_bytes == 57
+    rig.connection.resume_writing()
+    assert rig.answers.used_bytes == 0
 
 
 async def test_stopping_lets_answers_out_and_takes_nothing_in() -> None:
@@ -304,7 +484,7 @@ async def test_the_frame_of_an_answered_request_is_received_into() -> None:
     assert first.frame is not None
     assert first.frame == bytes([1]) * size
     rig.connection.respond(second, [b"b"])
-    assert rig.processor.frame_pool.kept_bytes == 0  # the first goes first
+    assert rig.processor.frame_pool.kept_bytes == size, "though the first goes first"
     rig.connection.respond(first, [b"a"])
     assert first.body is None
     assert first.frame is None

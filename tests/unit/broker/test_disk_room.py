@@ -33,10 +33,12 @@ class Rig:
             raise self.free
         return int(self.free)
 
-    def tick(self, refusals: int = 0) -> bool:
+    def tick(self, refusals: int = 0, size_bytes: int = 0) -> bool:
         for _ in range(refusals):
-            self.room.note(FULL)
+            self.room.note(FULL, size_bytes)
         self.clock.advance(1_000)
+        if self.disk_room.must_ask:
+            self.disk_room.ask()
         return self.disk_room.look()
 
 
@@ -76,3 +78,25 @@ def test_space_that_cannot_be_asked_for_does_not_keep_the_state() -> None:
     assert rig.tick(1)
     rig.tick()
     assert not rig.disk_room.is_full
+
+
+def test_room_for_a_small_write_is_not_room_for_those_that_were_refused(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rig = Rig()
+    rig.free = 300_000
+    assert rig.tick(2, size_bytes=1_000_000)
+    for _ in range(3):
+        rig.tick()  # small ones are written meanwhile
+        assert rig.disk_room.is_full
+    rig.tick(1, size_bytes=10)
+    rig.free = 1_000_000
+    rig.tick()
+    assert rig.disk_room.is_full, "not a byte to spare"
+    rig.free = 1_000_001
+    rig.tick()
+    assert not rig.disk_room.is_full, "found without a try"
+    assert "3 writes were refused, the largest of 1000000 bytes" in caplog.messages[-1]
+    assert rig.tick(1, size_bytes=5)
+    rig.tick()
+    assert not rig.disk_room.is_full, "what was wanted before is over"

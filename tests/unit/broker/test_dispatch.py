@@ -7,19 +7,23 @@ from typing import Any
 
 import pytest
 
+from broker.clock import ManualClock
 from broker.dispatch import Dispatcher
 from broker.handlers import HANDLERS
 from broker.metrics import Metrics
+from broker.owners import Owner
 from broker.pending import Pending
-from protocol.errors import ErrorCode
+from protocol.dialect import RequestHeader
+from protocol.errors import EncodeError, ErrorCode
 from storage.errors import LogFailed
+from tests.support import failures
 from tests.support.fake_connection import FakeConnection
 
 KEY = int(HANDLERS[0].api_key)
 
 
 def dispatcher(handle: Any, error_response: Any = None) -> Dispatcher:
-    services: Any = SimpleNamespace(metrics=Metrics())
+    services: Any = SimpleNamespace(metrics=Metrics(), clock=ManualClock())
     made = Dispatcher(services)
     handlers: dict[int, Any] = {
         KEY: SimpleNamespace(
@@ -81,6 +85,7 @@ async def test_an_error_is_answered_and_logged_with_its_request(
     assert answered(connection) == [code]
     assert "correlation id 77" in caplog.text
     assert under_test._services.metrics.request_errors == 1
+    assert len(failures.take()) == (code is ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 async def test_an_error_without_an_answer_closes_the_connection() -> None:
@@ -90,8 +95,9 @@ async def test_an_error_without_an_answer_closes_the_connection() -> None:
         raise ValueError
 
     dispatcher(fail, no_answer).dispatch(connection.request(None, api_key=KEY))
-    assert connection.sent == []
     assert connection.aborted == ["internal error"]
+    assert connection.sent == [()]  # nothing, and what the request held is given back
+    assert len(failures.take()) == 1
 
 
 async def test_a_pending_that_cannot_be_encoded_does_not_hurt_who_completed_it() -> None:
@@ -112,3 +118,41 @@ async def test_a_pending_that_cannot_be_encoded_does_not_hurt_who_completed_it()
         assert answered(connection) == [ErrorCode.UNKNOWN_SERVER_ERROR]
     finally:
         del connection.info.dialect.encode_response
+    assert len(failures.take()) == 1
+
+
+class SlowHeader(RequestHeader):
+    """Of a request whose answer a thread encodes."""
+
+    opens_records = True
+
+    def wants_thread(self, response: Any) -> bool:
+        return bool(response == "slow")
+
+    def refused_count(self) -> int:
+        return 2
+
+
+@pytest.mark.parametrize("error", [None, EncodeError("not this one")])
+async def test_an_answer_that_takes_long_is_encoded_in_a_thread(
+    error: Exception | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs: list[Any] = []
+    work = SimpleNamespace(submit=lambda *job: jobs.append(job))
+    under_test = dispatcher(lambda request, services: request.body)
+    under_test._services.record_work = work  # type: ignore[assignment]
+    connection = FakeConnection()
+    for body in ("slow", "quick"):
+        request = connection.request(body, api_key=KEY)
+        request.header = SlowHeader(KEY, 0, 1, "test")
+        under_test.dispatch(request)
+    assert answered(connection) == ["quick"]
+    ((owner, client, encode, ended),) = jobs
+    assert (owner, client) == (Owner.REQUEST, connection)
+    if error is None:
+        encode()
+    ended(error)
+    refused = 0 if error else 2
+    assert answered(connection)[1:] == ["slow" if error is None else ErrorCode.UNKNOWN_SERVER_ERROR]
+    assert under_test._services.metrics.record_walks_refused == refused
+    assert len(failures.take()) == (error is not None)

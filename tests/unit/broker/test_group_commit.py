@@ -250,3 +250,75 @@ async def test_as_many_logs_as_there_are_threads_may_be_stuck(rig: Rig) -> None:
         for flush in log.flushes:
             flush.release.set()
     await rig.until(lambda: len(answers) == len(logs))
+
+
+def fail(*_: Any) -> None:
+    raise ZeroDivisionError
+
+
+async def test_a_waiter_that_cannot_be_told_takes_no_other_along(rig: Rig) -> None:
+    """Whatever raises when a flush ends, the rest of the round is finished and answered."""
+    rig.commit.wait(rig.partition, rig.append(), 1_000, fail)
+    rig.wait("behind it", rig.log.end_offset)
+    other = Partition(FakeLog())  # type: ignore[arg-type]
+    other.log.append(memoryview(b"x"), 0)
+    rig.commit.wait(other, 1, 1_000, lambda code: rig.answers.append(("beside it", code)))
+    rig.commit._advanced = fail
+    await rig.until(lambda: rig.log.flushes and other.log.flushes)  # type: ignore[attr-defined]
+    for log in (rig.log, other.log):
+        log.flushes[0].release.set()  # type: ignore[union-attr]
+    await rig.until(lambda: len(rig.answers) == 2)
+    assert sorted(rig.answers) == [("behind it", ErrorCode.NONE), ("beside it", ErrorCode.NONE)]
+    async with asyncio.timeout(10):
+        await rig.commit.drained()
+    assert not rig.partition.flush_started_ns
+    assert not other.flush_started_ns
+
+
+async def test_a_late_waiter_that_cannot_be_told_takes_no_other_along(rig: Rig) -> None:
+    rig.commit.wait(rig.partition, rig.append(), 1, fail)
+    rig.wait("late", rig.log.end_offset, timeout_ms=1)
+    rig.clock.advance(2)
+    rig.commit.sweep()
+    assert rig.answers == [("late", ErrorCode.REQUEST_TIMED_OUT)]
+    rig.commit.wait(rig.partition, rig.log.end_offset, 1_000, fail)
+    rig.wait("dropped", rig.log.end_offset)
+    rig.commit.drop(rig.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert rig.answers[1:] == [("dropped", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+
+
+async def test_a_flush_that_cannot_be_finished_takes_no_other_along(rig: Rig) -> None:
+    rig.log.finish_flush = fail  # type: ignore[method-assign]
+    rig.append()
+    rig.commit.flush_now(rig.partition)
+    other = Partition(FakeLog())  # type: ignore[arg-type]
+    other.log.append(memoryview(b"x"), 0)
+    rig.commit.wait(other, 1, 1_000, lambda code: rig.answers.append(("beside it", code)))
+    await rig.until(lambda: rig.log.flushes and other.log.flushes)  # type: ignore[attr-defined]
+    for log in (rig.log, other.log):
+        log.flushes[0].release.set()  # type: ignore[union-attr]
+    await rig.until(lambda: rig.answers)
+    assert rig.answers == [("beside it", ErrorCode.NONE)]
+
+
+async def test_who_waits_for_an_earlier_offset_is_answered_before_those_that_came_first(
+    rig: Rig,
+) -> None:
+    """A retried batch waits for its original, which the flush under way makes durable."""
+    original = rig.append()
+    rig.wait("original", original)
+    await rig.until(lambda: rig.log.flushes)
+    newer = rig.append()
+    rig.wait("newer", newer)
+    rig.wait("newer still", rig.append())
+    rig.wait("duplicate", original)
+    rig.wait("duplicate of the newer", newer)
+    rig.log.flushes[0].release.set()
+    await rig.until(lambda: len(rig.answers) >= 2)
+    assert rig.answers == [("original", ErrorCode.NONE), ("duplicate", ErrorCode.NONE)]
+    await rig.until(lambda: len(rig.log.flushes) == 2)
+    rig.log.flushes[1].release.set()
+    await rig.until(lambda: len(rig.answers) == 5)
+    assert [name for name, _ in rig.answers[2:]] == [
+        "newer", "duplicate of the newer", "newer still"
+    ]  # fmt: skip

@@ -8,7 +8,8 @@ import pytest
 
 from broker.groups.classic.group import ClassicGroup
 from broker.groups.errors import code_of_write
-from broker.groups.replay import Replayer
+from broker.groups.registry import Registry
+from broker.groups.replay import Replayer, read_chunk
 from broker.metadata.topic_rules import GROUP_TOPIC
 from protocol.errors import ErrorCode
 from protocol.group_records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
@@ -50,14 +51,15 @@ async def test_the_topic_is_kafkas(tmp_path):
     assert await rig.close()
 
 
-async def test_a_fetch_that_a_stop_overtakes_is_not_told_that_there_is_no_offset(rig):
+async def test_a_fetch_that_a_stop_overtakes_is_told_what_it_asked(rig):
     await commit(rig, ("t", 0, 7))
     commits = asyncio.create_task(commit(rig, ("t", 0, 8)))  # the fetch waits for it, too
     fetches = asyncio.create_task(committed(rig, ("t", 0)))
     await asyncio.sleep(0)
     rig.services.groups.stop()
     assert await commits == [("t", 0, 0)]
-    assert await fetches == NOT_COORDINATOR
+    assert await fetches == {("t", 0): 8}
+    assert await committed(rig, ("t", 0)) == NOT_COORDINATOR
 
 
 async def test_before_there_is_a_topic_nobody_is_coordinated(tmp_path):
@@ -100,7 +102,7 @@ async def test_offsets_and_a_stable_group_go_on_after_a_restart(tmp_path, clean)
     assert await heartbeat(again, member_id, generation) == 0
     assert await committed(again) == {("t", 0): 8}
     assert await committed(again, group="simple") == {("t", 0): 7}
-    found = again.services.groups.registry.offsets.get("simple", "t", 0)
+    found = again.services.groups.registry_of("simple").offsets.get("simple", "t", 0)
     assert found is not None
     assert (found.metadata, found.leader_epoch) == ("why", 3)
     assert await commit(again, ("t", 0, 9), **kept) == [("t", 0, 0)]
@@ -142,7 +144,7 @@ async def test_a_log_that_cannot_be_read_is_coordinated_by_nobody(tmp_path, monk
     def fails(*_: object) -> None:
         raise LogFailed("here", "on purpose")
 
-    monkeypatch.setattr(Replayer, "replay", fails)
+    monkeypatch.setattr(Replayer, "apply", fails)
     await again.loading
     assert await committed(again) == NOT_COORDINATOR
     await again.close()
@@ -211,7 +213,7 @@ async def test_nothing_is_changed_by_a_commit_that_is_not_written(rig):
     log = rig.services.partitions.get(GROUP_TOPIC, number).log
     log.failed = LogFailed("here", "on purpose")
     assert await commit(rig, ("t", 0, 2)) == [("t", 0, NOT_COORDINATOR)]
-    assert rig.services.groups.registry.offsets.get("g", "t", 0).offset == 1
+    assert rig.services.groups.registry_of("g").offsets.get("g", "t", 0).offset == 1
 
 
 async def test_a_commit_that_the_disk_does_not_confirm_is_not_confirmed(rig, monkeypatch):
@@ -275,10 +277,10 @@ async def test_old_offsets_go_and_with_the_last_one_the_group(rig):
     await groups.expire_offsets()
     now_ms = rig.clock.now_ms()
     week_ms = 7 * 24 * 60 * 60_000
-    offsets = groups.registry.offsets.topics("old")["t"]
+    offsets = groups.registry_of("old").offsets.topics("old")["t"]
     offsets[0] = offsets[0]._replace(committed_ms=now_ms - week_ms - 1)
     await groups.expire_offsets()
-    assert set(groups.registry.groups) == {"young", "alive"}
+    assert {group.group_id for group in groups.groups()} == {"young", "alive"}
     await crash(rig)
 
 
@@ -313,28 +315,32 @@ def marker(producer_id: int, *, commits: bool) -> bytearray:
     [(True, False, 5), (False, False, 1), (None, False, 1), (True, True, 6)],
 )
 async def test_offsets_of_a_transaction_count_when_it_is_committed(rig, commits, later, wanted):
-    replayer = Replayer(rig.services.groups.registry, rig.services.groups)
+    groups = rig.services.groups
+    replayer = Replayer(groups.registry_of("g"), groups, lambda _: True)
     chunk = build([record(0, 0, 1)], base_offset=10)
     chunk += build([record(0, 0, 5)], base_offset=20, producer_id=9, transactional=True)
     if later:
         chunk += build([record(0, 0, 6)], base_offset=30)
     if commits is not None:
         chunk += marker(9, commits=commits)
-    assert list(replayer.replay(chunk))[-1] == (51 if commits is not None else 21)
+    read = read_chunk(chunk)
+    assert read[-1].next_offset == (51 if commits is not None else 21)
+    assert list(replayer.apply(read)) == []
     assert (await committed(rig)) == {("t", 0): wanted}
 
 
 async def test_records_that_mean_nothing_here_are_left_out(rig):
-    replayer = Replayer(rig.services.groups.registry, rig.services.groups)
+    replayer = Replayer(registry := Registry(), rig.services.groups, lambda _: True)
     keys = [b"", b"\0\x63more", b"\0\1", None]
     chunk = build([Record(0, 1, key, b"\0\0") for key in keys])
-    assert list(replayer.replay(chunk)) == [4]
-    assert (replayer.record_count, replayer.unknown_count) == (4, 4)
-    assert rig.services.groups.registry.groups == {}
+    (read,) = read_chunk(chunk)
+    assert (read.next_offset, read.record_count, read.records) == (4, 4, [])
+    assert list(replayer.apply([read])) == []
+    assert registry.groups == {}
 
 
 async def test_an_id_names_one_group_at_a_time(rig):
-    registry = rig.services.groups.registry
+    registry = rig.services.groups.registry_of("g")
     first, second = (ClassicGroup("g", rig.services.groups) for _ in range(2))
     registry.put(first)
     registry.put(second)

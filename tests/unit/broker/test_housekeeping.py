@@ -4,7 +4,9 @@ The tickers that beat once a second beat once a millisecond here.
 """
 
 import asyncio
-import logging
+import subprocess
+import sys
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,9 @@ from protocol.errors import ErrorCode
 from storage.checkpointing import Checkpoint
 from storage.log import Log
 from storage.open_files import OpenFiles
+from storage.trimming import Gone
+from tests.support import failures
+from tests.support.broker_process import ROOT
 from tests.support.broker_rig import Rig, batch
 from tests.support.rig_client import create, produce
 
@@ -147,14 +152,14 @@ async def test_old_segments_go_in_every_log_but_a_broken_one(
         await create(house.rig, name, retention_ms="-1" if name == "kept" else "1")
         await produce(house.rig, batch(b"a"), topic=name)
 
-    apply_retention = Log.apply_retention
+    begin_retention = Log.begin_retention
 
-    def sometimes_broken(log: Log, now_ms: int) -> int:
+    def sometimes_broken(log: Log, now_ms: int) -> Gone | None:
         if log.topic == "broken":
             raise OSError(5, "Input/output error")
-        return apply_retention(log, now_ms)
+        return begin_retention(log, now_ms)
 
-    monkeypatch.setattr(Log, "apply_retention", sometimes_broken)
+    monkeypatch.setattr(Log, "begin_retention", sometimes_broken)
     house.keeping.start()
     await house.until(lambda: house.log("old").start_offset == 1)
     assert house.log("kept").start_offset == house.log("broken").start_offset == 0
@@ -184,15 +189,13 @@ async def test_idle_producers_are_forgotten(house: House) -> None:
     await house.until(lambda: not house.log().producers.entries)
 
 
-async def test_a_duty_that_fails_is_reported_and_done_again(
-    house: House, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_duty_that_fails_is_reported_and_done_again(house: House) -> None:
     house.processor.fails = True
     house.keeping.start()
     await house.until(lambda: house.processor.swept > 2)
-    (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
-    assert "tried again" in record.message
-    assert record.exc_info is not None
+    (line,) = failures.take()
+    assert "the duty connections" in line
+    assert "RuntimeError: this is a bug" in line
 
 
 async def test_the_stop_waits_for_a_duty_that_is_under_way(
@@ -223,10 +226,12 @@ async def test_handlers_are_imported_when_nobody_asks(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = []
+    threads: set[int] = set()
 
     class Row:
         def load(self) -> None:
             loaded.append(self)
+            threads.add(threading.get_ident())
             if len(loaded) == 1:
                 raise OSError("Too many open files")
 
@@ -235,6 +240,7 @@ async def test_handlers_are_imported_when_nobody_asks(
     house.keeping.start()
     await house.until(lambda: not rows)
     assert loaded == [second, second, first]
+    assert threading.get_ident() not in threads
 
 
 async def test_pages_that_were_sent_are_let_go(
@@ -244,3 +250,41 @@ async def test_pages_that_were_sent_are_let_go(
     monkeypatch.setattr(OpenFiles, "sweep", lambda files: swept.append(files))
     house.keeping.start()
     await house.until(lambda: house.rig.services.logs.home.files in swept)
+
+
+async def test_a_checkpoint_that_fails_as_nobody_expected_is_its_logs_alone(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is over when it has failed, so that another can begin; other logs have theirs."""
+    run = Checkpoint.run
+    failed: list[object] = []
+
+    def fails(checkpoint: Checkpoint) -> None:
+        if any("/bad-0/" in path for path, _ in checkpoint._small_files) and len(failed) < 3:
+            failed.append(checkpoint)
+            raise ZeroDivisionError
+        run(checkpoint)
+
+    monkeypatch.setattr(Checkpoint, "run", fails)
+    for topic in ("bad", "good"):
+        await create(house.rig, topic)
+        await produce(house.rig, batch(b"a"), topic=topic)
+    house.keeping.start()
+    await house.until(lambda: house.log("good").recovery_point == 1)
+    await house.until(lambda: house.log("bad").recovery_point == 1)
+    assert len(failed) == 3
+    assert len(failures.take()) == 3
+
+
+def test_the_coordinator_of_groups_is_imported_before_anyone_asks() -> None:
+    """In a process of its own: here somebody has asked."""
+    program = (
+        "import sys; from broker.housekeeping import GroupModules;"
+        "assert 'broker.groups.coordinator' not in sys.modules;"
+        "GroupModules().load();"
+        "assert {'broker.groups.coordinator', 'broker.groups.group_log'} <= set(sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -27,7 +27,7 @@ async def test_a_slice_ends_and_the_next_worker_goes_on() -> None:
     clock = ManualClock()
     queue = RequestQueue(100, Metrics())
     dispatcher = SlowDispatcher(clock)
-    outbox = Outbox(asyncio.get_running_loop())
+    outbox = Outbox()
     workers = [
         asyncio.create_task(IoWorker(index, queue, dispatcher, outbox, clock).run())  # type: ignore[arg-type]
         for index in range(2)

@@ -11,6 +11,7 @@ from broker.log_cleaner import LogCleaner
 from broker.metadata.controller import NewTopic
 from storage.compaction import CompactionAborted
 from storage.errors import AppendFailed, DamagedLog
+from tests.support import failures
 from tests.support.broker_rig import Rig
 from tests.support.compacting import fill, newest, records_of
 
@@ -79,20 +80,20 @@ async def test_the_dirtiest_comes_first(rig):
     logs = [await dirty_log(rig, name) for name in ("a", "b")]
     cleaner = LogCleaner(rig.services)
     logs[0].segments.cleaned_offset = logs[0].segments.all[3].base_offset
-    assert cleaner._filthiest() is logs[1]
+    assert await cleaner._filthiest() is logs[1]
     logs[1].segments.cleaned_offset = logs[1].segments.all[-2].base_offset
-    assert cleaner._filthiest() is logs[0]
+    assert await cleaner._filthiest() is logs[0]
     logs[0].update_config(logs[0].config.with_overrides({"min.cleanable.dirty.ratio": "1"}))
-    assert cleaner._filthiest() is None
+    assert await cleaner._filthiest() is None
     await cleaner.stop()
 
 
 async def test_topics_that_are_not_compacted_are_left_alone(rig):
     log = await dirty_log(rig, cleanup_policy="delete")
     cleaner = LogCleaner(rig.services)
-    assert cleaner._filthiest() is None
+    assert await cleaner._filthiest() is None
     log.update_config(log.config.with_overrides({"cleanup.policy": "compact,delete"}))
-    assert cleaner._filthiest() is log
+    assert await cleaner._filthiest() is log
     await cleaner.stop()
 
 
@@ -152,6 +153,7 @@ async def test_what_an_error_means_for_the_log(rig, monkeypatch, error, is_left)
     cleaner = LogCleaner(rig.services)
     await cleaner._clean(log)
     assert (cleaner._uncleanable.get(("t", 0)) is log) == is_left
+    assert ["a bug" in line for line in failures.take()] == [True] * isinstance(error, RuntimeError)
     await cleaner.stop()
 
 
@@ -207,4 +209,16 @@ async def test_fetches_see_no_gap_and_no_error_while_segments_are_swapped(rig):
         wanted = {b"k%02d" % (n % 4): (n, b"%03d" % n) for n in range(numbers - 4, numbers)}
         assert newest(found) == wanted
         await asyncio.sleep(0.003)
+    await cleaner.stop()
+
+
+async def test_a_log_that_was_given_up_is_not_kept_when_its_topic_is_deleted(rig):
+    log = await dirty_log(rig)
+    cleaner = LogCleaner(rig.services)
+    cleaner._give_up(log, OSError("damage"))
+    await cleaner._begin_passes()
+    assert cleaner._uncleanable == {("t", 0): log}
+    await rig.services.topics.delete("t")
+    await cleaner._begin_passes()
+    assert not cleaner._uncleanable
     await cleaner.stop()

@@ -2,6 +2,8 @@
 
 import json
 import logging
+import re
+import time
 
 import pytest
 
@@ -52,3 +54,52 @@ def test_text_lines_carry_level_and_message(capsys: pytest.CaptureFixture[str]) 
     out = capsys.readouterr().err
     assert "not this" not in out
     assert "WARNING but this" in out
+
+
+@pytest.mark.usefixtures("_restored_logger")
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata"])
+def test_times_of_log_lines_say_their_zone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, zone: str
+) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    log_lines.configure("text")
+    logging.getLogger("barnabas.t").info("text")
+    log_lines.configure("json")
+    logging.getLogger("barnabas.t").info("json")
+    monkeypatch.undo()
+    time.tzset()
+    text, as_json = capsys.readouterr().err.splitlines()
+    offset = {"UTC": "+00:00", "Asia/Kolkata": "+05:30"}[zone]
+    wanted = r"\d{4}-\d\d-\d\d%s\d\d:\d\d:\d\d\.\d{3}" + re.escape(offset)
+    assert re.fullmatch(wanted % " " + " INFO    text", text), text
+    assert re.fullmatch(wanted % "T", json.loads(as_json)["time"]), as_json
+
+
+HOSTILE = "id\n2026-01-01 00:00:00.000 ERROR   forged\r\x1b[2J\u2028\u202e\x85\U000e0001"
+
+
+@pytest.mark.usefixtures("_restored_logger")
+@pytest.mark.parametrize("line_format", ["text", "json"])
+def test_nothing_that_a_client_sent_ends_a_line_or_acts(
+    capsys: pytest.CaptureFixture[str], line_format: str
+) -> None:
+    log_lines.configure(line_format)
+    try:
+        raise ValueError(f"unknown member {HOSTILE}")
+    except ValueError as error:
+        logging.getLogger("barnabas.z").warning("of %s: %s", HOSTILE, error, exc_info=error)
+    logging.getLogger("barnabas.z").info("printable: é ☃")
+    first, *trace, last = capsys.readouterr().err.removesuffix("\n").split("\n")
+    for line in (first, *trace, last):
+        assert line.isprintable()
+    assert "é ☃" in last
+    assert first.count("forged") == (3 if line_format == "json" else 2)
+    assert all(line.startswith("    ") for line in trace)
+    if line_format == "json":
+        assert json.loads(first)["message"].count(HOSTILE) == 2
+        assert trace == []
+    else:
+        assert "id\\n2026-01-01 00:00:00.000 ERROR   forged\\r\\x1b[2J\\u2028\\u202e\\x85" in first
+        assert trace[0] == "    Traceback (most recent call last):"
+        assert "forged" in trace[-1]

@@ -2,8 +2,11 @@
 
 import asyncio
 import logging
+import socket
+from types import SimpleNamespace
 
 import pytest
+import uvloop
 
 from tests.unit.broker.test_connection import Rig, frames
 
@@ -59,7 +62,9 @@ async def test_an_api_that_cannot_be_imported_costs_one_connection() -> None:
     rig = Rig()
     rig.receive(frames(253))
     await rig.pump()
-    assert (rig.transport.ended, rig.budget.used_bytes) == ("aborted", 0)
+    assert rig.transport.ended == "aborted"
+    rig.connection.connection_lost(None)
+    assert rig.budget.used_bytes == 0
     assert rig.metrics.protocol_errors == 1
 
 
@@ -86,3 +91,87 @@ async def test_many_bad_requests_leave_nothing_behind() -> None:
     assert rig.transport.written == b"bad" * 10
     assert (rig.budget.used_bytes, len(rig.connection.slots)) == (0, 0)
     assert rig.transport.reading
+
+
+async def decoded_in_thread(rig: Rig) -> None:
+    """Do what a thread would, and come back to the loop."""
+    ((call, done),) = rig.jobs
+    rig.jobs.clear()
+    try:
+        call()
+    except Exception as error:
+        done(error)
+    else:
+        done(None)
+    await rig.pump()
+
+
+async def test_a_frame_that_takes_long_is_decoded_in_a_thread_and_those_behind_it_wait() -> None:
+    rig = Rig()
+    rig.receive(frames(1, 100, 2, 101, 3))
+    await rig.pump()
+    assert [request.header.correlation_id for request in rig.take()] == [1]
+    assert not rig.transport.reading
+    await rig.pump()
+    assert rig.take() == []
+    await decoded_in_thread(rig)
+    requests = rig.take()
+    assert [request.header.correlation_id for request in requests] == [100, 2]
+    await decoded_in_thread(rig)
+    assert rig.metrics.bad_requests == 1
+    (last,) = rig.take()
+    assert rig.transport.reading
+    assert rig.jobs == []
+    assert len(rig.connection.slots) == 5
+    assert last.header.correlation_id == 3
+
+
+async def test_a_client_that_leaves_while_a_thread_decodes_leaves_nothing_behind() -> None:
+    rig = Rig()
+    rig.receive(frames(100, 2))
+    await rig.pump()
+    rig.connection.connection_lost(None)
+    await decoded_in_thread(rig)
+    assert (rig.take(), rig.connection.decoded, rig.budget.used_bytes) == ([], None, 0)
+
+
+async def test_a_client_that_leaves_takes_its_frame_out_of_the_line_for_a_thread() -> None:
+    rig = Rig()
+    withdrawn: list[str] = []
+    walk = SimpleNamespace(withdraw=lambda: withdrawn.append("walk"))
+    rig.record_work.submit = lambda *_: walk
+    rig.receive(frames(100))
+    await rig.pump()
+    rig.connection.connection_lost(None)
+    assert (withdrawn, rig.budget.used_bytes) == (["walk"], 0)
+
+
+async def _cancelled_after(turns: int) -> None:
+    rig = Rig()
+    rig.connection.connection_lost(None)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as client,
+    ):
+        client.sendall(frames(1))
+        ours, _ = server.accept()
+        ours.setblocking(False)
+        adopting = asyncio.create_task(rig.processor.adopt(ours, rig.connection.info))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        adopting.cancel()
+        await asyncio.wait([adopting])
+        if adopting.cancelled():
+            assert rig.processor.connections == set()
+        else:
+            rig.processor.close_all(abort=True)
+        for _ in range(3):
+            await asyncio.sleep(0)
+    assert rig.metrics.connections_now == 0
+    assert rig.budget.used_bytes == 0
+
+
+@pytest.mark.parametrize("turns", range(1, 5))
+def test_an_acceptor_that_stops_leaves_no_connection_half_begun(turns: int) -> None:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_cancelled_after(turns))

@@ -75,6 +75,26 @@ async def test_a_closed_connection_takes_its_fetch_along() -> None:
     assert rig.metrics.fetches_parked_now == 0
 
 
+async def test_a_fetch_whose_connection_went_while_it_was_queued_is_not_parked() -> None:
+    rig = Rig()
+    request = rig.connection.request(None)
+    request.abandon()
+    fetch = ParkedFetch(request, [rig.one], lambda: False, lambda: rig.answered.append("a"))
+    rig.purgatory.park(fetch, 2**31)
+    assert (rig.watchers, rig.metrics.fetches_parked_now) == (0, 0)
+    assert rig.connection.sent == [()], "its place and its bytes are given back"
+
+
+async def test_a_stop_answers_what_is_parked_and_parks_no_more() -> None:
+    rig = Rig()
+    rig.park("a", [rig.one])
+    rig.park("of no partition", [])
+    rig.purgatory.stop()
+    rig.park("late", [rig.two])
+    assert sorted(rig.answered) == ["a", "late", "of no partition"]
+    assert (rig.watchers, rig.metrics.fetches_parked_now) == (0, 0)
+
+
 async def test_a_fetch_released_within_a_notification_is_answered_once() -> None:
     rig = Rig()
     first = rig.park("a", [rig.one])
@@ -83,3 +103,22 @@ async def test_a_fetch_released_within_a_notification_is_answered_once() -> None
     first.complete = lambda: (rig.answered.append("a"), rig.purgatory.notify(rig.one))  # type: ignore[assignment,func-returns-value]
     rig.purgatory.notify(rig.one)
     assert sorted(rig.answered) == ["a", "b"]
+
+
+async def test_a_fetch_that_fails_takes_no_other_along() -> None:
+    """Counting or answering: the one loses its connection, the other is answered."""
+
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    for broken in ("_satisfied", "complete"):
+        rig = Rig()
+        first = rig.park("a", [rig.one])
+        rig.park("b", [rig.one])
+        rig.enough |= {"a", "b"}
+        setattr(first, broken, fail)
+        rig.purgatory.notify(rig.one)
+        assert rig.answered == (["a", "b"] if broken == "_satisfied" else ["b"])
+        assert bool(rig.connection.aborted) == (broken == "complete")
+        assert rig.watchers == 0
+        assert rig.metrics.fetches_parked_now == 0

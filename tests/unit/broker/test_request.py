@@ -27,5 +27,18 @@ def test_whoever_parks_a_request_is_told_when_its_connection_goes(is_parked: boo
     told: list[str] = []
     if is_parked:
         request.on_abandon = lambda: told.append("gone")
-    request.abandon()
+    assert request.abandon() is is_parked
+    assert request.abandoned
     assert told == (["gone"] if is_parked else [])
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_a_request_that_is_given_up_loses_its_connection_and_holds_nothing(
+    is_answered: bool,
+) -> None:
+    connection = FakeConnection()
+    request = connection.request("body")
+    request.buffers = (b"answer",) if is_answered else None
+    request.give_up()
+    assert connection.aborted == ["internal error"]
+    assert connection.sent == ([] if is_answered else [()])

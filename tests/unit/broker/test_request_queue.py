@@ -7,6 +7,19 @@ from broker.request_queue import RequestQueue
 from tests.support.fake_connection import FakeConnection
 
 
+class Waiter:
+    """Hears of room, and says whether it uses it."""
+
+    def __init__(self, name: str, told: list[str], *, goes_on: bool = True) -> None:
+        self.name = name
+        self.told = told
+        self.goes_on = goes_on
+
+    def hear_of_room(self) -> bool:
+        self.told.append(self.name)
+        return self.goes_on
+
+
 def numbered(count: int) -> list:
     connection = FakeConnection()
     return [connection.request(None, number=number) for number in range(count)]
@@ -47,8 +60,8 @@ async def test_room_is_told_in_the_order_of_waiting() -> None:
     queue.put(second)
     assert queue.full
     told: list[str] = []
-    queue.when_room(lambda: told.append("a"))
-    queue.when_room(lambda: told.append("b"))
+    queue.wait_for_room(Waiter("a", told))
+    queue.wait_for_room(Waiter("b", told))
     assert queue.take() is first
     assert told == ["a"]
     queue.put(third)
@@ -57,6 +70,33 @@ async def test_room_is_told_in_the_order_of_waiting() -> None:
     assert metrics.queue_full_waits == 2
     assert queue.take() is third
     assert queue.take() is None
+
+
+async def test_room_goes_to_the_next_that_uses_it() -> None:
+    queue = RequestQueue(1, Metrics())
+    (request,) = numbered(1)
+    queue.put(request)
+    told: list[str] = []
+    gone = Waiter("gone", told)
+    queue.wait_for_room(gone)
+    queue.wait_for_room(Waiter("held", told, goes_on=False))
+    queue.wait_for_room(Waiter("next", told))
+    queue.wait_for_room(Waiter("last", told))
+    queue.forget(gone)
+    assert queue.take() is request
+    assert told == ["held", "next"]
+    queue.tell_next()  # by who was told before
+    assert told == ["held", "next", "last"]
+    assert queue.waiter_count == 0
+
+
+async def test_nobody_is_told_of_room_that_is_not_there() -> None:
+    queue = RequestQueue(1, Metrics())
+    queue.put(numbered(1)[0])
+    told: list[str] = []
+    queue.wait_for_room(Waiter("a", told))
+    queue.tell_next()
+    assert told == []
 
 
 async def test_a_cancelled_worker_is_not_woken_in_vain() -> None:

@@ -1,14 +1,19 @@
 """Topics that come and go: what is waited for, and who is told when one goes."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from broker import topics as topics_module
+from broker.metadata.growth import MorePartitions
 from broker.metadata.topic_rules import NewTopic, TopicError
-from broker.topics import DIRECTORIES_PER_TURN
+from broker.topics import LOGS_PER_JOB
 from protocol.errors import ErrorCode
+from storage import log_opening
 from storage.errors import LogFailed
 from tests.support.broker_rig import Rig, batch
 from tests.support.rig_client import crash, create, produce
@@ -61,13 +66,13 @@ async def test_others_have_their_turn_while_many_directories_are_made(rig: Rig) 
             turns += len(rig.services.partitions) > 0
 
     counting = asyncio.create_task(count())
-    await create(rig, "t", 3 * DIRECTORIES_PER_TURN)
+    await create(rig, "t", 3 * LOGS_PER_JOB)
     counting.cancel()
     assert turns >= 3
 
 
 async def test_a_topic_that_is_deleted_while_it_is_opened(rig: Rig) -> None:
-    creating = asyncio.create_task(create(rig, "t", 3 * DIRECTORIES_PER_TURN))
+    creating = asyncio.create_task(create(rig, "t", 3 * LOGS_PER_JOB))
     while not rig.services.partitions.all():
         await asyncio.sleep(0)
     await rig.services.topics.delete("t")
@@ -130,7 +135,30 @@ async def test_a_metadata_log_that_fails_while_it_is_waited_for(
     with pytest.raises(TopicError) as caught:
         await calls[what]()
     assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert [partition.log.topic for partition in rig.services.partitions.all()] == ["there"]
+    assert rig.services.logs.get("there", 0).failed is None
+    names = ["there"] if what != "delete" else []  # out of sight, and its log as it was
+    assert [partition.log.topic for partition in rig.services.partitions.all()] == names
+    await crash(rig)
+
+
+async def test_a_topic_that_may_be_gone_at_the_next_start_is_not_said_to_exist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path / "data")
+    await create(rig, "there")
+
+    async def fails(*_: object) -> ErrorCode:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+
+    monkeypatch.setattr(rig.services.commit, "durable", fails)
+    topics = rig.services.topics
+    with pytest.raises(TopicError):
+        await topics.create([NewTopic(name="t")])
+    with pytest.raises(TopicError):
+        await topics.grow([MorePartitions(name="there", count=2)])
+    outcomes = await topics.create([NewTopic(name="t"), NewTopic(name="there")])
+    codes = [outcome.code for outcome in outcomes.values() if isinstance(outcome, TopicError)]
+    assert codes == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.TOPIC_ALREADY_EXISTS]
     await crash(rig)
 
 
@@ -172,3 +200,80 @@ async def test_a_partition_that_finds_no_room_is_offline_alone_and_tried_again(
     await rig.services.topics.open_offline()
     assert rig.services.partitions.offline() == []
     assert await produce(rig, batch(b"a"), partition=1) == 0
+
+
+async def test_the_files_of_a_partition_that_is_offline_go_with_its_topic(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk, say: topics are deleted there to make room."""
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", "t-1")
+
+    monkeypatch.setattr(log_opening, "load_log", full)
+    await create(rig, "t", 2)
+    assert rig.services.partitions.offline() == [("t", 0), ("t", 1)]
+    await rig.services.topics.delete("t")
+    assert rig.services.partitions.offline() == []
+    assert rig.services.logs.strays() == []
+    names = rig.services.logs.filesystem.list(rig.services.logs.data_directory)
+    assert len([name for name in names if name.endswith("-delete")]) == 2
+
+
+async def test_what_a_large_creation_costs_is_spent_in_threads_and_in_short_steps(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Encoding 2,000 records, and making and renaming 2,000 directories, once held up the loop."""
+    encoders: list[threading.Thread] = []
+    encode = topics_module.encode_batch
+
+    def encode_noted(records: Any, now_ms: int) -> bytearray:
+        encoders.append(threading.current_thread())
+        return encode(records, now_ms)
+
+    opened: list[int] = []
+    finish = rig.services.logs.finish_open
+
+    def finish_noted(opening: Any) -> Any:
+        opened.append(len(opening.attempts))
+        return finish(opening)
+
+    monkeypatch.setattr(topics_module, "encode_batch", encode_noted)
+    monkeypatch.setattr(rig.services.logs, "finish_open", finish_noted)
+    await create(rig, "t", 10 * LOGS_PER_JOB)
+    assert encoders
+    assert threading.main_thread() not in encoders
+    assert opened == [LOGS_PER_JOB] * 10
+    monkeypatch.setattr(topics_module, "TAKEN_OUT_PER_TURN", LOGS_PER_JOB)
+    deleting = asyncio.create_task(rig.services.topics.delete("t"))
+    left: set[int] = set()
+    while not deleting.done():
+        left.add(len(rig.services.partitions))
+        await asyncio.sleep(0)
+    await deleting  # the file system of the rig watches the loop's calls
+    assert left == set(range(0, 10 * LOGS_PER_JOB + 1, LOGS_PER_JOB))
+    assert rig.services.logs.strays() == []
+
+
+async def test_no_topic_comes_or_goes_between_a_plan_and_its_records(rig: Rig) -> None:
+    count = 10 * LOGS_PER_JOB
+    creations = [create(rig, name, count) for name in ("a", "b", "a.b")]
+    refused = create(rig, "a_b", count)
+    outcomes = await asyncio.gather(*creations, refused, return_exceptions=True)
+    assert [isinstance(outcome, bytes) for outcome in outcomes] == [True, True, True, False]
+    growing = rig.services.topics.grow([MorePartitions(name="a", count=2 * count)])
+    grown, _ = await asyncio.gather(growing, rig.services.topics.delete("a"))
+    assert not isinstance(grown["a"], TopicError)
+    assert rig.services.topics.by_name("a") is None
+    assert rig.services.logs.strays() == []
+
+
+async def test_one_partition_is_told_as_one(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "barnabas.topics")
+    await create(rig, "t", 1)
+    await create(rig, "u", 2)
+    await rig.services.topics.delete("t")
+    told = [record.getMessage() for record in caplog.records]
+    assert "created topic t with 1 partition" in told
+    assert "created topic u with 2 partitions" in told
+    assert "deleted topic t with 1 partition" in told

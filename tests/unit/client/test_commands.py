@@ -3,6 +3,8 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -134,15 +136,18 @@ def configs(request):
 
 
 def alter(request):
-    (one,) = request.resources
-    code = 40 if any(config.value == "bad" for config in one.configs) else 0
-    response = AlterConfigsResourceResponse(
-        error_code=code,
-        error_message="it is bad" if code else None,
-        resource_type=one.resource_type,
-        resource_name=one.resource_name,
-    )
-    return IncrementalAlterConfigsResponse(responses=[response])
+    responses = []
+    for one in request.resources:
+        code = 40 if any(config.value == "bad" for config in one.configs) else 0
+        responses.append(
+            AlterConfigsResourceResponse(
+                error_code=code,
+                error_message="it is bad" if code else None,
+                resource_type=one.resource_type,
+                resource_name=one.resource_name,
+            )
+        )
+    return IncrementalAlterConfigsResponse(responses=responses)
 
 
 def create(request):
@@ -228,13 +233,32 @@ CASES = [
     ("config get --topic oders", 1, ["Did you mean orders?"]),
     ("config get", 2, ["Say whose"]),
     ("config get --topic orders --all-brokers", 2, ["Say whose"]),
-    ("config get --broker 1", 0, ["Nothing of broker 1 was changed"]),
+    ("config get --broker 1", 0, ["Nothing of broker 1 was set"]),
     ("config set --topic orders retention.ms=5", 0, ["retention.ms is 1000; it was 1000."]),
     ("config set --topic orders retention.ms=5 --dry-run", 0, ["would be 5"]),
     ("config set --topic orders retention.ms=bad", 1, ["INVALID_CONFIG (40): it is bad"]),
     ("config set --topic orders retntion.ms=5", 1, ["has no setting 'retntion.ms'"]),
     ("config set --all-brokers retntion.ms=5", 1, ["Did you mean retention.ms?"]),
     ("config unset --topic orders retention.ms --dry-run", 0, ["(its default)"]),
+    (
+        "config get --topic orders --topic payments",
+        0,
+        ["topic orders    retention.ms", "topic payments  retention.ms"],
+    ),
+    ("config get --topic orders --broker 1", 2, ["Say whose"]),
+    ("topics alter orders --partitions 2147483648", 2, ["is not in the range"]),
+    ("topics alter orders --partitions 3 --partitions 4", 2, ["--partitions was given 2 times"]),
+    ("config get --topic orders --timeout nan", 2, ["is not a number of seconds"]),
+    ("dump absent", 2, ["absent: No such file or directory"]),
+    ("groups reset-offsets g --to-offset 9223372036854775808", 2, ["is not in the range"]),
+    ("groups reset-offsets g --to-time 9223372036854775808", 2, ["is too large"]),
+    ("groups reset-offsets g --by-duration 999999999999999d", 2, ["is too large"]),
+    (
+        "consume orders --from yesterday",
+        2,
+        ["'yesterday' is no time, wanted beginning, end, an offset, 2026"],
+    ),
+    ("consume orders --from 9223372036854775808", 2, ["is no offset"]),
     ("health", 0, ["Healthy: node 1 of cluster cluster"]),
     ("topics dlete", 2, ["delete"]),
     ("tpics list", 2, ["topics"]),
@@ -302,6 +326,18 @@ def test_a_dry_run_lets_the_broker_validate(broker, command, cls):
     assert request.validate_only
 
 
+def test_settings_of_several_topics_are_changed_in_one_request(broker):
+    topics = "--topic orders --topic payments --topic orders"
+    result = invoke(*f"config set {topics} retention.ms=5".split(), broker=broker)
+    assert result.exit_code == 0, result.output
+    (request,) = asked(broker, IncrementalAlterConfigsRequest)
+    assert [one.resource_name for one in request.resources] == ["orders", "payments"]
+    assert [line.partition(":")[0] for line in result.output.splitlines()] == [
+        "topic orders",
+        "topic payments",
+    ]
+
+
 def test_a_broker_that_is_not_there_is_one_sentence():
     result = CliRunner().invoke(cli.main, ["health", "--bootstrap", "127.0.0.1:1"])
     assert result.exit_code == 1
@@ -334,6 +370,27 @@ def test_dump_and_verify_leave_with_what_they_found(original, tmp_path):
     report = json.loads(invoke("verify", "--json", data).output)
     assert (report["sound"], report["broker_pid"]) == (False, None)
     assert invoke("dump", log).exit_code == 1
+
+
+def piped(data, **how):
+    command = [sys.executable, "-m", "client.cli", "dump", str(data)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, **how)
+
+
+def test_a_reader_that_has_had_enough_is_a_success(original):
+    reading, writing = os.pipe()
+    os.close(reading)
+    dumping = piped(original / "t-0", stdout=writing)
+    os.close(writing)
+    assert (dumping.communicate()[1], dumping.returncode) == (b"", 0)
+
+
+def test_an_output_that_cannot_be_written_is_one_sentence(original):
+    with open("/dev/full", "wb") as full:
+        dumping = piped(original / "t-0", stdout=full)
+        complaint = dumping.communicate()[1].decode()
+    assert complaint == "standard output: No space left on device\n"
+    assert dumping.returncode == 1
 
 
 @pytest.mark.parametrize("command", ["dump", "verify"])

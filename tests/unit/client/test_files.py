@@ -152,6 +152,11 @@ def test_what_cannot_be_shown_says_what_can(tmp_path, name):
         kind_of(str(tmp_path / name))
 
 
+def test_a_path_that_is_not_there_is_told_as_that(tmp_path):
+    with pytest.raises(NotDumpable, match="absent: No such file or directory"):
+        files_in(str(tmp_path / "absent"))
+
+
 def test_an_empty_directory_cannot_be_shown(tmp_path):
     with pytest.raises(NotDumpable, match="no segment"):
         files_in(str(tmp_path))

@@ -15,7 +15,7 @@ from client.transport import TransportError, UnknownPlace
 from tests.support.group_peer import GroupPeer
 from tests.support.msgpack_peer import MsgpackPeer
 
-WAIT_S = 10
+WAIT_S = 120
 
 
 def places(*numbers):

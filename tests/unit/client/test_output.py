@@ -26,6 +26,20 @@ def test_a_terminal_gets_a_table_and_no_markup_is_read(capsys, monkeypatch):
     assert all(word in out for word in ("Topic", "orders", "12", "p[red]"))
 
 
+def test_a_table_wider_than_the_terminal_keeps_its_words_whole(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
+    rows = [["member-" + "a" * 60, "orders:0,1"], ["member-" + "b" * 60, None]]
+    show_table(["Member", "Partitions"], rows)
+    assert click.unstyle(capsys.readouterr().out).splitlines() == [
+        "Member      member-" + "a" * 60,
+        "Partitions  orders:0,1",
+        "",
+        "Member      member-" + "b" * 60,
+        "Partitions",
+    ]
+
+
 def test_json_is_one_line(capsys):
     show_json({"a": "é"})
     assert capsys.readouterr().out == '{"a": "é"}\n'

@@ -8,8 +8,12 @@ import click
 import pytest
 
 from client.commands.consume import Show, parse_start
-from client.commands.produce import Reader, lines_of, parse_header
+from client.commands.produce import Progress, Reader, Trouble, lines_of, parse_header, send_lines
+from client.outbox import OutboxSettings
+from client.producer import Producer
 from protocol.records import Record
+from tests.support.msgpack_peer import MsgpackPeer
+from tests.unit.client.test_producer import Script
 
 
 @pytest.mark.parametrize(
@@ -24,6 +28,54 @@ from protocol.records import Record
 )
 async def test_lines_are_what_stands_between_newlines(data, lines):
     assert [line async for line in lines_of(io.BytesIO(data))] == lines
+
+
+class Acknowledging:
+    """A producer of which only the count is asked."""
+
+    acknowledged_count = 0
+
+
+def test_progress_is_what_was_acknowledged_and_not_what_was_read():
+    producer = Acknowledging()
+    progress = Progress("t", 100, producer)
+    assert progress.acknowledged_bytes == 0
+    for _ in range(10):
+        progress.sent(10)
+    assert progress.acknowledged_bytes == 0
+    producer.acknowledged_count = 5
+    assert progress.acknowledged_bytes == 50
+    producer.acknowledged_count = 10
+    assert progress.acknowledged_bytes == 100
+
+
+def test_a_reason_to_try_again_is_said_once(capsys):
+    said = Trouble()
+    for reason in ("full", "full", "gone", "full"):
+        said(reason)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line for line in lines if "again" not in line] == ["full", "gone", "full"]
+
+
+async def test_reading_stops_when_the_broker_takes_nothing_any_more(tmp_path):
+    brief = OutboxSettings(linger_ms=0, delivery_ms=50, buffer_bytes=200)
+    path = tmp_path / "lines"
+    path.write_bytes(b"line\n" * 1_000)
+    read = Reader(None, [], as_json=False)
+    async with (
+        MsgpackPeer(Script(*[56] * 999)) as peer,
+        Producer(peer.address, settings=brief) as producer,
+    ):
+        with path.open("rb") as file:
+            bad = await send_lines(producer, "t", (file,), read, None)
+    assert bad.reason == "the broker takes no more records"
+    assert 1 < bad.number < 1_000
+    assert producer.acknowledged_count == 0
+
+
+def test_json_that_is_nested_too_deeply_is_refused_in_a_sentence():
+    with pytest.raises(ValueError, match="nested too deeply"):
+        Reader(None, [], as_json=True).record(b"[" * 100_000)
 
 
 def test_a_line_becomes_key_and_value():

@@ -82,7 +82,7 @@ async def test_a_duplicate_counts_as_acknowledged():
 async def test_a_refusal_reaches_the_sender_and_the_next_record_goes_on():
     script = Script(10)
     async with MsgpackPeer(script) as peer, Producer(peer.address, settings=settings()) as one:
-        with pytest.raises(DeliveryError, match=r"1 records for t-0: MESSAGE_TOO_LARGE \(10\)"):
+        with pytest.raises(DeliveryError, match=r"1 record for t-0: MESSAGE_TOO_LARGE \(10\)"):
             await (await one.send("t", b"v")).offset()
         assert await (await one.send("t", b"w")).offset() == 40
     assert [read_header(raw).base_sequence for raw in script.batches] == [0, 0]
@@ -193,8 +193,21 @@ async def test_no_success_in_time_is_told_with_what_may_be():
         MsgpackPeer(Script(*[7] * 99)) as peer,
         Producer(peer.address, settings=brief) as one,
     ):
-        with pytest.raises(DeliveryError, match="may have been appended"):
+        with pytest.raises(DeliveryError, match="may have been appended") as caught:
             await (await one.send("t", b"v")).offset()
+        assert "The last answer: t-0: REQUEST_TIMED_OUT (7)" in str(caught.value)
+        assert one.gave_up
+
+
+async def test_why_a_record_is_sent_again_is_told():
+    told = []
+    async with (
+        MsgpackPeer(Script(56, 56)) as peer,
+        Producer(peer.address, settings=settings(), on_retry=told.append) as one,
+    ):
+        assert await (await one.send("t", b"v")).offset() == 40
+    assert [reason.partition(":")[0] for reason in told] == ["t-0", "t-0"]
+    assert "KAFKA_STORAGE_ERROR (56)" in told[0]
 
 
 async def test_what_cannot_be_sent_is_refused_at_once():

@@ -57,6 +57,12 @@ def test_topics_are_read():
     assert parse_topics(("a", "b:0,2")) == {"a": None, "b": [0, 2]}
 
 
+def test_a_topic_named_again_adds_its_partitions():
+    assert parse_topics(("a:1", "a:0", "a:1,3")) == {"a": [0, 1, 3]}
+    assert parse_topics(("a:1", "a")) == {"a": None}
+    assert parse_topics(("a", "a:1")) == {"a": None}
+
+
 @pytest.mark.parametrize("text", ["", ":1", "a:", "a:x", "a:1,", "a:-1"])
 def test_what_names_no_topic_is_refused(text):
     with pytest.raises(ValueError, match="is not TOPIC"):

@@ -13,6 +13,7 @@ from client.settings import (
     parse_assignments,
     topic_overrides,
     unknown_keys,
+    was_set,
 )
 
 
@@ -50,3 +51,21 @@ def test_a_broker_that_does_not_tell_has_no_overrides():
 
     assert topic_overrides(Old(), ["t"]) == {}
     assert topic_overrides(Old(), []) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "source", "expected"),
+    [
+        ("num.partitions", "3", 4, True),
+        ("num.partitions", "3", 2, True),
+        ("num.partitions", "1", 5, False),
+        ("node.id", "1", 4, False),
+        ("min.insync.replicas", "1", 3, False),
+        ("min.insync.replicas", "2", 3, True),
+        ("min.insync.replicas", "1", 2, True),
+    ],
+)
+def test_what_somebody_set_on_a_broker_is_shown(name, value, source, expected):
+    """What --set, the environment or a file gave was hidden, and what every directory has shown."""
+    setting = Setting(name=name, value=value, config_source=source)
+    assert was_set(Resource(BROKER, "1"), setting) is expected

@@ -47,6 +47,18 @@ def test_a_duration_is_read(text, wanted):
     assert parse_duration(text) == wanted
 
 
+@pytest.mark.parametrize("digits", [str(2**63), "9" * 30, "9" * 5000])
+@pytest.mark.parametrize("unit", ["", "ms", "d"])
+def test_a_number_that_is_too_large_is_refused_in_a_sentence(digits, unit):
+    with pytest.raises(click.UsageError, match="is too large, wanted at most"):
+        (parse_duration if unit else parse_time)(digits + unit)
+
+
+def test_a_time_before_1970_is_refused():
+    with pytest.raises(click.UsageError, match="is before 1970"):
+        parse_time("1969-12-31T23:59:59.999Z")
+
+
 @pytest.mark.parametrize("text", ["", "5", "h", "-1h", "1.5h", "PT1H", "1 h"])
 def test_what_is_no_duration_is_refused(text):
     with pytest.raises(click.UsageError, match="is no duration"):

@@ -19,6 +19,21 @@ from client.transport import (
 from tests.support.msgpack_peer import NO_ANSWER, MsgpackPeer, metadata
 
 
+async def test_a_peer_that_only_hangs_up_may_speak_another_protocol():
+    async with MsgpackPeer(lambda _api, _body: None) as peer:
+        transport = Transport(peer.address, 5)
+        with pytest.raises(TransportError, match=r"hung up\. Is that the address of a MSGPACK"):
+            await transport.call("metadata", {})
+        transport.close()
+
+
+async def test_a_refused_connection_is_told_in_words():
+    async with MsgpackPeer(lambda _api, _body: None) as peer:
+        address = peer.address
+    with pytest.raises(NotConnected, match=f"at {address}: Connection refused. Is it running"):
+        await Transport(address, 5).open()
+
+
 async def test_answers_come_to_their_requests_on_one_connection():
     async with MsgpackPeer(lambda api, body: {"api": api, "body": body}) as peer:
         transport = Transport(peer.address, 5)
@@ -92,8 +107,10 @@ async def test_a_lost_connection_fails_all_that_wait_and_the_next_request_makes_
 
 async def test_an_answer_that_takes_too_long_fails_all_that_wait():
     async with MsgpackPeer(lambda *_: NO_ANSWER) as peer:
-        transport = Transport(peer.address, 0.05)
-        answers = [await transport.ask("fetch", {}, wait_ms=wait_ms) for wait_ms in (10, 9_000)]
+        transport = Transport(peer.address, 60)
+        await transport.open()
+        transport._timeout_s = 0.05  # of the answers; connecting may take what it takes
+        answers = [await transport.ask("fetch", {}, wait_ms=wait_ms) for wait_ms in (10, 9_000_000)]
         for one in answers:
             with pytest.raises(TransportError, match=r"took longer than 0\.06 s"):
                 await one

@@ -56,6 +56,15 @@ def test_exceptions_from_the_connection_limit_are_read_by_address():
     assert config.connection_limits == {"10.0.0.5": 200, "::1": 7}
 
 
+def test_an_exception_from_the_connection_limit_is_an_address_that_can_match():
+    """A name was once accepted, and matched no client."""
+    text = "localhost:2, 0:0:0:0:0:0:0:1 : 3,127.0.0.2: 4"
+    config = BrokerConfig(max_connections_per_ip_overrides=text)
+    assert config.connection_limits == {"127.0.0.1": 2, "::1": 3, "127.0.0.2": 4}
+    with pytest.raises(ConfigError, match="names are not looked up"):
+        BrokerConfig(max_connections_per_ip_overrides="example.com:2")
+
+
 def test_the_configuration_cannot_be_changed():
     with pytest.raises(dataclasses.FrozenInstanceError):
         BrokerConfig().num_partitions = 2

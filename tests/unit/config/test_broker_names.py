@@ -80,6 +80,7 @@ def test_a_value_is_shown_as_kafka_shows_it(name, text, shown):
         ("log.retention.ms", "x", ConfigError),
         ("log.retention.hours", "0", ConfigError),
         ("max.connections", "-1", ConfigError),
+        ("max.connections", "0", ConfigError),
         ("background.threads", "x", ValueError),
         ("leader.replication.throttled.rate", "x", ValueError),
     ],

@@ -32,8 +32,30 @@ def test_they_are_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "setting", ["log.cleaner.threads=-1", "log.cleaner.backoff.ms=-1", "log.cleaner.enable=yes"]
+    "setting",
+    [
+        "log.cleaner.threads=-1",
+        "log.cleaner.threads=0",
+        "log.cleaner.backoff.ms=-1",
+        "log.cleaner.enable=yes",
+    ],
 )
 def test_what_they_cannot_be_is_refused(tmp_path, setting):
     with pytest.raises(ConfigError):
         loaded(tmp_path, setting)
+
+
+@pytest.mark.parametrize(
+    ("size", "threads", "is_enough"),
+    [(1, 1, False), (1 << 20, 1, False), ((1 << 20) + 1, 1, True), ((1 << 20) + 1, 2, False),
+     (2 * (1 << 20) + 2, 2, True), (1 << 27, 128, False), (1 << 27, 127, True)],
+)  # fmt: skip
+def test_each_thread_has_memory_for_more_than_a_handful_of_keys(tmp_path, size, threads, is_enough):
+    settings = [f"log.cleaner.dedupe.buffer.size={size}", f"log.cleaner.threads={threads}"]
+    if is_enough:
+        loaded(tmp_path, *settings)
+        return
+    with pytest.raises(ConfigError) as caught:
+        loaded(tmp_path, *settings)
+    assert caught.value.key == "log.cleaner.dedupe.buffer.size"
+    loaded(tmp_path, settings[1], f"{caught.value.key}={caught.value.allowed.split()[0]}")

@@ -5,7 +5,7 @@ import pytest
 from config.errors import ConfigError
 from config.keys import HOUR_MS, MINUTE_MS
 from config.load import load
-from config.sources import Source
+from config.sources import COMMAND_VARIABLES, Source
 
 # The keys of the server.properties that Kafka 4.3 ships, with two directories made one.
 KAFKAS_OWN = """
@@ -110,6 +110,20 @@ def test_synonyms_by_source_and_then_by_rank(write, file, environment, sets, ret
 )
 def test_the_data_directory(write, file, data_dir, directory):
     assert load(file=write(file), data_dir=data_dir).config.data_directory == directory
+
+
+def test_an_unknown_key_on_the_command_line_is_refused_with_the_one_meant():
+    with pytest.raises(ConfigError, match=r"did you mean num\.partitions\?.*from --set"):
+        load(set_values=["num.partition=3"])
+
+
+def test_an_unknown_key_in_a_file_brings_a_warning(write):
+    loaded = load(file=write("num.partition=3"))
+    assert [one for one in loaded.warnings if "did you mean num.partitions?" in one] != []
+
+
+def test_the_variables_of_the_commands_are_no_misspelt_keys():
+    assert load(environment=dict.fromkeys(COMMAND_VARIABLES, "127.0.0.1:9092")).warnings == ()
 
 
 def test_topics_get_their_defaults_from_the_brokers_keys():

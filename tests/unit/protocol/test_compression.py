@@ -56,6 +56,10 @@ FOREIGN = {
         SNAPPY,
         kafka_codec.snappy_encode(DATA, xerial_blocksize=1000),
     ),
+    "snappy xerial of two streams": (
+        SNAPPY,
+        kafka_codec.snappy_encode(DATA[:999]) + kafka_codec.snappy_encode(DATA[999:]),
+    ),
     "snappy raw": (SNAPPY, snappy.compress(DATA)),
     "lz4 of kafka-python": (LZ4, kafka_codec.lz4_encode(DATA)),
     "lz4 of two frames": (LZ4, lz4.frame.compress(DATA[:999]) + lz4.frame.compress(DATA[999:])),

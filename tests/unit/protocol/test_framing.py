@@ -243,3 +243,14 @@ def test_what_is_not_needed_goes_back():
     assert pool.kept_bytes == 3 * REUSED_BYTES_MIN
     pool.trim()
     assert pool.kept_bytes == 0
+
+
+def test_a_reader_says_how_many_bytes_it_misses():
+    reader = FrameReader(SIZE_MAX, FramePool())
+    stream = sized(b"0123456789")
+    missing = []
+    for byte in stream:
+        missing.append(reader.missing_bytes)
+        reader.receive(memoryview(bytes([byte])))
+    assert missing == [4, 3, 2, 1, *range(10, 0, -1)]
+    assert reader.missing_bytes == 4

@@ -11,6 +11,7 @@ from protocol.record_errors import (
     DecompressedTooLarge,
     InvalidRecord,
     RecordBatchTooLarge,
+    RecordsWithoutKey,
 )
 from protocol.records import Record, build, read_records
 
@@ -85,3 +86,16 @@ def test_damage_is_found_where_it_is() -> None:
 
 def test_the_names_are_kafkas() -> None:
     assert CODECS == {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+
+
+def test_records_may_be_checked_without_packing_them_anew() -> None:
+    batch, limits = made(4), {"size_max": LIMIT, "decompressed_max": LIMIT}
+    assert recompress(batch, None, **limits) is batch
+    for target in (None, Target(4)):
+        with pytest.raises(RecordsWithoutKey):
+            recompress(made(0), target, **limits, keys_wanted=True)
+    damaged = bytearray(batch)
+    damaged[HEADER_SIZE + 8] ^= 0xFF
+    write_crc(damaged, 0)
+    with pytest.raises(CorruptBatch):
+        recompress(memoryview(damaged), None, **limits)

@@ -6,7 +6,7 @@ import pytest
 
 from protocol.record_batch import HEADER_SIZE, verify
 from protocol.record_errors import InvalidRecord, RecordError
-from protocol.record_spans import Span, emptied, open_batch, read_spans, rewrite
+from protocol.record_spans import emptied, open_batch, read_spans, rewrite
 from protocol.records import Record, build, read_records
 
 MAX = 1 << 20
@@ -140,9 +140,25 @@ def test_what_does_not_fit_is_refused():
         assert words in str(caught.value) or words == "past the end"
 
 
-def test_a_timestamp_of_more_than_64_bits_is_refused():
-    header, body, spans = opened(build(some_records(count=2)))
-    far = [Span(*spans[0][:4], 2**63, *spans[0][5:])]
-    for horizon in (None, -1):
-        with pytest.raises(InvalidRecord):
-            rewrite(header, body, far, horizon)
+@pytest.mark.parametrize("timestamp", [-(2**63), -(2**63) + 1, -2, -1, 0, 2**63 - 1])
+@pytest.mark.parametrize("horizon", [0, 1_800_000_000_000, 2**63 - 1])
+def test_no_timestamp_is_too_far_from_a_horizon(timestamp, horizon):
+    """Distances wrap around at 64 bits, and so does every reader of them."""
+    header, body, spans = opened(build([Record(0, timestamp, b"k", None)]))
+    batch = rewrite(header, body, spans, horizon)
+    found = verify(batch)
+    assert (found.base_timestamp, found.max_timestamp) == (horizon, timestamp)
+    assert [record.timestamp for record in read_records(batch, size_max=MAX)] == [timestamp]
+
+
+def test_timestamps_beyond_64_bits_wrap_around():
+    """As a Java client reads a batch whose base and distance do not fit: nobody refuses it."""
+    header, body, spans = opened(build([Record(0, n, b"k", None) for n in (0, 7)]))
+    far = rewrite(header._replace(base_timestamp=2**63 - 1), body, spans)
+    header, body, spans = opened(far)
+    wrapped = [2**63 - 1, -(2**63) + 6]
+    assert [record.timestamp for record in read_records(far, size_max=MAX)] == wrapped
+    for horizon in (None, 1_800_000_000_000):
+        again = rewrite(header, body, spans[1:], horizon)
+        assert verify(again).max_timestamp == wrapped[1]
+        assert [record.timestamp for record in read_records(again, size_max=MAX)] == wrapped[1:]

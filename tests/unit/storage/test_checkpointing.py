@@ -105,3 +105,48 @@ def test_damaged_indexes_are_mended_beside_the_reader(house):
     assert not log.segments.all[0].index_damage
     assert house.filesystem.durable_bytes(house.path(f"{BASE}.index")) == wanted
     assert len(log.read(7, 1)) == SIZE
+
+
+def test_a_segment_whose_indexes_cannot_be_rebuilt_does_not_hold_the_recovery_point_up(
+    house, caplog
+):
+    log = busy_log(house, 40, internal_segment_bytes=20 * SIZE)
+    checkpoint(house, log)
+    damaged = log.segments.all[0]
+    damaged.index_damage = "test"
+    house.filesystem.fail("truncate", forever=True, path_part=f"{BASE}.index")
+    append(log, 3)
+    flush(log)
+    assert [checkpoint(house, log) for _ in range(3)] == [43] * 3
+    assert log.segments.all[0] is damaged
+    told = [line for line in caplog.messages if "cannot be rebuilt" in line]
+    assert len(told) == 1, told
+    house.filesystem.heal()
+    assert checkpoint(house, log) == 43
+    assert not log.segments.all[0].index_damage
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+@pytest.mark.parametrize("bit", [0, 5, 31, 33, 40, 62])
+def test_a_flipped_base_offset_and_missing_indexes_hold_nothing_up(house, which, bit):
+    """In a closed segment, in one before the active one, and in the active one."""
+    config = {"internal_segment_bytes": 20 * SIZE, "index_interval_bytes": SIZE}
+    log = busy_log(house, 50, **config)
+    assert house.stop()
+    base = 20 * which
+    place = house.path(f"{base:020}.log")
+    position = SIZE * 4
+    at = position + 7 - bit // 8
+    old = house.filesystem.live_bytes(place)[at]
+    house.filesystem.edit(place, at, bytes([old ^ 1 << bit % 8]))
+    for name in house.names("index"):
+        house.filesystem.unlink(house.path(name))
+    log = house.restart(**config)
+    assert append(log, 2) == [50, 51]
+    flush(log)
+    for _ in range(3):
+        assert checkpoint(house, log) == 52
+    assert not log.segments.all[0].index_damage
+    assert house.stop(), "the stop is clean"
+    log = house.restart(**config)
+    assert (log.start_offset, log.end_offset) == (0, 52)

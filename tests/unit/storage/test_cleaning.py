@@ -1,5 +1,7 @@
 """What stays of which batch, and what a thread of compaction believes of a file."""
 
+import tracemalloc
+
 import pytest
 
 from protocol.record_batch import verify, write_crc
@@ -11,6 +13,7 @@ from storage.errors import DamagedLog
 from storage.key_map import KeyMap
 from storage.log_file import LogFile
 from storage.open_files import OpenFiles
+from storage.producer_state import AppendedBatch, ProducerEntry, ProducerState
 from storage.segment import Segment
 from tests.support.compacting import SALT, keyed
 from tests.support.memory_filesystem import MemoryFileSystem
@@ -51,10 +54,19 @@ def new_segment(filesystem):
     )
 
 
+def known(last_offsets):
+    """The producers of a log, of which no more matters than their last offsets."""
+    state = ProducerState()
+    for producer_id, offset in last_offsets.items():
+        batches = [AppendedBatch(0, offset, 0, NOW)]
+        state.entries[producer_id] = ProducerEntry(producer_id, 0, batches=batches)
+    return state
+
+
 def cleaned(batches, *, end_offset=1000, producers=None, now_ms=NOW, map_bytes=1 << 16, start=0):
     """Index and copy one source; returns the batches that stay, opened."""
     filesystem = MemoryFileSystem()
-    source = source_of(*batches, filesystem=filesystem)
+    source = source_of(*batches, filesystem=filesystem, end_offset=max(1000, end_offset))
     keys, tally = KeyMap(map_bytes, 0.9, 1000, SALT), Tally()
     reached = index_keys([source], start, keys, MAX, nothing)
     rules = Rules(
@@ -65,7 +77,7 @@ def cleaned(batches, *, end_offset=1000, producers=None, now_ms=NOW, map_bytes=1
     )
     segment = new_segment(filesystem)
     copier = Copier(keys, reached, rules, nothing, tally)
-    is_changed = copier.copy_live([source], segment, producers or {})
+    is_changed = copier.copy_live([source], segment, known(producers or {}))
     found = []
     for position, header in segment.log_file.scan():
         data = segment.log_file.read(position, header.size)
@@ -166,7 +178,7 @@ def test_what_is_written_is_synced_in_pieces(monkeypatch):
     segment = new_segment(filesystem)
     rules = Rules(now_ms=NOW, delete_retention_ms=0, end_offset=100, decompressed_bytes_max=MAX)
     copier = Copier(KeyMap(1000, 0.9, 10, SALT), 0, rules, nothing, Tally())
-    assert not copier.copy_live([source], segment, {})
+    assert not copier.copy_live([source], segment, ProducerState())
     assert segment.size // 5000 <= filesystem.counts["fdatasync"] <= segment.size // 4000
     assert filesystem.live_bytes(segment.log_file.path) == filesystem.live_bytes("/0.source")
 
@@ -234,3 +246,17 @@ def test_records_that_cannot_be_read_are_damage_too():
     big = source_of(at(0, keyed([(b"a", b"1" * 5000)], codec=1)))
     with pytest.raises(DamagedLog):
         index_keys([big], 0, KeyMap(1000, 0.9, 10, SALT), 100, nothing)
+
+
+def test_a_batch_of_very_many_records_is_gone_over_one_by_one():
+    """Ten million fit into 10 KiB of zstd; as objects they took 3 GB."""
+    count = 100_000
+    pairs = [(b"same", b"")] * (count - 1) + [(b"other", None)]
+    batch = at(0, keyed(pairs, codec=4))
+    tracemalloc.start()
+    ((header, records),) = cleaned([batch], end_offset=count)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [record.offset for record in records] == [count - 2, count - 1]
+    assert header.has_delete_horizon
+    assert peak_bytes < 100 * count

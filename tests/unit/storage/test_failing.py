@@ -37,6 +37,7 @@ def test_a_full_disk_takes_nothing_and_ends_nothing(number, bytes_written, caplo
     assert len(house.filesystem.live_bytes(path)) == size, "nothing half-written stays"
     assert log.failed is None
     assert house.manager.home.room.refusals == 3
+    assert house.manager.home.room.wanted_bytes == len(batch())
     assert list(read_all(log)) == [0, 1]
     house.filesystem.heal()
     assert append(log) == [2]
@@ -136,7 +137,7 @@ def test_a_failed_fsync_is_one_whatever_its_reason(number, caplog):
 def test_a_log_that_is_closed_says_nothing(caplog):
     house, log = opened()
     append(log)
-    log.close()
+    log.close("/moved")
     assert log.failed is not None
     assert offline_lines(caplog) == []
     assert house.manager.unflushed_bytes == 0

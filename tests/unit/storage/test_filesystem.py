@@ -149,6 +149,8 @@ def test_a_lock_keeps_another_process_out(tmp_path: Path) -> None:
     with pytest.raises(DirectoryLocked):  # which must not drop the lock of this process
         OsFileSystem().lock(path)
     assert subprocess.run([sys.executable, "-c", ask], check=False).returncode == 7
+    with pytest.raises(DirectoryLocked, match=rf"\(pid {os.getpid()}\)"):
+        OsFileSystem().lock(path)
     lock.close()
     assert subprocess.run([sys.executable, "-c", ask], check=False).returncode == 0
 
@@ -298,3 +300,37 @@ def test_a_reserve_that_cannot_be_had_says_so(tmp_path: Path) -> None:
     file = OsFileSystem().open(str(tmp_path / "f"), create=True)
     with pytest.raises(OSError, match=str(tmp_path)):
         file.reserve(1 << 60)
+
+
+def test_who_holds_a_lock_is_told(tmp_path: Path) -> None:
+    path = str(tmp_path / ".lock")
+    hold = (
+        "import fcntl, os, sys\n"
+        f"fd = os.open({path!r}, os.O_RDWR | os.O_CREAT)\n"
+        "fcntl.lockf(fd, fcntl.LOCK_EX)\n"
+        "print(flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        with pytest.raises(DirectoryLocked) as caught:
+            OsFileSystem().lock(path)
+        assert caught.value.holder_pid == holder.pid
+        assert f"(pid {holder.pid})" in str(caught.value)
+        holder.communicate()
+    OsFileSystem().lock(path).close()
+
+
+def test_what_cannot_be_replaced_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk at the start: the error of a descriptor has no path of its own."""
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}/meta.properties'"):
+        OsFileSystem().replace(f"{tmp_path}/meta.properties", b"x")
+    assert os.listdir(tmp_path) == []

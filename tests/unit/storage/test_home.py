@@ -2,7 +2,7 @@
 
 import pytest
 
-from storage.home import Home
+from storage.home import FOREVER_MS, Home
 from storage.open_files import OpenFiles
 from tests.support.memory_filesystem import MemoryFileSystem
 
@@ -14,30 +14,28 @@ def home():
     return Home(filesystem, OpenFiles(filesystem, 10), 1000)
 
 
-def test_discarded_files_are_renamed_now_and_unlinked_when_due(home):
+def test_discarded_files_are_renamed_now_and_taken_when_due(home):
     for name in ("a", "b"):
         home.files.get(f"/d/{name}", create=True)
     home.discard("/d", ["a", "missing"], 100)
     home.discard("/d", ["b"], 200)
     assert home.filesystem.list("/d") == ["a.deleted", "b.deleted"]
     assert len(home.files) == 0
-    assert home.purge(100) == []
-    assert home.filesystem.list("/d") == ["b.deleted"]
-    home.purge(200)
-    assert home.filesystem.list("/d") == []
+    assert home.take_due(99) == []
+    assert home.take_due(100) == ["/d/a.deleted"]
+    assert home.take_due(200) == ["/d/b.deleted"]
+    assert home.take_due(FOREVER_MS) == []
 
 
-def test_what_is_gone_already_is_no_complaint(home):
+def test_the_trash_of_a_directory_that_is_trash_is_forgotten(home):
+    for path in ("/d/a.deleted", "/d/sub/b.deleted", "/dd/c.deleted"):
+        home.toss(0, path)
+    home.forget_trash({"/d"})
+    assert home.take_due(0) == ["/d/sub/b.deleted", "/dd/c.deleted"]
+
+
+def test_forever_is_longer_than_any_delay(home):
+    """On a full disk what was deleted goes at once, also with file.delete.delay.ms at its most."""
     home.files.get("/d/a", create=True)
-    home.discard("/d", ["a"], 0)
-    home.filesystem.unlink("/d/a.deleted")
-    assert home.purge(0) == []
-
-
-def test_what_cannot_be_unlinked_is_a_complaint_and_not_tried_for_ever(home):
-    home.files.get("/d/a", create=True)
-    home.discard("/d", ["a"], 0)
-    home.filesystem.fail("unlink", forever=True)
-    (complaint,) = home.purge(0)
-    assert "/d/a.deleted" in complaint
-    assert home.purge(0) == []
+    home.discard("/d", ["a"], 1_700_000_000_000 + 2**63 - 1)
+    assert home.take_due(FOREVER_MS) == ["/d/a.deleted"]

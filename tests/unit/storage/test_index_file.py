@@ -104,3 +104,11 @@ def test_clear_leaves_an_empty_file(filesystem):
     under_test.add(5, 5)
     under_test.write_tail()
     assert index(filesystem)._read(filesystem.open("/d/0.pairs"), 0) == (5, 5)
+
+
+def test_an_entry_of_a_file_that_was_cut_is_none(filesystem):
+    first = index(filesystem)
+    first.add(1, 10)
+    first.write_tail()
+    filesystem.open("/d/0.pairs").truncate(2)
+    assert first._read(filesystem.open("/d/0.pairs"), 0) == Pairs.none

@@ -345,8 +345,9 @@ def test_with_write_caching_records_are_visible_at_once(house):
     assert not log.flush_due(NOW + 9999)
     append(log, 20)
     flush(log)
-    log.roll(NOW)
     append(log)
+    assert not log.flush_due(NOW)
+    log.roll(NOW)
     assert log.flush_due(NOW), "a roll"
     house.filesystem.fail("fdatasync")
     flush(log)
@@ -440,6 +441,43 @@ def test_the_end_of_an_epoch(house):
 def test_producers_are_forgotten_in_time(house):
     log = house.log()
     log.append(batch(pid=5, epoch=0, sequence=0), NOW)
-    assert log.expire_producers(NOW + 86_399_999) == 0
-    assert log.expire_producers(NOW + 86_400_000) == 1
+    assert sum(log.expire_producers(NOW + 86_399_999)) == 0
+    assert sum(log.expire_producers(NOW + 86_400_000)) == 1
     assert log.append(batch(pid=5, epoch=0, sequence=77), NOW).base_offset == 1
+
+
+def test_what_the_page_cache_is_trusted_with_is_not_counted_as_unflushed(house):
+    cached = house.log(write_caching=True)
+    synced = house.log("u")
+    append(cached, 5)
+    append(synced, 2)
+    assert house.manager.unflushed_bytes == synced.unflushed_bytes == 2 * SIZE
+    flush(cached)
+    assert house.manager.unflushed_bytes == 2 * SIZE
+    flush(synced)
+    assert house.manager.unflushed_bytes == 0
+
+
+@pytest.mark.parametrize("ending", ["flush", "failed flush", "close", "delete"])
+@pytest.mark.parametrize("switches", [(True,), (False,), (True, False), (False, True, False)])
+def test_what_counts_as_unflushed_follows_write_caching_as_it_is_now(house, switches, ending):
+    """Whatever a log was when it was appended to, or when its flush began."""
+    log = house.log(write_caching=not switches[0], internal_segment_bytes=2 * SIZE)
+    configs = {flag: house.log(f"u{flag}", write_caching=flag).config for flag in (True, False)}
+    append(log, 3)
+    job = log.begin_flush()
+    for flag in switches:
+        log.update_config(configs[flag])
+        append(log)
+        assert house.manager.unflushed_bytes == (0 if flag else log.unflushed_bytes)
+    job.run()
+    if ending == "close":
+        log.close(log.directory + "-delete")
+    elif ending == "delete":
+        house.manager.delete_log("t", 0)
+    log.finish_flush(job, OSError(errno.EIO, "lost") if ending == "failed flush" else None)
+    if ending == "flush":
+        counted = 0 if switches[-1] else len(switches) * SIZE
+        assert house.manager.unflushed_bytes == counted
+        flush(log)
+    assert house.manager.unflushed_bytes == 0

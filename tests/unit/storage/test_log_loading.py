@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from protocol.records import Record, build
-from storage.errors import OffsetOutOfRange, ProducerInDoubt
+from storage.errors import OffsetOutOfRange, OutOfOrderSequence, ProducerInDoubt
 from tests.support.log_house import NOW, House, append, batch, checkpoint, flush, read_all
 from tests.support.lookups import first_found
 
@@ -190,6 +190,49 @@ def test_leader_epochs_are_rebuilt_from_the_batches(text):
     assert house.log(epoch=9, **SEGMENTS).epochs.entries() == [(2, 0), (4, 3)]
 
 
+def test_epochs_are_not_read_from_batches_that_recovery_cuts():
+    """A torn segment looked like one of epoch 0, and hid where epoch 1 begins: records with it."""
+    house = House()
+    house.open()
+    log = house.log()
+    append(log, 2)
+    flush(log)
+    house.kill()
+    log = house.restart()
+    append(log, 2)
+    flush(log)
+    for _ in range(2):
+        log.roll(NOW)
+        append(log)
+    house.filesystem.edit(log.segments.all[1].log_file.path, 0, bytes(len(batch())))
+    house.kill()
+    log = house.restart()
+    assert log.epochs.entries() == [(0, 0), (1, 2)]
+    assert list(read_all(log)) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("ending", ["stop", "kill"])
+def test_epochs_that_begin_beyond_what_is_known_are_read_from_the_batches(ending):
+    """A flipped digit: epoch 1 began at 2, not at 6. Its batches were taken for damaged."""
+    house = House()
+    house.open()
+    append(house.log(**SEGMENTS), 2)
+    house.stop()
+    log = house.restart(**SEGMENTS)
+    append(log, 2)
+    log.roll(NOW)
+    append(log)
+    flush(log)
+    house.stop()
+    if ending == "kill":
+        house.restart(**SEGMENTS)
+        house.kill()
+    house.filesystem.replace(house.path("leader-epoch-checkpoint"), b"0\n2\n0 0\n1 6\n")
+    log = house.restart(**SEGMENTS)
+    assert log.epochs.entries() == [(0, 0), (1, 2)]
+    assert list(read_all(log)) == [0, 1, 2, 3, 4]
+
+
 def test_epochs_beyond_the_end_are_forgotten():
     house = stopped_house()
     house.filesystem.replace(house.path("leader-epoch-checkpoint"), b"0\n2\n0 0\n1 12\n")
@@ -279,3 +322,59 @@ def test_a_log_start_beyond_the_end_deletes_nothing():
     assert (log.start_offset, log.end_offset) == (0, 12)
     assert log.apply_retention(NOW) == 0
     assert list(read_all(log)) == list(range(12))
+
+
+def produced(house, count=12):
+    """Batches of producer 5, one after the other; returns the log."""
+    log = house.log(**SEGMENTS)
+    for sequence in range(log.end_offset, log.end_offset + count):
+        log.append(batch(pid=5, epoch=0, sequence=sequence), NOW)
+    return log
+
+
+@pytest.mark.parametrize("which", ["all", "the newest", "our own"])
+def test_producers_are_known_without_their_snapshots(which):
+    """After a clean stop: as far back as the log reaches, and of a producer its last five."""
+    house = House()
+    house.open()
+    produced(house)
+    assert house.stop()
+    gone = house.names(".producers")
+    if which != "our own":
+        gone += house.names(".snapshot")
+    if which == "the newest":
+        gone = [name for name in gone if name.startswith(f"{12:020}")]
+    assert gone
+    for name in gone:
+        house.filesystem.unlink(house.path(name))
+    log = house.restart(**SEGMENTS)
+    known = 1 if which == "our own" else 5
+    for sequence in range(12 - known, 12):
+        again = log.append(batch(pid=5, epoch=0, sequence=sequence), NOW)
+        assert (again.is_duplicate, again.base_offset) == (True, sequence)
+    with pytest.raises(OutOfOrderSequence):
+        log.append(batch(pid=5, epoch=0, sequence=13), NOW)
+    assert not log.append(batch(pid=5, epoch=0, sequence=12), NOW).is_duplicate
+
+
+@pytest.mark.parametrize("count", [0, 3, 12])
+@pytest.mark.parametrize("torn", [False, True])
+def test_a_log_without_producers_is_replayed_only_if_that_is_not_known(count, torn):
+    """A clean stop writes what says so, durably: a power cut after it must not leave half of it."""
+    house = stopped_house(0)
+    append(house.restart(**SEGMENTS), count)
+    flush(house.manager.get("t", 0))
+    assert house.stop()
+    names = house.names(f"{count:020}.snapshot")
+    assert len(names) == bool(count)
+    for name in names if torn else ():
+        house.filesystem.open(house.path(name)).truncate(0)
+    house.filesystem.calls.clear()
+    log = house.restart(**SEGMENTS)
+    assert log.end_offset == count
+    reads = [path for op, path in house.filesystem.calls if (op, path[-4:]) == ("pread", ".log")]
+    assert torn or len(reads) <= 2
+    assert len(warnings_of(house)) == (torn and count > 0)
+    assert house.stop()
+    house.restart(**SEGMENTS)
+    assert not warnings_of(house), "it was written again"

@@ -229,10 +229,11 @@ def test_a_file_that_a_thread_opened_meanwhile_is_none_of_the_next_log(house, mo
     """A compaction looks into a segment while its topic is deleted."""
     log = house.log()
     append(log, 3)
+    path = log.segments.active.log_file.path
     rename = house.filesystem.rename
 
     def opened_just_before(old, new):
-        house.manager.home.files.get(log.segments.active.log_file.path)
+        house.manager.home.files.get(path)
         rename(old, new)
 
     monkeypatch.setattr(house.filesystem, "rename", opened_just_before)

@@ -200,3 +200,16 @@ def test_garbage_never_raises(disk: MemoryFileSystem) -> None:
         index.clear()
         assert index.entry_count == 0
         assert index.lookup(BASE + 5) is None
+
+
+@pytest.mark.parametrize(("relative", "position"), [(2**31, 500), (2**62, 500), (5, 2**31)])
+def test_what_fits_no_entry_is_left_out(
+    disk: MemoryFileSystem, relative: int, position: int
+) -> None:
+    """A base offset with a flipped bit, when the index is built anew."""
+    index = index_of(disk, ROWS[:2], written=False)
+    index.append(BASE + relative, position)
+    index.append(BASE + 2**31 - 1, 2**31 - 1)
+    assert index.entry_count == 3
+    index.write_tail()
+    assert index.last_entry == (BASE + 2**31 - 1, 2**31 - 1)

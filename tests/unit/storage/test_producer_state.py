@@ -188,3 +188,40 @@ def test_changes_count_since_the_snapshot():
     assert state.changes == 6
     state.replace(list(state.entries.values()), 60)
     assert (state.changes, state.end_offset) == (0, 60)
+
+
+def test_what_was_handed_out_does_not_change():
+    state = ProducerState()
+    state.take(header(0, pid=7), 100, 1)
+    (before,) = state.frozen()
+    state.take(header(1, pid=7), 101, 2)
+    state.take(header(0, pid=8), 102, 3)
+    assert [batch.last_offset for batch in before.batches] == [100]
+    assert [batch.last_offset for batch in state.entries[7].batches] == [100, 101]
+    again, other = state.frozen()
+    assert again is state.entries[7]
+    assert other.producer_id == 8
+    kept = state.entries[7]
+    state.take(header(1, pid=8), 103, 4)
+    assert state.entries[7] is kept, "what nobody writes to is shared, not copied"
+
+
+def test_expiring_looks_at_so_many_a_step_and_passes_over_those_that_went(monkeypatch):
+    monkeypatch.setattr("storage.producer_state.PRODUCERS_A_STEP", 2)
+    state = ProducerState()
+    for pid in range(5):
+        state.take(header(0, pid=pid, timestamp=0), 100 + pid, 0 if pid != 3 else 50)
+    steps = state.expiring(60, 20)
+    assert next(steps) == 2
+    del state.entries[2]  # meanwhile
+    assert list(steps) == [0, 1]
+    assert list(state.entries) == [3]
+
+
+def test_the_last_offset_of_a_producer_is_known_or_not():
+    state = ProducerState()
+    assert state.last_offset_of(5) is None
+    state.entries[5] = ProducerEntry(5, 0)
+    assert state.last_offset_of(5) is None, "a marker alone"
+    state.entries[5].batches.append(AppendedBatch(3, 9, 3, 1))
+    assert state.last_offset_of(5) == 9

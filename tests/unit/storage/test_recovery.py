@@ -292,6 +292,29 @@ def test_an_empty_segment_behind_a_lost_tail_goes(policy):
     assert list(read_all(log)) == list(range(4))
 
 
+@pytest.mark.parametrize("torn", [1, 2])
+def test_a_compacted_log_does_not_end_behind_a_hole(torn):
+    """A power cut took the last batch of a segment, and tore the only one of the next, or two.
+
+    Were the segments kept for the hole, the next recovery would find them empty, and go back.
+    """
+    config = {"cleanup_policy": ("compact",)}
+    house = house_with(5, below=3, **config)
+    for _ in range(torn):
+        house.manager.get("t", 0).roll(NOW)
+        append(house.manager.get("t", 0))
+    house.filesystem.open(house.path(LOG)).truncate(4 * SIZE)
+    for name in house.names(".log")[1:]:
+        house.filesystem.edit(house.path(name), 30, b"????")
+    house.kill()
+    ends = []
+    for _ in range(3):
+        ends.append(house.restart(**config).end_offset)
+        house.kill()
+    assert ends == [4, 4, 4]
+    assert [len(data) for data in quarantined(house).values()] == [SIZE] * torn
+
+
 def test_without_room_for_the_quarantine_the_log_is_read_only():
     house = house_with(10, below=3)
     house.filesystem.edit(house.path(LOG), 10 * SIZE, b"\xff" * 300)
@@ -323,6 +346,22 @@ def test_a_disk_that_does_not_take_the_rewrite_shows_only_what_was_durable(opera
     house.filesystem.heal()
     house.kill()
     assert house.restart().end_offset == 10
+
+
+def test_deleted_records_stay_deleted_when_the_disk_fails_a_recovery():
+    """The start is beyond what the disk shows; it was forgotten, and the records came back."""
+    house = house_with(10)
+    house.manager.get("t", 0).delete_records_before(3)
+    house.manager.write_checkpoints()
+    house.kill()
+    house.filesystem.fail("fdatasync", path_part=".log")
+    log = house.restart()
+    assert log.failed is not None
+    assert (log.start_offset, log.end_offset, log.high_watermark) == (3, 3, 3)
+    assert read_all(log) == {}
+    house.stop()
+    log = house.restart()
+    assert (log.start_offset, list(read_all(log))) == (3, list(range(3, 10)))
 
 
 def test_recovery_that_is_interrupted_at_any_step_is_done_by_the_next():

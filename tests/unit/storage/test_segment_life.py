@@ -19,6 +19,7 @@ from storage.open_files import OpenFiles
 from storage.segment import Segment
 from tests.support.batches import batch, header_of
 from tests.support.memory_filesystem import MemoryFileSystem
+from tests.support.thorough import share_of
 
 LOG_PATH = f"/t-0/{0:020d}.log"
 
@@ -110,7 +111,7 @@ def test_any_call_may_fail(op: str, unsynced: str, caplog: pytest.LogCaptureFixt
     cases = itertools.product(
         range(1, counts[op] + 1), (errno.EIO, errno.ENOSPC), (False, True), (0, 100)
     )
-    for nth, error, forever, bytes_written in cases:
+    for nth, error, forever, bytes_written in share_of(cases):
         disk = new_disk()
         disk.fail(op, nth, error, forever=forever, bytes_written=bytes_written)
         acknowledged = live(disk)

@@ -81,6 +81,20 @@ def test_where_the_file_of_the_epochs_is_wrong_the_batches_are_served():
         assert served(log, start, SIZE) == [start]
 
 
+def test_so_is_the_last_batch_of_a_segment():
+    """No batch stands behind it there, and the file in doubt was asked instead."""
+    house, log = reopened(2)
+    append(log, 4)
+    log.roll(NOW)
+    append(log, 4)
+    flush(log)
+    house.stop()
+    house.filesystem.replace(house.path("leader-epoch-checkpoint"), b"0\n2\n0 0\n1 8\n")
+    log = house.restart(internal_segment_bytes=10**6)
+    for start in range(10):
+        assert served(log, start, SIZE) == [start]
+
+
 def test_a_base_offset_that_claims_the_place_of_another_is_never_served():
     """The first of a segment says 12 instead of 8: asked for 12, it held another record."""
     house = House()
@@ -142,6 +156,15 @@ def test_a_walk_is_bounded(monkeypatch):
     monkeypatch.setattr(soundness, "WALK_BYTES_MAX", 3 * SIZE)
     _, log = reopened(30)
     assert served(log, 0) == [0, 1, 2]
+    assert list(read_all(log, 0, 10**6)) == list(range(30))
+    assert len(served(log, 0)) == 30, "by now all of it is known"
+
+
+def test_a_walk_over_many_small_batches_is_bounded_too(monkeypatch):
+    """A batch of one record takes as long as one of a thousand, where nobody opens it."""
+    monkeypatch.setattr(soundness, "WALK_BATCHES_MAX", 4)
+    _, log = reopened(30)
+    assert served(log, 0) == [0, 1, 2, 3]
     assert list(read_all(log, 0, 10**6)) == list(range(30))
     assert len(served(log, 0)) == 30, "by now all of it is known"
 

@@ -145,3 +145,11 @@ def test_garbage_never_raises(disk: MemoryFileSystem) -> None:
         index.truncate_to(BASE + 1_000)
         index.clear()
         assert (index.entry_count, index.lookup(5)) == (0, BASE)
+
+
+def test_what_fits_no_entry_is_left_out(disk: MemoryFileSystem) -> None:
+    """A base offset with a flipped bit, when the index is built anew."""
+    index = index_of(disk, ROWS, written=False)
+    assert not index.maybe_append(10_000, BASE + 2**31)
+    assert index.maybe_append(10_000, BASE + 2**31 - 1)
+    assert index.last_entry == (10_000, BASE + 2**31 - 1)

@@ -1,5 +1,7 @@
 """Trimming: retention's word done to files, and when it has to wait."""
 
+import contextlib
+
 import pytest
 
 from storage.errors import OffsetOutOfRange
@@ -34,6 +36,21 @@ def test_segments_go_by_name_first_and_by_unlink_later():
     assert house.names(".log") == [f"{base:020}.log" for base in (4, 6)]
     with pytest.raises(OffsetOutOfRange):
         log.read(3, 100)
+
+
+@pytest.mark.parametrize("nth", range(1, 7))  # of the renames: three files a segment
+def test_a_rename_that_fails_leaves_nothing_behind(nth):
+    house, log = house_with(7, retention_bytes=3 * SIZE, file_delete_delay_ms=0)
+    house.filesystem.fail("rename", nth)
+    with contextlib.suppress(OSError):
+        log.apply_retention(NOW)
+    assert list(read_all(log)) == [4, 5, 6]
+    log.apply_retention(NOW)
+    house.manager.purge_deleted(NOW)
+    for suffix in (".log", ".index", ".timeindex"):
+        assert house.names(suffix) == [f"{base:020}{suffix}" for base in (4, 6)]
+    assert not house.names("deleted")
+    assert [segment.base_offset for segment in log.segments] == [4, 6]
 
 
 def test_nothing_goes_before_the_recovery_point_has_passed_it():

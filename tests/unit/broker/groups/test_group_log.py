@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.groups.group_log import java_hash, partition_of
+from broker.groups.group_log import java_hash, java_length, partition_of
 
 # By Java's String.hashCode (jshell).
 HASHES = [
@@ -38,3 +38,8 @@ def test_the_hash_is_its_definition(text):
 )
 def test_the_partition_is_kafkas(text, count, number):
     assert partition_of(text, count) == number
+
+
+@pytest.mark.parametrize(("text", "length"), [("", 0), ("abc", 3), ("grün", 4), ("😀", 2)])
+def test_the_length_is_javas(text, length):
+    assert java_length(text) == length

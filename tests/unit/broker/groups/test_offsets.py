@@ -82,6 +82,9 @@ def test_tombstones_name_all_of_a_group_and_all_of_a_topic():
         ("t", 1, None),
         ("u", 0, None),
     ]
-    assert {group: len(records) for group, records in offsets.of_topic("t")} == {"g": 2, "h": 1}
+    taken = offsets.take_topic("t")
+    assert {group: list(partitions) for group, partitions in taken} == {"g": [0, 1], "h": [0]}
+    assert {group: list(offsets.topics(group)) for group in ("g", "h")} == {"g": ["u"], "h": []}
+    assert offsets.take_topic("t") == []
     offsets.forget("g")
     assert offsets.tombstones("g") == []

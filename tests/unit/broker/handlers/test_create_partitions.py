@@ -161,7 +161,7 @@ async def test_a_failed_metadata_log_answers_for_every_topic(
 ) -> None:
     await create(rig)
 
-    def fail(*_: object) -> int:
+    def fail(*_: object, **__: object) -> int:
         raise LogFailed("/data/__cluster_metadata-0", "fsync failed")
 
     with monkeypatch.context() as patched:

@@ -25,7 +25,7 @@ async def test_groups_go_with_their_offsets_and_do_not_come_back(tmp_path):
     await again.loading
     assert await committed(again, group="a") == {}
     assert await committed(again, group="b") == {("t", 0): 2}
-    assert set(again.services.groups.registry.groups) == {"b", "g"}
+    assert {group.group_id for group in again.services.groups.groups()} == {"b", "g"}
     await again.close()
 
 

@@ -4,6 +4,7 @@ Kafka cuts the last batch off at the limit; here only whole batches leave (docs/
 How long a reader waits is in test_fetch_waiting.py.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,16 @@ async def test_the_first_partition_that_has_anything_gives_the_batch(rig: Rig) -
     await produce(rig, batch(VALUE), partition=2)
     answers = await read(rig, fetch(of(0, 0), of(1, 0), of(2, 0), max_bytes=1))
     assert sizes(answers) == [0, BATCH_BYTES, 0]
+
+
+async def test_full_answers_leave_a_fetch_a_mebibyte(rig: Rig) -> None:
+    await create(rig, "t")
+    for _ in range(3):
+        await produce(rig, batch(b"x" * 600_000))
+    assert len(values(await read_one(rig, fetch(of(0, 0, 4_000_000))))) == 3
+    rig.services.answers.take(rig.services.answers.limit_bytes + 1)
+    assert len(values(await read_one(rig, fetch(of(0, 0, 4_000_000))))) == 1
+    rig.services.answers.give_back(rig.services.answers.used_bytes)
 
 
 async def test_the_brokers_own_limit(tmp_path: Path) -> None:
@@ -335,3 +346,18 @@ async def test_there_are_no_followers(rig: Rig, version: int, replica: int) -> N
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
             b"",
         )
+
+
+@pytest.mark.parametrize("by_id", [False, True])
+async def test_a_partition_that_is_named_again_is_answered_once(rig: Rig, *, by_id: bool) -> None:
+    topic_id = await create(rig, count=2)
+    await produce(rig, batch(b"a", b"b"))
+    body = fetch(of(0, 9), of(1, 0), *(of(0, 0) for _ in range(10_000)), topic_id=topic_id)
+    body.topics += [replace(body.topics[0]) for _ in range(3)]
+    response = await ask(rig, body, 13 if by_id else 12)
+    found = [
+        (one.partition_index, one.error_code, bool(one.records))
+        for topic in response.responses
+        for one in topic.partitions
+    ]
+    assert found == [(0, 0, True), (1, 0, False)]

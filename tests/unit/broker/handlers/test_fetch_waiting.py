@@ -1,6 +1,7 @@
 """Fetch: who waits and for how long, and what the disk does meanwhile. Compared with Kafka's."""
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,12 @@ from broker import group_commit
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
 from storage.errors import LogFailed
+from storage.filesystem import OsFile
 from storage.log import Log
 from storage.log_file import LogSlice
+from tests.support import failures
 from tests.support.broker_rig import Rig, batch
+from tests.support.loop_guard import GuardedFile
 from tests.support.rig_client import ask, create, produce
 from tests.support.rig_fetch import (
     BATCH_BYTES,
@@ -231,3 +235,132 @@ async def test_a_failed_log_is_read_up_to_its_durable_end(tmp_path: Path) -> Non
     answer = await read_one(rig, fetch(of(0, 6)))
     assert (answer.error_code, answer.high_watermark, values(answer)) == (0, 7, [b"6"])
     assert not await rig.close()
+
+
+@pytest.mark.parametrize("error", [LogFailed("t-0", "EIO"), OSError(5, "Input/output error")])
+async def test_an_error_while_bytes_are_counted_is_its_partitions(
+    rig: Rig, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One rotted batch: who asks for it and for others is told of it, and given the others."""
+    await create(rig, count=2)
+    await produce(rig, batch(b"a"))
+    await produce(rig, batch(b"b"), partition=1)
+    break_log(rig, monkeypatch, error)
+    body = fetch(of(0, 0), of(1, 0), max_wait_ms=60_000, min_bytes=1 << 20)
+    bad, good = await read(rig, body)
+    assert (bad.error_code, values(bad)) == (ErrorCode.KAFKA_STORAGE_ERROR, [])
+    assert (good.error_code, values(good)) == (ErrorCode.NONE, [b"b"])
+
+
+async def test_a_reader_of_a_broken_log_does_not_fail_the_round_of_others(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its bytes are counted when a flush ends; those flushed with it are finished all the same."""
+    await create(rig, count=3)
+    await produce(rig, batch(b"a"))
+    body = fetch(of(0, 0), of(1, 0), max_wait_ms=60_000, min_bytes=1 << 20)
+    waiting = await parked(rig, body)
+    break_log(rig, monkeypatch, LogFailed("t-0", "EIO"))
+    for _ in range(2):
+        await asyncio.gather(*(produce(rig, batch(b"b"), partition=n) for n in (1, 2)))
+    bad, good = await waiting
+    assert (bad.error_code, values(good)) == (ErrorCode.KAFKA_STORAGE_ERROR, [b"b"])
+    assert not rig.services.commit.is_flushing
+    assert not rig.services.partitions.get("t", 1).watchers
+
+
+@pytest.mark.parametrize("is_cold", [False, True])
+async def test_what_nobody_foresaw_is_one_partitions_too(
+    rig: Rig, is_cold: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await create(rig, count=2)
+    await produce(rig, batch(b"a"))
+    await produce(rig, batch(b"b"), partition=1)
+    method = "load" if is_cold else "load_hot"
+    sound = getattr(LogSlice, method)
+    if is_cold:
+        monkeypatch.setattr(LogSlice, "load_hot", lambda _: None)
+
+    def broken(piece: LogSlice) -> Any:
+        if "/t-0/" in piece.log_file.path:
+            raise ZeroDivisionError
+        return sound(piece)
+
+    monkeypatch.setattr(LogSlice, method, broken)
+    bad, good = await read(rig, fetch(of(0, 0), of(1, 0)))
+    assert (bad.error_code, good.error_code) == (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE)
+    assert values(good) == [b"b"]
+    assert rig.services.metrics.request_errors == 1
+    assert len(failures.take()) == 1
+
+
+def break_log(rig: Rig, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """Let what looks into partition 0's log fail from now on."""
+    broken = rig.services.partitions.get("t", 0).log
+
+    def count(log: Log, offset: int, sound: Any = Log.available_bytes) -> int:
+        if log is broken:
+            raise error
+        found: int = sound(log, offset)
+        return found
+
+    def piece(log: Log, *args: Any, sound: Any = Log.read, **options: Any) -> LogSlice | None:
+        if log is broken:
+            raise error
+        found: LogSlice | None = sound(log, *args, **options)
+        return found
+
+    monkeypatch.setattr(Log, "available_bytes", count)
+    monkeypatch.setattr(Log, "read", piece)
+
+
+@pytest.mark.parametrize("wait_ms", [0, 60_000])
+async def test_a_look_up_in_cold_files_waits_in_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait_ms: int
+) -> None:
+    """Index, headers, the walk that holds old data to be sound: nothing of it is in memory."""
+    rig = Rig(tmp_path, log_index_interval_bytes="0")
+    await fill(rig, count=2)
+    await rig.close()
+    rig = Rig(tmp_path)
+    in_memory: set[str] = set()
+    threads: set[int] = set()
+    plain_nowait, plain_pull = OsFile.pread_nowait, OsFile.pull
+
+    def pread_nowait(file: OsFile, size: int, position: int) -> Any:
+        return plain_nowait(file, size, position) if file.path in in_memory else None
+
+    def pull(file: OsFile, size: int, position: int) -> int:
+        threads.add(threading.get_ident())
+        in_memory.add(file.path)
+        return plain_pull(file, size, position)
+
+    monkeypatch.setattr(OsFile, "pread_nowait", pread_nowait)
+    monkeypatch.setattr(GuardedFile, "pull", pull)
+    wanted = fetch(of(0, 5), of(1, 0), max_wait_ms=wait_ms, min_bytes=BATCH_BYTES)
+    first, second = await read(rig, wanted)
+    assert values(first) == [b"3", b"4", b"5", b"6"]
+    assert (values(second), second.error_code) == ([], ErrorCode.NONE)
+    assert threads
+    assert threading.get_ident() not in threads
+    await rig.close()
+
+
+async def test_a_look_up_that_the_disk_refuses_is_that_partitions_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path)
+    await fill(rig)
+    await rig.close()
+    rig = Rig(tmp_path)
+
+    def fails(file: OsFile, size: int, position: int) -> Any:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(OsFile, "pread_nowait", lambda *_: None)
+    monkeypatch.setattr(GuardedFile, "pull", fails)
+    monkeypatch.setattr(GuardedFile, "pread", fails)
+    answer = await read_one(rig, fetch(of(0, 0)))
+    assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    monkeypatch.undo()
+    await rig.close()

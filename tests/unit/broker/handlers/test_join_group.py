@@ -35,7 +35,7 @@ async def test_refusals(group_rig, fields, code, version):
 
 async def test_a_client_is_described_as_kafka_does(group_rig):
     await member(group_rig)
-    group = group_rig.services.groups.registry.get("g")
+    group = group_rig.services.groups.group("g")
     (described,) = group.describe().members
     assert (described.client_id, described.client_host) == ("test", "/127.0.0.1")
     assert described.member_id.startswith("test-")
@@ -49,5 +49,5 @@ async def test_without_a_rebalance_timeout_the_session_stands_for_it(group_rig):
         protocols=protocols("range"),
     )
     answer = await ask(group_rig, body, 0)
-    group = group_rig.services.groups.registry.get("g")
+    group = group_rig.services.groups.group("g")
     assert group.roster.members[answer.member_id].rebalance_timeout_ms == 7_000

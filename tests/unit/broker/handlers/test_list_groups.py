@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocol.errors import ErrorCode
+from broker.groups.shard import ShardState
 from protocol.messages.list_groups import ListGroupsRequest
 from tests.support.group_rig import commit, member
 from tests.support.rig_client import ask, create
@@ -40,6 +40,6 @@ async def test_what_is_told(rig):
 
 
 async def test_while_groups_are_loaded(rig, monkeypatch):
-    monkeypatch.setitem(rig.services.groups._closed, 0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    monkeypatch.setattr(rig.services.groups._shards[0], "state", ShardState.LOADING)
     answer = await ask(rig, ListGroupsRequest(), 5)
     assert (answer.error_code, answer.groups) == (14, [])

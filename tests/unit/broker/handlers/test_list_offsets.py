@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from broker.record_work import AT_ONCE
 from protocol.errors import ErrorCode
 from protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -278,3 +279,71 @@ async def test_damage_in_a_batch_that_must_be_opened_is_said(rig: Rig) -> None:
     assert answer.error_code == ErrorCode.CORRUPT_MESSAGE
     assert (answer.offset, answer.leader_epoch) == (-1, -1)
     assert seen(await one(rig, LATEST)) == (0, -1, 2, 0)
+
+
+@pytest.mark.parametrize("timestamp", [MAX_TIMESTAMP, NOW_MS + 6])
+@pytest.mark.parametrize("outcome", ["durable", "failed", "late"])
+async def test_a_record_is_shown_when_readers_may_see_it(
+    tmp_path: Path, timestamp: int, outcome: str
+) -> None:
+    """One that was appended after the flush began for whose end the question waited."""
+    rig = Rig(tmp_path / "data")
+    await create(rig)
+    partition = hold(rig)
+    log = partition.log
+    await produce(rig, batch(b"v", timestamp=NOW_MS), acks=1)
+    timeout_ms = 0 if outcome == "late" else 5_000
+    question = asyncio.create_task(ask(rig, asks((0, timestamp), timeout_ms=timeout_ms), 11))
+    while not partition.waiters:
+        await asyncio.sleep(0.001)
+    flush = log.begin_flush()
+    await produce(rig, batch(b"v", timestamp=NOW_MS + 9), acks=1)
+    flush.run()
+    log.finish_flush(flush, None)
+    partition.waiters.popleft().answer(ErrorCode.NONE)
+    while not partition.waiters and not question.done():
+        await asyncio.sleep(0.001)
+    assert log.high_watermark == 1
+    assert not question.done(), (await question).topics
+    if outcome == "failed":
+        log.failed = LogFailed("t-0", "fsync failed")
+        rig.services.commit.drop(partition, ErrorCode.KAFKA_STORAGE_ERROR)
+    elif outcome == "late":
+        rig.services.commit.sweep()
+    else:
+        await settle(rig, partition)
+    (topic,) = (await question).topics
+    assert (
+        seen(topic.partitions[0])
+        == {
+            "durable": (0, NOW_MS + 9, 1, 0),
+            "failed": (0, -1, -1, -1),
+            "late": (ErrorCode.REQUEST_TIMED_OUT, -1, -1, -1),
+        }[outcome]
+    )
+    if outcome == "late":
+        await settle(rig, partition)
+    log.failed = None
+    await crash(rig)
+
+
+async def test_walks_for_one_question_are_few_at_a_time(rig: Rig) -> None:
+    """The threads that read and write checkpoints are not all taken by it."""
+    count = 40
+    await create(rig, count=count)
+    for number in range(count):
+        await produce(rig, batch(b"v", timestamp=NOW_MS, codec=4), partition=number)
+    running = []
+    submit = rig.services.pool.submit
+
+    def watched(owner: Any, call: Any, done: Any) -> None:
+        running.append(call)
+        assert len(running) <= AT_ONCE
+        submit(owner, call, lambda error: (running.remove(call), done(error)))
+
+    rig.services.pool.submit = watched  # type: ignore[method-assign]
+    questions = [(number, NOW_MS) for number in range(count)]
+    (topic,) = (await ask(rig, asks(*questions), 11)).topics
+    assert [answer.offset for answer in topic.partitions] == [0] * count
+    assert rig.services.metrics.record_walks == count
+    assert rig.services.metrics.record_walks_waiting_now == 0

@@ -42,7 +42,7 @@ async def test_unknown_topics_and_partitions_stand_first(rig):
 
 async def test_only_unknown_topics_need_no_group(rig):
     assert await commit(rig, ("no", 0, 1), group_id="x") == [("no", 0, UNKNOWN_TOPIC)]
-    assert rig.services.groups.registry.get("x") is None
+    assert rig.services.groups.group("x") is None
 
 
 @pytest.mark.parametrize(("length", "code"), [(0, 0), (4096, 0), (4097, TOO_LARGE), (None, 0)])
@@ -87,3 +87,16 @@ async def test_topics_by_id(rig):
     unknown = await commit(rig, ("", 0, 5), version=10, topic_id=b"?" * 16)
     assert (known, unknown) == ([("", 0, 0)], [("", 0, UNKNOWN_ID)])
     assert await committed(rig, ("u", 0)) == {("u", 0): 5}
+
+
+@pytest.mark.parametrize(("count", "code"), [(2048, 0), (2049, 12)])
+async def test_metadata_is_measured_in_javas_characters(rig, count, code):
+    assert await commit(rig, ("t", 0, 1), metadata="😀" * count) == [("t", 0, code)]
+
+
+async def test_a_retention_without_end_is_stored(rig):
+    endless_ms = (1 << 63) - 1
+    committed = await commit(rig, ("t", 0, 1), version=4, retention_time_ms=endless_ms)
+    assert committed == [("t", 0, 0)]
+    offsets = rig.services.groups.registry_of("g").offsets
+    assert offsets.get("g", "t", 0).expires_ms == endless_ms

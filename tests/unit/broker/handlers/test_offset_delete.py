@@ -58,3 +58,13 @@ async def test_what_a_member_reads_is_kept(rig):
 async def test_a_group_of_others_with_members_forgets_nothing(rig):
     await member(rig, protocol_type="connect")
     assert await forget(rig, "g", ("t", [0])) == (68, [])
+
+
+async def test_an_offset_that_is_named_many_times_is_forgotten_once(rig):
+    await commit(rig, ("t", 0, 1), ("t", 1, 2))
+    log = rig.services.partitions.get("__consumer_offsets", 0).log
+    before = log.end_offset
+    code, partitions = await forget(rig, "g", ("t", [0] * 1000), ("t", [0]))
+    assert (code, set(partitions)) == (0, {("t", 0, 0)})
+    assert log.end_offset == before + 1
+    assert await committed(rig) == {("t", 1): 2}

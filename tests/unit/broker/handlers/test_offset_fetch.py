@@ -95,11 +95,11 @@ async def test_an_offset_of_a_topic_that_was_made_anew_is_not_shown(rig):
     await find(rig)
     first = await create(rig, "u")
     await commit(rig, ("", 0, 5), version=10, topic_id=first)
-    offsets = dict(rig.services.groups.registry.offsets.topics("g")["u"])
+    offsets = dict(rig.services.groups.registry_of("g").offsets.topics("g")["u"])
     await rig.services.topics.delete("u")
     second = await create(rig, "u")
     # As after a crash between the deletion and its tombstones.
-    rig.services.groups.registry.offsets._groups["g"] = {"u": offsets}
+    rig.services.groups.registry_of("g").offsets._groups["g"] = {"u": offsets}
     topics = [OffsetFetchRequestTopics(topic_id=second, partition_indexes=[0])]
     groups = [OffsetFetchRequestGroup(group_id="g", topics=topics)]
     (answer,) = (await ask(rig, OffsetFetchRequest(groups=groups), 10)).groups

@@ -1,12 +1,15 @@
 """Produce: what is accepted, with which offsets; what is refused, with which code."""
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from broker.metadata.topic_rules import NewTopic
+from broker.preparation import INLINE_BYTES_MAX
+from protocol import record_walks
 from protocol.errors import ErrorCode
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.record_batch import HEADER_SIZE, write_crc
@@ -269,3 +272,91 @@ async def test_the_records_out_of_time_are_named(rig: Rig, codec: int) -> None:
     assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
     assert [one.batch_index for one in answer.record_errors] == [0, 2]
     assert str(times[2]) in answer.record_errors[1].batch_index_error_message
+
+
+def keyed(count: int, **options: Any) -> memoryview:
+    return memoryview(build([Record(0, NOW_MS, b"k", b"v")] * count, **options))
+
+
+COMPACTED = {"cleanup_policy": "compact"}
+TIMED = {"message_timestamp_before_max_ms": "1"}
+
+
+@pytest.mark.parametrize(
+    ("records", "configs", "is_inline"),
+    [
+        (lambda: keyed(1), COMPACTED, True),
+        (lambda: keyed(2_000), COMPACTED, False),
+        (lambda: keyed(1, codec=4), COMPACTED, False),
+        (lambda: keyed(1), {"compression_type": "zstd"}, True),
+        (lambda: keyed(2_000), {"compression_type": "zstd"}, False),
+        (lambda: batch(b"a", timestamp=1), TIMED, True),
+        (lambda: batch(b"a", timestamp=1, codec=1), TIMED, False),
+        (lambda: batch(*[b"a"] * 2_000, timestamp=1), TIMED, False),
+    ],
+)
+async def test_the_loop_goes_over_few_records_and_threads_over_the_rest(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, records: Any, configs: Any, is_inline: bool
+) -> None:
+    threads = set()
+    outlines = record_walks.outlines
+
+    def watched(*arguments: Any, **options: Any) -> Any:
+        threads.add(threading.current_thread() is threading.main_thread())
+        return outlines(*arguments, **options)
+
+    monkeypatch.setattr(record_walks, "outlines", watched)
+    await create(rig, **configs)
+    await rig.call(produce(records()), 9)
+    assert threads == {is_inline}
+    assert rig.services.metrics.record_walks == (not is_inline)
+
+
+async def test_a_request_has_the_loop_go_over_so_much_and_no_more(rig: Rig) -> None:
+    """Whatever the number of its partitions."""
+    await create(rig, count=50, cleanup_policy="compact")
+    one = keyed(100)
+    body = produce(one)
+    body.topic_data[0].partition_data = [
+        PartitionProduceData(index=number, records=keyed(100)) for number in range(50)
+    ]
+    (topic,) = (await rig.call(body, 9)).responses
+    assert [answer.error_code for answer in topic.partition_responses] == [0] * 50
+    assert rig.services.metrics.record_walks == 50 - INLINE_BYTES_MAX // len(one)
+
+
+@pytest.mark.parametrize("configs", [COMPACTED, TIMED])
+@pytest.mark.parametrize("version", [7, 9])
+async def test_of_many_refused_records_the_first_are_named_and_all_counted(
+    rig: Rig, configs: Any, version: int
+) -> None:
+    await create(rig, **configs)
+    records = batch(*[b"a"] * 5_000, timestamp=1, codec=4)
+    answer = only(await rig.call(produce(records), version))
+    named = [one.batch_index for one in answer.record_errors]
+    assert named == ([] if version < 8 else list(range(100)))
+    if version >= 8:
+        assert "5000 record" in answer.error_message
+    assert rig.services.partitions.get("t", 0).log.end_offset == 0
+    assert rig.services.appends._queued == {}
+
+
+async def test_what_is_queued_and_then_refused_for_its_time_is_named_too(rig: Rig) -> None:
+    await create(rig, message_timestamp_before_max_ms="1")
+    partition = rig.services.partitions.get("t", 0)
+    partition.flush_started_ns = 1  # a flush older than any limit
+    call = asyncio.create_task(rig.call(produce(batch(b"a", b"b", timestamp=1, codec=4)), 9))
+    while not partition.queue:
+        await asyncio.sleep(0)
+    partition.flush_started_ns = 0
+    rig.services.appends.drain()
+    answer = only(await call)
+    assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
+    assert [one.batch_index for one in answer.record_errors] == [0, 1]
+
+
+async def test_without_answers_nobody_is_told_which_records_were_refused(rig: Rig) -> None:
+    await create(rig, message_timestamp_before_max_ms="1")
+    assert await rig.call(produce(batch(b"a", timestamp=1, codec=4), acks=0), 9) is None
+    assert rig.connection.aborted
+    assert rig.services.metrics.record_walks == 0

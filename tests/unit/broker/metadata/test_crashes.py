@@ -17,6 +17,7 @@ from storage.errors import StorageError
 from storage.filenames import METADATA_DIRECTORY, METADATA_TOPIC, log_name
 from storage.log_manager import LogManager, ManagerSettings
 from tests.support.memory_filesystem import MemoryFileSystem
+from tests.support.metadata_node import drop_logs, open_logs
 
 DATA = "/data"
 NOW_MS = 1_700_000_000_000
@@ -49,7 +50,6 @@ class Started:
         )
         self.controller = Controller(
             self.metadata_log,
-            self.logs,
             placement=PLACEMENT,
             topic_defaults=TopicConfig(),
             directory_id=self.logs.meta.directory_id,
@@ -59,7 +59,8 @@ class Started:
         self.controller.take_leadership(NOW_MS, unclean=not self.logs.was_clean)
         self.metadata_log.flush()
         for topic in list(self.controller.image.topics.values()):
-            assert len(list(self.controller.open_logs(topic))) == len(topic.partitions)
+            opened = open_logs(self.controller, self.logs, topic)
+            assert len(opened) == len(topic.partitions)
 
     def _open_metadata(self, config, leader_epoch):
         return self.logs.open_log(
@@ -69,12 +70,12 @@ class Started:
     def create(self, name, count):
         topic, _end_offset = self.controller.create_topic(name, NOW_MS, partition_count=count)
         self.metadata_log.flush()
-        list(self.controller.open_logs(topic))
+        open_logs(self.controller, self.logs, topic)
 
     def delete(self, name):
         topic, _end_offset = self.controller.delete_topic(name, NOW_MS)
         self.metadata_log.flush()
-        self.controller.drop_logs(topic)
+        drop_logs(self.controller, self.logs, topic)
 
     def producer_ids(self):
         block = self.controller.next_producer_id_block(NOW_MS)

@@ -118,12 +118,12 @@ def test_a_topic_of_a_larger_cluster_grows_as_far_as_its_factor_can_be_had() -> 
 # -- The controller's part -------------------------------------------------------------------------
 
 
-def grow(node, *asked, validate_only=False):
-    return node.controller.create_partitions(
-        [MorePartitions(name=name, count=count) for name, count in asked],
-        NOW_MS,
-        validate_only=validate_only,
-    )
+def grow(node, *asked):
+    return node.controller.create_partitions(more(*asked), NOW_MS)
+
+
+def more(*asked):
+    return [MorePartitions(name=name, count=count) for name, count in asked]
 
 
 def test_growth_survives_a_power_cut_once_the_log_is_durable_and_not_before():
@@ -143,44 +143,11 @@ def test_growth_survives_a_power_cut_once_the_log_is_durable_and_not_before():
     assert [log.partition for log in kept.open_all()] == [0, 1, 2, 3]
 
 
-def test_only_what_is_not_open_is_opened():
-    node = Node()
-    topic_made = node.create("orders", 2)
-    grow(node, ("orders", 3))
-    grow(node, ("orders", 5))
-    opened = node.controller.open_logs(topic_made)
-    assert next(opened).partition == 2
-    assert [log.partition for log in node.controller.open_logs(topic_made)] == [3, 4]
-    assert list(opened) == []
-
-
-def test_what_could_not_be_opened_is_tried_again():
-    node = Node()
-    topic_made = node.create("orders", 1)
-    grow(node, ("orders", 2))
-    node.logs.fail_on["orders", 1] = OSError("too many open files")
-    with pytest.raises(OSError, match="too many"):
-        list(node.controller.open_logs(topic_made))
-    assert [log.partition for log in node.controller.open_logs(topic_made)] == [1]
-
-
-def test_a_deleted_topic_takes_its_new_partitions_with_it():
-    node = Node()
-    topic_made = node.create("orders", 1)
-    grow(node, ("orders", 3))
-    opened = node.controller.open_logs(topic_made)
-    next(opened)
-    node.controller.delete_topic("orders", NOW_MS)
-    assert list(opened) == []
-    node.controller.drop_logs(topic_made)
-    assert not [name for name in node.directories() if not name.endswith("-delete")]
-
-
 def test_validation_and_refusal_write_nothing():
     node = Node()
     node.create("orders", 2)
     end_offset = node.controller.metadata_log.end_offset
-    results = grow(node, ("orders", 3), validate_only=True).results
+    results = node.controller.plan_partitions(more(("orders", 3))).results
     assert results == {"orders": node.image.topics["orders"]}
     results = grow(node, ("orders", 3), ("orders", 4), ("nope", 1)).results
     assert {name: (error.code.name, error.message) for name, error in results.items()} == {

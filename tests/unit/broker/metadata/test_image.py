@@ -4,6 +4,7 @@ import pytest
 
 from broker.metadata.image import ClusterImage, ImageError
 from broker.metadata.records_io import UnknownRecord
+from broker.metadata.snapshots import image_records
 from protocol.metadata_records import (
     ClearElrRecord,
     ConfigRecord,
@@ -232,3 +233,24 @@ def test_records_that_contradict_the_image(record, text):
     image = image_of(*TOPIC_A, ProducerIdsRecord(broker_id=1, next_producer_id=1000))
     with pytest.raises(ImageError, match=text):
         image.apply(record)
+
+
+def test_what_is_captured_does_not_change_with_the_image():
+    image = image_of(*TOPIC_A, config("retention.ms", "7"), config("x", "1", resource=(4, "")))
+    captured = image.capture()
+    before = list(map(repr, image_records(image)))
+    later = (
+        change(0, leader=2, isr=[2]),
+        partition(2),
+        config("retention.ms", "8"),
+        config("x", "2", resource=(4, "")),
+        config("y", "2", resource=(32, "group")),
+        TopicRecord(name="b", topic_id=ID_B),
+        FeatureLevelRecord(name="level", feature_level=3),
+        ProducerIdsRecord(broker_id=1, next_producer_id=1_000),
+        UnknownRecord(99, 0, b"frame"),
+    )
+    for record in later:
+        image.apply(record)
+    assert list(map(repr, image_records(captured))) == before
+    assert list(map(repr, image_records(image))) != before

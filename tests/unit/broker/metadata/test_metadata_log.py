@@ -316,10 +316,16 @@ def test_the_disk_keeps_room_for_what_is_still_to_be_written(monkeypatch):
     reserves = filesystem.counts["reserve"]
     assert reserves > 0
     metadata_log.append([topic(1)], NOW_MS)
+    assert not metadata_log.lacks_room
+    metadata_log.keep_room()
     assert filesystem.counts["reserve"] == reserves, "there is enough"
     for number in range(2, 20):
         metadata_log.append([topic(number)], NOW_MS)
+    assert filesystem.counts["reserve"] == reserves, "an append does not wait for room"
+    assert metadata_log.lacks_room
+    metadata_log.keep_room()
     assert filesystem.counts["reserve"] > reserves
     filesystem.fail("reserve", error=28, forever=True)
+    metadata_log.keep_room()
     for number in range(20, 40):
         metadata_log.append([topic(number)], NOW_MS)

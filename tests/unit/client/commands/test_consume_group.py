@@ -14,10 +14,11 @@ from client.commands import consume_group
 from client.commands.consume_group import Options, read_group, write
 from client.group_offsets import CommitError
 from client.membership import GroupRefused
+from client.transport import TransportError
 from tests.support.group_peer import GroupPeer
 from tests.support.msgpack_peer import MsgpackPeer
 
-WAIT_S = 20
+WAIT_S = 120
 
 
 class Shown:
@@ -102,6 +103,13 @@ async def test_sigterm_is_an_end_in_good_order(instance_id, epoch):
 async def test_a_group_that_gives_nothing_is_told(capsys):
     await read(GroupPeer([]), Shown(), timeout_s=0.2)
     assert "gave no partition of t within 0.2 s" in capsys.readouterr().err
+
+
+async def test_a_broker_that_answers_no_heartbeat_is_an_error_and_no_group_without_partitions():
+    peer = GroupPeer([])
+    peer.codes["consumer_group_heartbeat"] = [None] * 1_000
+    with pytest.raises(TransportError, match="did not answer consumer_group_heartbeat"):
+        await read(peer, Shown(), timeout_s=0.2)
 
 
 async def test_a_group_that_does_not_take_it_ends_it():

@@ -18,6 +18,7 @@ from tests.support import data_directory
 from tests.support.broker_rig import Rig
 from tests.support.compacting import drive, fill, limits
 from tests.support.log_house import NOW
+from tests.support.thorough import share_of
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +112,7 @@ def test_a_flipped_bit_is_found_wherever_it_is(original, data):
         if not size:
             continue
         is_whole = path == logs(data)[1]
-        chosen = range(size) if is_whole else draw.choices(range(size), k=6)
+        chosen = share_of(range(size)) if is_whole else draw.choices(range(size), k=6)
         asked = path.parent if is_whole else data  # a log's damage shows in its partition
         for byte in chosen:
             if path.suffix == ".timeindex" and byte % 12 > 7:
@@ -149,6 +150,41 @@ def test_each_region_of_a_batch_is_told_with_its_place(data, region):
     assert (finding.weight, finding.kind, finding.path) == (DAMAGE, kind, str(path))
     assert finding.position == position
     assert str(header.base_offset) in finding.meaning + finding.found
+
+
+def risen_epoch(data, checkpoint):
+    """A partition with nothing around it: the last batch of its first segment says epoch 1."""
+    partition = Path(shutil.copytree(data / "t-0", data.parent / "alone" / "t-0"))
+    if checkpoint:
+        (partition / "leader-epoch-checkpoint").write_text(checkpoint)
+    else:
+        (partition / "leader-epoch-checkpoint").unlink()
+    path, behind = logs(partition.parent)[:2]
+    position, header = positions(path)[-1]
+    change(path, position + 12, struct.pack(">i", 1))
+    return partition, path, behind, (position, header.base_offset)
+
+
+@pytest.mark.parametrize(
+    "checkpoint",
+    [
+        pytest.param("0\n1\n0 0\n", id="the checkpoint may lag"),
+        pytest.param("0\n1\n0 80\n", id="a deletion cut its beginning off"),
+    ],
+)
+def test_a_risen_epoch_is_told_of_its_own_segment(data, checkpoint):
+    """It was told of each batch behind it, in the next file."""
+    partition, path, _, place = risen_epoch(data, checkpoint)
+    (finding,) = run(partition).findings
+    assert (finding.weight, finding.kind, finding.path) == (DAMAGE, "epoch", str(path))
+    assert (finding.position, finding.offset) == place
+
+
+def test_where_nothing_says_which_epoch_is_wrong_both_places_are_told(data):
+    partition, path, behind, (position, offset) = risen_epoch(data, "")
+    finding = run(partition).findings[0]
+    assert (finding.kind, finding.path, finding.offset) == ("epoch", str(behind), 80)
+    assert f"offset {offset} ({path.name} at {position})" in finding.found
 
 
 def test_what_stands_behind_damage_is_checked_too(data):

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from protocol.kafka.schema import Array, Fixed, Sized, Struct, WireType, read_layout
+from tests.support.thorough import examples
 
-# Codecs are compiled inside the first example, and there are many of them: no deadline.
-MANY = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-FEW = settings(MANY, max_examples=6)
+MANY = settings(max_examples=examples(40))
+FEW = settings(MANY, max_examples=examples(6))
 
 SIGNED = {"b": 8, "h": 16, "i": 32, "q": 64}
 UNSIGNED = {"H": 16, "I": 32}

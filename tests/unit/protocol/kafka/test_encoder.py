@@ -5,8 +5,14 @@ from typing import Annotated, Any
 
 import pytest
 
-from protocol.kafka.encoder import encoder_filename, write_encoder
+from protocol.kafka.codec import encode_message
+from protocol.kafka.encoder import STEP_BYTES, compile_encoder, encoder_filename, write_encoder
 from protocol.kafka.schema import read_layout
+from protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from protocol.wire import Int64, Records, Tag, message
 from tests.unit.protocol.kafka.synthetic import VERSIONS, Numbers
 
@@ -33,3 +39,15 @@ def test_records_cannot_be_tagged() -> None:
 
     with pytest.raises(TypeError, match=r"Wrong\.records is a tagged field"):
         write_encoder(read_layout(Wrong, 0), "Wrong 0")
+
+
+def test_a_step_of_an_encoder_is_bounded() -> None:
+    layout = read_layout(MetadataResponse, 13)
+    assert "yield" not in write_encoder(layout, "t").text()
+    partitions = [MetadataResponsePartition(partition_index=n, leader_id=1) for n in range(10_000)]
+    response = MetadataResponse(topics=[MetadataResponseTopic(name="t", partitions=partitions)])
+    parts: list[Any] = [bytearray()]
+    grown = list(compile_encoder(layout, "t", in_steps=True)(response, parts))
+    assert len(grown) > 20
+    assert max(grown) < 2 * STEP_BYTES
+    assert bytes(parts[0]) == encode_message(response, 13)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import protocol.messages
 from protocol.api_keys import ApiKey
 from protocol.errors import DecodeError
-from protocol.kafka.codec import decode_message, encode_message
+from protocol.kafka.codec import decode_message, encode_message, step_encoder
 from protocol.wire import MessageSpec
 from tests.unit.protocol.kafka.strategies import FEW, messages
 
@@ -114,6 +114,16 @@ def test_what_was_written_is_read_and_no_cut_of_it(
     for cut in cuts:
         with pytest.raises(DecodeError):
             decode_message(cls, version, wire[:cut])
+
+
+@pytest.mark.parametrize(("cls", "version"), VERSIONS)
+@FEW
+@given(data=st.data())
+def test_in_steps_the_same_is_written(cls: type[Any], version: int, data: st.DataObject) -> None:
+    value = data.draw(messages(cls, version))
+    parts: list[Any] = [bytearray()]
+    assert sum(step_encoder(cls, version)(value, parts)) <= sum(map(len, parts))
+    assert b"".join(parts) == encode_message(value, version)
 
 
 @pytest.mark.parametrize(("cls", "version"), VERSIONS)

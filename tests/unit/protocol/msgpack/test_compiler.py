@@ -20,6 +20,7 @@ from protocol.records import Record, build
 from tests.support.message_fields import messages
 from tests.support.msgpack_fuzz import inputs
 from tests.support.served import SERVED
+from tests.support.thorough import examples
 
 NOW_MS = 1_700_000_000_000
 
@@ -27,7 +28,7 @@ NOW_MS = 1_700_000_000_000
 class Walking(MsgpackDialect):
     """The dialect without its compiled readers."""
 
-    def decode_request(self, frame: memoryview) -> Any:
+    def decode_request(self, frame: memoryview, *, in_thread: bool = False) -> Any:
         return self._decode_any(frame)
 
 
@@ -40,7 +41,7 @@ class Compiled(MsgpackDialect):
         for served in SERVED.values():
             self._make_decoder(served)
 
-    def _decode_any(self, frame: memoryview) -> Any:
+    def _decode_any(self, frame: memoryview, *, is_quick: bool = False) -> Any:
         self.given_up += 1
         return super()._decode_any(frame)
 
@@ -62,7 +63,7 @@ def outcome(dialect: MsgpackDialect, data: bytes) -> Any:
 
 @pytest.mark.parametrize("row", HANDLERS, ids=lambda row: row.api_key.name)
 @given(data=st.data())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15))
 def test_what_comes_in_order_is_read_by_the_compiled_reader(row: Any, data: st.DataObject) -> None:
     message = data.draw(messages(row.request, row.max_version))
     packed = msgpack.packb(encoder(row.request, row.max_version)(message))

@@ -17,6 +17,7 @@ from protocol.msgpack.decoder import decoder
 from protocol.msgpack.encoder import encoder
 from protocol.msgpack.reader import BodyError, Reader
 from tests.support.message_fields import messages
+from tests.support.thorough import examples
 
 
 def decode(cls: type[Any], body: Any, elements_max: int = 1000) -> Any:
@@ -26,7 +27,7 @@ def decode(cls: type[Any], body: Any, elements_max: int = 1000) -> Any:
 
 @pytest.mark.parametrize("row", HANDLERS, ids=lambda row: row.api_key.name)
 @given(data=st.data())
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10))
 def test_every_message_comes_back_from_the_map_that_was_made_of_it(
     row: Any, data: st.DataObject
 ) -> None:

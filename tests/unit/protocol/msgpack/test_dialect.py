@@ -7,12 +7,25 @@ from typing import Any
 import msgpack
 import pytest
 
-from protocol.errors import BadRequest, DecodeError, EncodeError, ErrorCode, ProtocolError
+from broker.steps import finished
+from protocol.errors import (
+    BadRequest,
+    DecodeError,
+    EncodeError,
+    ErrorCode,
+    ProtocolError,
+    TakesLong,
+)
 from protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
-from protocol.msgpack.dialect import MsgpackDialect
+from protocol.msgpack.dialect import (
+    ELEMENTS_MAX,
+    QUICK_COPIED_BYTES_MAX,
+    QUICK_ELEMENTS_MAX,
+    MsgpackDialect,
+)
 from protocol.msgpack.record_maps import OPENED_BYTES_MAX
-from protocol.records import Record, build
+from protocol.records import Record, build, verify_produced
 from tests.support.served import SERVED
 
 NOW_MS = 1_700_000_000_000
@@ -49,6 +62,8 @@ def test_an_answer_carries_the_correlation_id_and_a_map(dialect: MsgpackDialect)
     correlation_id, body = unframed(dialect.encode_response(header, response))
     assert correlation_id == -5
     assert (body["cluster_id"], body["brokers"], body["controller_id"]) == ("c", [], -1)
+    in_steps = finished(dialect.encode_in_steps(header, response))
+    assert unframed(in_steps) == [-5, body]
     response.cluster_id = object()  # type: ignore[assignment]
     with pytest.raises(EncodeError, match="MetadataResponse"):
         dialect.encode_response(header, response)
@@ -183,3 +198,92 @@ def answer_to_bad(dialect: MsgpackDialect, data: bytes) -> bytes:
     except ProtocolError:
         pass
     return b""
+
+
+def fetch_frame(**more: Any) -> memoryview:
+    asked = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
+    topics = [{"topic_id": TOPIC, "partitions": [asked]}]
+    more = {"max_wait_ms": 0, "min_bytes": 1, "topics": topics, **more}
+    return frame(["fetch", 1, None, more])
+
+
+PLAIN = build([Record(0, NOW_MS, b"k", b"v")])
+SLOW = [
+    ("nothing", b"", False),
+    ("little", bytes(PLAIN), False),
+    ("little, in many batches", bytes(PLAIN * 50), False),
+    ("much", bytes(build([Record(0, NOW_MS, None, bytes(20_000))])), True),
+    ("packed", bytes(build([Record(0, NOW_MS, None, b"v")], codec=4)), True),
+    ("packed behind plain", bytes(PLAIN + build([Record(0, NOW_MS, None, b"v")], codec=1)), True),
+    ("of an older format", bytes(16) + b"\1" + bytes(60), True),
+]
+
+
+@pytest.mark.parametrize(("name", "records", "is_slow"), SLOW, ids=[row[0] for row in SLOW])
+def test_an_answer_wants_a_thread_where_opening_it_takes_long(
+    dialect: MsgpackDialect, name: str, records: bytes, is_slow: bool
+) -> None:
+    header = dialect.decode_request(fetch_frame()).header
+    assert header.opens_records
+    assert header.wants_thread(fetched(records)) is is_slow
+    raw = dialect.decode_request(fetch_frame(raw=True)).header
+    assert not raw.opens_records
+    assert not dialect.decode_request(frame(["metadata", 7, "me", {}])).header.opens_records
+
+
+def test_a_thread_encodes_beside_the_loop_and_lets_it_run() -> None:
+    rests: list[int] = []
+    dialect = MsgpackDialect(SERVED, lambda: NOW_MS, lambda: rests.append(1))
+    records = bytes(build([Record(0, NOW_MS, b"k", b"v")] * 3_000))
+    header = dialect.decode_request(fetch_frame()).header
+    response = fetched(records)
+    assert header.wants_thread(response)
+    packer = dialect._packer
+    _, body = unframed(dialect.encode_response(header, response))
+    assert len(body["responses"][0]["partitions"][0]["records"]) == 3_000
+    assert (len(rests), dialect._packer is packer, header.refused_count()) == (6, True, 0)
+    many = build([Record(0, NOW_MS, None, None, (("", None),) * 70_000)])
+    header = dialect.decode_request(fetch_frame()).header
+    assert header.wants_thread(fetched(bytes(many)))
+    dialect.encode_response(header, fetched(bytes(many)))
+    assert header.refused_count() == 1
+
+
+def of_records(count: int) -> memoryview:
+    data = [{"index": 0, "records": [{"value": b"v"}] * count}]
+    topics = [{"topic_id": TOPIC, "partition_data": data}]
+    return frame(["produce", 9, None, {"acks": 1, "timeout_ms": 1, "topic_data": topics}])
+
+
+def test_a_long_list_of_records_is_decoded_in_a_thread() -> None:
+    rests: list[int] = []
+    dialect = MsgpackDialect(SERVED, lambda: NOW_MS, lambda: rests.append(1))
+    for count in (1, QUICK_ELEMENTS_MAX - 10):
+        assert dialect.decode_request(of_records(count)).header.correlation_id == 9
+    assert rests == []
+    for count in (QUICK_ELEMENTS_MAX + 1, 20_000):
+        with pytest.raises(TakesLong, match=f"{count} elements"):
+            dialect.decode_request(of_records(count))
+        body = dialect.decode_request(of_records(count), in_thread=True).body
+        batch = body.topic_data[0].partition_data[0].records
+        assert verify_produced(batch, 1 << 24).record_count == count
+    assert len(rests) > 20_000 // 512
+    with pytest.raises(BadRequest, match="more than one request may have"):
+        dialect.decode_request(of_records(ELEMENTS_MAX), in_thread=True)
+
+
+def test_a_large_value_is_copied_in_a_thread_and_large_batches_are_not_copied() -> None:
+    dialect = MsgpackDialect(SERVED, lambda: NOW_MS)
+
+    def sent(*values: object) -> memoryview:
+        data = [{"index": index, "records": value} for index, value in enumerate(values)]
+        topics = [{"topic_id": TOPIC, "partition_data": data}]
+        return frame(["produce", 9, None, {"acks": 1, "timeout_ms": 1, "topic_data": topics}])
+
+    large = sent([{"value": bytes(QUICK_COPIED_BYTES_MAX + 1)}])
+    with pytest.raises(TakesLong):
+        dialect.decode_request(large)
+    (data,) = dialect.decode_request(large, in_thread=True).body.topic_data[0].partition_data
+    assert verify_produced(data.records, 1 << 24).record_count == 1
+    whole = bytes(QUICK_COPIED_BYTES_MAX)
+    assert dialect.decode_request(sent(whole, whole)).header.correlation_id == 9

@@ -1,5 +1,7 @@
 """Messages as maps: every field of the version, under its own name, and nothing of others."""
 
+from typing import Any
+
 import msgpack
 import pytest
 
@@ -9,8 +11,12 @@ from protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
-from protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
-from protocol.msgpack.encoder import encoder
+from protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from protocol.msgpack.encoder import ELEMENTS_A_STEP, encoder, packed_in_steps, step_encoder
 from tests.support.message_fields import api_messages, fields_in
 
 
@@ -49,3 +55,40 @@ def test_what_is_made_can_be_packed() -> None:
     message = MetadataResponse(topics=[MetadataResponseTopic(name=None)])
     made = encoder(MetadataResponse, 13)(message)
     assert msgpack.unpackb(msgpack.packb(made)) == made
+
+
+@pytest.mark.parametrize(("topics", "partitions"), [(0, 0), (1, 3000), (300, 5), (100, 100)])
+def test_in_steps_the_same_is_made_and_packed(topics: int, partitions: int) -> None:
+    message = MetadataResponse(
+        topics=[
+            MetadataResponseTopic(
+                name=f"t{topic}",
+                partitions=[
+                    MetadataResponsePartition(
+                        partition_index=number, leader_id=1, replica_nodes=[1], isr_nodes=[1]
+                    )
+                    for number in range(partitions)
+                ],
+            )
+            for topic in range(topics)
+        ]
+    )
+    whole = encoder(MetadataResponse, 13)(message)
+    making = step_encoder(MetadataResponse, 13)(message)
+    made, step_count = run(making)
+    assert made == whole
+    packed, grown = run(packed_in_steps([7, made]))
+    assert msgpack.unpackb(packed) == [7, whole]
+    assert packed == msgpack.packb([7, whole])
+    assert len(step_count) >= topics * partitions / ELEMENTS_A_STEP**2
+    assert max(grown, default=0) < 8192
+
+
+def run(steps: Any) -> tuple[Any, list[int]]:
+    """What a generator returns, and what it has yielded."""
+    yielded: list[int] = []
+    while True:
+        try:
+            yielded.append(next(steps))
+        except StopIteration as end:
+            return end.value, yielded

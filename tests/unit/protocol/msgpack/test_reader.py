@@ -7,7 +7,7 @@ from typing import Any
 import msgpack
 import pytest
 
-from protocol.msgpack.reader import BodyError, Reader, kind_of
+from protocol.msgpack.reader import BodyError, Reader, TooManyBytes, kind_of
 
 INTEGERS = [0, 1, 127, 128, 255, 256, 65535, 65536, 2**32 - 1, 2**32, 2**64 - 1]
 INTEGERS += [-1, -32, -33, -128, -129, -32768, -32769, -(2**31), -(2**31) - 1, -(2**63)]
@@ -28,7 +28,8 @@ def test_strings_and_binaries(size: int) -> None:
     text, data = "x" * size, bytes(size)
     for packed, method, expected in [
         (msgpack.packb(text), Reader.text, text),
-        (msgpack.packb(text), Reader.name, text.encode()),
+        *([(msgpack.packb(text), Reader.name, text.encode())] if size <= 0x7FFF else ()),
+        *([(msgpack.packb(text), Reader.string, text)] if size <= 0x7FFF else ()),
         (msgpack.packb(text), Reader.binary, text.encode()),
         (msgpack.packb(data), Reader.binary, data),
         (msgpack.packb(data), Reader.view, data),
@@ -143,3 +144,20 @@ def test_a_str_must_be_utf8_and_its_bytes_need_not() -> None:
 def test_an_error_says_where() -> None:
     error = BodyError("wanted an integer").within("partition").within("topics")
     assert str(error) == "topics.partition: wanted an integer"
+
+
+@pytest.mark.parametrize("method", [Reader.string, Reader.name])
+def test_names_and_strings_are_no_longer_than_kafkas(method: Any) -> None:
+    assert len(method(reader(msgpack.packb("x" * 0x7FFF)))) == 0x7FFF
+    with pytest.raises(BodyError, match="32768 bytes"):
+        method(reader(msgpack.packb("x" * 0x8000)))
+
+
+def test_what_is_copied_is_bounded_and_views_are_not() -> None:
+    packed = b"".join(msgpack.packb(bytes(40)) for _ in range(4))
+    taken = Reader(memoryview(packed), 10, copied_bytes_max=100)
+    taken.view()
+    for _ in range(2):
+        assert taken.binary() == bytes(40)
+    with pytest.raises(TooManyBytes):
+        taken.binary()

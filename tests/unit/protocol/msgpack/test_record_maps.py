@@ -179,3 +179,49 @@ def test_what_cannot_be_opened_is_an_error_after_what_can(
     assert ([record["offset"] for record in records], next_offset) == ([0], 1)
     assert first_code is NONE
     assert Opener().open(data, 1) == ([], 1, code)
+
+
+def with_headers(*counts: int, base_offset: int = 0, codec: int = 0) -> bytes:
+    """A batch of records that have so many headers."""
+    records = [Record(0, NOW_MS, b"k", b"v", (("h", b"x"),) * count) for count in counts]
+    return bytes(build(records, base_offset=base_offset, codec=codec))
+
+
+def test_headers_count_as_records_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_maps, "RECORDS_MAX", 10)
+    assert walk(with_headers(6, 6, 1, 1, 12, 0), 6) == (list(range(6)), 3)
+    monkeypatch.setattr(record_maps, "RECORDS_MAX", 1000)
+    monkeypatch.setattr(record_maps, "OPENED_BYTES_MAX", 200)
+    assert walk(with_headers(100, 100, 100), 3) == ([0, 1, 2], 3)
+
+
+def test_a_record_of_too_many_headers_is_an_error_after_what_is_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(record_maps, "RECORD_HEADERS_MAX", 5)
+    data = with_headers(1, 5, 6, 0, codec=4)
+    records, next_offset, code = Opener().open(data, 0)
+    assert ([len(record["headers"]) for record in records], next_offset, code) == ([1, 5], 2, NONE)
+    opener = Opener()
+    assert opener.open(data, 2) == ([], 2, ErrorCode.MESSAGE_TOO_LARGE)
+    assert opener.refused_count == 1
+    assert [record["offset"] for record in Opener().open(data, 3)[0]] == [3]
+
+
+def test_what_is_unpacked_to_find_a_record_is_bounded_for_an_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each partition may have a large batch with but one record left to read."""
+    monkeypatch.setattr(record_maps, "BATCH_BYTES_MAX", 10_000)
+    large = bytes(batch(6, codec=4, value=bytes(1_500)))
+    opener = Opener()
+    opened = [len(opener.open(large, 5)[0]) for _ in range(5)]
+    assert opened == [1, 1, 0, 0, 0]
+    assert len(Opener().open(large, 0)[0]) == 6, "a batch that was begun is read on"
+
+
+def test_others_run_while_a_thread_opens_many() -> None:
+    rests: list[int] = []
+    records, _, _ = Opener(lambda: rests.append(1)).open(batch(5_000), 0)
+    assert len(records) == 5_000
+    assert len(rests) == 10

@@ -13,9 +13,12 @@ from broker.groups.consumer.assignors import (
     ASSIGNORS,
     Partitions,
     Subscriber,
+    _Poorest,
+    _Spread,
     assign_range,
     assign_uniform,
 )
+from tests.support.thorough import examples
 
 A, B, C = b"a" * 16, b"b" * 16, b"c" * 16
 
@@ -103,7 +106,7 @@ counts = st.dictionaries(st.sampled_from(TOPICS), st.integers(1, 20))
 
 
 @pytest.mark.parametrize("name", sorted(ASSIGNORS))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(subscribed=subscriptions, partition_counts=counts, seed=st.integers(0, 1000))
 def test_every_partition_has_one_subscriber_and_no_move_would_help(
     name: str, subscribed: dict[str, set[bytes]], partition_counts: dict[bytes, int], seed: int
@@ -145,3 +148,42 @@ def test_every_partition_has_one_subscriber_and_no_move_would_help(
                 for taker, topics in subscribed.items():
                     if topic_id in topics:
                         assert totals[giver] - totals[taker] < 2
+
+
+def test_evening_out_looks_at_a_member_a_few_times_and_not_once_for_every_other(monkeypatch):
+    members, topics, partitions = 200, 10, 200
+    looks = 0
+    count = _Spread._count
+
+    def counted(self, member_id):
+        nonlocal looks
+        looks += 1
+        return count(self, member_id)
+
+    monkeypatch.setattr(_Spread, "_count", counted)
+    topic_ids = frozenset(bytes([number]) * 16 for number in range(topics))
+    partition_counts = dict.fromkeys(topic_ids, partitions)
+    subscribers = {f"m{n:03}": Subscriber(None, topic_ids, {}) for n in range(members)}
+    targets = assign_uniform(subscribers, partition_counts)
+    subscribers = {one: Subscriber(None, topic_ids, targets[one]) for one in subscribers}
+    subscribers["new"] = Subscriber(None, topic_ids, {})
+    after = assign_uniform(subscribers, partition_counts)
+    sizes = {sum(map(len, after[one].values())) for one in after}
+    assert sizes <= {topics * partitions // (members + 1), topics * partitions // (members + 1) + 1}
+    assert looks < 10 * members * topics  # of each topic, and not of each pair of members
+
+
+def test_the_poorest_subscriber_is_the_first_of_those_with_the_fewest():
+    rnd = random.Random(3)
+    eligible = {b"a": ["m0", "m1", "m2"], b"b": ["m2", "m1"], b"c": ["m0", "m1", "m2"]}
+    owned = {f"m{n}": {(b"a", at): None for at in range(rnd.randrange(4))} for n in range(3)}
+    poorest = _Poorest(eligible, owned)
+    for _ in range(500):
+        for topic_id, member_ids in eligible.items():
+            assert poorest.of(topic_id) == min(member_ids, key=lambda one: len(owned[one]))
+        member_id = rnd.choice(["m0", "m1", "m2"])
+        if owned[member_id] and rnd.random() < 0.5:
+            owned[member_id].popitem()
+        else:
+            owned[member_id][b"a", rnd.randrange(1000)] = None
+        poorest.changed(member_id)

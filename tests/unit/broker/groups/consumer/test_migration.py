@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,8 +12,10 @@ from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.members import ClassicSide, Member
 from broker.groups.consumer.migration import may_be_classic, upgraded
 from broker.groups.consumer.state import ConsumerState, Draft
+from broker.groups.consumer.subscriptions import metadata_hash
 from broker.groups.errors import GroupError
 from broker.groups.group import Caller
+from config.broker import BrokerConfig
 from protocol.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -25,6 +28,12 @@ from protocol.errors import ErrorCode
 from protocol.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from protocol.messages.sync_group import SyncGroupRequest
 from tests.support.fake_topics import FakeTopics, topic_id
 from tests.support.group_host import FakeHost
 
@@ -214,3 +223,117 @@ def test_only_a_group_of_classic_members_may_be_classic() -> None:
     of = host()
     assert not may_be_classic(ConsumerState("g"), of.config)
     assert not may_be_classic(mixed(of).state, of.config)
+
+
+def subscription_of(*topics: str) -> bytes:
+    return encode_subscription(ConsumerProtocolSubscription(topics=list(topics)), 1)
+
+
+def spoken_by(member_id: str, *names: str) -> Member:
+    protocols = tuple((name, subscription_of("a")) for name in names)
+    return Member(
+        member_id=member_id,
+        topic_names=frozenset({"a"}),
+        rebalance_timeout_ms=60_000,
+        classic=ClassicSide(10_000, protocols),
+    )
+
+
+def test_a_group_that_is_classic_again_knows_all_that_its_members_speak() -> None:
+    of = host()
+    group = ConsumerGroup("g", of)
+    draft = Draft(group.state)
+    for member in (
+        Member(member_id="new", topic_names=frozenset({"a"})),
+        spoken_by("one", "range", "sticky", "own"),
+        spoken_by("two", "sticky", "range"),
+        spoken_by("three", "sticky", "range", "other"),
+    ):
+        draft.put_member(member)
+        draft.put_current(member)
+    group.write(draft, None)
+    leave(group)
+    roster = of.group.roster
+    assert {one.member_id: [spoken.name for spoken in one.protocols] for one in roster} == {
+        "one": ["range", "sticky", "own"],
+        "two": ["sticky", "range"],
+        "three": ["sticky", "range", "other"],
+    }
+    assert of.group.protocol_name == "sticky", "two of three like it best, as Kafka counts"
+
+
+def static_pair(of: FakeHost, *, is_settled: bool) -> ConsumerGroup:
+    """A static member of the new protocol that is away, and one of the classic protocol."""
+    group = ConsumerGroup("g", of)
+    draft = Draft(group.state)
+    away = Member(
+        member_id="away", instance_id="i", topic_names=frozenset({"a"}), assigned={A: {0: 3, 1: 3}},
+        member_epoch=-2, previous_member_epoch=3, rebalance_timeout_ms=60_000,
+    )  # fmt: skip
+    stays = replace(
+        spoken_by("stays", "range"), assigned={A: {2: 3}}, member_epoch=3, previous_member_epoch=3
+    )
+    for member in (away, stays):
+        draft.put_member(member)
+    draft.put_epoch(3, metadata_hash({"a"}, of.topics))
+    draft.put_target("away", {A: frozenset({0, 1})})
+    draft.put_target("stays", {A: frozenset({2} if is_settled else {2, 3})})
+    draft.put_target_epoch(3, 0)
+    for member in (away, stays):
+        draft.put_current(member)
+    group.write(draft, None)
+    return group
+
+
+def join_as_static(group: ConsumerGroup) -> JoinGroupResponse:
+    answers: list[JoinGroupResponse] = []
+    body = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=60_000,
+        member_id="",
+        group_instance_id="i",
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=subscription_of("a"))],
+    )
+    group.join(body, Caller("c", "/h", 9), answers.append)
+    (answer,) = answers
+    return answer
+
+
+def test_the_last_new_member_that_a_classic_one_replaces_leaves_the_group_to_it() -> None:
+    of = host()
+    answer = join_as_static(static_pair(of, is_settled=True))
+    assert (answer.error_code, answer.generation_id, answer.protocol_name) == (0, 3, "range")
+    group = of.group
+    assert isinstance(group, ClassicGroup)
+    assert (group.generation, group.state_name) == (3, "Stable")
+    assert set(group.roster.members) == {answer.member_id, "stays"}
+    synced: list[Any] = []
+    body = SyncGroupRequest(group_id="g", generation_id=3, member_id=answer.member_id)
+    group.sync(body, synced.append)
+    (topic,) = decode_assignment(synced[0].assignment).assigned_partitions
+    assert (topic.topic, topic.partitions) == ("a", [0, 1])
+    replayed = ConsumerState("g")
+    for record in of.records[:-1]:
+        replayed.apply(*record)
+    assert (replayed.members, replayed.epoch) == ({}, 0)
+
+
+def test_members_that_have_not_what_they_should_join_again_after_the_change() -> None:
+    of = host()
+    answer = join_as_static(static_pair(of, is_settled=False))
+    assert (answer.error_code, of.group.state_name) == (0, "PreparingRebalance")
+
+
+def test_a_classic_member_that_replaces_another_changes_nothing() -> None:
+    of = host(group_consumer_migration_policy="upgrade")
+    group = static_pair(of, is_settled=True)
+    assert join_as_static(group).error_code == 0
+    of.config = BrokerConfig()
+    assert join_as_static(group).error_code == 0
+    assert not hasattr(of, "group")
+
+
+def test_a_group_with_a_static_member_away_is_on_its_way() -> None:
+    assert static_pair(host(), is_settled=True).state_name == "Reconciling"

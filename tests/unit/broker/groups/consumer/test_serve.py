@@ -57,6 +57,10 @@ class Coordinator(FakeHost):
     def group(self, group_id: str) -> Group | None:
         return self.registry.get(group_id)
 
+    def registry_of(self, group_id: str) -> Registry:
+        assert group_id, "a request of no group"
+        return self.registry
+
     def put(self, group: Group) -> None:
         self.registry.put(group)
 

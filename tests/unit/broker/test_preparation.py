@@ -1,4 +1,4 @@
-"""Topics with a codec of their own: what is packed anew, where, and in which order it is stored."""
+"""What is opened before it is appended: which batches, where, and in which order."""
 
 import asyncio
 import random
@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from broker.recompression import INLINE_BYTES_MAX, preparation, target_of
+from broker.preparation import INLINE_BYTES_MAX, is_quick, preparation, target_of
 from config.topic import TopicConfig
 from protocol.errors import ErrorCode
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.recompression import Target
 from protocol.record_batch import HEADER_SIZE, batches, write_crc
-from protocol.records import Record, build, read_records
+from protocol.record_errors import RecordsWithoutKey
+from protocol.records import read_records
 from tests.support.broker_rig import Rig, batch
 from tests.support.rig_client import create, produce
 
@@ -22,6 +23,7 @@ from tests.support.rig_client import create, produce
 @pytest.mark.parametrize(
     ("settings", "wanted"),
     [
+        ({}, None),
         ({"compression_type": "uncompressed"}, Target(0)),
         ({"compression_type": "gzip"}, Target(1)),
         ({"compression_type": "gzip", "compression_gzip_level": 3}, Target(1, 3)),
@@ -34,20 +36,26 @@ def test_the_topic_says_what_its_batches_are_packed_as(settings: Any, wanted: An
     assert target_of(TopicConfig(**settings)) == wanted
 
 
-def test_only_small_plain_batches_are_packed_on_the_loop() -> None:
-    config = TopicConfig(compression_type="zstd")
-    large = build([Record(0, 1, None, bytes(INLINE_BYTES_MAX))])
-    cases = [
-        (batch(b"a"), True),
-        (memoryview(large), False),
-        (batch(b"a", codec=1), False),
-    ]
-    for one, is_quick in cases:
-        prepare, says_quick = preparation(one, config, 1 << 20)
-        assert prepare is not None
-        assert says_quick is is_quick
-    for one in (batch(b"a", codec=4), memoryview(b"short")):
-        assert preparation(one, config, 1 << 20)[0] is None
+def test_most_batches_are_stored_as_they_came() -> None:
+    def made(records: memoryview, *, validates: bool = False, **settings: Any) -> Any:
+        return preparation(records, TopicConfig(**settings), 1 << 20, validates=validates)
+
+    assert made(batch(b"a", codec=4)) is None
+    assert made(batch(b"a", codec=4), compression_type="zstd") is None
+    assert made(memoryview(b"short"), cleanup_policy=("compact",), validates=True) is None
+    assert made(batch(b"a"), compression_type="zstd") is not None
+    assert made(batch(b"a"), validates=True) is not None
+    checked = made(batch(b"a"), cleanup_policy=("compact", "delete"))
+    with pytest.raises(RecordsWithoutKey):
+        checked()
+
+
+def test_the_loop_goes_over_little_that_is_not_packed() -> None:
+    assert is_quick(batch(b"a"), INLINE_BYTES_MAX)
+    assert not is_quick(batch(bytes(INLINE_BYTES_MAX)), INLINE_BYTES_MAX)
+    assert not is_quick(batch(b"a"), 20)
+    assert not is_quick(batch(b"a", codec=1), INLINE_BYTES_MAX)
+    assert is_quick(memoryview(b"short"), INLINE_BYTES_MAX)
 
 
 @pytest.fixture

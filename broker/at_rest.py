@@ -1,0 +1,39 @@
+"""What a broker still holds when nobody asks anything of it any more: nothing, or a defect (I12).
+
+The counts are of what clients cause. The server asks at the end of a clean stop and warns of what
+is left; tests ask the same of brokers in their own process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from broker.assembly import Assembly
+from broker.dispatch import Dispatcher
+from broker.processor import Processor
+
+
+def left_over(
+    assembly: Assembly, dispatcher: Dispatcher, processors: Sequence[Processor] = ()
+) -> list[str]:
+    """Return what is still held, as "3 fetches parked"; empty at rest."""
+    services = assembly.services
+    partitions = services.partitions.all()
+    metrics = services.metrics
+    counts = {
+        "connections": sum(len(processor.connections) for processor in processors),
+        "connections counted": metrics.connections_now,
+        "request bytes": assembly.budget.used_bytes,
+        "answer bytes": services.answers.used_bytes,
+        "requests queued": len(assembly.queue),
+        "connections waiting for the queue": assembly.queue.waiter_count,
+        "requests being handled": dispatcher.running_count,
+        "record walks waiting": metrics.record_walks_waiting_now,
+        "fetches parked": services.purgatory.parked_count,
+        "fetches counted as parked": metrics.fetches_parked_now,
+        "fetches watching a partition": sum(len(partition.watchers) for partition in partitions),
+        "appends queued": sum(len(partition.queue) for partition in partitions),
+        "appends counted as queued": metrics.appends_queued_now,
+        "requests waiting for a flush": sum(len(partition.waiters) for partition in partitions),
+    }
+    return [f"{count} {what}" for what, count in counts.items() if count]

@@ -1,0 +1,127 @@
+"""What one connection holds of the broker's memory, kept in one place and given back once.
+
+    request bytes   received and not answered yet: the frame begun, the frames that wait, the
+                    requests queued, parked or worked on; against `queued.max.request.bytes`
+    answer bytes    answers that wait behind an unanswered request, or in the transport of a
+                    client that does not read; against `barnabas.answer.bytes.max`
+    reserved bytes  what requests that were started may add to the answer bytes, at most
+
+A request is started only if what its answer may add still fits the connection's share of the
+answers' bound. One that no other is before is always started: so the head of each connection
+makes progress, whatever the others hold, and nobody waits for ever.
+
+Answer bytes are those of this process's own memory: views of mapped files are the page cache's.
+
+The end of the connection gives back everything but the bytes of requests that are still worked
+on, since their memory is still in use: those come back with their answers, which nobody gets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from broker.byte_budget import ByteBudget
+from broker.request import Buffer
+from protocol.api_keys import ApiKey
+from protocol.messages.fetch import FetchRequest
+
+# One connection may use this part of the bound on answers.
+SHARES: Final = 4
+
+# Reserved for an API whose request does not say how large its answer may get.
+USUAL_ANSWER_BYTES_MAX: Final = 1024 * 1024
+
+_PRODUCE: Final = int(ApiKey.PRODUCE)
+_FETCH: Final = int(ApiKey.FETCH)
+
+
+class ConnectionAccount:
+    """The bytes that one connection holds; every count is of bytes."""
+
+    __slots__ = (
+        "_answers",
+        "_requests",
+        "_share_bytes",
+        "_unsent_bytes",
+        "answer_bytes",
+        "request_bytes",
+        "reserved_bytes",
+    )
+
+    def __init__(self, requests: ByteBudget, answers: ByteBudget) -> None:
+        self._requests = requests
+        self._answers = answers
+        self._share_bytes = answers.limit_bytes // SHARES
+        self.request_bytes = 0
+        self.answer_bytes = 0
+        self.reserved_bytes = 0
+        self._unsent_bytes = 0  # of the answer bytes: those the transport has
+
+    def received(self, count: int) -> None:
+        """Count bytes that have arrived."""
+        self.request_bytes += count
+        self._requests.take(count)
+
+    def may_start(self, reserved: int) -> bool:
+        """Whether a request behind others may be started, with an answer of at most `reserved`.
+
+        One that reserves nothing waits only for answers that are there, not for what may come.
+        """
+        held = self.answer_bytes + reserved
+        if reserved:
+            if self._answers.full:
+                return False
+            held += self.reserved_bytes
+        return held <= self._share_bytes
+
+    def answered(self, frame_bytes: int, reserved: int) -> None:
+        """Give back what a request held, now that it is answered."""
+        self.request_bytes -= frame_bytes
+        self.reserved_bytes -= reserved
+        assert self.request_bytes >= 0, f"I12: {self.request_bytes} request bytes are held"
+        self._requests.give_back(frame_bytes)
+
+    def keep(self, count: int) -> None:
+        """Count bytes of answers that cannot leave yet."""
+        self.answer_bytes += count
+        self._answers.take(count)
+
+    def let_go(self, count: int) -> None:
+        """Give back bytes of answers that leave."""
+        self.answer_bytes -= count
+        assert self.answer_bytes >= 0, f"I12: {self.answer_bytes} answer bytes are held"
+        self._answers.give_back(count)
+
+    def unsent(self, count: int) -> None:
+        """Count bytes of answers that the transport has and the client does not take."""
+        self._unsent_bytes += count
+        self.keep(count)
+
+    def all_sent(self) -> None:
+        """Give back what the transport had: the client has read."""
+        count, self._unsent_bytes = self._unsent_bytes, 0
+        self.let_go(count)
+
+    def end(self, working_bytes: int) -> None:
+        """Give back all but `working_bytes`, those of requests that are still worked on."""
+        given_back, self.request_bytes = self.request_bytes - working_bytes, working_bytes
+        self.reserved_bytes = self._unsent_bytes = 0
+        self._requests.give_back(given_back)
+        self.let_go(self.answer_bytes)
+
+
+def own_bytes(buffers: Sequence[Buffer]) -> int:
+    """Return how many bytes of `buffers` are this process's memory, not views of mapped files."""
+    return sum(len(buffer) for buffer in buffers if type(buffer) is not memoryview)
+
+
+def answer_bytes_max(api_key: int, body: FetchRequest, fetch_bytes_max: int) -> int:
+    """Return how many bytes to reserve for the answer to a request.
+
+    A fetch says how many it wants; `fetch_bytes_max` is what it gets at most. The answer to a
+    produce request is smaller than the request.
+    """
+    if api_key == _FETCH:
+        return max(0, min(body.max_bytes, fetch_bytes_max))
+    return 0 if api_key == _PRODUCE else USUAL_ANSWER_BYTES_MAX

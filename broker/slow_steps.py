@@ -1,0 +1,73 @@
+"""A watchdog for operators: says which step of the loop took longer than `barnabas.slow.step.ms`.
+
+Nothing of it runs while the key is 0. Otherwise a thread asks the loop again and again for a sign
+of life; where none comes in time, it looks at what the loop's thread is in the middle of, and logs
+that with how long the step took once it has ended. The loop itself does no more than answer.
+
+What it names is what ran when the time was over: of a step that calls many things in turn, one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+
+from broker import owners
+from broker.clock import MS_NS, Clock
+from broker.owners import Owner
+
+logger = logging.getLogger("barnabas.slow")
+
+NAMES_MAX = 8  # of the calls that lead to where the step was
+OURS = ("broker", "storage", "protocol", "config")
+
+
+class SlowSteps:
+    """Watches the loop that it is made on, from `start` to `stop`."""
+
+    def __init__(self, limit_ms: int, clock: Clock) -> None:
+        self._limit_ms = limit_ms
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+        self._stopping = threading.Event()
+
+    def start(self) -> None:
+        """Begin, unless the key says no."""
+        if self._limit_ms:
+            threading.Thread(target=self._watch, name="slow steps", daemon=True).start()
+
+    def stop(self) -> None:
+        """End; a step that is under way is not reported any more."""
+        self._stopping.set()
+
+    def _watch(self) -> None:
+        limit_seconds = self._limit_ms / 1000
+        while not self._stopping.wait(limit_seconds):
+            answered = threading.Event()
+            asked_ns = self._clock.monotonic_ns()
+            try:
+                owners.from_thread(self._loop, Owner.TICKER, answered.set)
+            except RuntimeError:  # the loop is closed
+                return
+            if answered.wait(limit_seconds):
+                continue
+            names = self._names()
+            while not answered.wait(limit_seconds):
+                if self._stopping.is_set():
+                    return
+            elapsed_ms = (self._clock.monotonic_ns() - asked_ns) // MS_NS
+            logger.warning("a step of the loop took %d ms, in %s", elapsed_ms, names)
+
+    def _names(self) -> str:
+        """Name the calls that the loop's thread is in the middle of, the innermost last."""
+        names: list[str] = []
+        frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - there is no other way
+        while frame is not None and len(names) < NAMES_MAX:
+            module = frame.f_globals.get("__name__", "")
+            if module.partition(".")[0] in OURS:
+                names.append(f"{module}.{frame.f_code.co_qualname}")
+            frame = frame.f_back
+        return " > ".join(reversed(names)) or "what is not of this broker"

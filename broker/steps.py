@@ -1,0 +1,181 @@
+"""Answers that are made in steps, so that no request keeps the loop from the others.
+
+A handler whose work or answer grows with what the request names, or with what the broker has,
+returns a generator (`Steps`) instead of a message. It yields after each piece of work that is
+bounded, such as one thing named, and returns what a handler returns. What it yields is by how many
+bytes, about, its answer has grown. The dialects encode in the same way.
+
+    begin ── first slice, at once ──┬── done: encoded and sent, as any small answer
+                                    └── queued ── a slice a turn of the loop, in rotation ── sent
+
+All requests in work share one slice of each turn. One whose answer would be larger than
+`ANSWER_BYTES_MAX` is refused as a whole (INVALID_REQUEST), one whose connection is gone is dropped.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from broker import owners
+from broker.clock import MS_NS, Clock
+from broker.metrics import Metrics
+from broker.owners import Owner
+from broker.pending import Pending
+from broker.request import Request
+
+Steps = Generator[int, None, Any]
+
+# How long requests in work keep the loop from its sockets, a turn.
+SLICE_NS: Final = 2 * MS_NS
+# What librdkafka takes by default (receive.message.max.bytes); more closes its connection.
+ANSWER_BYTES_MAX: Final = 100_000_000
+
+
+Result = TypeVar("Result")
+
+
+def finished(steps: Generator[int, None, Result]) -> Result:
+    """Take all steps at once, and return what they return."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+
+
+class AnswerTooLarge(Exception):
+    """What a request asks for does not fit into one answer."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"its answer would be larger than {ANSWER_BYTES_MAX} bytes: ask for less at a time"
+        )
+
+
+class Stepper:
+    """Takes the steps of all requests in work; `answer` and `fail` end a request."""
+
+    __slots__ = ("_answer", "_clock", "_fail", "_is_due", "_metrics", "_queue", "_spent_ns")
+
+    def __init__(
+        self,
+        clock: Clock,
+        metrics: Metrics,
+        answer: Callable[[Request, Any], None],
+        fail: Callable[[Request, Exception], None],
+    ) -> None:
+        self._clock = clock
+        self._metrics = metrics
+        self._answer = answer
+        self._fail = fail
+        self._queue: deque[_Job] = deque()  # bounded by the requests in flight
+        self._spent_ns = 0  # in this turn
+        self._is_due = False  # whether `_turn` is scheduled
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is in work."""
+        return bool(self._queue)
+
+    def begin(self, request: Request, steps: Steps) -> None:
+        """Answer `request` by what `steps` return: now, if the turn has time for it."""
+        job = _Job(request, steps)
+        if self._spent_ns >= SLICE_NS or not self._advance(job, SLICE_NS - self._spent_ns):
+            self._metrics.answers_in_steps += 1
+            self._queue.append(job)
+        if self._spent_ns or self._queue:
+            self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            owners.soon(Owner.REQUEST, self._turn)
+
+    def _turn(self) -> None:
+        self._is_due = False
+        self._spent_ns = 0
+        queue = self._queue
+        while queue and self._spent_ns < SLICE_NS:
+            if self._advance(queue[0], SLICE_NS - self._spent_ns):
+                queue.popleft()
+            else:
+                queue.rotate(-1)
+        if queue:
+            self._schedule()
+
+    def _advance(self, job: _Job, slice_ns: int) -> bool:
+        """Take steps for `slice_ns`, at least one; return whether the request is answered."""
+        now_ns = self._clock.monotonic_ns
+        started_ns = now_ns()
+        try:
+            if job.request.abandoned:
+                job.steps.close()
+                self._answer(job.request, None)
+                return True
+            while not job.step():
+                if now_ns() - started_ns >= slice_ns:
+                    job.is_long = True
+                    return False
+            self._end(job)
+        except Exception as error:
+            self._fail(job.request, error)
+        finally:
+            self._spent_ns += now_ns() - started_ns
+        return True
+
+    def _end(self, job: _Job) -> None:
+        if job.is_encoded:
+            job.request.connection.respond(job.request, job.result)
+        elif job.is_long and type(job.result) is Pending:
+            request = job.request
+            job.result.then(partial(self._encode_later, request), partial(self._fail, request))
+        else:
+            self._answer(job.request, job.result)
+
+    def _encode_later(self, request: Request, response: Any) -> None:
+        """Encode in steps what has been made in steps, now that it may be sent."""
+        job = _Job(request, _made(response))
+        job.is_long = True
+        self._queue.append(job)
+        self._schedule()
+
+
+def _made(response: Any) -> Steps:
+    yield 0
+    return response
+
+
+class _Job:
+    """One request in work: first its answer is made, then, if that took long, encoded."""
+
+    __slots__ = ("is_encoded", "is_long", "request", "result", "size", "steps")
+
+    def __init__(self, request: Request, steps: Steps) -> None:
+        self.request = request
+        self.steps = steps
+        self.size = 0
+        self.is_long = False  # it has taken more than a slice
+        self.is_encoded = False
+        self.result: Any = None
+
+    def step(self) -> bool:
+        """Take one step; return whether `result` is there."""
+        try:
+            self.size += next(self.steps)
+        except StopIteration as end:
+            self.result = end.value
+            is_message = self.result is not None and type(self.result) is not Pending
+            if self.is_encoded or not self.is_long or not is_message:
+                return True
+            request = self.request
+            self.steps = request.info.dialect.encode_in_steps(request.header, self.result)
+            self.is_encoded = True
+            self.size = 0
+        if self.size > ANSWER_BYTES_MAX:
+            self.steps.close()
+            raise AnswerTooLarge
+        return False

@@ -1,0 +1,63 @@
+"""Errors that a user can act on, as Spark shows them: the cause at once, and no way that led to it.
+
+Spark prints what a Python worker raises several times over, in its log and in the driver's
+exception, the Python trace in front of the cause and Java's behind it. For a BarnabasError, whose
+text must serve alone, the Python trace says nothing; without it the cause is on the first line.
+
+The switch is Spark's own (`spark.sql.execution.pyspark.udf.hideTraceback.enabled` sets the same
+variable for all errors). It is turned when such an error leaves a worker, which ends with it, so it
+hides no other error. Where this is not a worker of Spark's, only the inner frames are left out.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
+
+from pyspark_barnabas.errors import BarnabasError
+
+Class = TypeVar("Class", bound=type)
+
+HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
+
+
+def plainly(kind: Class) -> Class:
+    """Let the public methods of a class that Spark calls raise their errors plainly."""
+    for name, method in list(vars(kind).items()):
+        if inspect.isfunction(method) and not name.startswith("_"):
+            setattr(kind, name, _plain(method))
+    return kind
+
+
+def _plain(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def call(*arguments: Any, **named: Any) -> Any:
+        try:
+            return method(*arguments, **named)
+        except BarnabasError as error:
+            raise _bare(error) from None
+
+    @functools.wraps(method)
+    def generate(*arguments: Any, **named: Any) -> Iterator[Any]:
+        try:
+            yield from method(*arguments, **named)
+        except BarnabasError as error:
+            raise _bare(error) from None
+
+    return generate if inspect.isgeneratorfunction(method) else call
+
+
+def _bare(error: BarnabasError) -> BarnabasError:
+    if _is_worker():
+        os.environ[HIDE_TRACEBACK] = "1"
+    return error.with_traceback(None)
+
+
+def _is_worker() -> bool:
+    """Whether Spark started this process: its main module is one of PySpark's."""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return spec is not None and spec.name.startswith("pyspark.")

@@ -1,0 +1,53 @@
+"""What a peer most likely is whose first bytes cannot be a request: a clause for the error.
+
+Only where the bytes leave no doubt; otherwise nothing is said. The first four bytes of a frame are
+its size, so a TLS hello or an HTTP request shows up as a size that no frame may have.
+"""
+
+import struct
+from typing import Final
+
+_HTTP = "this looks like HTTP; the listener speaks Kafka's protocol or msgpack"
+_BEGINNINGS: Final = {
+    **dict.fromkeys(
+        (b"GET ", b"POST", b"HEAD", b"PUT ", b"DELE", b"OPTI", b"CONN", b"PATC"), _HTTP
+    ),
+    b"HTTP": _HTTP,
+    b"PRI ": _HTTP,  # version 2
+    b"SSH-": "this looks like SSH",
+}
+_TLS_HANDSHAKE: Final = (b"\x16\x03\x00", b"\x16\x03\x01", b"\x16\x03\x02", b"\x16\x03\x03")
+_ARRAY_OF_4: Final = 0x94  # how a request begins in msgpack
+_FIRST_OF_KAFKA: Final = struct.Struct(">hh")
+_API_KEY_MAX, _VERSION_MAX = 100, 30
+
+
+def of_size(size: int) -> str:
+    """Return what announces `size`, a signed number, as a frame's size; empty if that is open."""
+    raw = size.to_bytes(4, "big", signed=True)
+    if raw[:3] in _TLS_HANDSHAKE:
+        return "this looks like TLS; this listener is not encrypted (security.protocol=PLAINTEXT)"
+    if raw[0] == _ARRAY_OF_4:
+        return "this looks like msgpack without the four bytes of its size before it"
+    return _BEGINNINGS.get(raw, "")
+
+
+def of_kafka_frame(frame: memoryview) -> str:
+    """Return what sends `frame`, which is no request of Kafka's protocol."""
+    if frame[:1] == bytes([_ARRAY_OF_4]):
+        return "this looks like msgpack; it has a listener of its own (MSGPACK)"
+    return ""
+
+
+def of_msgpack_frame(frame: memoryview) -> str:
+    """Return what sends `frame`, which is no request in msgpack."""
+    if len(frame) >= _FIRST_OF_KAFKA.size + 4:
+        api_key, version = _FIRST_OF_KAFKA.unpack_from(frame)
+        if 0 <= api_key <= _API_KEY_MAX and 0 <= version <= _VERSION_MAX:
+            return "this looks like Kafka's protocol; it has a listener of its own (PLAINTEXT)"
+    return ""
+
+
+def said(words: str) -> str:
+    """Return `words` as they follow an error's message."""
+    return f": {words}" if words else ""

@@ -1,0 +1,132 @@
+"""An exception that nobody expected, in each part of a broker in turn: the rest serves.
+
+The broker raises it itself, once (`tests.support.guarded_broker`). It must say whose step failed,
+answer or close what the step was for, serve everybody else, and stop cleanly.
+"""
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+
+from tests.support import broker_process, raw_batches
+from tests.support.broker_process import ROOT, BrokerProcess
+from tests.support.raw_client import RawClient, array, int32, int64, string
+
+LIST_OFFSETS = 2
+WAIT_S = 60
+VICTIM_S = 5  # is enough for who is not the victim; the victim may wait for nothing
+SETTINGS = {
+    "log.cleaner.backoff.ms": "50",
+    "log.retention.check.interval.ms": "50",
+    "log.initial.task.delay.ms": "50",
+    "producer.id.expiration.check.interval.ms": "50",
+    "offsets.retention.check.interval.ms": "50",
+    "group.initial.rebalance.delay.ms": "0",
+}
+DUTIES = re.findall(
+    r"(?:\(.*|_begin\(.*), self\.(_\w+)\)", (ROOT / "broker" / "housekeeping.py").read_text()
+)
+# Which function of each owner's fails.
+PLACES = {
+    "ACCEPTOR": ["broker.acceptor:Acceptor._place"],
+    "PROCESSOR": ["broker.processor:Processor._submit"],
+    "WORKER": ["broker.dispatch:Dispatcher.dispatch"],
+    "REQUEST": ["broker.topics:Topics.create"],
+    "ANSWERS": ["broker.connection:Connection.flush"],
+    "PARKED_FETCH": ["broker.handlers.fetch:_Reading.answer"],
+    "TIMESTAMP_LOOKUP": ["storage.timestamp_lookup:TimestampCandidate.look_on"],
+    "FLUSH": ["broker.group_commit:GroupCommit._start"],
+    "GROUP_ALARM": ["broker.groups.classic.group:ClassicGroup._ring"],
+    "TICKER": [f"broker.housekeeping:Housekeeping.{duty}" for duty in DUTIES],  # at once
+    "COMPACTION": ["broker.log_cleaner:LogCleaner._begin_passes"],
+}
+# Owners whose step takes more to cause; the test that has it.
+ELSEWHERE = {
+    "APPEND": "tests/unit/broker/test_append_queue.py",
+    "FETCH_READ": "tests/unit/broker/handlers/test_fetch_waiting.py",
+    "GROUP_LOADING": "tests/integration/test_group_restart.py",
+    "GROUP_TARGETS": "tests/unit/broker/groups/consumer/test_targets.py",
+    "TOPIC_CHANGE": "tests/unit/broker/test_topics.py",
+    "STOP": "tests/unit/broker/test_server.py",
+}
+
+
+def test_no_owner_is_left_out() -> None:
+    source = (ROOT / "broker" / "owners.py").read_text()
+    owners = set(re.findall(r"^    ([A-Z_]+) = \"", source, re.M))
+    assert owners == {*PLACES, *ELSEWHERE}
+    assert all((ROOT / path).exists() for path in ELSEWHERE.values())
+    assert len(DUTIES) > 8, "the duties were not found in the source"
+
+
+def work(broker: BrokerProcess, topic: str, wait_s: float) -> None:
+    """A little of everything; raises what a client would see."""
+    with RawClient(broker.host, broker.port, timeout_s=wait_s) as client:
+        assert client.create_topic(topic) == 0
+        assert client.produce(topic, raw_batches.batch([b"a"]), acks=1).error == 0
+        assert client.produce(topic, raw_batches.batch([b"b"])).error == 0
+        fetched = client.fetch(topic, 0)
+        assert fetched.error == 0
+        assert raw_batches.values_of(fetched.records) == [b"a", b"b"]
+        asked = int32(-1) + array(string(topic) + array(int32(0) + int64(1)))
+        answer = client.call(LIST_OFFSETS, 1, asked)
+        answer.number(4)
+        answer.string()
+        assert (answer.number(4), answer.number(4), answer.number(2)) == (1, 0, 0)
+
+
+def park(broker: BrokerProcess, topic: str, wait_s: float) -> None:
+    """Wait for records that do not come."""
+    with RawClient(broker.host, broker.port, timeout_s=wait_s) as client:
+        body = int32(-1) + int32(200) + int32(1) + int32(1 << 20) + b"\0"
+        asked = array(string(topic) + array(int32(0) + int64(2) + int32(1 << 20)))
+        client.call(1, 4, body + asked)
+
+
+def consume(broker: BrokerProcess, topic: str, wait_s: float) -> list[bytes]:
+    """Join a group and read both records."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.address,
+            "group.id": f"readers of {topic}",
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.subscribe([topic])
+    found: list[bytes] = []
+    deadline = time.monotonic() + wait_s
+    while len(found) < 2 and time.monotonic() < deadline:
+        message = consumer.poll(0.2)
+        if message is not None and message.error() is None:
+            found.append(message.value() or b"")
+    consumer.close()
+    return found
+
+
+@pytest.mark.parametrize(("owner", "places"), PLACES.items())
+def test_what_fails_once_is_told_and_the_rest_serves(
+    tmp_path: Path, owner: str, places: list[str]
+) -> None:
+    environment = {"FAIL_ONCE": " ".join(places)}
+    broker = BrokerProcess(tmp_path / "data", SETTINGS, environment=environment)
+    with broker:
+        told: list[str] = []
+        for step in (work, park, consume):
+            try:
+                step(broker, "victim", VICTIM_S)
+            except Exception as error:  # it may be the one whose step failed
+                told.append(f"{step.__name__}: {error!r}")
+        deadline = time.monotonic() + WAIT_S
+        while not all(place in broker.output() for place in places):
+            assert time.monotonic() < deadline, (told, broker.output())
+            time.sleep(0.05)
+        work(broker, "bystander", WAIT_S)
+        park(broker, "bystander", WAIT_S)
+        assert consume(broker, "bystander", WAIT_S) == [b"a", b"b"]
+        assert broker.stop() == 0, broker.output()
+    complaints = "\n".join(broker_process.take_complaints())
+    if owner not in ("REQUEST", "TIMESTAMP_LOOKUP"):  # whose failures are answered
+        assert [place for place in places if f"Injected: {place}" not in complaints] == []

@@ -1,0 +1,42 @@
+"""A metadata log whose fsync ends when a test says so, or fails."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from storage.filenames import METADATA_DIRECTORY
+from storage.flush import Flush
+
+DEADLINE_S = 60
+
+
+class SlowMetadata:
+    """Put in the place of `Flush.run` by `hold`; `release` lets the fsyncs end, from then on."""
+
+    def __init__(self) -> None:
+        self._run = Flush.run
+        self._may_end = threading.Event()
+        self.error: OSError | None = None
+        self.held_count = 0
+
+    def release(self, error: OSError | None = None) -> None:
+        """Let what is held end, with `error` if given."""
+        self.error = error
+        self._may_end.set()
+
+    def run(self, flush: Flush) -> None:
+        """Do what `Flush.run` does, late if it is the metadata log's."""
+        if any(METADATA_DIRECTORY in file.path for file in flush._files):
+            self.held_count += 1
+            assert self._may_end.wait(DEADLINE_S), "nobody released the metadata log"
+            if self.error is not None:
+                raise self.error
+        self._run(flush)
+
+
+def hold(setattr_: Callable[[object, str, object], None]) -> SlowMetadata:
+    """Hold the fsyncs of the metadata log; `setattr_` is a MonkeyPatch's."""
+    slow = SlowMetadata()
+    setattr_(Flush, "run", lambda flush: slow.run(flush))
+    return slow

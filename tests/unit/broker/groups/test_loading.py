@@ -1,0 +1,160 @@
+"""Loading: a partition is one shard, whatever the others are, and whatever happens meanwhile."""
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from broker.groups import coordinator as coordinators
+from broker.groups import loading
+from broker.groups.group_log import partition_of
+from broker.groups.replay import read_chunk
+from broker.metadata.topic_rules import GROUP_TOPIC
+from protocol.group_records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
+from protocol.record_batch import HEADER_SIZE, read_header, write_crc
+from protocol.records import Record, build
+from tests.support import raw_batches
+from tests.support.broker_rig import Rig
+from tests.support.group_rig import commit, committed, find
+from tests.support.rig_client import create
+
+NOT_COORDINATOR, LOADING = 16, 14
+COUNT = 3
+A, B, C = ("a", "b", "c")  # in partitions 1, 2 and 0 of three
+
+
+def rig_of(directory: Path) -> Rig:
+    return Rig(directory, offsets_topic_num_partitions=str(COUNT))
+
+
+def test_the_three_groups_are_in_three_partitions():
+    assert [partition_of(group, COUNT) for group in (A, B, C)] == [1, 2, 0]
+
+
+@pytest.fixture
+async def rig(tmp_path):
+    """With an offset in each partition."""
+    made = rig_of(tmp_path)
+    await create(made, "t")
+    await create(made, "u")
+    await find(made)
+    for group in (A, B, C):
+        assert await commit(made, ("t", 0, 7), ("u", 0, 8), group_id=group) == [
+            ("t", 0, 0),
+            ("u", 0, 0),
+        ]
+    yield made
+    await made.close()
+
+
+def put(rig: Rig, number: int, batch: bytes) -> None:
+    rig.services.partitions.get(GROUP_TOPIC, number).log.append_own(bytearray(batch), 1)
+
+
+def offset_record(group: str, offset: int) -> bytearray:
+    key = OffsetCommitKey(group=group, topic="t", partition=0)
+    value = OffsetCommitValue(offset=offset, commit_timestamp=1)
+    return build([Record(0, 1, encode_key(key), encode_value(value))])
+
+
+@pytest.mark.parametrize("attributes", [0x30, 0x20, 0x10, 0])
+async def test_a_batch_without_records_is_nothing(rig, tmp_path, attributes):
+    put(rig, 0, raw_batches.batch((), last_offset_delta=0, attributes=attributes, producer_id=3))
+    await rig.close()
+    again = rig_of(tmp_path)
+    await again.loading
+    for group in (A, B, C):
+        assert await committed(again, ("t", 0), group=group) == {("t", 0): 7}
+    again.services.groups.check_can_list()
+    await again.close()
+
+
+async def test_a_partition_that_fails_in_an_unforeseen_way_fails_alone(
+    rig, tmp_path, monkeypatch, caplog
+):
+    await rig.close()
+    again = rig_of(tmp_path)
+    load = coordinators.load
+
+    async def fails(shard, *rest):
+        if shard.number == 0:
+            raise ZeroDivisionError("on purpose")
+        return await load(shard, *rest)
+
+    monkeypatch.setattr(coordinators, "load", fails)
+    await again.loading
+    found = [await committed(again, ("t", 0), group=group) for group in (A, B, C)]
+    assert found == [{("t", 0): 7}, {("t", 0): 7}, NOT_COORDINATOR]
+    again.services.groups.check_can_list()
+    assert {group.group_id for group in again.services.groups.groups()} == {A, B}
+    assert "groups of __consumer_offsets-0 are not loaded: on purpose" in caplog.text
+    await again.close()
+
+
+async def test_bytes_that_are_no_records_fail_their_partition_alone(rig, tmp_path):
+    torn = offset_record(C, 9)
+    torn[HEADER_SIZE:] = b"\xff" * (len(torn) - HEADER_SIZE)
+    write_crc(torn, 0)
+    assert read_header(torn).record_count == 1
+    put(rig, 0, torn)
+    await rig.close()
+    again = rig_of(tmp_path)
+    await again.loading
+    found = [await committed(again, ("t", 0), group=group) for group in (A, B, C)]
+    assert found == [{("t", 0): 7}, {("t", 0): 7}, NOT_COORDINATOR]
+    await again.close()
+
+
+async def test_a_record_in_a_partition_that_is_not_its_groups_is_passed_over(rig, tmp_path, caplog):
+    put(rig, 2, offset_record(A, 5))  # read after partition 1, where A is
+    put(rig, 2, offset_record("stranger", 5))
+    await rig.close()
+    again = rig_of(tmp_path)
+    await again.loading
+    assert await committed(again, ("t", 0), group=A) == {("t", 0): 7}
+    assert {group.group_id for group in again.services.groups.groups()} == {A, B, C}
+    assert "__consumer_offsets-2: passed over 2 records of groups" in caplog.text
+    await again.close()
+
+
+async def test_a_topic_that_is_deleted_while_groups_are_loaded_takes_all_its_offsets_along(
+    rig, tmp_path, monkeypatch
+):
+    await rig.close()
+    deleted = threading.Event()
+
+    def read_later(chunk):
+        deleted.wait()
+        return read_chunk(chunk)
+
+    monkeypatch.setattr(loading, "read_chunk", read_later)
+    again = rig_of(tmp_path)
+    try:
+        await again.services.topics.delete("t")
+    except BaseException:
+        deleted.set()
+        raise
+    assert await committed(again, group=A) == LOADING
+    deleted.set()
+    await again.loading
+    for group in (A, B, C):
+        assert await committed(again, group=group) == {("u", 0): 8}
+    await again.close()
+    third = rig_of(tmp_path)
+    await third.loading
+    for group in (A, B, C):
+        assert await committed(third, group=group) == {("u", 0): 8}
+    await third.close()
+
+
+async def test_a_load_that_the_deletion_of_its_topic_overtakes_leaves_nothing_behind(rig, tmp_path):
+    await rig.close()
+    again = rig_of(tmp_path)
+    await again.services.topics.delete(GROUP_TOPIC)
+    await asyncio.gather(again.loading, return_exceptions=True)
+    await find(again)
+    for group in (A, B, C):
+        assert await committed(again, group=group) == {}
+        assert await commit(again, ("u", 0, 1), group_id=group) == [("u", 0, 0)]
+    await again.close()

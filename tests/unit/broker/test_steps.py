@@ -1,0 +1,149 @@
+"""Answers in steps: a slice a turn for all of them, in rotation, and a bound on their size."""
+
+import asyncio
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from broker import steps as under_test
+from broker.clock import MS_NS, ManualClock
+from broker.metrics import Metrics
+from broker.pending import Pending
+from broker.steps import SLICE_NS, AnswerTooLarge, Stepper, finished
+from tests.support.fake_connection import FakeConnection
+
+SLICE_MS = SLICE_NS // MS_NS
+
+
+class Bench:
+    """A stepper whose steps take a millisecond of the clock each."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.metrics = Metrics()
+        self.taken: list[str] = []
+        self.answers: dict[str, Any] = {}
+        self.connection = FakeConnection()
+        self.stepper = Stepper(self.clock, self.metrics, self._answer, self._fail)
+
+    def _answer(self, request: Any, result: Any) -> None:
+        if type(result) is Pending:
+            result.then(lambda response: self._answer(request, response), print)
+        else:
+            self.answers[request.body] = result
+
+    def _fail(self, request: Any, error: Exception) -> None:
+        self.answers[request.body] = error
+
+    def steps(self, name: str, count: int, size: int = 0, result: Any = "made") -> Any:
+        for _ in range(count):
+            self.taken.append(name)
+            self.clock.advance(1)
+            yield size
+        return result
+
+    def begin(self, name: str, count: int, **how: Any) -> Any:
+        request = self.connection.request(name)
+        self.stepper.begin(request, self.steps(name, count, **how))
+        return request
+
+    async def turns(self, count: int = 1) -> None:
+        for _ in range(count):
+            await asyncio.sleep(0)
+
+
+async def test_a_small_answer_is_sent_at_once() -> None:
+    bench = Bench()
+    bench.begin("small", SLICE_MS - 1)
+    assert bench.answers == {"small": "made"}
+    assert not bench.stepper.is_busy
+    assert bench.metrics.answers_in_steps == 0
+
+
+async def test_a_turn_of_the_loop_has_one_slice_for_all_requests_in_work() -> None:
+    bench = Bench()
+    for name in "abc":
+        bench.begin(name, 5 * SLICE_MS)
+    assert bench.taken == ["a"] * SLICE_MS
+    longest = 0
+    while bench.stepper.is_busy:
+        before = len(bench.taken)
+        await bench.turns()
+        longest = max(longest, len(bench.taken) - before)
+    assert longest <= SLICE_MS
+    assert set(bench.taken[: 5 * SLICE_MS]) == {"a", "b", "c"}, "in rotation"
+    assert [buffers[0][1] for buffers in bench.connection.sent] == ["made"] * 3
+    assert bench.metrics.answers_in_steps == 3
+
+
+async def test_what_was_made_in_steps_is_encoded_in_steps_also_if_it_waits() -> None:
+    bench = Bench()
+    pending = Pending()
+    bench.begin("waits", 3 * SLICE_MS, result=pending)
+    while bench.stepper.is_busy:
+        await bench.turns()
+    assert bench.connection.sent == []
+    pending.complete("response")
+    assert bench.connection.sent == []
+    while bench.stepper.is_busy:
+        await bench.turns()
+    assert [buffers[0][1] for buffers in bench.connection.sent] == ["response"]
+
+
+async def test_an_answer_that_is_too_large_is_refused_as_a_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(under_test, "ANSWER_BYTES_MAX", 100)
+    bench = Bench()
+    bench.begin("large", 1000, size=10)
+    while bench.stepper.is_busy:
+        await bench.turns()
+    assert isinstance(bench.answers["large"], AnswerTooLarge)
+    assert len(bench.taken) == 11
+
+
+async def test_an_answer_that_becomes_too_large_when_it_is_encoded_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(under_test, "ANSWER_BYTES_MAX", 100)
+    bench = Bench()
+
+    def encode(header: Any, response: Any) -> Generator[int, None, list[Any]]:
+        yield from bench.steps("encode", 20, 10)
+        return [response]
+
+    dialect = type("Dialect", (), {"encode_in_steps": staticmethod(encode)})
+    monkeypatch.setattr(bench.connection.info, "dialect", dialect)
+    bench.begin("large", 2 * SLICE_MS)
+    while bench.stepper.is_busy:
+        await bench.turns()
+    assert isinstance(bench.answers["large"], AnswerTooLarge)
+
+
+async def test_who_has_gone_is_worked_for_no_longer() -> None:
+    bench = Bench()
+    gone = bench.begin("gone", 100 * SLICE_MS)
+    gone.abandoned = True
+    await bench.turns(2)
+    assert bench.answers == {"gone": None}
+    assert len(bench.taken) == SLICE_MS
+
+
+async def test_a_step_that_fails_fails_its_request_alone() -> None:
+    bench = Bench()
+
+    def fails() -> Generator[int, None, None]:
+        yield from bench.steps("fails", 2 * SLICE_MS)
+        raise ValueError("on purpose")
+
+    bench.stepper.begin(bench.connection.request("fails"), fails())
+    bench.begin("fine", 2 * SLICE_MS)
+    while bench.stepper.is_busy:
+        await bench.turns()
+    assert isinstance(bench.answers["fails"], ValueError)
+    assert [buffers[0][1] for buffers in bench.connection.sent] == ["made"]
+
+
+def test_all_steps_at_once() -> None:
+    assert finished(Bench().steps("all", 3)) == "made"

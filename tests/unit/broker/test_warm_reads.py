@@ -1,0 +1,89 @@
+"""A look-up that misses pages is tried again when a thread has brought them in."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from broker.blocking_pool import BlockingPool
+from broker.owners import Owner
+from broker.warm_reads import ATTEMPTS_MAX, warm, when_warm
+from storage import cold
+from storage.cold import Cold
+from tests.support.memory_filesystem import MemoryFile, MemoryFileSystem
+
+
+@pytest.fixture
+async def pool() -> AsyncIterator[BlockingPool]:
+    pool = BlockingPool(1, asyncio.get_running_loop())
+    yield pool
+    pool.close()
+
+
+class ColdFile:
+    """Its bytes come into memory with the nth pull."""
+
+    def __init__(self, pulls_needed: int = 1) -> None:
+        self.filesystem = MemoryFileSystem()
+        self.filesystem.open("/f", create=True).pwrite(b"here", 0)
+        self.filesystem.cold.add("/f")
+        self.file: MemoryFile = self.filesystem.open("/f")
+        self.pulls = 0
+        self.pulls_needed = pulls_needed
+        self.file.pull = self.pull  # type: ignore[method-assign]
+
+    def pull(self, size: int, position: int) -> int:
+        self.pulls += 1
+        if self.pulls >= self.pulls_needed:
+            self.filesystem.cold.clear()
+        return size
+
+    def read(self) -> bytes:
+        return cold.read(self.file, 4, 0)  # type: ignore[arg-type]
+
+
+@pytest.fixture(params=["awaited", "called back"])
+def look_up(request: pytest.FixtureRequest, pool: BlockingPool) -> Any:
+    async def called_back(read: Any) -> Any:
+        future = asyncio.get_running_loop().create_future()
+        when_warm(pool, Owner.FETCH_READ, read, future.set_result)
+        async with asyncio.timeout(30):
+            found = await future
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    return called_back if request.param == "called back" else lambda read: warm(pool, read)
+
+
+async def test_what_is_in_memory_is_found_at_once(look_up: Any) -> None:
+    assert await look_up(lambda: 7) == 7
+
+
+async def test_what_is_not_is_pulled_first(look_up: Any) -> None:
+    file = ColdFile(pulls_needed=3)
+    assert await look_up(file.read) == b"here"
+    assert file.pulls == 3
+
+
+async def test_what_never_stays_in_memory_is_waited_for(look_up: Any) -> None:
+    file = ColdFile(pulls_needed=1000)
+    assert await look_up(file.read) == b"here"
+    assert file.pulls == ATTEMPTS_MAX
+
+
+async def test_an_error_of_either_is_told(look_up: Any) -> None:
+    def fails() -> None:
+        raise OSError(5, "Input/output error")
+
+    with pytest.raises(OSError, match="Input/output"):
+        await look_up(fails)
+    file = ColdFile()
+    file.file.pull = lambda size, position: fails()  # type: ignore[method-assign, assignment]
+    with pytest.raises(OSError, match="Input/output"):
+        await look_up(file.read)
+
+
+def test_cold_is_no_error_that_a_client_is_answered() -> None:
+    assert not issubclass(Cold, OSError)

@@ -1,0 +1,45 @@
+"""The three files that say of each log how far it is."""
+
+import pytest
+
+from storage.checkpoints import read_offsets
+from storage.filenames import LOG_START_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
+from tests.support.log_house import DATA, House, append, checkpoint, flush
+
+POINTS = f"{DATA}/{RECOVERY_POINT_CHECKPOINT}"
+STARTS = f"{DATA}/{LOG_START_CHECKPOINT}"
+
+
+@pytest.fixture
+def house():
+    made = House()
+    made.open()
+    return made
+
+
+def test_nothing_is_written_twice(house):
+    log = house.log()
+    append(log, 2)
+    flush(log)
+    checkpoint(house, log)
+    assert house.manager.begin_write_checkpoints() is None
+    house.filesystem.counts.clear()
+    log.delete_records_before(1)
+    house.manager.write_checkpoints()
+    assert house.filesystem.counts["replace"] == 1, "only the file that changed"
+    assert read_offsets(house.filesystem, STARTS) == {("t", 0): 1}
+
+
+def test_a_log_that_is_not_open_keeps_its_line_until_it_is_deleted(house):
+    log = house.log("kept")
+    append(log, 2)
+    flush(log)
+    checkpoint(house, log)
+    house.kill()
+    house.open()
+    checkpoint(house, house.log("other"))
+    assert read_offsets(house.filesystem, POINTS)["kept", 0] == 2
+    house.log("kept", epoch=1)
+    house.manager.delete_log("kept", 0)
+    house.manager.write_checkpoints()
+    assert ("kept", 0) not in read_offsets(house.filesystem, POINTS)

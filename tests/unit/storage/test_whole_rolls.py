@@ -1,0 +1,150 @@
+"""A roll happens whole or not at all, whichever file call of it fails.
+
+A log is opened, must roll with its first append, and goes on; one file call fails, once or from
+then on. What was acknowledged (durable, the log not failed) is there after any stop.
+"""
+
+import errno
+import logging
+
+import pytest
+
+from storage.errors import LogFailed
+from tests.support.log_house import NOW, House, append, batch, checkpoint, flush, read_all
+
+SMALL, LARGE = b"s" * 10, b"L" * 60
+CONFIG = {
+    "internal_segment_bytes": len(batch(LARGE)) + 2 * len(batch(SMALL)),
+    "index_interval_bytes": 1,
+}
+CALLS = ("open", "size", "pread", "pwrite", "truncate", "fdatasync", "sync_directory", "unlink")
+
+
+def begun() -> House:
+    """A directory whose log takes a small batch still, and rolls for a large one."""
+    house = House()
+    house.open()
+    log = house.log(**CONFIG)
+    append(log, value=LARGE)
+    append(log, value=SMALL)
+    assert house.stop()
+    house.open()
+    return house
+
+
+def live(house: House) -> dict[int, bytes]:
+    """Append, trying again as producers do; returns what was acknowledged."""
+    log = house.manager.logs["t", 0]
+    acknowledged = {0: LARGE, 1: SMALL}
+    for turn in range(8):
+        value = SMALL if turn % 4 == 1 else LARGE
+        try:
+            (offset,) = append(log, value=value)
+        except LogFailed:
+            continue
+        flush(log)
+        if log.failed is None:
+            assert log.durable_offset == offset + 1
+            acknowledged[offset] = value
+        if turn % 4 == 3:
+            try:
+                checkpoint(house, log)
+            except OSError:
+                continue
+    return acknowledged
+
+
+def calls_made() -> dict[str, int]:
+    house = begun()
+    house.log(epoch=1, **CONFIG)
+    house.filesystem.counts.clear()
+    assert len(live(house)) == 10
+    return dict(house.filesystem.counts)
+
+
+@pytest.mark.parametrize("ending", ["clean", "lost", "torn", "kept"])
+@pytest.mark.parametrize("forever", [False, True])
+@pytest.mark.parametrize("op", CALLS)
+def test_what_was_acknowledged_is_there_whichever_call_failed(
+    op: str, forever: bool, ending: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL)
+    for nth in range(1, calls_made().get(op, 0) + 2):
+        for error in (errno.EIO, errno.ENOSPC):
+            house = begun()
+            house.log(epoch=1, **CONFIG)
+            house.filesystem.fail(op, nth, error, forever=forever)
+            if op != "unlink":  # what could not be made cannot be taken away either
+                house.filesystem.fail("unlink", forever=forever)
+            acknowledged = live(house)
+            house.filesystem.heal()
+            if ending == "clean":
+                house.stop()
+                house.filesystem.kill()
+            else:
+                house.crash(ending)
+            found = read_all(house.restart(**CONFIG), size_max=1)  # batch by batch
+            assert found | acknowledged == found, (nth, error)
+
+
+def test_a_log_that_cannot_be_read_is_rolled_whole() -> None:
+    """Its largest timestamp is for the time index alone, which can do without."""
+    house = begun()
+    log = house.log(epoch=1, **CONFIG)
+    house.filesystem.fail("pread", forever=True, path_part=".log")
+    log.roll(NOW)
+    assert [segment.base_offset for segment in log.segments] == [0, 2]
+    assert house.names(".log") == [f"{0:020}.log", f"{2:020}.log"]
+    house.filesystem.heal()
+    assert append(log) == [2]
+    assert house.stop()
+    assert list(read_all(house.restart(**CONFIG))) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("is_mended", [True, False])
+def test_a_flush_holds_the_files_of_rolled_segments(is_mended: bool) -> None:
+    """Also where a checkpoint has put a segment with new indexes in the place of one."""
+    house = House()
+    house.open()
+    log = house.log(**CONFIG)
+    append(log, 3)
+    flush(log)
+    append(log, 8)
+    rolled = [segment for segment in log.segments if segment is not log.segments.active]
+    for _ in rolled if is_mended else ():
+        rolled[-1].index_damage = "for the test"
+        checkpoint(house, log)
+    assert is_mended == any(segment not in log.segments.all for segment in rolled)
+    flush(log)
+    assert log.durable_offset == log.end_offset == 11
+    house.crash()
+    assert list(read_all(house.restart(**CONFIG))) == list(range(11))
+
+
+def test_a_flush_syncs_a_file_that_was_let_go_before_it_was_written_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another thread opened files between the look-up of a clean file and the write to it."""
+    house = House(open_files_max=3)
+    house.open()
+    log = house.log()
+    files = house.manager.home.files
+    path = log.segments.active.log_file.path
+    append(log)
+    flush(log)
+    look_up = files.get
+
+    def get(wanted: str, create: bool = False) -> object:
+        found = look_up(wanted, create)
+        if wanted == path:
+            for number in range(4):
+                look_up(f"/data/other{number}", create=True)
+        return found
+
+    monkeypatch.setattr(files, "get", get)
+    append(log)
+    assert files.peek(path) is None, "it was let go"
+    flush(log)
+    house.crash()
+    monkeypatch.undo()
+    assert list(read_all(house.restart())) == [0, 1]
