@@ -25,8 +25,8 @@ from broker.cleaner_pace import CleanerPace
 from broker.clock import SystemClock
 from config.topic import TopicConfig
 from protocol.records import Record, build
-from storage.cleanable import cleanable
-from storage.compaction import Limits, Steps, compact
+from storage.compaction.cleanable import cleanable
+from storage.compaction.swap import Limits, Steps, compact
 from storage.log import Log
 from storage.log_manager import LogManager
 

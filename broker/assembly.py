@@ -46,8 +46,8 @@ from config.topic import TopicConfig
 from protocol.api_keys import ApiKey
 from protocol.messages.api_versions import ApiVersion
 from storage.errors import CorruptMetadata
-from storage.filenames import META_PROPERTIES, METADATA_TOPIC
-from storage.filesystem import OsFileSystem
+from storage.files.filenames import META_PROPERTIES, METADATA_TOPIC
+from storage.files.filesystem import OsFileSystem
 from storage.log import Log
 from storage.log_manager import LogManager, ManagerSettings
 

@@ -11,7 +11,8 @@ reading goes on, and what was deleted is removed at once instead of after `file.
 Each change of the state is one line of the log, with what was found and what helps. `Metrics` has
 it as `disk_full_now`, and counts the refusals.
 
-Storage counts refusals where they happen (`storage.room`); here they are looked at once a second.
+Storage counts refusals where they happen (`storage.files.room`); here they are looked at once a
+second.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ import logging
 
 from broker.clock import SECOND_NS, Clock
 from broker.metrics import Metrics
-from storage.filesystem import FileSystem
-from storage.room import Room
+from storage.files.filesystem import FileSystem
+from storage.files.room import Room
 
 logger = logging.getLogger("barnabas.storage")
 

@@ -1,8 +1,8 @@
 """Compaction as the broker runs it: which log is next, in threads of its own.
 
 As many passes as log.cleaner.threads says are under way at a time, each over the dirtiest log that
-is dirty enough (`storage.cleanable`); when none is, log.cleaner.backoff.ms go by. A pass belongs to
-the loop: it takes its steps here, and what they hand out runs in a thread.
+is dirty enough (`storage.compaction.cleanable`); when none is, log.cleaner.backoff.ms go by. A pass
+belongs to the loop: it takes its steps here, and what they hand out runs in a thread.
 
 | a pass ends with | what follows |
 |---|---|
@@ -28,12 +28,12 @@ from broker.owners import Owner
 from broker.services import Services
 from broker.warm_reads import warm
 from protocol.record_errors import RecordError
-from storage.cleanable import cleanable
-from storage.compaction import CompactionAborted, Limits, Outcome, Steps, compact
+from storage.compaction.cleanable import cleanable
+from storage.compaction.key_map import SALT_BYTES
+from storage.compaction.swap import CompactionAborted, Limits, Outcome, Steps, compact
 from storage.errors import LogFailed, StorageError
-from storage.key_map import SALT_BYTES
+from storage.files.room import PASSING
 from storage.log import Log
-from storage.room import PASSING
 
 logger = logging.getLogger("barnabas.compaction")
 

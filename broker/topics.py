@@ -41,7 +41,7 @@ from config.topic import TopicConfig
 from protocol.errors import ErrorCode
 from storage.errors import LogFailed, StorageError, UnknownPartition
 from storage.log_manager import LogManager
-from storage.log_opening import Attempt, Opening, Wanted
+from storage.opening.log_opening import Attempt, Opening, Wanted
 
 logger = logging.getLogger("barnabas.topics")
 

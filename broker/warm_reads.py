@@ -1,8 +1,8 @@
 """Look-ups in files, from the loop: tried again when what they need is in memory.
 
-`storage.cold` says how a look-up reports a page that is missing. One that still misses pages after
-`ATTEMPTS_MAX` pulls, since memory is short or an index is being rebuilt and it walks a whole
-segment, waits for the disk: an answer comes late then, but it comes.
+`storage.segments.cold` says how a look-up reports a page that is missing. One that still misses
+pages after `ATTEMPTS_MAX` pulls, since memory is short or an index is being rebuilt and it walks a
+whole segment, waits for the disk: an answer comes late then, but it comes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from broker.blocking_pool import BlockingPool
 from broker.owners import Owner
-from storage.cold import Cold, without_waiting
+from storage.segments.cold import Cold, without_waiting
 
 T = TypeVar("T")
 ATTEMPTS_MAX = 16

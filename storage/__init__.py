@@ -1,1 +1,5 @@
-"""Where bytes rest: partition logs in Kafka's directory format. Synchronous, single-threaded."""
+"""The log store: partitions as directories of segments, in Apache Kafka's on-disk format.
+
+Begin with `log` (one partition) and `log_manager` (all of them); the streets below serve these two.
+Synchronous throughout: nothing here knows asyncio, sockets or requests.
+"""

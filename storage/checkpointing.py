@@ -22,14 +22,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from storage import filenames
-from storage.checkpoints import encode_leader_epochs
 from storage.errors import LogFailed
-from storage.filesystem import File
+from storage.files import filenames
+from storage.files.filesystem import File
+from storage.files.text_files import encode_leader_epochs
 from storage.home import Home
 from storage.lease import Lease
-from storage.segment import Segment
-from storage.snapshot_files import Encode, names
+from storage.producers.snapshot_files import Encode, names
+from storage.segments.segment import Segment
 
 if TYPE_CHECKING:
     from storage.log import Log

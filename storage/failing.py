@@ -1,7 +1,7 @@
 """How one log fails: alone, and until it is opened anew.
 
     a write found no space, and was taken back      not a failure: the next one is tried
-                                                     (`storage.room`)
+                                                     (`storage.files.room`)
     any other failed write, a failed fsync          the log is `failed`: appends raise LogFailed,
                                                      reads end at the last durable offset
 
@@ -14,7 +14,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from storage.errors import AppendFailed, LogFailed
-from storage.room import PASSING
+from storage.files.room import PASSING
 
 if TYPE_CHECKING:
     from storage.log import Log

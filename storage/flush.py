@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
-from storage.filesystem import File, FileSystem
+from storage.files.filesystem import File, FileSystem
 
 
 class Flush:

@@ -12,10 +12,10 @@ import threading
 from collections.abc import Container, Iterable
 from contextlib import suppress
 
-from storage import filenames
-from storage.filesystem import FileSystem
-from storage.open_files import OpenFiles
-from storage.room import Room
+from storage.files import filenames
+from storage.files.filesystem import FileSystem
+from storage.files.open_files import OpenFiles
+from storage.files.room import Room
 
 FOREVER_MS = 1 << 64  # given as the time, it makes everything due: no delay is longer
 

@@ -3,7 +3,7 @@
 A list of (epoch, start offset), both strictly increasing; an epoch ends where the next begins. It
 answers OffsetForLeaderEpoch, by which a client finds out that the log it read was cut (KIP-320),
 and stamps ListOffsets answers. It is kept in `leader-epoch-checkpoint`, written through
-`storage.checkpoints`; the same numbers stand in every batch header, so a lost or damaged file
+`storage.files.text_files`; the same numbers stand in every batch header, so a lost or damaged file
 is rebuilt from the batches.
 
 Semantics are those of Kafka's LeaderEpochFileCache. Nothing here touches a file.

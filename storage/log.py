@@ -21,7 +21,7 @@ Failure (`storage.failing`). A write that failed with the disk full is taken bac
 on; any other failed write, and every failed fsync, makes the log `failed` until it is opened anew:
 appends raise LogFailed, reads end at the last durable offset. The log does not retry.
 
-Looking things up is in `storage.segments`, opening in `storage.log_loading`.
+Looking things up is in `storage.segments.row`, opening in `storage.opening.log_loading`.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ from storage.errors import (
     NoTransaction,
     OffsetOutOfRange,
 )
-from storage.filesystem import File
+from storage.files.filesystem import File
 from storage.flush import Flush
 from storage.home import Home
 from storage.leader_epochs import LeaderEpochs
 from storage.lease import Lease
-from storage.log_file import LogSlice
-from storage.producer_state import ProducerState
+from storage.producers.producer_state import ProducerState
+from storage.producers.snapshot_files import SnapshotFiles
 from storage.rolling import is_roll_due, roll_after_ms
-from storage.segment import Segment
-from storage.segments import HoleInLogError, Segments
-from storage.snapshot_files import SnapshotFiles
-from storage.timestamp_lookup import TimestampCandidate
+from storage.segments.log_file import LogSlice
+from storage.segments.row import HoleInLogError, Segments
+from storage.segments.segment import Segment
+from storage.segments.timestamp_lookup import TimestampCandidate
 
 __all__ = ["Appended", "Log"]
 

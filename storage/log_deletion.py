@@ -20,10 +20,10 @@ import posixpath
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from storage import filenames
-from storage.checkpoints import read_partition_metadata
 from storage.errors import CheckpointError
-from storage.filesystem import FileSystem
+from storage.files import filenames
+from storage.files.filesystem import FileSystem
+from storage.files.text_files import read_partition_metadata
 from storage.home import Home
 from storage.lease import Lease
 

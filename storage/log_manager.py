@@ -2,7 +2,7 @@
 
     open()        lock the directory, read (or make) meta.properties, note whether the last stop
                   was clean and take that note away, read the checkpoints
-    open_logs()   as the metadata asks for them; recovery where it is due (`storage.log_opening`)
+    open_logs()   as the metadata asks for them (`storage.opening`); recovery where it is due
     …             begin_write_checkpoints, begin_delete, begin_purge (`storage.log_deletion`)
     close()       flush and checkpoint every log; only when all went well, leave the clean mark
 
@@ -21,21 +21,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from config.topic import TopicConfig
-from storage import filenames, meta_properties
-from storage.checkpoints import NO_BROKER_EPOCH, encode_clean_shutdown, uuid_text
 from storage.errors import CorruptMetadata, StorageError, UnknownPartition
-from storage.filenames import Kind
-from storage.filesystem import FileSystem, LockHandle
+from storage.files import filenames, meta_properties
+from storage.files.filenames import Kind
+from storage.files.filesystem import FileSystem, LockHandle
+from storage.files.meta_properties import MetaProperties, random_uuid
+from storage.files.open_files import OpenFiles
+from storage.files.text_files import NO_BROKER_EPOCH, encode_clean_shutdown, uuid_text
 from storage.home import Home
 from storage.lease import Lease
 from storage.log import Log
 from storage.log_deletion import Deletion, Leaving, Purge
-from storage.log_loading import Origin
-from storage.log_opening import Attempt, Opening, Wanted
-from storage.meta_properties import MetaProperties, random_uuid
 from storage.offset_checkpoints import OffsetCheckpoints
-from storage.open_files import OpenFiles
-from storage.recovery import RecoveryReport
+from storage.opening.log_loading import Origin
+from storage.opening.log_opening import Attempt, Opening, Wanted
+from storage.opening.recovery import RecoveryReport
 
 _log = logging.getLogger("barnabas.storage")
 
@@ -245,7 +245,7 @@ class LogManager:
         return opening.attempts
 
     def begin_open(self, wanted: Iterable[Wanted]) -> Opening:
-        """Capture what is needed to open logs (`storage.log_opening`)."""
+        """Capture what is needed to open logs (`storage.opening.log_opening`)."""
         attempts = []
         for one in wanted:
             key = one.key

@@ -20,9 +20,9 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from storage import filenames
-from storage.checkpoints import Offsets, read_offsets, write_offsets
 from storage.errors import CheckpointError
+from storage.files import filenames
+from storage.files.text_files import Offsets, read_offsets, write_offsets
 from storage.home import Home
 
 if TYPE_CHECKING:

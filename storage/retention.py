@@ -22,7 +22,7 @@ from typing import NamedTuple, Protocol
 
 
 class SegmentFacts(Protocol):
-    """What the rules look at; `storage.segment.Segment` has it."""
+    """What the rules look at; `storage.segments.segment.Segment` has it."""
 
     @property
     def base_offset(self) -> int:

@@ -23,8 +23,8 @@ from zlib import crc32
 from config.topic import TopicConfig
 from storage import failing
 from storage.errors import AppendFailed, LogFailed
-from storage.segment import Segment
-from storage.segments import create_segment
+from storage.segments.row import create_segment
+from storage.segments.segment import Segment
 
 if TYPE_CHECKING:
     from storage.log import Log

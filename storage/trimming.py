@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from storage.errors import AppendFailed
+from storage.producers.snapshot_files import names
 from storage.retention import RetentionRules, breaches
-from storage.segment import Segment
-from storage.snapshot_files import names
+from storage.segments.segment import Segment
 
 if TYPE_CHECKING:
     from storage.log import Log

@@ -21,7 +21,7 @@ from broker.groups.shard import Shard
 from broker.metadata.topic_rules import GROUP_TOPIC
 from broker.warm_reads import warm
 from storage.log import Log
-from storage.log_file import LogSlice
+from storage.segments.log_file import LogSlice
 
 logger = logging.getLogger("barnabas.groups")
 

@@ -1,8 +1,8 @@
 """DescribeProducers, API key 61, version 0.
 
 Behaviour
-- What each partition knows of its idempotent producers (`storage.producer_state`): the epoch, the
-  last sequence number, when the last batch was stamped.
+- What each partition knows of its idempotent producers (`storage.producers.producer_state`): the
+  epoch, the last sequence number, when the last batch was stamped.
 - No transactions are served, so there is a transaction's start offset only in a directory in which
   Kafka left one open, and a coordinator epoch only where it ended one.
 - A bad topic name is INVALID_TOPIC_EXCEPTION, a topic or partition that is not here

@@ -26,7 +26,7 @@ from protocol.messages.describe_quorum import (
     ReplicaState,
     TopicData,
 )
-from storage.filenames import METADATA_TOPIC
+from storage.files.filenames import METADATA_TOPIC
 
 
 def handle(request: Request, services: Services) -> DescribeQuorumResponse:

@@ -49,10 +49,10 @@ from protocol.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
-from storage.cold import Cold, without_waiting
 from storage.errors import StorageError
 from storage.log import Log
-from storage.log_file import LogSlice
+from storage.segments.cold import Cold, without_waiting
+from storage.segments.log_file import LogSlice
 
 logger = logging.getLogger("barnabas.requests")
 

@@ -44,7 +44,7 @@ from protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from storage.errors import StorageError
-from storage.timestamp_lookup import TimestampCandidate, TimestampOffset
+from storage.segments.timestamp_lookup import TimestampCandidate, TimestampOffset
 
 LATEST = -1
 EARLIEST = -2

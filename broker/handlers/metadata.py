@@ -38,7 +38,7 @@ from protocol.messages.metadata import (
 )
 from protocol.wire import ZERO_UUID
 from storage.errors import StorageError
-from storage.filenames import METADATA_TOPIC
+from storage.files.filenames import METADATA_TOPIC
 
 ALL_TOPICS_IS_EMPTY_VERSION = 0
 BY_ID_VERSION = 12  # ids are in the schema from 10 on, and refused until here

@@ -47,9 +47,9 @@ from protocol.metadata_records import (
     LeaderChangeVoter,
 )
 from protocol.records import Record, build
-from storage import filenames
 from storage.errors import CorruptMetadata, LogFailed
-from storage.filesystem import FileSystem
+from storage.files import filenames
+from storage.files.filesystem import FileSystem
 
 if TYPE_CHECKING:
     from storage.log import Log

@@ -38,9 +38,9 @@ from protocol.metadata_records import (
 )
 from protocol.record_errors import RecordError
 from protocol.records import BatchHeader, Record, read_header, read_records, verify
-from storage import filenames
 from storage.errors import CorruptMetadata
-from storage.filesystem import File, FileSystem
+from storage.files import filenames
+from storage.files.filesystem import File, FileSystem
 
 CHUNK_BYTES: Final = 1 << 20
 TAIL_BYTES_MAX: Final = 16 << 20  # of an interrupted write: twice Kafka's largest batch

@@ -33,8 +33,8 @@ from config.metadata_keys import MetadataKeys
 from protocol.record_batch import HEADER_SIZE
 from protocol.record_errors import RecordError
 from protocol.records import Record, read_header
-from storage import filenames
-from storage.filesystem import TEMPORARY_SUFFIX, FileSystem
+from storage.files import filenames
+from storage.files.filesystem import TEMPORARY_SUFFIX, FileSystem
 from storage.trimming import Gone, let_go
 
 SNAPSHOTS_MIN: Final = 2

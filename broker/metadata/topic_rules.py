@@ -27,7 +27,7 @@ from typing import Final
 
 from broker.metadata.image import ClusterImage
 from protocol.errors import ErrorCode
-from storage.filenames import METADATA_TOPIC, TOPIC_NAME_MAX
+from storage.files.filenames import METADATA_TOPIC, TOPIC_NAME_MAX
 
 PARTITIONS_PER_REQUEST_MAX: Final = 10_000  # Kafka's ReplicationControlManager
 RECORDS_PER_REQUEST_MAX: Final = 10_000  # QuorumController.MAX_RECORDS_PER_USER_OP

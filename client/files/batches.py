@@ -33,7 +33,7 @@ from protocol.records import (
 )
 
 if TYPE_CHECKING:
-    from storage.filesystem import File
+    from storage.files.filesystem import File
 
 CHUNK_BYTES: Final = 4 << 20
 ENTRY_BYTES_MAX: Final = 256 << 20  # above what a broker takes in one frame, twice over

@@ -23,11 +23,11 @@ from typing import Any, Final
 
 from client.files.batches import LogBytes
 from client.files.dump_log import JSON, KAFKA, Complain, Shown, log_lines
-from storage import filenames
 from storage.errors import CheckpointError
-from storage.filenames import Kind, Name
-from storage.filesystem import OsFileSystem
-from storage.snapshots import decode_history, decode_snapshot
+from storage.files import filenames
+from storage.files.filenames import Kind, Name
+from storage.files.filesystem import OsFileSystem
+from storage.producers.snapshot_format import decode_history, decode_snapshot
 
 OFFSET_ENTRY: Final = struct.Struct(">ii")
 TIME_ENTRY: Final = struct.Struct(">qi")

@@ -16,10 +16,10 @@ from broker.metadata.image import CONFIG_BROKER
 from broker.metadata.metadata_log import METADATA_TOPIC_ID, MetadataLog, open_metadata_log
 from config.topic import TopicConfig
 from protocol.metadata_records import ConfigRecord
-from storage import filenames
-from storage.checkpoints import NO_BROKER_EPOCH
 from storage.errors import StorageError
-from storage.filesystem import OsFileSystem
+from storage.files import filenames
+from storage.files.filesystem import OsFileSystem
+from storage.files.text_files import NO_BROKER_EPOCH
 from storage.log import Log
 from storage.log_manager import LogManager, ManagerSettings
 

@@ -19,11 +19,11 @@ from broker.metadata.replay import read_snapshot, replay
 from client.files.findings import RESET, Report
 from client.files.lock import holder_of
 from client.files.verify_partition import CLEAN, CRASHED, RUNNING, Expected, PartitionCheck
-from storage import filenames, meta_properties
-from storage.checkpoints import Offsets, read_offsets, uuid_text
 from storage.errors import CheckpointError, CorruptMetadata
-from storage.filenames import Kind
-from storage.filesystem import OsFileSystem
+from storage.files import filenames, meta_properties
+from storage.files.filenames import Kind
+from storage.files.filesystem import OsFileSystem
+from storage.files.text_files import Offsets, read_offsets, uuid_text
 
 _CLEAN_MARKER = re.compile(rb'\{"version":0,"brokerEpoch":-?[0-9]{1,19}\}')
 COMPACTED_ALWAYS = ("__consumer_offsets", "__transaction_state", "__share_group_state")

@@ -22,7 +22,7 @@ from client.files.batches import Entry
 from client.files.dump import OFFSET_ENTRY, TIME_ENTRY, read_index
 from client.files.findings import Report
 from protocol.record_errors import RecordError
-from storage import filenames
+from storage.files import filenames
 
 _MEANING: Final = {
     filenames.OFFSET_INDEX: "look-ups by offset are slow or scan from the wrong place; "

@@ -16,12 +16,12 @@ from client.files.findings import RESET, Report
 from client.files.texts import plural
 from client.files.verify_index import IndexCheck
 from client.files.verify_segment import LogState, Progress, SegmentCheck
-from storage import filenames
-from storage.checkpoints import read_leader_epochs, read_partition_metadata, uuid_text
 from storage.errors import CheckpointError
-from storage.filenames import Kind
-from storage.filesystem import OsFileSystem
-from storage.snapshots import decode_history, decode_snapshot
+from storage.files import filenames
+from storage.files.filenames import Kind
+from storage.files.filesystem import OsFileSystem
+from storage.files.text_files import read_leader_epochs, read_partition_metadata, uuid_text
+from storage.producers.snapshot_format import decode_history, decode_snapshot
 
 CLEAN, CRASHED, RUNNING = "clean", "crashed", "running"
 

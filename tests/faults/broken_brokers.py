@@ -18,12 +18,13 @@ from broker.metadata import controller
 from broker.topics import Topics
 from protocol.errors import ErrorCode
 from protocol.record_batch import read_header
-from storage import filenames, log_loading, offset_checkpoints, recovery
-from storage.checkpoints import encode_clean_shutdown
+from storage.files import filenames, offset_checkpoints
+from storage.files.text_files import encode_clean_shutdown
 from storage.flush import Flush
 from storage.log import Log
 from storage.log_manager import LogManager
-from storage.producer_state import ProducerState
+from storage.opening import log_loading, recovery
+from storage.producers.producer_state import ProducerState
 from tests.faults.failpoints import DATA_LOG, GROUP_LOG, Crash
 
 # The time between an append and its fsync, made long enough that a crash falls into it.
@@ -162,7 +163,7 @@ def _do_not_wait_for_metadata() -> None:
 
 def _forget_acknowledged_pages() -> None:
     """Keep a log's last batches in the process: acks=1 from there, not from the page cache."""
-    from storage.filesystem import OsFile
+    from storage.files.filesystem import OsFile
     from tests.faults.faulty_filesystem import FaultyFile
 
     def late(self: FaultyFile, buffer: Any, position: int) -> None:

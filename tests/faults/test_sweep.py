@@ -29,7 +29,7 @@ from unittest import mock
 import pytest
 
 from storage.errors import StorageError
-from storage.filenames import LOG_START_CHECKPOINT
+from storage.files.filenames import LOG_START_CHECKPOINT
 from storage.log import Log
 from tests.support.call_sites import Recording, noting, static_sites, unreached
 from tests.support.memory_broker import Killed, MemoryBroker
@@ -47,30 +47,30 @@ KINDS = ("whole", "large", "repairs", "compacted", "groups", "snapshots")
 # What takes more data than a life has, cold pages, or two faults at once, or a fault at one place:
 # (file, call) -> the unit test that meets it.
 ELSEWHERE = {
-    ("storage/cold.py", "self.file.pull"): "cold.test_a_pull_that_fails_says_so",
-    ("storage/log_file.py", "self._open.pull"): (
+    ("storage/segments/cold.py", "self.file.pull"): "cold.test_a_pull_that_fails_says_so",
+    ("storage/segments/log_file.py", "self._open.pull"): (
         "log_file.test_cold_large_slices_that_cannot_be_pulled_are_errors_of_the_log"
     ),
-    ("storage/cleaning.py", "file.pread"): (
+    ("storage/compaction/copier.py", "file.pread"): (
         "cleaning.test_batches_larger_than_a_chunk_are_read_whole"
     ),
-    ("storage/cleaning.py", "self._segment.log_file.file().fdatasync"): (
+    ("storage/compaction/copier.py", "self._segment.log_file.file().fdatasync"): (
         "cleaning.test_what_is_written_is_synced_in_pieces"
     ),
     # This and the next: Kafka's aborted transactions.
-    ("storage/compaction.py", "file.pwrite"): (
+    ("storage/compaction/swap.py", "file.pwrite"): (
         "compaction.test_lists_of_aborted_transactions_are_taken_along"
     ),
-    ("storage/compaction.py", "self._filesystem.read"): (
+    ("storage/compaction/swap.py", "self._filesystem.read"): (
         "compaction.test_lists_of_aborted_transactions_are_taken_along"
     ),
-    ("storage/compaction.py", "log.home.filesystem.unlink"): (
+    ("storage/compaction/swap.py", "log.home.filesystem.unlink"): (
         "compaction.test_what_a_pass_could_not_remove_the_next_one_does"
     ),
-    ("storage/recovery.py", "filesystem.unlink"): (
+    ("storage/opening/recovery.py", "filesystem.unlink"): (
         "recovery.test_without_room_for_the_quarantine_the_log_is_read_only"
     ),
-    ("storage/swap_recovery.py", "home.filesystem.unlink"): (
+    ("storage/opening/swap_recovery.py", "home.filesystem.unlink"): (
         "swap_recovery.test_a_copy_under_way_is_removed"
     ),
 }
@@ -349,7 +349,11 @@ def forgiving(log: Any, flush: Any, error: OSError | None) -> None:
 FINISH_FLUSH = Log.finish_flush
 BROKEN = {
     "acknowledges before the fsync": ("storage.flush.Flush.run", no_fsync, "lost"),
-    "skips deduplication": ("storage.producer_state.ProducerState.check", no_check, "kill"),
+    "skips deduplication": (
+        "storage.producers.producer_state.ProducerState.check",
+        no_check,
+        "kill",
+    ),
     "takes a failed fsync for a good one": ("storage.log.Log.finish_flush", forgiving, "EIO"),
 }
 

@@ -37,7 +37,7 @@ PLACES = {
     "REQUEST": ["broker.topics:Topics.create"],
     "ANSWERS": ["broker.connection:Connection.flush"],
     "PARKED_FETCH": ["broker.handlers.fetch:_Reading.answer"],
-    "TIMESTAMP_LOOKUP": ["storage.timestamp_lookup:TimestampCandidate.look_on"],
+    "TIMESTAMP_LOOKUP": ["storage.segments.timestamp_lookup:TimestampCandidate.look_on"],
     "FLUSH": ["broker.group_commit:GroupCommit._start"],
     "GROUP_ALARM": ["broker.groups.classic.group:ClassicGroup._ring"],
     "TICKER": [f"broker.housekeeping:Housekeeping.{duty}" for duty in DUTIES],  # at once

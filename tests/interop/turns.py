@@ -43,7 +43,7 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "test_auto_created": ("broker/handlers/metadata.py", "broker/handlers/produce.py", *METADATA),
     "test_bench_peers": ("benchmarks/*",),
     "test_clients": (*PROTOCOL, "protocol/compression.py", "broker/handlers/produce.py"),
-    "test_compaction": ("storage/c*.py", "broker/*clean*.py", "storage/key_map.py"),
+    "test_compaction": ("storage/c*.py", "broker/*clean*.py", "storage/compaction/key_map.py"),
     "test_configs": (*ADMIN, "config/*"),
     "test_directory_of_all_kinds": (*LOG, *METADATA, "storage/*snapshot*.py"),
     "test_dump": ("client/files/*", "client/commands/dump.py", *LOG),

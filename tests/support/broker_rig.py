@@ -20,7 +20,7 @@ from broker.dispatch import Dispatcher
 from config.listeners import Listener
 from config.load import load
 from protocol.records import Record, build
-from storage.filesystem import OsFileSystem
+from storage.files.filesystem import OsFileSystem
 from tests.support import loop_guard
 from tests.support.fake_connection import FakeConnection
 

@@ -15,7 +15,7 @@ from tests.support.memory_filesystem import MemoryFileSystem
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("storage", "broker")
-THE_SEAM = "storage/filesystem.py"
+THE_SEAM = "storage/files/filesystem.py"
 OF_FILE_SYSTEMS = frozenset(
     ("open", "list", "mkdir", "rename", "unlink", "rmdir", "sync_directory", "read", "replace",
      "lock", "size")

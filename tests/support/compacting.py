@@ -6,8 +6,8 @@ import itertools
 
 from protocol.record_batch import batches
 from protocol.records import Record, build, read_records
-from storage.cleanable import cleanable
-from storage.compaction import Limits, Outcome, compact
+from storage.compaction.cleanable import cleanable
+from storage.compaction.swap import Limits, Outcome, compact
 from storage.log import Log
 from tests.support.log_house import NOW, House, checkpoint, flush
 

@@ -1,7 +1,7 @@
 """`barnabas` whose file calls on the loop are watched: what tests start as a broker's process.
 
 Used as `python -m tests.support.guarded_broker serve …`, in the place of `client.cli`. Each file
-call that `storage.filesystem.ON_THE_LOOP` does not allow there is written to standard error,
+call that `storage.files.filesystem.ON_THE_LOOP` does not allow there is written to standard error,
 beginning with `loop_guard.MARK`; the broker goes on. With LOOP_GUARD_TRIAL in the environment it
 makes one such call itself. With FAIL_ONCE="module:name module:Class.name …" each of these
 functions raises `Injected` the first time it is called once the broker serves.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from storage.timestamp_lookup import TimestampCandidate, TimestampOffset
+from storage.segments.timestamp_lookup import TimestampCandidate, TimestampOffset
 
 
 def first_found(candidates: Iterable[TimestampCandidate]) -> TimestampOffset | None:

@@ -1,12 +1,12 @@
 """Finds file calls that may wait for the disk where the event loop waits with them.
 
-`storage.filesystem.ON_THE_LOOP` declares what the loop's thread may call while a broker serves.
-`GuardedFileSystem` is the real file system that notes every other call made there, with its stack.
-In-process rigs use it by themselves, and brokers of their own process are started through
+`storage.files.filesystem.ON_THE_LOOP` declares what the loop's thread may call while a broker
+serves. `GuardedFileSystem` is the real file system that notes every other call made there, with its
+stack. In-process rigs use it by themselves, and brokers of their own process are started through
 `tests.support.guarded_broker`, which writes each as a line that begins with `MARK`.
 `tests/conftest.py` fails the test in which one was made. So do calls of `LONG_WORK`: functions
 whose work grows with what the broker holds. So does a turn of the loop that does more than
-`storage.filesystem.TURN_MAX` of something.
+`storage.files.filesystem.TURN_MAX` of something.
 
 A thread is the loop's when a loop runs in it. Nothing is noted before `serving` is set, nor what a
 test itself does with the storage of its rig: the caller of storage must be the broker.
@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, NamedTuple
 
-from storage.filesystem import (
+from storage.files.filesystem import (
     ON_THE_LOOP,
     TURN_MAX,
     Buffer,
@@ -30,15 +30,18 @@ from storage.filesystem import (
     OsFile,
     OsFileSystem,
 )
-from storage.log_file import LogFile
+from storage.segments.log_file import LogFile
 
 MARK = "FILE CALL ON THE LOOP"
 STACK_DEPTH = 14
 
 # Functions that belong in a thread, as their callers know them: module and name.
 LONG_WORK = (
-    ("storage.snapshot_files", "encode_snapshot"),  # some µs a producer, of which there are many
-    ("storage.snapshot_files", "encode_history"),
+    (
+        "storage.producers.snapshot_files",
+        "encode_snapshot",
+    ),  # some µs a producer, of which there are many
+    ("storage.producers.snapshot_files", "encode_history"),
 )
 
 

@@ -1,4 +1,4 @@
-"""A disk in memory that can fail, tear and lose power: `storage.filesystem` for tests.
+"""A disk in memory that can fail, tear and lose power: `storage.files.filesystem` for tests.
 
 Every file keeps what programs see (live) and what the disk holds (durable), with the writes
 between the two in order; every directory keeps live and durable entries. So
@@ -27,7 +27,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from storage.errors import DirectoryLocked
-from storage.filesystem import TEMPORARY_SUFFIX, Buffer
+from storage.files.filesystem import TEMPORARY_SUFFIX, Buffer
 
 OPERATIONS = (
     "open", "pread", "pwrite", "fdatasync", "truncate", "reserve", "map", "close", "list", "mkdir",

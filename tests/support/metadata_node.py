@@ -10,7 +10,7 @@ from broker.metadata.metadata_log import METADATA_TOPIC_ID, open_metadata_log
 from broker.metadata.topic_life import TopicEvent, TopicState
 from broker.metadata.topic_rules import Placement
 from config.topic import TopicConfig
-from storage.filenames import log_name
+from storage.files.filenames import log_name
 from tests.support.memory_filesystem import MemoryFileSystem
 from tests.support.plain_logs import PlainLogs
 

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 from protocol.record_errors import RecordError
 from protocol.records import batches, stamp, verify
-from storage import filenames
 from storage.errors import LogFailed, UnknownPartition
+from storage.files import filenames
 
 
 class PlainFlush:

@@ -21,8 +21,8 @@ from protocol.messages.delete_records import (
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.record_batch import HEADER_SIZE, batches, read_header
-from storage import filenames
 from storage.errors import StorageError
+from storage.files import filenames
 from tests.support import data_directory
 from tests.support.life_client import LifeClient
 from tests.support.memory_broker import DATA, NOW_MS, MemoryBroker

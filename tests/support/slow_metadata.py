@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from storage.filenames import METADATA_DIRECTORY
+from storage.files.filenames import METADATA_DIRECTORY
 from storage.flush import Flush
 
 DEADLINE_S = 60

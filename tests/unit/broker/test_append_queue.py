@@ -13,10 +13,10 @@ from broker.metrics import Metrics
 from broker.partition import Partition
 from broker.record_work import AT_ONCE, RecordWork, WalkAbandoned
 from protocol.record_errors import CorruptBatch, InvalidRecord
-from storage.cold import Cold
 from storage.errors import AppendTimedOut, LogFailed, UnknownPartition
-from storage.filesystem import OsFile
+from storage.files.filesystem import OsFile
 from storage.log import Appended
+from storage.segments.cold import Cold
 from tests.support.fake_log import FakeLog
 
 STALL_MS = 100

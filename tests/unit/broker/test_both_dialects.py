@@ -212,7 +212,7 @@ async def test_every_api_answers_the_same_through_both_dialects(rig: Rig) -> Non
 
 async def test_produced_as_maps_fetched_as_maps(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Mapped pages may only be sent: what msgpack looks into is read, hot or cold."""
-    from storage.log_file import LogSlice
+    from storage.segments.log_file import LogSlice
 
     topic_id = await create(rig)
     dialect = _dialects(rig.clock)["MSGPACK"]

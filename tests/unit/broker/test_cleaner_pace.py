@@ -6,7 +6,7 @@ import pytest
 
 from broker.cleaner_pace import BURST_NS, STEP_BYTES, CleanerPace
 from broker.clock import ManualClock
-from storage.compaction import CompactionAborted
+from storage.compaction.swap import CompactionAborted
 
 
 class Waits(threading.Event):

@@ -10,7 +10,7 @@ import pytest
 from broker.clock import ManualClock
 from broker.disk_room import DiskRoom
 from broker.metrics import Metrics
-from storage.room import Room
+from storage.files.room import Room
 
 FULL = OSError(errno.ENOSPC, "No space left on device", "/data/t-0/0.log")
 

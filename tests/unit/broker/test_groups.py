@@ -14,8 +14,8 @@ from broker.metadata.topic_rules import GROUP_TOPIC
 from protocol.errors import ErrorCode
 from protocol.group_records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from protocol.records import Record, build
-from storage import log_loading
 from storage.errors import LogFailed
+from storage.opening import log_loading
 from tests.support.broker_rig import Rig
 from tests.support.group_rig import commit, committed, find, heartbeat, member
 from tests.support.rig_client import crash, create

@@ -17,8 +17,8 @@ from broker import housekeeping
 from broker.housekeeping import Housekeeping
 from protocol.errors import ErrorCode
 from storage.checkpointing import Checkpoint
+from storage.files.open_files import OpenFiles
 from storage.log import Log
-from storage.open_files import OpenFiles
 from storage.trimming import Gone
 from tests.support import failures
 from tests.support.broker_process import ROOT

@@ -9,7 +9,7 @@ import pytest
 from broker import log_cleaner
 from broker.log_cleaner import LogCleaner
 from broker.metadata.controller import NewTopic
-from storage.compaction import CompactionAborted
+from storage.compaction.swap import CompactionAborted
 from storage.errors import AppendFailed, DamagedLog
 from tests.support import failures
 from tests.support.broker_rig import Rig

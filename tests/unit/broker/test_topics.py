@@ -13,8 +13,8 @@ from broker.metadata.growth import MorePartitions
 from broker.metadata.topic_rules import NewTopic, TopicError
 from broker.topics import LOGS_PER_JOB
 from protocol.errors import ErrorCode
-from storage import log_opening
 from storage.errors import LogFailed
+from storage.opening import log_opening
 from tests.support.broker_rig import Rig, batch
 from tests.support.rig_client import crash, create, produce
 

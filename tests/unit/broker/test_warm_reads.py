@@ -9,8 +9,8 @@ import pytest
 from broker.blocking_pool import BlockingPool
 from broker.owners import Owner
 from broker.warm_reads import ATTEMPTS_MAX, warm, when_warm
-from storage import cold
-from storage.cold import Cold
+from storage.segments import cold
+from storage.segments.cold import Cold
 from tests.support.memory_filesystem import MemoryFile, MemoryFileSystem
 
 

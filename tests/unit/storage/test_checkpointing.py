@@ -4,8 +4,8 @@ import errno
 
 import pytest
 
-from storage.producer_state import BATCHES_KEPT
-from storage.snapshot_files import PRODUCER_BATCHES_MAX
+from storage.producers.producer_state import BATCHES_KEPT
+from storage.producers.snapshot_files import PRODUCER_BATCHES_MAX
 from tests.support.log_house import NOW, House, append, batch, checkpoint, flush
 
 SIZE = len(batch())

@@ -2,8 +2,8 @@
 
 import pytest
 
-from storage.cleanable import cleanable
-from storage.compaction import compact
+from storage.compaction.cleanable import cleanable
+from storage.compaction.swap import compact
 from tests.support.compacting import (
     COMPACTED,
     clean,

@@ -2,8 +2,8 @@
 
 import pytest
 
+from storage.files.open_files import OpenFiles
 from storage.home import FOREVER_MS, Home
-from storage.open_files import OpenFiles
 from tests.support.memory_filesystem import MemoryFileSystem
 
 

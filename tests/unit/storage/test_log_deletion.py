@@ -4,7 +4,7 @@ import pytest
 
 from config.topic import TopicConfig
 from storage.errors import LogFailed
-from storage.log_opening import Wanted
+from storage.opening.log_opening import Wanted
 from tests.support.log_house import (
     DATA,
     NOW,

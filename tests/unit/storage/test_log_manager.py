@@ -6,8 +6,8 @@ import resource
 import pytest
 
 from config.topic import TopicConfig
-from storage.checkpoints import encode_offsets, read_offsets, uuid_text
 from storage.errors import CorruptMetadata, DirectoryLocked, UnknownPartition
+from storage.files.text_files import encode_offsets, read_offsets, uuid_text
 from tests.support.log_house import DATA, NOW, TOPIC_ID, House, append, checkpoint, flush, read_all
 
 POINTS = f"{DATA}/recovery-point-offset-checkpoint"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from storage.checkpoints import read_offsets
-from storage.filenames import LOG_START_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
+from storage.files.filenames import LOG_START_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
+from storage.files.text_files import read_offsets
 from tests.support.log_house import DATA, House, append, checkpoint, flush
 
 POINTS = f"{DATA}/{RECOVERY_POINT_CHECKPOINT}"

@@ -15,8 +15,8 @@ import logging
 import pytest
 
 from storage.errors import AppendFailed, DamagedLog, LogFailed
-from storage.open_files import OpenFiles
-from storage.segment import Segment
+from storage.files.open_files import OpenFiles
+from storage.segments.segment import Segment
 from tests.support.batches import batch, header_of
 from tests.support.memory_filesystem import MemoryFileSystem
 from tests.support.thorough import share_of

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from storage.cold import without_waiting
-from storage.filesystem import ON_THE_LOOP, TURN_MAX, File, FileSystem
-from storage.log_file import LogFile
+from storage.files.filesystem import ON_THE_LOOP, TURN_MAX, File, FileSystem
+from storage.segments.cold import without_waiting
+from storage.segments.log_file import LogFile
 from tests.support import broker_process, failures, loop_guard
 from tests.support.broker_process import BrokerProcess
 from tests.support.broker_rig import Rig, batch

@@ -11,9 +11,9 @@ from broker import group_commit
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
 from storage.errors import LogFailed
-from storage.filesystem import OsFile
+from storage.files.filesystem import OsFile
 from storage.log import Log
-from storage.log_file import LogSlice
+from storage.segments.log_file import LogSlice
 from tests.support import failures
 from tests.support.broker_rig import Rig, batch
 from tests.support.loop_guard import GuardedFile

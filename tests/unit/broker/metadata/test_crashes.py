@@ -14,7 +14,7 @@ from broker.metadata.metadata_log import METADATA_TOPIC_ID, open_metadata_log
 from broker.metadata.topic_rules import Placement
 from config.topic import TopicConfig
 from storage.errors import StorageError
-from storage.filenames import METADATA_DIRECTORY, METADATA_TOPIC, log_name
+from storage.files.filenames import METADATA_DIRECTORY, METADATA_TOPIC, log_name
 from storage.log_manager import LogManager, ManagerSettings
 from tests.support.memory_filesystem import MemoryFileSystem
 from tests.support.metadata_node import drop_logs, open_logs

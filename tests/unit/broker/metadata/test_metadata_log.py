@@ -18,7 +18,7 @@ from protocol.metadata_records import (
 )
 from protocol.records import Record, batches, build, read_records
 from storage.errors import AppendFailed, CorruptMetadata, LogFailed
-from storage.filenames import log_name
+from storage.files.filenames import log_name
 from tests.support.memory_filesystem import MemoryFileSystem
 from tests.support.plain_logs import PlainLogs
 

@@ -23,7 +23,7 @@ from protocol.metadata_records import (
 )
 from protocol.records import Record, batches, build
 from storage.errors import CorruptMetadata
-from storage.filenames import log_name, metadata_snapshot_name
+from storage.files.filenames import log_name, metadata_snapshot_name
 from tests.support.memory_filesystem import MemoryFileSystem
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "kafka_metadata"

@@ -12,8 +12,8 @@ from broker.metadata.topic_rules import NewTopic
 from client.files.findings import CACHE, DAMAGE, NOTE
 from client.files.verify import NotVerifiable, Verification
 from protocol.records import Record, batches, build, write_crc
-from storage.cleanable import cleanable
-from storage.compaction import compact
+from storage.compaction.cleanable import cleanable
+from storage.compaction.swap import compact
 from tests.support import data_directory
 from tests.support.broker_rig import Rig
 from tests.support.compacting import drive, fill, limits

@@ -1,0 +1,308 @@
+"""What compaction reads and writes: the work of a thread, on files that nobody else changes.
+
+    index_keys   the dirty segments: the newest offset of every key, as far as the map has room
+    copy_live    a group of segments -> one cleaned segment, with its indexes
+
+A record of an offset that the map has reached stays if it is the newest of its key there, and has
+a value; one without a value (a tombstone) stays until the delete horizon of its batch has passed.
+The horizon is set when a batch with a tombstone is first copied. Records without a key, from before
+the topic was compacted, go. Of a batch without records the header stays where it carries what
+nothing else says: the last sequence of a producer, the last offset of the pass. (Kafka: Cleaner,
+KIP-534.)
+
+Batches of transactions and their markers are copied as they are, and their records are in no map:
+which of them were aborted is not known here. So are messages of magic 0 and 1. Behind either,
+tombstones stay too, since what they delete may be in it.
+
+Every batch is checked before anything is believed: structure, CRC, and that its offsets come
+after those of the batch before, within its segment. The first that fails ends the pass as
+`DamagedLog`, with file and position, and the log is as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from protocol.legacy_batches import LegacyHeader, verify_any
+from protocol.record_batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, read_header
+from protocol.record_errors import RecordError
+from protocol.record_spans import Span, emptied, open_batch, read_spans, rewrite
+from storage.compaction.key_map import KeyMap
+from storage.errors import DamagedLog
+from storage.files.filesystem import Buffer, File
+from storage.producers.producer_state import ProducerState
+from storage.segments.log_file import LogFile
+from storage.segments.segment import Segment
+
+CHUNK_BYTES = 1024 * 1024  # read at a time, and written at a time
+TIMESTAMP_MAX = 2**63 - 1
+SYNC_BYTES = 16 * CHUNK_BYTES  # synced at a time: one large fsync would hold up those of producers
+
+Proceed = Callable[[int], None]  # told how many bytes were read or written; may wait, may raise
+
+
+class Source(NamedTuple):
+    """A log file that takes no more appends, and the bounds of its offsets."""
+
+    log_file: LogFile
+    base_offset: int
+    end_offset: int
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file."""
+        return self.log_file.size
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a pass has read and written so far."""
+
+    bytes_read: int = 0
+    bytes_written: int = 0
+    records_read: int = 0
+    records_kept: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What stays, beside the newest record of each key. Times in ms."""
+
+    now_ms: int
+    delete_retention_ms: int
+    end_offset: int  # the pass ends here: the last batch before it stays, if only as a header
+    decompressed_bytes_max: int
+
+
+def read_batches(source: Source, proceed: Proceed) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    """Yield (position, header, batch) of every batch, checked. Raises DamagedLog, LogFailed.
+
+    The file is open from the first batch to the last, whatever it is called meanwhile.
+    """
+    path, file = source.log_file.path, source.log_file.file()
+    position, next_offset = 0, source.base_offset
+    while position < source.size:
+        chunk = memoryview(_read_chunk(file, position, source.size - position))
+        at = 0
+        while at < len(chunk):
+            if at and at + _announced_size(chunk, at) > len(chunk):
+                break  # its rest is in the next chunk, or nowhere
+            try:
+                header = verify_any(chunk, at)
+            except RecordError as error:
+                raise DamagedLog(
+                    path, position + at, next_offset, found=str(error), wanted="a whole batch"
+                ) from error
+            if header.base_offset < next_offset or header.next_offset > source.end_offset:
+                raise DamagedLog(
+                    path,
+                    position + at,
+                    next_offset,
+                    found=f"offsets {header.base_offset} to {header.last_offset}",
+                    wanted=f"{next_offset} to {source.end_offset - 1}",
+                )
+            proceed(header.size)
+            yield position + at, header, chunk[at : at + header.size]
+            next_offset = header.next_offset
+            at += header.size
+        position += at
+
+
+def _read_chunk(file: File, position: int, left: int) -> bytes:
+    """Read a chunk that holds at least the batch at `position`, if the `left` bytes do."""
+    chunk = file.pread(min(CHUNK_BYTES, left), position)
+    size = _announced_size(chunk, 0)
+    return file.pread(size, position) if len(chunk) < size <= left else chunk
+
+
+def _announced_size(chunk: bytes | memoryview, at: int) -> int:
+    if at + HEADER_SIZE > len(chunk):
+        return HEADER_SIZE
+    return int.from_bytes(chunk[at + 8 : at + LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD
+
+
+def index_keys(
+    sources: Sequence[Source],
+    start_offset: int,
+    keys: KeyMap,
+    decompressed_bytes_max: int,
+    proceed: Proceed,
+) -> int:
+    """Put the keys from `start_offset` on into the map; return the offset up to which they are.
+
+    That is the end of the sources, or less where the map was full.
+    """
+    reached = start_offset
+    for source in sources:
+        for position, header, batch in read_batches(source, proceed):
+            if header.last_offset < start_offset:
+                continue
+            try:
+                for span in _spans_with_keys(header, batch, decompressed_bytes_max):
+                    if span.key is None or span.offset < start_offset:
+                        continue
+                    if not keys.put(span.key, span.offset):
+                        return reached
+                    reached = span.offset + 1
+            except RecordError as error:
+                raise _unreadable(source, position, header, error) from error
+            reached = header.next_offset
+        reached = max(reached, source.end_offset)
+    return reached
+
+
+def _spans_with_keys(header: BatchHeader, batch: memoryview, size_max: int) -> Iterable[Span]:
+    if _is_copied(header):
+        return ()
+    return read_spans(header, open_batch(header, batch, size_max))
+
+
+def _is_copied(header: BatchHeader) -> bool:
+    """Whether a batch is taken over as it is, its records in no map."""
+    return header.is_control or header.is_transactional or isinstance(header, LegacyHeader)
+
+
+def _unreadable(
+    source: Source, position: int, header: BatchHeader, error: RecordError
+) -> DamagedLog:
+    return DamagedLog(
+        source.log_file.path,
+        position,
+        header.base_offset,
+        found=str(error),
+        wanted="records that can be read",
+    )
+
+
+class Copier:
+    """Copies what stays, segment after segment; `reached` is where the map ends.
+
+    One for a whole pass, in the order of offsets: that a transaction was met is remembered.
+    """
+
+    __slots__ = (
+        "_after_transaction", "_keys", "_proceed", "_producers", "_reached", "_rules", "_tally"
+    )  # fmt: skip
+
+    def __init__(
+        self, keys: KeyMap, reached: int, rules: Rules, proceed: Proceed, tally: Tally
+    ) -> None:
+        self._keys = keys
+        self._reached = reached
+        self._rules = rules
+        self._proceed = proceed
+        self._tally = tally
+        self._after_transaction = False
+        self._producers = ProducerState()
+
+    def copy_live(
+        self, sources: Sequence[Source], cleaned: Segment, producers: ProducerState
+    ) -> bool:
+        """Write what stays of `sources` to `cleaned`, indexes too; whether anything was changed.
+
+        `producers` are the log's, which goes on meanwhile. The end is not synced. Raises
+        DamagedLog, AppendFailed, OSError, and what `proceed` raises.
+        """
+        self._producers = producers
+        pending = _Pending(cleaned, self._proceed)
+        is_changed = False
+        for source in sources:
+            for position, header, batch in read_batches(source, self._proceed):
+                try:
+                    kept = self._filtered(header, batch)
+                except RecordError as error:
+                    raise _unreadable(source, position, header, error) from error
+                is_changed |= kept is not batch
+                if kept is not None:
+                    pending.add(kept, header if kept is batch else read_header(kept))
+            self._tally.bytes_read += source.size
+        pending.write()
+        self._tally.bytes_written += cleaned.size
+        cleaned.on_roll()
+        return is_changed
+
+    def _filtered(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
+        """Return what stays of a batch: itself, another in its place, or None."""
+        tally = self._tally
+        tally.records_read += header.record_count
+        if _is_copied(header):
+            self._after_transaction = True
+            tally.records_kept += header.record_count
+            return batch
+        body = open_batch(header, batch, self._rules.decompressed_bytes_max)
+        reached, newest = self._reached, self._keys.get
+        keeps_tombstones = (
+            self._after_transaction
+            or not header.has_delete_horizon
+            or self._rules.now_ms < header.base_timestamp
+        )
+
+        def kept() -> Iterator[Span]:
+            """Go over the records that stay: twice at most, since a batch may have millions."""
+            return (
+                span
+                for span in read_spans(header, body)
+                if span.offset >= reached
+                or (
+                    span.key is not None
+                    and (span.has_value or keeps_tombstones)
+                    and span.offset >= newest(span.key)
+                )
+            )
+
+        kept_count = tombstone_count = 0
+        for span in kept():
+            kept_count += 1
+            tombstone_count += not span.has_value
+        tally.records_kept += kept_count
+        if not kept_count:
+            if not self._must_stay(header):
+                return None
+            return emptied(header) if header.record_count else batch
+        needs_horizon = not header.has_delete_horizon and tombstone_count > 0
+        if kept_count == header.record_count and not needs_horizon:
+            return batch
+        horizon_ms = None
+        if needs_horizon:
+            # As far as 64 bits go: delete.retention.ms may say never.
+            horizon_ms = min(self._rules.now_ms + self._rules.delete_retention_ms, TIMESTAMP_MAX)
+        return rewrite(header, body, kept(), horizon_ms)
+
+    def _must_stay(self, header: BatchHeader) -> bool:
+        """Whether a batch says something even when it has no record."""
+        if header.next_offset == self._rules.end_offset:
+            return True
+        return self._producers.last_offset_of(header.producer_id) == header.last_offset
+
+
+class _Pending:
+    """Batches on their way into the cleaned segment, written many at a time."""
+
+    def __init__(self, segment: Segment, proceed: Proceed) -> None:
+        self._segment = segment
+        self._proceed = proceed
+        self._data = bytearray()
+        self._headers: list[BatchHeader] = []
+        self._synced_size = 0
+
+    def add(self, batch: Buffer, header: BatchHeader) -> None:
+        self._data += batch
+        self._headers.append(header)
+        if len(self._data) >= CHUNK_BYTES:
+            self.write()
+
+    def write(self) -> None:
+        if not self._data:
+            return
+        position = self._segment.log_file.append(self._data)
+        self._proceed(len(self._data))
+        for header in self._headers:
+            self._segment.note_batch(position, header)
+            position += header.size
+        self._data = bytearray()
+        self._headers.clear()
+        if position - self._synced_size >= SYNC_BYTES:
+            self._segment.log_file.file().fdatasync()
+            self._synced_size = position

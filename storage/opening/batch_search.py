@@ -1,0 +1,63 @@
+"""Looking for the next good batch behind damage: any place where a CRC proves one.
+
+Where a batch ends is said by its length, and a damaged length says nothing. So every byte that may
+be the magic of a header is tried, as far as `SEARCH_BYTES_MAX`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from protocol.legacy_batches import LegacyHeader, verify_any
+from protocol.record_batch import (
+    BATCH_LENGTH_MIN,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    read_header,
+)
+from protocol.record_errors import RecordError
+from storage.segments.segment import Segment
+
+SEARCH_BYTES_MAX: Final = 64 * 1024 * 1024
+
+
+def find_batch(segment: Segment, position: int, offset_min: int) -> int | None:
+    """Search behind damage for the next batch that its CRC proves, with an offset >= `offset_min`.
+
+    Returns its position, or None if there is none within 64 MiB.
+    """
+    end = min(segment.size, position + SEARCH_BYTES_MAX)
+    data = memoryview(segment.log_file.read(position, end - position))
+    text = bytes(data)
+    magic_at = LOG_OVERHEAD + 4
+    at = text.find(bytes([MAGIC]), magic_at) - magic_at
+    while 0 <= at <= len(data) - HEADER_SIZE:
+        header = read_header(data, at)
+        if (
+            header.base_offset >= offset_min
+            and header.batch_length >= BATCH_LENGTH_MIN
+            and segment.fits(header.last_offset)
+            and header.size <= len(data) - at
+            and is_whole(data, at)
+        ):
+            return position + at
+        at = text.find(bytes([MAGIC]), at + magic_at + 1) - magic_at
+    return None
+
+
+def is_whole(data: memoryview, at: int) -> bool:
+    """Whether a batch begins at `at` that its structure and its CRC prove, whatever its magic."""
+    try:
+        verify_any(data, at)
+    except RecordError:
+        return False
+    return True
+
+
+def is_batch_at(segment: Segment, entry: tuple[int, int]) -> bool:
+    """Whether an index entry (offset, position) leads to the batch it names."""
+    header = segment.log_file.read_header_at(entry[1]) if entry[1] >= 0 else None
+    if isinstance(header, LegacyHeader):
+        return header.base_offset <= entry[0]
+    return header is not None and header.magic == MAGIC and header.last_offset == entry[0]

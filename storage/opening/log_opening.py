@@ -1,0 +1,160 @@
+"""Opening the logs of some partitions, as a job in parts: what waits for the disk needs no loop.
+
+    LogManager.begin_open()     on the caller's thread: what the checkpoints say of each
+    Opening.look()              in a thread: which directories are there, and whose they are
+    LogManager.begin_forget()   on the caller's thread: old checkpoints of logs that are to be made;
+                                what it returns is written in a thread
+    Opening.make()              in a thread: directories are made, logs are loaded and repaired
+    LogManager.finish_open()    on the caller's thread: the logs are in the manager
+
+Each partition has an outcome of its own. Nothing else may open or delete a log of these names
+between the first step and the last; the manager asserts it.
+
+A directory of the same name that belongs to another topic id is put aside as `…-stray`. Making a
+log costs no fsync: its first flush makes the names durable. The name of a directory that was made
+and whose log could then not be opened stays on the manager's list, for whoever opens it later.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from config.topic import TopicConfig
+from storage.errors import CheckpointError, CorruptMetadata, StorageError, UnknownPartition
+from storage.files import filenames
+from storage.files.text_files import (
+    differ_in_a_character,
+    encode_partition_metadata,
+    make_partition_directory,
+    read_partition_metadata,
+    uuid_text,
+)
+from storage.home import Home
+from storage.log import Log
+from storage.opening.log_loading import Origin, load_log
+from storage.opening.recovery import RecoveryReport
+
+
+class Wanted(NamedTuple):
+    """A log to be opened; with `create`, made if it is missing."""
+
+    topic: str
+    partition: int
+    topic_id: bytes
+    config: TopicConfig
+    leader_epoch: int
+    create: bool = False
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Topic and partition."""
+        return self.topic, self.partition
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One log on its way: `log` or `error` says how it ended."""
+
+    wanted: Wanted
+    origin: Origin
+    is_unsynced: bool  # its directory was made by an attempt that failed later
+    is_new: bool = False
+    log: Log | None = None
+    report: RecoveryReport | None = None
+    error: OSError | StorageError | None = None
+
+
+class Opening:
+    """Some logs on their way. `stray_name` gives the name under which a directory is put aside."""
+
+    __slots__ = ("_data_directory", "_home", "_now_ms", "_stray_name", "attempts", "warnings")
+
+    def __init__(
+        self,
+        home: Home,
+        data_directory: str,
+        attempts: Sequence[Attempt],
+        stray_name: Callable[[str, int], str],
+        now_ms: int,
+    ) -> None:
+        self._home = home
+        self._data_directory = data_directory
+        self._stray_name = stray_name
+        self._now_ms = now_ms
+        self.attempts = attempts
+        self.warnings: list[str] = []
+
+    def look(self) -> None:
+        """See which directories are there. Blocks."""
+        for attempt in self.attempts:
+            try:
+                attempt.is_new = self._is_missing(attempt.wanted, attempt.origin.directory)
+            except (OSError, StorageError) as error:
+                attempt.error = error
+
+    def make(self) -> None:
+        """Make what is missing, load all. Blocks."""
+        for attempt in self.attempts:
+            if attempt.error is None:
+                try:
+                    self._load(attempt)
+                except (OSError, StorageError) as error:
+                    attempt.error = error
+
+    def fail_new(self, error: OSError) -> None:
+        """Give up the logs that are to be made: old checkpoints of their names stay."""
+        for attempt in self.attempts:
+            if attempt.is_new and attempt.error is None:
+                attempt.error = error
+
+    def new_keys(self) -> list[tuple[str, int]]:
+        """Return which logs are to be made; known after `look`."""
+        return [a.wanted.key for a in self.attempts if a.is_new and a.error is None]
+
+    def _is_missing(self, wanted: Wanted, directory: str) -> bool:
+        """Hold the directory's topic id against the metadata's; whether to make a new one."""
+        filesystem = self._home.filesystem
+        if not filesystem.exists(directory):
+            if not wanted.create:
+                raise UnknownPartition(wanted.topic, wanted.partition)
+            return True
+        path = posixpath.join(directory, filenames.PARTITION_METADATA)
+        try:
+            found = read_partition_metadata(filesystem, path)
+        except (CheckpointError, OSError) as error:
+            self.warnings.append(f"{error}; written anew with the topic id of the metadata")
+            found = None
+        ours = uuid_text(wanted.topic_id)
+        if found is not None and differ_in_a_character(found, wanted.topic_id):
+            self.warnings.append(f"{path} says {uuid_text(found)}, the metadata {ours}: rot")
+            found = None
+        if found is None:
+            filesystem.replace(path, encode_partition_metadata(wanted.topic_id))
+            return False
+        if found == wanted.topic_id:
+            return False
+        theirs = uuid_text(found)
+        if not wanted.create:
+            raise CorruptMetadata(path, f"topic id {theirs}, the metadata says {ours}")
+        stray = self._stray_name(wanted.topic, wanted.partition)
+        self.warnings.append(f"{directory} belongs to topic id {theirs}: put aside as {stray}")
+        filesystem.rename(directory, posixpath.join(self._data_directory, stray))
+        filesystem.sync_directory(self._data_directory)
+        return True
+
+    def _load(self, attempt: Attempt) -> None:
+        wanted, origin = attempt.wanted, attempt.origin
+        path = posixpath.join(origin.directory, filenames.PARTITION_METADATA)
+        if attempt.is_new:
+            origin = origin._replace(
+                recovery_point=0, log_start=None, was_clean=True, cleaned_offset=0
+            )
+            make_partition_directory(self._home.filesystem, origin.directory, wanted.topic_id)
+            attempt.is_unsynced = True
+        log, report = load_log(self._home, origin, wanted.config, self._now_ms)
+        if attempt.is_unsynced:
+            log.note_created([path], [self._data_directory, origin.directory])
+        attempt.log, attempt.report = log, report

@@ -1,0 +1,107 @@
+"""What a stop in the middle of a compaction leaves in a directory, and how it is ended.
+
+    only .cleaned                 the copy was under way: it is removed
+    .cleaned and .swap            not all files were renamed: both are removed
+    .swap                         the copy is whole: what is left of its sources goes, and its files
+                                  get their final names
+    .swap of an index alone       its log has its final name already: it follows
+
+These are Kafka's rules (LogLoader.load), and its directories are treated alike. A `.swap` log
+covers the offsets from its base to its last batch; segments that begin there are its sources. Ones
+that begin behind stay: what the copy left out of them, a later pass leaves out again.
+
+One thing is added: as long as the first source is there, a `.swap` log is believed only if each of
+its batches is whole, by its CRC. Otherwise it is removed, since the source says the same.
+
+Every step may be interrupted, and the next start finds the same or less to do.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Sequence
+
+from storage.compaction.copier import Source, read_batches
+from storage.errors import DamagedLog
+from storage.files import filenames
+from storage.files.filenames import CLEANED, LOG, OFFSET_MAX, SWAP, Name
+from storage.home import Home
+from storage.opening.recovery import RecoveryReport
+from storage.segments.log_file import LogFile
+
+_SUFFIXES = (f".{CLEANED}", f".{SWAP}")
+_DATA = (LOG, filenames.OFFSET_INDEX, filenames.TIME_INDEX, filenames.TRANSACTION_INDEX)
+
+
+def is_due(file_names: Iterable[str]) -> bool:
+    """Whether a directory with these names was left by a compaction under way."""
+    return any(name.endswith(_SUFFIXES) for name in file_names)
+
+
+def finish(
+    home: Home, directory: str, file_names: Sequence[str], report: RecoveryReport, now_ms: int
+) -> None:
+    """End what was begun in a partition's directory. Raises OSError."""
+    names = [name for name in map(filenames.parse, file_names) if name is not None]
+    cleaned = [name for name in names if name.transit == CLEANED]
+    first_cleaned = min((name.base_offset for name in cleaned), default=OFFSET_MAX)
+    swaps = [name for name in names if name.transit == SWAP]
+    undone = [name for name in swaps if name.base_offset >= first_cleaned]
+    _remove(home, directory, [*undone, *cleaned])
+    swaps = [name for name in swaps if name not in undone]
+    for name in [name for name in swaps if name.file == LOG]:
+        end_offset = _end_of_swap(home, directory, name, names, report)
+        if end_offset is None:
+            undone = [other for other in swaps if other.base_offset == name.base_offset]
+            _remove(home, directory, undone)
+            swaps = [other for other in swaps if other not in undone]
+            continue
+        replaced = [
+            filenames.segment_file(other.base_offset, other.file)
+            for other in sorted(names, key=lambda other: other.base_offset)
+            if not other.transit
+            and other.file in _DATA
+            and name.base_offset <= other.base_offset < end_offset
+        ]
+        home.discard(directory, replaced, now_ms)
+    for name in swaps:
+        path = _path(directory, name)
+        report.warnings.append(f"Recovering file {path} by renaming from .swap files.")
+        home.filesystem.rename(path, path.removesuffix(f".{SWAP}"))
+    home.filesystem.sync_directory(directory)
+
+
+def _end_of_swap(
+    home: Home, directory: str, name: Name, names: Iterable[Name], report: RecoveryReport
+) -> int | None:
+    """Return the offset behind the last batch of a `.swap` log; None if it is not to be used."""
+    path = _path(directory, name)
+    log_file = LogFile(home.files, path, home.filesystem.size(path))
+    source = Source(log_file, name.base_offset, OFFSET_MAX)
+    end_offset = name.base_offset
+    try:
+        for _, header, _ in read_batches(source, lambda _: None):
+            end_offset = header.next_offset
+    except DamagedLog as damage:
+        has_source = any(
+            other.base_offset == name.base_offset and other.file == LOG and not other.transit
+            for other in names
+        )
+        if has_source:
+            report.warnings.append(f"{damage}: removed, the segment that it was made of stays")
+            return None
+        report.warnings.append(f"{damage}: used all the same, what it was made of is gone")
+    finally:
+        log_file.forget()
+    return end_offset
+
+
+def _remove(home: Home, directory: str, names: Iterable[Name]) -> None:
+    for name in names:
+        home.filesystem.unlink(_path(directory, name))
+
+
+def _path(directory: str, name: Name) -> str:
+    return posixpath.join(
+        directory, filenames.segment_file(name.base_offset, name.file, name.transit)
+    )

@@ -1,0 +1,287 @@
+"""What one partition knows of its idempotent producers: who may append next, and who repeats.
+
+A producer numbers its batches: `base_sequence` counts records from 0 and wraps from 2^31-1 to 0.
+The partition keeps, for each producer id, the epoch and the last five batches (Kafka's
+ProducerStateEntry; five, because a client keeps at most five requests in flight). From that
+follow four answers to a batch:
+
+    known      its epoch and sequence range equal those of a kept batch: a duplicate. It is
+               acknowledged with the offsets of the original and not appended.
+    next       it continues the last batch, or starts at 0 under a newer epoch, or comes from
+               a producer that is unknown here (expired, or all its records were deleted):
+               it is appended.
+    in doubt   damage has taken what would tell whether it is known or next: ProducerInDoubt.
+    wrong      OutOfOrderSequence, or InvalidProducerEpoch for an epoch that is gone.
+
+The state is a pure function of the log, plus the time at which it forgets. It is kept in
+snapshots (`storage.producers.snapshot_format`), so that it need not be replayed from the first
+record.
+
+Times: Kafka expires a producer by the timestamps in its records. Here an entry also remembers when
+it was last heard of, and the later of the two counts: a producer that sends old timestamps
+keeps its protection against duplicates.
+
+Not here: transactions. Open transactions of a directory that Kafka wrote are carried along
+(`txn_first_offset`), so that snapshots stay true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from protocol.record_batch import BatchHeader
+from storage.errors import InvalidProducerEpoch, OutOfOrderSequence, ProducerInDoubt
+
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+NO_TIMESTAMP = -1
+SEQUENCE_MAX = 2**31 - 1
+PRODUCERS_A_STEP = 5_000  # are looked at in about a millisecond
+BATCHES_KEPT = 5  # Kafka: ProducerStateEntry.NUM_BATCHES_TO_RETAIN
+
+
+class AppendedBatch(NamedTuple):
+    """One batch of a producer that is in the log."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_sequence(self) -> int:
+        """The batch's first sequence number; sequences wrap from 2^31-1 to 0."""
+        first = self.last_sequence - self.offset_delta
+        return first if first >= 0 else first + SEQUENCE_MAX + 1
+
+    @property
+    def first_offset(self) -> int:
+        """The offset of the batch's first record."""
+        return self.last_offset - self.offset_delta
+
+
+class ProducerEntry:
+    """One producer: its epoch and its last batches, oldest first, never more than five."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "generation",
+        "last_timestamp",
+        "producer_id",
+        "seen_ms",
+        "txn_first_offset",
+    )
+
+    def __init__(
+        self,
+        producer_id: int,
+        epoch: int = NO_PRODUCER_EPOCH,
+        *,
+        batches: Iterable[AppendedBatch] = (),
+        last_timestamp: int = NO_TIMESTAMP,
+        seen_ms: int = NO_TIMESTAMP,
+        coordinator_epoch: int = -1,
+        txn_first_offset: int = -1,
+    ) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.batches = list(batches)
+        self.last_timestamp = last_timestamp
+        self.seen_ms = seen_ms
+        self.coordinator_epoch = coordinator_epoch
+        self.txn_first_offset = txn_first_offset
+        self.generation = 0  # of the state: a later one has given this entry to another thread
+
+    def copy(self, generation: int) -> ProducerEntry:
+        """Return another entry that says the same, to be changed under that generation."""
+        copy = ProducerEntry(
+            self.producer_id,
+            self.epoch,
+            batches=self.batches,
+            last_timestamp=self.last_timestamp,
+            seen_ms=self.seen_ms,
+            coordinator_epoch=self.coordinator_epoch,
+            txn_first_offset=self.txn_first_offset,
+        )
+        copy.generation = generation
+        return copy
+
+    @property
+    def last_sequence(self) -> int:
+        """The last sequence number in the log, or -1."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    def is_expired(self, now_ms: int, expiration_ms: int) -> bool:
+        """Whether nothing was heard for `expiration_ms`. Open transactions never expire."""
+        heard_ms = max(self.last_timestamp, self.seen_ms)
+        return self.txn_first_offset < 0 and now_ms - heard_ms >= expiration_ms
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ProducerEntry):
+            return NotImplemented
+        names = [name for name in self.__slots__ if name != "generation"]
+        return all(getattr(self, name) == getattr(other, name) for name in names)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return (
+            f"ProducerEntry({self.producer_id}, epoch={self.epoch}, batches={self.batches}, "
+            f"last_timestamp={self.last_timestamp}, seen_ms={self.seen_ms}, "
+            f"coordinator_epoch={self.coordinator_epoch}, "
+            f"txn_first_offset={self.txn_first_offset})"
+        )
+
+
+class ProducerState:
+    """The producers of one partition.
+
+    `end_offset` is the offset up to which the log is reflected here. `changes` counts the batches
+    taken in since the last snapshot; the owner sets it to 0 when it took one. `damaged_below`: of
+    the log below it some batch could not be taken in, and perhaps all from there on.
+
+    An entry that `frozen` has handed out is not changed any more: its next batch goes into a copy.
+    So who writes down 100,000 producers in another thread costs this one a list of them.
+    """
+
+    __slots__ = ("_generation", "changes", "damaged_below", "end_offset", "entries")
+
+    def __init__(self) -> None:
+        self.entries: dict[int, ProducerEntry] = {}
+        self._generation = 0
+        self.end_offset = 0
+        self.changes = 0
+        self.damaged_below = 0
+
+    def check(self, header: BatchHeader) -> AppendedBatch | None:
+        """Judge a client's batch before it is appended; the state is not changed.
+
+        Returns the original when the batch is a duplicate, None when it may be appended.
+        Raises InvalidProducerEpoch and OutOfOrderSequence (Kafka: ProducerAppendInfo), and
+        ProducerInDoubt.
+        """
+        producer_id = header.producer_id
+        entry = self.entries.get(producer_id)
+        if self.damaged_below and self._is_in_doubt(header, entry):
+            raise ProducerInDoubt(producer_id, header.base_sequence, self.damaged_below)
+        if entry is None:
+            return None
+        epoch = header.producer_epoch
+        first = header.base_sequence
+        if epoch == entry.epoch:
+            batches = entry.batches
+            if not batches:
+                last = NO_SEQUENCE
+            else:
+                last = batches[-1].last_sequence
+                if first != last + 1:
+                    # In order is by far the commonest; only then is it not looked for.
+                    last_sequence = header.last_sequence
+                    for batch in batches:
+                        if batch.last_sequence == last_sequence and batch.first_sequence == first:
+                            return batch
+            if first == last + 1 or (first == 0 and last == SEQUENCE_MAX):
+                return None
+            raise OutOfOrderSequence(producer_id, first, (last + 1) & SEQUENCE_MAX)
+        if epoch < entry.epoch:
+            raise InvalidProducerEpoch(producer_id, epoch, entry.epoch)
+        if first != 0 and entry.epoch != NO_PRODUCER_EPOCH:
+            raise OutOfOrderSequence(producer_id, first, 0)
+        return None
+
+    def _is_in_doubt(self, header: BatchHeader, entry: ProducerEntry | None) -> bool:
+        """Whether the batch may be one of those that could not be taken in.
+
+        Not a producer's first one: nobody could begin to write to a damaged log otherwise.
+        """
+        if entry is None:
+            return header.base_sequence > 0
+        if entry.batches and entry.batches[-1].last_offset >= self.damaged_below:
+            return False
+        return header.producer_epoch <= entry.epoch or header.base_sequence > 0
+
+    def take(self, header: BatchHeader, base_offset: int, now_ms: int) -> None:
+        """Take in a data batch that stands in the log at `base_offset`.
+
+        Nothing is judged: this serves an append that `check` let pass, and replay.
+        """
+        entry = self.entries.get(header.producer_id)
+        if entry is None or entry.generation != self._generation:
+            entry = self._own(header.producer_id, entry)
+        if entry.epoch != header.producer_epoch:
+            entry.batches.clear()
+            entry.epoch = header.producer_epoch
+        delta = header.last_offset_delta
+        timestamp = header.max_timestamp
+        batches = entry.batches
+        if len(batches) == BATCHES_KEPT:
+            del batches[0]
+        batches.append(AppendedBatch(header.last_sequence, base_offset + delta, delta, timestamp))
+        entry.last_timestamp = timestamp
+        entry.seen_ms = now_ms
+        if entry.txn_first_offset < 0 and header.is_transactional:
+            entry.txn_first_offset = base_offset
+        self.changes += 1
+
+    def take_marker(self, header: BatchHeader, coordinator_epoch: int, now_ms: int) -> None:
+        """Take in a control batch that ended a producer's transaction (replay only)."""
+        entry = self.entries.get(header.producer_id)
+        if entry is None or entry.generation != self._generation:
+            entry = self._own(header.producer_id, entry)
+        if entry.epoch != header.producer_epoch:
+            entry.batches.clear()
+            entry.epoch = header.producer_epoch
+        entry.coordinator_epoch = coordinator_epoch
+        entry.last_timestamp = header.max_timestamp
+        entry.seen_ms = now_ms
+        entry.txn_first_offset = -1
+        self.changes += 1
+
+    def _own(self, producer_id: int, entry: ProducerEntry | None) -> ProducerEntry:
+        """Make a producer's entry one that may be changed."""
+        own = ProducerEntry(producer_id) if entry is None else entry.copy(self._generation)
+        own.generation = self._generation
+        self.entries[producer_id] = own
+        return own
+
+    def frozen(self) -> list[ProducerEntry]:
+        """Return every entry as it is now, for good: another thread may read them."""
+        self._generation += 1
+        return list(self.entries.values())
+
+    def last_offset_of(self, producer_id: int) -> int | None:
+        """The offset of a producer's last record; None if that is not known.
+
+        May be asked by another thread than the log's: it gets what was true a moment ago.
+        """
+        entry = self.entries.get(producer_id)
+        try:
+            return None if entry is None else entry.batches[-1].last_offset
+        except IndexError:
+            return None
+
+    def expire(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget the producers not heard of for `expiration_ms`; returns how many."""
+        return sum(self.expiring(now_ms, expiration_ms))
+
+    def expiring(self, now_ms: int, expiration_ms: int) -> Iterator[int]:
+        """As `expire`, some thousand producers a step; yields how many each has forgotten."""
+        looked_at = list(self.entries)
+        for start in range(0, len(looked_at), PRODUCERS_A_STEP):
+            before = len(self.entries)
+            for producer_id in looked_at[start : start + PRODUCERS_A_STEP]:
+                entry = self.entries.get(producer_id)
+                if entry is not None and entry.is_expired(now_ms, expiration_ms):
+                    del self.entries[producer_id]
+            yield before - len(self.entries)
+
+    def replace(self, entries: Iterable[ProducerEntry], end_offset: int) -> None:
+        """Start over from a snapshot that reflects the log up to `end_offset`."""
+        self.entries = {entry.producer_id: entry for entry in entries}
+        self._generation += 1
+        self.end_offset = end_offset
+        self.changes = 0

@@ -1,0 +1,205 @@
+"""The producer state of a partition at one offset, as two files named after that offset.
+
+`<offset>.snapshot` is Kafka's, byte for byte (ProducerSnapshot.json, version 1, read by
+ProducerStateManager). All integers are big-endian:
+
+    position  size  field
+           0     2  version             1
+           2     4  CRC-32C             of everything from position 6 to the end
+           6     4  entry count
+          10        the entries, 46 bytes each:
+           0     8  producer id
+           8     2  producer epoch
+          10     4  last sequence       of the producer's last batch, -1 for none
+          14     8  last offset         of the same batch, -1 for none
+          22     4  offset delta        its last offset - its first
+          26     8  timestamp           the largest in its last batch
+          34     4  coordinator epoch   of its last transaction marker, -1 for none
+          38     8  first offset        of its open transaction, -1 for none
+
+It holds one batch a producer, so a producer that after a restart repeats an older one of its five
+batches in flight would be told OutOfOrderSequence. The others stand beside it:
+
+`<offset>.producers` is our own, which Kafka ignores as it does every name that it does not know:
+
+    position  size  field
+           0     4  "BPRD"
+           4     2  version             1
+           6     4  CRC-32C             of everything from position 10 to the end
+          10     4  entry count
+          14        the entries, each:
+           0     8  producer id
+           8     2  producer epoch
+          10     8  heard of at         ms, by the broker's clock; -1 for unknown
+          18     1  batch count         0 to 4
+          19        the batches before the last one, oldest first, 24 bytes each:
+           0     4  last sequence
+           4     8  last offset
+          12     4  offset delta
+          16     8  timestamp
+
+Both are caches: missing, damaged or of an unknown version they are passed over, and the state is
+replayed from the log. Without `.producers`, or where it does not continue into the batch of the
+`.snapshot`, a producer is left with the one batch that Kafka would know.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Mapping
+from itertools import pairwise
+
+from crc32c import crc32c
+
+from storage.errors import CheckpointError
+from storage.producers.producer_state import (
+    BATCHES_KEPT,
+    SEQUENCE_MAX,
+    AppendedBatch,
+    ProducerEntry,
+)
+
+_SNAPSHOT_HEAD = struct.Struct(">hIi")
+_SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
+_SNAPSHOT_VERSION = 1
+_SNAPSHOT_CRC_START = 2 + 4
+assert (_SNAPSHOT_HEAD.size, _SNAPSHOT_ENTRY.size) == (10, 46)
+
+_HISTORY_MAGIC = b"BPRD"
+_HISTORY_HEAD = struct.Struct(">4shIi")
+_HISTORY_ENTRY = struct.Struct(">qhqb")
+_HISTORY_BATCH = struct.Struct(">iqiq")
+_HISTORY_VERSION = 1
+_HISTORY_CRC_START = 4 + 2 + 4
+assert (_HISTORY_HEAD.size, _HISTORY_ENTRY.size, _HISTORY_BATCH.size) == (14, 19, 24)
+
+
+def encode_snapshot(entries: Collection[ProducerEntry]) -> bytes:
+    """Return the bytes of a `.snapshot` file."""
+    body = bytearray(struct.pack(">i", len(entries)))
+    for entry in entries:
+        last = entry.batches[-1] if entry.batches else AppendedBatch(-1, -1, 0, -1)
+        body += _SNAPSHOT_ENTRY.pack(
+            entry.producer_id,
+            entry.epoch,
+            last.last_sequence,
+            last.last_offset,
+            last.offset_delta,
+            entry.last_timestamp,
+            entry.coordinator_epoch,
+            entry.txn_first_offset,
+        )
+    return struct.pack(">hI", _SNAPSHOT_VERSION, crc32c(body)) + bytes(body)
+
+
+def decode_snapshot(data: bytes, path: str) -> list[ProducerEntry]:
+    """Read a `.snapshot` file. Raises CheckpointError."""
+    if len(data) < _SNAPSHOT_HEAD.size:
+        raise CheckpointError(path, f"{len(data)} bytes, wanted at least {_SNAPSHOT_HEAD.size}")
+    version, crc, count = _SNAPSHOT_HEAD.unpack_from(data)
+    if version != _SNAPSHOT_VERSION:
+        raise CheckpointError(path, f"version {version}, wanted {_SNAPSHOT_VERSION}")
+    computed = crc32c(memoryview(data)[_SNAPSHOT_CRC_START:])
+    if crc != computed:
+        raise CheckpointError(path, f"CRC-32C {computed:#010x}, the file says {crc:#010x}")
+    size = _SNAPSHOT_HEAD.size + count * _SNAPSHOT_ENTRY.size
+    if size != len(data):
+        raise CheckpointError(path, f"{len(data)} bytes, {count} entries take {size}")
+    return [
+        ProducerEntry(
+            producer_id,
+            epoch,
+            batches=[AppendedBatch(sequence, offset, delta, timestamp)] if offset >= 0 else (),
+            last_timestamp=timestamp,
+            seen_ms=timestamp,
+            coordinator_epoch=coordinator_epoch,
+            txn_first_offset=txn_first_offset,
+        )
+        for (
+            producer_id,
+            epoch,
+            sequence,
+            offset,
+            delta,
+            timestamp,
+            coordinator_epoch,
+            txn_first_offset,
+        ) in _SNAPSHOT_ENTRY.iter_unpack(memoryview(data)[_SNAPSHOT_HEAD.size :])
+    ]
+
+
+def encode_history(entries: Collection[ProducerEntry]) -> bytes:
+    """Return the bytes of a `.producers` file."""
+    body = bytearray(struct.pack(">i", len(entries)))
+    for entry in entries:
+        older = entry.batches[:-1]
+        body += _HISTORY_ENTRY.pack(entry.producer_id, entry.epoch, entry.seen_ms, len(older))
+        for batch in older:
+            body += _HISTORY_BATCH.pack(*batch)
+    return _HISTORY_MAGIC + struct.pack(">hI", _HISTORY_VERSION, crc32c(body)) + bytes(body)
+
+
+def decode_history(data: bytes, path: str) -> list[tuple[int, int, int, list[AppendedBatch]]]:
+    """Read a `.producers` file: (producer id, epoch, heard of at, older batches) of each.
+
+    Raises CheckpointError.
+    """
+    if len(data) < _HISTORY_HEAD.size:
+        raise CheckpointError(path, f"{len(data)} bytes, wanted at least {_HISTORY_HEAD.size}")
+    magic, version, crc, count = _HISTORY_HEAD.unpack_from(data)
+    if magic != _HISTORY_MAGIC or version != _HISTORY_VERSION:
+        raise CheckpointError(
+            path,
+            f"begins {magic!r} version {version}, "
+            f"wanted {_HISTORY_MAGIC!r} version {_HISTORY_VERSION}",
+        )
+    computed = crc32c(memoryview(data)[_HISTORY_CRC_START:])
+    if crc != computed:
+        raise CheckpointError(path, f"CRC-32C {computed:#010x}, the file says {crc:#010x}")
+    try:
+        return _decode_history(data, count)
+    except struct.error as error:
+        raise CheckpointError(path, f"{count} entries in {len(data)} bytes: {error}") from None
+
+
+def apply_history(data: bytes, entries: Mapping[int, ProducerEntry], path: str) -> None:
+    """Add to `entries`, as read from the `.snapshot`, what the `.producers` file knows.
+
+    What does not continue, sequence by sequence, into the entry's last batch is left out.
+    Raises CheckpointError, with `entries` unchanged.
+    """
+    found = decode_history(data, path)
+    for producer_id, epoch, seen_ms, older in found:
+        entry = entries.get(producer_id)
+        if entry is None or entry.epoch != epoch:
+            continue
+        entry.seen_ms = max(entry.seen_ms, seen_ms)
+        if _continues(older, entry):
+            entry.batches[:0] = older
+
+
+def _decode_history(data: bytes, count: int) -> list[tuple[int, int, int, list[AppendedBatch]]]:
+    found = []
+    position = _HISTORY_HEAD.size
+    for _ in range(count):
+        producer_id, epoch, seen_ms, batch_count = _HISTORY_ENTRY.unpack_from(data, position)
+        position += _HISTORY_ENTRY.size
+        older = []
+        for _ in range(batch_count):
+            older.append(AppendedBatch(*_HISTORY_BATCH.unpack_from(data, position)))
+            position += _HISTORY_BATCH.size
+        found.append((producer_id, epoch, seen_ms, older))
+    if count < 0 or position != len(data):
+        raise struct.error(f"the entries end at {position}")
+    return found
+
+
+def _continues(older: list[AppendedBatch], entry: ProducerEntry) -> bool:
+    if len(older) >= BATCHES_KEPT or not entry.batches:
+        return False
+    chain = [*older, entry.batches[0]]
+    return all(
+        after.first_sequence == (before.last_sequence + 1) % (SEQUENCE_MAX + 1)
+        and after.first_offset > before.last_offset
+        for before, after in pairwise(chain)
+    )

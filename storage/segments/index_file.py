@@ -1,0 +1,136 @@
+"""What both indexes of a segment are as files: rising entries of one size, the newest in memory.
+
+Entries are collected packed (`_tail`) and written in one block at a checkpoint: an append costs no
+system call. So the newest entries of a crashed broker are missing from the file, which recovery
+makes good. The file is opened at the first use, read with pread and never mapped. It is a cache:
+not checksummed, verified against the log by whoever asks, and rebuilt from the log.
+
+Kafka preallocates its index files and leaves zeros behind the entries when it is killed; they
+are not counted, and overwritten.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import ClassVar
+
+from storage.files.filesystem import File
+from storage.files.open_files import OpenFiles
+from storage.segments import cold
+
+Entry = tuple[int, int]
+
+
+class IndexFile:
+    """Entries of two columns; a subclass says their `layout`, and what stands for "no entry".
+
+    Every method may raise OSError; a damaged file makes look-ups answer nonsense, but never raise.
+    """
+
+    __slots__ = ("_count", "_files", "_last", "_tail", "_written", "base_offset", "path",
+                 "size_max")  # fmt: skip
+
+    layout: ClassVar[struct.Struct]
+    none: ClassVar[Entry]
+    # Entries that must still fit for another one to be added.
+    spare_entries: ClassVar[int]
+
+    def __init__(self, files: OpenFiles, path: str, base_offset: int, size_max: int) -> None:
+        self._files = files
+        self.path = path
+        self.base_offset = base_offset
+        self.size_max = size_max  # segment.index.bytes
+        self._tail = bytearray()  # entries not yet in the file
+        self._written = -1  # entries in the file; -1: not looked yet
+        self._count = -1
+        self._last = self.none  # as it is packed
+
+    @property
+    def entry_count(self) -> int:
+        """Entries in the file and in memory."""
+        if self._count < 0:
+            self._load()
+        return self._count
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all entries."""
+        return self.entry_count * self.layout.size
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the segment must be rolled before another entry."""
+        return (self.entry_count + self.spare_entries) * self.layout.size > self.size_max
+
+    def _load(self) -> None:
+        """Count the entries of the file and read the last one."""
+        count, last = 0, self.none
+        try:
+            file = self._files.get(self.path)
+        except FileNotFoundError:
+            pass
+        else:
+            count = count_entries(file, self.layout.size)
+            if count:
+                last = self._read(file, count - 1)
+        self._written, self._count, self._last = count, count, last
+
+    def _read(self, file: File, slot: int) -> Entry:
+        """Return one entry of the file; of one that was cut meanwhile, none."""
+        size = self.layout.size
+        data = cold.read(file, size, slot * size)
+        if len(data) < size:
+            return self.none
+        first, second = self.layout.unpack(data)
+        return first, second
+
+    def write_tail(self) -> None:
+        """Write the entries that only memory holds. On an OSError they stay in memory."""
+        if self._tail:
+            file = self._files.get_to_write(self.path, create=True)
+            file.pwrite(self._tail, self._written * self.layout.size)
+            self._written = self._count
+            self._tail = bytearray()
+
+    def sync(self) -> None:
+        """Make what was written durable. Blocks; for a thread of the pool."""
+        try:
+            file = self._files.get(self.path)
+        except FileNotFoundError:
+            return  # it was never made
+        if file.dirty:
+            file.fdatasync()
+
+    def _keep(self, count: int, last: Entry) -> None:
+        """Cut the file, in which all entries are, to `count` of them; `last` is the last kept."""
+        self._files.get_to_write(self.path).truncate(count * self.layout.size)
+        self._written, self._count, self._last = count, count, last
+
+    def drop_zeros(self) -> None:
+        """Cut the zeros behind the entries: a power cut leaves them, as a killed Kafka does."""
+        size = self.entry_count * self.layout.size
+        if not self._tail and self._files.get(self.path, create=True).size() > size:
+            self._files.get_to_write(self.path).truncate(size)
+
+    def clear(self) -> None:
+        """Drop every entry, to build the index again; make the file if it is missing."""
+        if self._files.get(self.path, create=True).size():
+            self._files.get_to_write(self.path).truncate(0)
+        self._tail = bytearray()
+        self._written, self._count, self._last = 0, 0, self.none
+
+
+def count_entries(file: File, entry_size: int) -> int:
+    """Count whole entries of an index file that are not the zeros of a preallocated end."""
+    count = file.size() // entry_size
+    zeros = bytes(entry_size)
+    if not count or cold.read(file, entry_size, (count - 1) * entry_size) != zeros:
+        return count
+    low, high = 0, count - 1  # the first zero entry is in [low, high]
+    while low < high:
+        middle = (low + high) // 2
+        if cold.read(file, entry_size, middle * entry_size) == zeros:
+            high = middle
+        else:
+            low = middle + 1
+    return low

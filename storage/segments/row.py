@@ -1,0 +1,249 @@
+"""The row of segments of one log, oldest first, and how an offset or a time is found in it.
+
+    base 0          base 368           base 730
+    [  segment  ]   [  segment  ]      [  active segment      ]
+                 ^ no hole, unless files are missing
+
+The row is never empty; appends go to the last segment, the active one. Readers are held below
+a limit, usually the log's high watermark, whose position in its segment is remembered
+(`note_durable`), so that reading at the end of the log needs no look-up.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+
+from config.topic import TopicConfig
+from storage.errors import AppendFailed
+from storage.files.filenames import OFFSET_MAX
+from storage.files.open_files import OpenFiles
+from storage.segments.log_file import LogSlice
+from storage.segments.segment import Segment
+from storage.segments.soundness import Soundness
+from storage.segments.timestamp_lookup import TimestampCandidate
+
+_base_offset = attrgetter("base_offset")
+
+
+class HoleInLogError(LookupError):
+    """An offset lies between two segments, where a file is missing."""
+
+
+class Segments:
+    """The segments of a log. `end_offset` is given where it matters; the log owns it."""
+
+    __slots__ = (
+        "_durable_base",
+        "_durable_offset",
+        "_durable_position",
+        "active",
+        "all",
+        "cleaned_offset",
+        "compacted",
+        "held",
+        "soundness",
+    )
+
+    def __init__(self, segments: list[Segment], end_offset: int, cleaned_offset: int = 0) -> None:
+        self.all = segments
+        self.active = segments[-1]
+        self.compacted = False  # whether the topic is
+        self.cleaned_offset = cleaned_offset  # below it compaction has been, and has left holes
+        self.held = False  # whether a compaction reads the segments: none may go meanwhile
+        self.soundness = Soundness()
+        self.soundness.trust_from(self.active.base_offset, self.active.size)
+        self.note_durable(end_offset, self.active.base_offset, self.active.size)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self.all)
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes in all log files."""
+        return sum(segment.size for segment in self.all)
+
+    def note_durable(self, offset: int, segment_base_offset: int, position: int) -> None:
+        """Remember that the batches below `offset` end at `position` of that segment."""
+        self._durable_offset = offset
+        self._durable_base = segment_base_offset
+        self._durable_position = position
+
+    def push(self, segment: Segment) -> None:
+        """Make `segment` the active one."""
+        self.all.append(segment)
+        self.active = segment
+        self.soundness.trust_from(segment.base_offset, 0)
+
+    def replace(self, segment: Segment) -> None:
+        """Put another object in the place of the closed segment with the same base offset.
+
+        If that is gone, or active, nothing happens.
+        """
+        index = self.index_of(segment.base_offset)
+        if index < len(self.all) - 1 and self.all[index].base_offset == segment.base_offset:
+            self.all[index] = segment
+
+    def merge(self, sources: Sequence[Segment], merged: Segment) -> None:
+        """Put one closed segment in the place of neighbours, the first of which has its base."""
+        first = self.all.index(sources[0])
+        assert self.all[first : first + len(sources)] == list(sources), "neighbours"
+        assert sources[-1] is not self.active
+        assert merged.base_offset == sources[0].base_offset
+        self.all[first : first + len(sources)] = [merged]
+        for segment in sources:
+            self.soundness.forget(segment.base_offset)
+            if segment.base_offset == self._durable_base:
+                self.note_durable(self._durable_offset, merged.base_offset, merged.size)
+        self.soundness.trust_from(merged.base_offset, 0)
+
+    @property
+    def holes_below(self) -> int:
+        """Up to which offset a hole in the log is no damage."""
+        return OFFSET_MAX if self.compacted else self.cleaned_offset
+
+    def drop_first(self, count: int) -> list[Segment]:
+        """Take the oldest segments out; the active one stays."""
+        assert count < len(self.all), "a log has an active segment"
+        gone = self.all[:count]
+        del self.all[:count]
+        for segment in gone:
+            self.soundness.forget(segment.base_offset)
+        return gone
+
+    def index_of(self, offset: int) -> int:
+        """Which segment holds `offset`; for one in a hole, the segment before the hole."""
+        return max(0, bisect_right(self.all, offset, key=_base_offset) - 1)
+
+    def position_of_end(self, segment: Segment, limit: int, end_offset: int) -> int:
+        """Where the batches below `limit` end in a segment that begins below it."""
+        if limit == end_offset:
+            return segment.size
+        if limit == self._durable_offset:
+            if segment.base_offset == self._durable_base:
+                return self._durable_position
+            if segment.base_offset < self._durable_base:
+                return segment.size
+        found = segment.position_of(limit)
+        return segment.size if found is None else found[0]
+
+    def read(
+        self,
+        start_offset: int,
+        size_max: int,
+        *,
+        limit: int,
+        end_offset: int,
+        at_least_one_batch: bool,
+    ) -> LogSlice | None:
+        """Read below `limit` from the segment that holds `start_offset`, or from the next.
+
+        Going on to the next is right where compaction emptied the rest of a segment
+        (`holes_below`); otherwise a file is missing, and HoleInLogError says so.
+        """
+        for index in range(self.index_of(start_offset), len(self.all)):
+            segment = self.all[index]
+            if segment.base_offset > start_offset >= self.holes_below:
+                before = self.all[max(0, index - 1)]
+                self.soundness.check_before_hole(
+                    before, start_offset, segment.base_offset, self.holes_below
+                )
+                break
+            if segment.base_offset >= limit:
+                return None
+            position_end = self.position_of_end(segment, limit, end_offset)
+            found = segment.read(
+                max(start_offset, segment.base_offset),
+                size_max,
+                position_end,
+                at_least_one_batch=at_least_one_batch,
+            )
+            if found is not None:
+                ends = [other.base_offset for other in self.all[index + 1 : index + 2]]
+                return self.soundness.checked(
+                    segment,
+                    found,
+                    max(start_offset, segment.base_offset),
+                    ends[0] if ends else end_offset,
+                    self.holes_below,
+                )
+            if not at_least_one_batch and segment.position_of(start_offset, position_end):
+                return None  # there is one, but it is too large
+        raise HoleInLogError(start_offset)
+
+    def available_bytes(self, start_offset: int, limit: int, end_offset: int) -> int:
+        """How many bytes of batches lie from `start_offset` to `limit`."""
+        total = -1
+        for segment in self.all[self.index_of(start_offset) :]:
+            if segment.base_offset >= limit:
+                break
+            end = self.position_of_end(segment, limit, end_offset)
+            if total < 0:
+                found = segment.position_of(start_offset, end)
+                total = 0 if found is None else end - found[0]
+            else:
+                total += end
+        return max(0, total)
+
+    def timestamp_candidates(
+        self, timestamp: int | None, start_offset: int
+    ) -> Iterator[TimestampCandidate]:
+        """Yield the parts that may hold the first record from `start_offset` on that is as late.
+
+        `timestamp` None stands for the largest timestamp of all.
+        """
+        segments = self.all
+        if timestamp is None:
+            best = max(segments, key=attrgetter("max_timestamp"))
+            timestamp = best.max_timestamp
+            segments = [best] if timestamp >= 0 else []
+        for segment in tuple(segments):
+            if segment.max_timestamp >= timestamp:
+                yield from segment.timestamp_candidates(timestamp, start_offset)
+
+
+def create_segment(
+    files: OpenFiles, directory: str, base_offset: int, config: TopicConfig, now_ms: int
+) -> Segment:
+    """Make an empty segment as the topic's configuration says. Raises AppendFailed.
+
+    Its index files are made with it, empty, as Kafka does: a segment without them looks damaged.
+    One that cannot be made leaves no file: the log may go on in the segment before it, and at
+    the next start an empty file would claim the offsets that were given out since.
+    """
+    segment = Segment.open(
+        files,
+        directory,
+        base_offset,
+        size=0,
+        index_interval_bytes=config.index_interval_bytes,
+        index_size_max=config.segment_index_bytes,
+        created_ms=now_ms,
+    )
+    is_made = False
+    try:
+        segment.log_file.create()
+        is_made = True
+        segment.offset_index.clear()
+        segment.time_index.clear()
+        return segment
+    except OSError as error:
+        is_gone = not is_made or _unmake(files, segment)
+        raise AppendFailed(segment.log_file.path, 0, error, rolled_back=is_gone) from error
+
+
+def _unmake(files: OpenFiles, segment: Segment) -> bool:
+    """Remove the files of a segment that could not be made, all empty; whether they are gone."""
+    for path in segment.files():
+        files.forget(path)
+        try:
+            files.filesystem.unlink(path)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,306 @@
+"""Finding and reading batches in one segment.
+
+To find an offset: the last index entry at or below it, then a walk over batch headers to the
+batch that contains it. Each look-up checks what it finds. An entry that does not lead to a batch
+that fits is a damaged index: it is reported once, flagged for rebuilding (`index_damage`), and
+the walk starts at the beginning of the file instead. So a wrong index costs time and is never an
+answer. A header that does not fit its neighbours is a damaged log: `DamagedLog`.
+
+The positions where the last few appended batches begin and where the last few reads ended are
+remembered: a consumer that reads on needs no look-up, only the header that stands there. And
+the last look-up itself serves once more, since a fetch asks how much there is, then reads it.
+
+What changes a segment is in `storage.segments.segment`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+
+from protocol.legacy_batches import LegacyHeader
+from protocol.record_batch import HEADER_SIZE, MAGIC, BatchHeader, read_header
+from storage.errors import DamagedLog
+from storage.segments.log_file import LogFile, LogSlice
+from storage.segments.offset_index import OffsetIndex
+from storage.segments.time_index import TimeIndex
+
+LOOKUP_CHUNK_BYTES = 4096  # Kafka's index.interval.bytes default: what a look-up walks
+HINTS_MAX = 16  # remembered positions of each kind
+
+_log = logging.getLogger("barnabas.storage")
+
+
+class SegmentReader:
+    """One segment, for reading. `next_offset` is the offset after its last batch, -1 unknown."""
+
+    __slots__ = (
+        "_appended", "_found", "_read_ends", "base_offset", "index_damage", "log_file",
+        "next_offset", "offset_index", "time_index",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        base_offset: int,
+        log_file: LogFile,
+        offset_index: OffsetIndex,
+        time_index: TimeIndex,
+    ) -> None:
+        self.base_offset = base_offset
+        self.log_file = log_file
+        self.offset_index = offset_index
+        self.time_index = time_index
+        self.index_damage = ""  # why the indexes must be rebuilt, if they must
+        self.next_offset = base_offset if log_file.size == 0 else -1
+        self._appended: dict[int, int] = {}  # base offset of a batch -> its position
+        self._read_ends: dict[int, int] = {}  # offset a read ended before -> the position
+        self._found: tuple[int, int, BatchHeader] | None = None  # the last look-up, for one more
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.log_file.path}, size={self.size})"
+
+    @property
+    def size(self) -> int:
+        """Bytes in the log file."""
+        return self.log_file.size
+
+    def position_of(
+        self, offset: int, end_position: int | None = None
+    ) -> tuple[int, BatchHeader] | None:
+        """Return (position, header) of the batch that holds `offset`, or of the next one.
+
+        The next one, because compaction leaves gaps. None if every batch before `end_position`
+        (default: the end of the file) is below the offset. May block. Raises DamagedLog.
+        """
+        end = self.log_file.size if end_position is None else end_position
+        last, self._found = self._found, None
+        if last is not None and last[0] == offset and last[1] + last[2].size <= end:
+            return last[1], last[2]
+        found = self._find(offset, end)
+        if found is not None:
+            self._found = (offset, *found)
+        return found
+
+    def _find(self, offset: int, end: int) -> tuple[int, BatchHeader] | None:
+        position = self._appended.get(offset)
+        if position is None:
+            position = self._read_ends.get(offset)
+        if position is not None:
+            if position >= end:
+                return None
+            if position + HEADER_SIZE <= end:
+                header = read_header(self.log_file.read(position, HEADER_SIZE))
+                if header.base_offset == offset and self._is_sound(position, header, end):
+                    return position, header
+            # A gap, or damage: look properly.
+        entry = self._ask_index(self.offset_index.lookup, offset)
+        if entry is None:
+            return self._walk(0, end, offset)
+        size = self.log_file.size
+        if 0 <= entry[1] < size:
+            if entry[1] >= end and self._leads_to_batch(entry):
+                return None
+            try:
+                return self._walk(entry[1], end, offset, entry[0])
+            except DamagedLog as damage:
+                if damage.position != entry[1]:
+                    raise
+        found = self._walk(0, end, offset)  # raises if it is the log that is damaged
+        self._report_index(f"the offset index leads to no batch at entry {entry}")
+        return found
+
+    def walk_start(self, offset: int) -> int:
+        """A batch's position at or before the one of `offset`, from where a walk is short."""
+        entry = self._ask_index(self.offset_index.lookup, offset)
+        return entry[1] if entry is not None and self._leads_to_batch(entry) else 0
+
+    def _walk(
+        self, position: int, end: int, offset: int, indexed_offset: int | None = None
+    ) -> tuple[int, BatchHeader] | None:
+        """Walk to the first batch that ends at or behind `offset`.
+
+        When that batch begins behind the offset, the one after it is looked at as well: only if
+        it lies behind does the first one's offset stand for a gap and not for damage. With
+        `indexed_offset`, an index entry led to `position`: the batch there must end at or below
+        that offset. (Equality is not asked for: for several batches appended at once older
+        Kafkas made one entry, of the last offset and the first position.)
+        """
+        behind = None
+        for at, header in self._scan(position, end):
+            if indexed_offset is not None:
+                self._check_indexed(at, header, indexed_offset)
+                indexed_offset = None
+            if behind is not None:
+                return behind
+            if header.base_offset + header.last_offset_delta >= offset:
+                if header.base_offset <= offset:
+                    return at, header
+                behind = at, header
+        return behind
+
+    def _check_indexed(self, position: int, header: BatchHeader, offset: int) -> None:
+        """Refuse the batch at an index entry's position if it ends above the entry's offset."""
+        if not _is_at_most(header, offset):
+            raise DamagedLog(
+                self.log_file.path,
+                position,
+                header.base_offset,
+                found=f"last offset {header.last_offset}",
+                wanted=f"at most {offset}, as the index says",
+            )
+
+    def _scan(
+        self, position: int, end: int, offset_min: int | None = None
+    ) -> Iterator[tuple[int, BatchHeader]]:
+        return self.log_file.scan(
+            position,
+            end,
+            offset_min=self.base_offset if offset_min is None else offset_min,
+            offset_end=self.next_offset if self.next_offset >= 0 else None,
+            chunk_bytes=LOOKUP_CHUNK_BYTES,
+        )
+
+    def _is_sound(self, position: int, header: BatchHeader, end: int) -> bool:
+        """Whether a header, by itself, may be that of a batch of this segment."""
+        return (
+            ((header.magic == MAGIC and header.size >= HEADER_SIZE) or _is_legacy(header))
+            and position + header.size <= end
+            and header.last_offset_delta >= 0
+            and header.base_offset >= self.base_offset
+            and (self.next_offset < 0 or header.last_offset < self.next_offset)
+        )
+
+    def _leads_to_batch(self, entry: tuple[int, int]) -> bool:
+        """Whether an offset index entry points at a batch that its offset fits (see `_walk`)."""
+        offset, position = entry
+        header = self.log_file.read_header_at(position) if position >= 0 else None
+        return (
+            header is not None
+            and self._is_sound(position, header, self.log_file.size)
+            and _is_at_most(header, offset)
+        )
+
+    def _ask_index(
+        self, lookup: Callable[[int], tuple[int, int] | None], target: int
+    ) -> tuple[int, int] | None:
+        """Look something up; an index that the disk cannot deliver is as good as none."""
+        try:
+            return lookup(target)
+        except OSError as error:
+            self._report_index(f"an index that cannot be read: {error}")
+            return None
+
+    def _last_entry(self, index: OffsetIndex | TimeIndex) -> tuple[int, int] | None:
+        return self._ask_index(lambda _: index.last_entry, 0)
+
+    def _report_index(self, reason: str) -> None:
+        if not self.index_damage:
+            self.index_damage = reason
+            _log.warning(
+                "Found a corrupted index file corresponding to log file %s due to %s, wanted "
+                "entries that fit its batches; answers come from the log until it is rebuilt",
+                self.log_file.path,
+                reason,
+            )
+
+    def read_next_offset(self) -> int:
+        """Return the offset after the last batch, and remember it as `next_offset`.
+
+        Walks from the last index entry to the end of the file. Raises DamagedLog if that end is
+        no whole batch.
+        """
+        self.next_offset = -1  # not to be held against what the walk finds
+        entry = self._last_entry(self.offset_index)
+        start = entry[1] if entry is not None and self._leads_to_batch(entry) else 0
+        next_offset = self.base_offset
+        for _, header in self._scan(start, self.log_file.size):
+            next_offset = header.next_offset
+        self.next_offset = next_offset
+        return next_offset
+
+    def read(
+        self,
+        start_offset: int,
+        size_max: int,
+        position_end: int | None = None,
+        *,
+        at_least_one_batch: bool = True,
+        offset_end: int | None = None,
+    ) -> LogSlice | None:
+        """Return whole batches from the one that holds `start_offset` on, at most `size_max` bytes.
+
+        The first batch may begin before `start_offset`: readers skip records, as Kafka's
+        clients do. With `at_least_one_batch` the first one is returned even if larger (KIP-74).
+        Nothing from `position_end` on is returned; it is a batch's end (default: the file's),
+        and `offset_end`, if given, the offset there: a reader that comes back with it is spared
+        the look-up. None: nothing there yet, or nothing that fits. Raises DamagedLog.
+        """
+        end = self.log_file.size if position_end is None else position_end
+        found = self.position_of(start_offset, end)
+        if found is None:
+            return None
+        position, header = found
+        if end - position <= size_max:
+            size = end - position
+            if offset_end is not None:
+                self._remember_end(offset_end, end)
+        elif header.size >= size_max:
+            size = header.size
+            if size > size_max and not at_least_one_batch:
+                return None
+            self._remember_end(header.next_offset, position + size)
+        else:
+            size = self._whole_batches_end(position, header, position + size_max) - position
+        return self.log_file.slice(position, size)
+
+    def _whole_batches_end(self, position: int, first: BatchHeader, limit: int) -> int:
+        """Return the last batch end at or before `limit`, at least that of the first batch.
+
+        Where the log is damaged before that, the slice ends there, and the next read says so.
+        """
+        start = position + first.size
+        entry = None
+        if limit - start > LOOKUP_CHUNK_BYTES:
+            entry = self._ask_index(self.offset_index.lookup_position, limit)
+        try:
+            if entry is not None and start < entry[1] < self.log_file.size:
+                try:
+                    return self._walk_to(entry[1], limit, first.next_offset, entry[0])
+                except DamagedLog as damage:
+                    if damage.position != entry[1]:
+                        raise
+            return self._walk_to(start, limit, first.next_offset)
+        except DamagedLog as damage:
+            return damage.position
+
+    def _walk_to(
+        self, position: int, limit: int, offset_min: int, indexed_offset: int | None = None
+    ) -> int:
+        """Walk to the last batch end at or before `limit`; `indexed_offset` as in `_walk`."""
+        for at, header in self._scan(position, self.log_file.size, offset_min):
+            if indexed_offset is not None:
+                self._check_indexed(at, header, indexed_offset)
+                indexed_offset = None
+            position = at + header.size
+            if position > limit:
+                self._remember_end(header.base_offset, at)
+                return at
+        return position
+
+    def _remember_end(self, offset: int, position: int) -> None:
+        ends = self._read_ends
+        if len(ends) >= HINTS_MAX:
+            ends.clear()
+        ends[offset] = position
+
+
+def _is_legacy(header: BatchHeader) -> bool:
+    return isinstance(header, LegacyHeader)
+
+
+def _is_at_most(header: BatchHeader, offset: int) -> bool:
+    """Whether an index entry of that offset may lead to the batch.
+
+    The Kafkas that wrote messages of magic 0 and 1 indexed the first offset of what they appended.
+    """
+    return (header.base_offset if _is_legacy(header) else header.last_offset) <= offset

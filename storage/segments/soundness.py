@@ -1,0 +1,240 @@
+"""Which parts of the log files are known to be batches that follow each other, undamaged.
+
+Base offset, length, epoch and magic of a batch stand outside its CRC, so no client notices when
+one of them has rotted: it would take records for others. Of the rest many do not look at the CRC
+(librdkafka's check.crcs is off by default). What this process has appended is sound. What it found
+in the files is walked, batch by batch, before it is first served, headers and CRCs; each part
+once, as far as readers come, at most 1 MiB and 512 batches at a time: some milliseconds.
+
+Offsets must follow each other without a gap. Where compaction made gaps, the batch behind
+one is taken for sound if the next batch, or the segment's end, continues it: a flipped bit in a
+base offset leaves a gap on both sides. Where a walk begins, nothing is known of the batch before,
+so the first one must be continued too, or follow what is looked up then.
+
+A leader epoch must be the one that the log's epochs have for the offset. If not, either may have
+rotted, the batch or the file of the epochs: epochs never fall, so it is the batch if it stands out
+between its neighbours.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from protocol.legacy_batches import verify_any
+from protocol.record_batch import BatchHeader
+from protocol.record_errors import RecordError
+from storage.errors import DamagedLog
+from storage.leader_epochs import UNDEFINED_EPOCH, LeaderEpochs
+from storage.segments.log_file import LogSlice
+from storage.segments.segment import Segment
+
+WALK_BYTES_MAX = 1024 * 1024  # Kafka's max.partition.fetch.bytes default: what a reader asks for
+
+WALK_BATCHES_MAX = 512
+
+
+class _Known(NamedTuple):
+    """What a walk through a segment can hold batches against."""
+
+    segment: Segment
+    end_offset: int  # the offset after the segment's last batch
+    holes_below: int  # a hole that begins below it is compaction's work
+    epochs: LeaderEpochs
+
+
+class Soundness:
+    """For each segment, by base offset: from where on it is sound, and one part before that."""
+
+    __slots__ = ("_from", "_walked", "epochs")
+
+    def __init__(self) -> None:
+        self.epochs = LeaderEpochs()  # the log puts its own here
+        self._from: dict[int, int] = {}
+        self._walked: dict[int, tuple[int, int, int]] = {}  # start, end, offset after the end
+
+    def trust_from(self, base_offset: int, position: int) -> None:
+        """Note that everything from `position` on was, or will be, written by this process."""
+        self._from[base_offset] = position
+
+    def forget(self, base_offset: int) -> None:
+        """Forget a segment that is gone."""
+        self._from.pop(base_offset, None)
+        self._walked.pop(base_offset, None)
+
+    def checked(
+        self,
+        segment: Segment,
+        found: LogSlice,
+        start_offset: int,
+        end_offset: int,
+        holes_below: int = 0,
+    ) -> LogSlice:
+        """Return `found`, a read from `start_offset`, as far as it is sound.
+
+        `end_offset` is the offset after the segment's last batch; a hole that begins below
+        `holes_below` is compaction's work. Raises DamagedLog if not even the first batch is.
+        """
+        base_offset = segment.base_offset
+        trusted = self._from.get(base_offset)
+        if trusted is not None and found.position >= trusted:
+            return found
+        start, end = found.position, found.position + found.size
+        first, known, expected = self._walked.get(base_offset, (start, start - 1, 0))
+        is_new = not first <= start <= known
+        if is_new:
+            first, known, expected = start, start, start_offset
+        if end > known and (trusted is None or known < trusted):
+            limit = end if trusted is None else min(end, trusted)
+            known_of = _Known(segment, end_offset, holes_below, self.epochs)
+            reached, expected, damage = _walk(known_of, known, limit, expected, begins=is_new)
+            if reached > first:
+                self._walked[base_offset] = (first, reached, expected)
+            if trusted is not None and reached >= trusted:
+                self._from[base_offset] = first
+            elif reached < end:
+                end = reached
+            if end <= start:
+                assert damage is not None, "the walk ends early at damage or at its bound"
+                raise damage
+        return found if end - start == found.size else segment.log_file.slice(start, end - start)
+
+    def check_before_hole(
+        self, segment: Segment, offset: int, end_offset: int, holes_below: int
+    ) -> None:
+        """Hold a segment's last batches to be what they were: one may have held `offset`.
+
+        `end_offset` is where the hole ends. Raises DamagedLog.
+        """
+        known = _Known(segment, end_offset, holes_below, self.epochs)
+        damage = _damage_before(known, offset, segment.size)
+        if damage is not None:
+            raise damage
+
+
+def _walk(
+    known: _Known, start: int, end: int, expected: int, *, begins: bool
+) -> tuple[int, int, DamagedLog | None]:
+    """Walk from batch to batch, the first of which has `expected` as its base offset.
+
+    Where the walk `begins`, it only holds that offset, or stands behind a hole that does. Returns
+    how far all is sound, the offset there, and what is wrong there if anything.
+    """
+    segment = known.segment
+    position, trouble = start, None
+    walked: list[tuple[int, int]] = []  # position and first offset of each batch
+    epoch_before: int | None = None
+    try:
+        for at, header in segment.log_file.scan(start, end, offset_min=segment.base_offset):
+            if begins:
+                trouble = _damage_where_it_begins(known, at, header, expected)
+                expected = header.base_offset if trouble is None else expected
+                begins = False
+            elif header.base_offset < expected or (
+                header.base_offset > expected >= known.holes_below
+                and not _is_continued(known, at, header)
+            ):
+                trouble = _damaged(known, at, expected, f"base offset {header.base_offset}")
+            if trouble is None and header.leader_epoch != known.epochs.epoch_of(header.last_offset):
+                trouble = _damage_of_epoch(known, at, header, epoch_before)
+            if trouble is not None:
+                break
+            walked.append((at, expected))
+            epoch_before = header.leader_epoch
+            position, expected = at + header.size, header.next_offset
+            if position - start >= WALK_BYTES_MAX or len(walked) >= WALK_BATCHES_MAX:
+                break
+    except DamagedLog as damage:
+        trouble = damage
+    # First the CRCs: where a header does not fit, the length of the batch before it may be what
+    # is wrong, and then its CRC is too.
+    return _first_with_wrong_crc(segment, walked, position) or (position, expected, trouble)
+
+
+def _damaged(known: _Known, position: int, offset: int, found: str) -> DamagedLog:
+    path = known.segment.log_file.path
+    return DamagedLog(path, position, offset, found=found, wanted=str(offset))
+
+
+def _damage_where_it_begins(
+    known: _Known, position: int, header: BatchHeader, expected: int
+) -> DamagedLog | None:
+    """Say what is wrong with a batch before which nothing is known; `expected` was asked for."""
+    if expected < known.holes_below or _is_continued(known, position, header):
+        if header.base_offset <= expected or expected < known.holes_below:
+            return None
+        # A hole in front of it: the batch before may hide what it holds.
+        return _damage_before(known, expected, position)
+    if header.base_offset <= expected and _follows(known, position, header):
+        return None
+    return _damaged(known, position, expected, f"base offset {header.base_offset}")
+
+
+def _damage_before(known: _Known, offset: int, position: int) -> DamagedLog | None:
+    """Look through the batches that lead to `position`, where `offset` was not found."""
+    start = known.segment.walk_start(offset)
+    first = known.segment.log_file.read_header_at(start)
+    if first is None or start >= position:
+        return None
+    return _walk(known, start, position, first.base_offset, begins=True)[2]
+
+
+def _is_continued(known: _Known, position: int, header: BatchHeader) -> bool:
+    after = known.segment.log_file.read_header_at(position + header.size)
+    return header.next_offset == (known.end_offset if after is None else after.base_offset)
+
+
+def _follows(known: _Known, position: int, header: BatchHeader) -> bool:
+    """Whether the batch begins where the one before it ends, or where the segment does."""
+    segment = known.segment
+    if position == 0:
+        return header.base_offset == segment.base_offset
+    try:
+        found = segment.position_of(header.base_offset - 1)
+    except DamagedLog:
+        return False
+    return (
+        found is not None
+        and found[0] + found[1].size == position
+        and found[1].next_offset == header.base_offset
+    )
+
+
+def _damage_of_epoch(
+    known: _Known, position: int, header: BatchHeader, before: int | None
+) -> DamagedLog | None:
+    """Say whether a leader epoch that is not the log's for that offset is the batch's fault."""
+    epoch = header.leader_epoch
+    recorded = known.epochs.epoch_of(header.last_offset)
+    if recorded < 0 or epoch == UNDEFINED_EPOCH:
+        return None  # nobody knows: written before there were epochs, or the file has begun late
+    behind = known.segment.log_file.read_header_at(position + header.size)
+    after = known.epochs.epoch_of(header.next_offset) if behind is None else behind.leader_epoch
+    if before is None:
+        found = known.segment.position_of(header.base_offset - 1) if position else None
+        if found is not None:
+            before = found[1].leader_epoch
+        else:
+            before = epoch if epoch == after else recorded
+    if before == epoch or before < epoch <= after:
+        return None  # one flip cannot make two alike, and `after` may be that file's word
+    path = known.segment.log_file.path
+    found_epoch = f"leader epoch {epoch}"
+    return DamagedLog(path, position, header.base_offset, found=found_epoch, wanted=str(recorded))
+
+
+def _first_with_wrong_crc(
+    segment: Segment, walked: list[tuple[int, int]], end: int
+) -> tuple[int, int, DamagedLog] | None:
+    """Look for it in batches that lie end to end up to `end`; answer as `_walk` does."""
+    if not walked:
+        return None
+    start = walked[0][0]
+    data = memoryview(segment.log_file.read(start, end - start))
+    for position, offset in walked:
+        try:
+            verify_any(data, position - start)
+        except RecordError as error:
+            path = segment.log_file.path
+            damage = DamagedLog(path, position, offset, found=str(error), wanted="a sound batch")
+            return position, offset, damage
+    return None

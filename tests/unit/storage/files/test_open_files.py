@@ -1,0 +1,176 @@
+"""The bound holds, but for files whose writes nobody has synced; nobody reads a wrong file."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from storage.files.open_files import OpenFiles
+from tests.support.memory_filesystem import MemoryFile, MemoryFileSystem
+
+
+@pytest.fixture
+def disk() -> MemoryFileSystem:
+    memory = MemoryFileSystem()
+    for name in "abcdef":
+        memory.open(f"/{name}", create=True).pwrite(name.encode(), 0)
+    memory.counts.clear()
+    return memory
+
+
+def test_an_open_file_is_not_opened_again(disk: MemoryFileSystem) -> None:
+    files = OpenFiles(disk, 10)
+    assert files.get("/a") is files.get("/a")
+    assert disk.counts["open"] == files.opened_count == 1
+    assert files.peek("/a") is files.get("/a")
+    assert files.peek("/b") is None
+
+
+def test_the_longest_unused_goes(disk: MemoryFileSystem) -> None:
+    files = OpenFiles(disk, 3)
+    for path in ("/a", "/b", "/c"):
+        files.get(path)
+    files.get("/a")  # used again since the hand last passed
+    files.get("/d")
+    assert [path for path in ("/a", "/b", "/c", "/d") if files.peek(path)] == ["/a", "/c", "/d"]
+    assert (len(files), files.evicted_count) == (3, 1)
+
+
+def test_a_dirty_file_stays_and_the_bound_gives_way(disk: MemoryFileSystem) -> None:
+    files = OpenFiles(disk, 2)
+    files.get("/a").pwrite(b"A", 0)
+    files.get("/b").pwrite(b"B", 0)
+    files.get("/c")
+    assert len(files) == 3
+    assert files.over_capacity_count == 1
+    files.get("/a").fdatasync()
+    files.get("/b").fdatasync()
+    files.get("/d")
+    assert files.peek("/d") is not None
+    assert len(files) == 2, "what came above the bound goes once it is synced"
+    assert files.evicted_count == 2
+
+
+def test_a_reader_keeps_what_was_let_go(disk: MemoryFileSystem) -> None:
+    files = OpenFiles(disk, 1)
+    reader = files.get("/a")
+    files.get("/b")
+    assert files.peek("/a") is None
+    assert reader.pread(1, 0) == b"a"
+
+
+def test_rename_goes_on_with_the_open_file(disk: MemoryFileSystem) -> None:
+    files = OpenFiles(disk, 4)
+    file = files.get("/a")
+    stale = files.get("/b")
+    files.rename("/a", "/b")
+    assert files.get("/b") is file
+    assert file.path == "/b"
+    assert files.peek("/a") is None
+    assert stale.pread(1, 0) == b"b"
+    with pytest.raises(OSError) as caught:
+        files.get("/a")
+    assert caught.value.errno == errno.ENOENT
+
+
+def test_a_failed_open_or_rename_changes_nothing(disk: MemoryFileSystem) -> None:
+    files = OpenFiles(disk, 4)
+    file = files.get("/a")
+    disk.fail("open", error=errno.EMFILE)
+    with pytest.raises(OSError, match="Too many open files"):
+        files.get("/b")
+    disk.fail("rename")
+    with pytest.raises(OSError, match="Input/output"):
+        files.rename("/a", "/z")
+    assert files.get("/a") is file
+    assert len(files) == 1
+
+
+def test_create_and_forget(disk: MemoryFileSystem) -> None:
+    files = OpenFiles(disk, 4)
+    first = files.get("/new", create=True)
+    files.forget("/new")
+    files.forget("/never")
+    assert files.get("/new") is not first
+    files.close()
+    assert len(files) == 0
+
+
+def test_maps_count_as_descriptors(disk: MemoryFileSystem) -> None:
+    files = OpenFiles(disk, 4)
+    files.get("/b")
+    file = files.get("/a")
+    file.mapped = file.map(1)
+    assert files.descriptor_count == 3
+
+
+def test_pages_of_all_maps_are_let_go_after_a_rest_and_when_much_was_sent(
+    disk: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = OpenFiles(disk, 10)
+    forgotten: list[str] = []
+    for path in ("/a", "/b"):
+        file = files.get(path)
+        monkeypatch.setattr(file, "forget_pages", lambda path=path: forgotten.append(path))
+    files.viewed(1)
+    files.sweep()
+    files.viewed(1)
+    files.sweep()
+    assert forgotten == []  # they are still wanted
+    files.sweep()
+    assert forgotten == ["/a", "/b"]
+    files.sweep()
+    assert forgotten == ["/a", "/b"]
+    for _ in range(512):
+        files.viewed(1 << 20)
+    assert forgotten == ["/a", "/b"]
+    files.viewed(1)
+    assert forgotten == ["/a", "/b"] * 2
+
+
+class Watched(MemoryFileSystem):
+    """Opens files that look themselves up whenever they are asked whether they are dirty."""
+
+    files: OpenFiles
+    missing: list[str]
+
+    def open(self, path: str, *, create: bool = False, write: bool = True) -> MemoryFile:
+        disk, made = self, super().open(path, create=create, write=write)
+
+        class Asked(type(made)):  # type: ignore[misc]
+            @property
+            def dirty(self) -> bool:
+                if disk.files.peek(path) is not self:
+                    disk.missing.append(path)
+                return bool(super().dirty)
+
+        made.__class__ = Asked
+        return made
+
+
+def test_no_file_is_missing_while_another_is_let_go() -> None:
+    """A flush that looked then would leave the fsync of a dirty file out."""
+    disk = Watched()
+    disk.missing = []
+    disk.files = files = OpenFiles(disk, 2)
+    for name in "abcdef":
+        files.get(f"/{name}", create=True).pwrite(b"x", 0)
+    assert len(files) == 6
+    assert files.over_capacity_count > 0
+    files.get("/a").fdatasync()
+    files.get("/g", create=True)
+    assert (files.peek("/a"), disk.missing) == (None, [])
+
+
+def test_a_file_that_is_to_be_written_to_is_not_let_go(disk: MemoryFileSystem) -> None:
+    files = OpenFiles(disk, 2)
+    file = files.get_to_write("/a")
+    for name in "bcd":
+        files.get(f"/{name}")
+    assert files.peek("/a") is file
+    file.pwrite(b"A", 0)
+    file.fdatasync()
+    for name in "ef":
+        files.get(f"/{name}")
+    assert files.peek("/a") is None

@@ -1,0 +1,29 @@
+"""Which errors say that there is no space, and that they are counted."""
+
+import errno
+
+import pytest
+
+from storage.files.room import PASSING, Room
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_no_space_is_counted(number: int) -> None:
+    room = Room()
+    error = OSError(number, "full")
+    assert room.note(error)
+    assert room.note(error)
+    assert (room.refusals, room.last_refusal) == (2, error)
+    assert number in PASSING
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE])
+def test_anything_else_is_not(number: int) -> None:
+    room = Room()
+    assert not room.note(OSError(number, "other"))
+    assert (room.refusals, room.last_refusal) == (0, None)
+
+
+def test_a_descriptor_that_lacks_passes_as_space_does() -> None:
+    assert {errno.EMFILE, errno.ENFILE} <= PASSING
+    assert errno.EIO not in PASSING

@@ -1,0 +1,432 @@
+"""Finding batches: the seeds' worked examples, wrong indexes, damaged logs, and what reads give."""
+
+from __future__ import annotations
+
+import logging
+import random
+import struct
+
+import pytest
+
+from storage.errors import DamagedLog
+from storage.files.open_files import OpenFiles
+from storage.segments.log_file import LogSlice
+from storage.segments.segment import Segment
+from tests.support.batches import batch, header_of
+from tests.support.memory_filesystem import MemoryFileSystem
+
+INDEX_SIZE_MAX = 10 * 1024 * 1024
+
+
+@pytest.fixture
+def disk() -> MemoryFileSystem:
+    memory = MemoryFileSystem()
+    memory.mkdir("/t-0")
+    return memory
+
+
+def create(disk: MemoryFileSystem, base_offset: int = 0, interval: int = 4096) -> Segment:
+    return Segment.create(
+        OpenFiles(disk, 10),
+        "/t-0",
+        base_offset,
+        index_interval_bytes=interval,
+        index_size_max=INDEX_SIZE_MAX,
+        created_ms=0,
+    )
+
+
+def reopen(disk: MemoryFileSystem, segment: Segment) -> Segment:
+    """Return the segment as a new process finds it, with its end known."""
+    segment.write_indexes()
+    opened = Segment.open(
+        OpenFiles(disk, 10),
+        "/t-0",
+        segment.base_offset,
+        size=segment.size,
+        index_interval_bytes=segment.index_interval_bytes,
+        index_size_max=INDEX_SIZE_MAX,
+        created_ms=0,
+    )
+    opened.next_offset = segment.next_offset
+    return opened
+
+
+def append(segment: Segment, base_offset: int, count: int, size: int | None = None) -> int:
+    data = batch(base_offset, count, size=size, timestamp=1_000 + base_offset)
+    return segment.append(data, header_of(data))
+
+
+def filled(
+    disk: MemoryFileSystem, *, base_offset: int = 0, count: int = 200, interval: int = 1000
+) -> tuple[Segment, list[tuple[int, int, int]]]:
+    """Return a segment of `count` batches and (position, first offset, last offset) of each."""
+    randomness = random.Random(count)
+    segment = create(disk, base_offset, interval)
+    offset, laid = base_offset, []
+    for _ in range(count):
+        records = randomness.randint(1, 9)
+        position = append(segment, offset, records, randomness.randint(300, 600))
+        laid.append((position, offset, offset + records - 1))
+        offset += records
+    return segment, laid
+
+
+# -- The seeds' worked examples ----------------------------------------------------------------
+
+
+def test_seed_offset_368776_in_368769_log(disk: MemoryFileSystem) -> None:
+    """Index rows 1 -> 0, 3 -> 497, 6 -> 1407; offset 368776 is relative 7.
+
+    The seed counts messages; in a file of batches a row holds the last offset of the batch at
+    its position. So the batch at 0 ends with relative 1, that at 497 with 3, that at 1407 with
+    6, and relative 7 begins the batch behind, which the walk from 1407 finds.
+    """
+    base = 368769
+    segment = create(disk, base)
+    assert append(segment, base, 2, 497) == 0
+    assert append(segment, base + 2, 2, 910) == 497
+    assert append(segment, base + 4, 3, 600) == 1407
+    assert append(segment, base + 7, 1, 300) == 2007
+    for relative, position in [(1, 0), (3, 497), (6, 1407)]:
+        segment.offset_index.append(base + relative, position)
+    opened = reopen(disk, segment)
+    assert opened.log_file.path == "/t-0/00000000000000368769.log"
+    assert disk.live_bytes("/t-0/00000000000000368769.index") == struct.pack(
+        ">6i", 1, 0, 3, 497, 6, 1407
+    )
+    assert opened.offset_index.lookup(368776) == (base + 6, 1407)
+    found = opened.position_of(368776)
+    assert found is not None
+    assert (found[0], found[1].base_offset) == (2007, 368776)
+    for relative, position in [(0, 0), (1, 0), (2, 497), (3, 497), (4, 1407), (5, 1407), (6, 1407)]:
+        found = opened.position_of(base + relative)
+        assert found is not None
+        assert found[0] == position, relative
+    assert not opened.index_damage
+
+
+def test_seed_relative_offset_62_of_737337_log(disk: MemoryFileSystem) -> None:
+    """The index has rows 60 and 65: the walk for 62 begins at 60's batch."""
+    base = 737337
+    segment = create(disk, base)
+    positions = [append(segment, base + first, 5, 400) for first in range(1, 76, 5)]
+    assert positions[11:13] == [4400, 4800]  # batches that end with relative 60 and 65
+    segment.offset_index.append(base + 60, 4400)
+    segment.offset_index.append(base + 65, 4800)
+    opened = reopen(disk, segment)
+    offset = base + 62
+    assert offset == 737399
+    assert opened.offset_index.lookup(offset) == (base + 60, 4400)
+    found = opened.position_of(offset)
+    assert found is not None
+    assert found[0] == 4800
+    assert found[1].base_offset <= offset <= found[1].last_offset
+
+
+def test_seed_offset_7_by_entry_6_at_9807(disk: MemoryFileSystem) -> None:
+    """Offset 7: the row of 6 says 9807; the walk from there meets 7 in the next batch."""
+    segment = create(disk)
+    assert append(segment, 0, 6, 9807) == 0
+    assert append(segment, 6, 1, 500) == 9807
+    assert append(segment, 7, 1, 500) == 10307
+    segment.offset_index.append(6, 9807)
+    opened = reopen(disk, segment)
+    assert opened.offset_index.lookup(7) == (6, 9807)
+    found = opened.position_of(7)
+    assert found is not None
+    assert (found[0], found[1].base_offset) == (10307, 7)
+
+
+def test_seed_offset_35_of_base_32_is_relative_3(disk: MemoryFileSystem) -> None:
+    segment = create(disk, 32)
+    append(segment, 32, 3, 300)
+    append(segment, 35, 1, 300)
+    segment.offset_index.append(35, 300)
+    opened = reopen(disk, segment)
+    assert opened.log_file.path == "/t-0/00000000000000000032.log"
+    assert disk.live_bytes("/t-0/00000000000000000032.index") == struct.pack(">2i", 3, 300)
+    assert opened.offset_index.lookup(35) == (35, 300)
+    found = opened.position_of(35)
+    assert found is not None
+    assert found[0] == 300
+
+
+# -- Look-ups ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("base_offset", [0, 368769])
+@pytest.mark.parametrize("reopened", [False, True])
+def test_every_offset_is_found(disk: MemoryFileSystem, base_offset: int, reopened: bool) -> None:
+    segment, laid = filled(disk, base_offset=base_offset)
+    if reopened:
+        segment = reopen(disk, segment)
+    for position, first, last in laid:
+        for offset in {first, last, (first + last) // 2}:
+            found = segment.position_of(offset)
+            assert found is not None
+            assert (found[0], found[1].base_offset, found[1].last_offset) == (
+                position,
+                first,
+                last,
+            )
+    assert segment.position_of(laid[-1][2] + 1) is None
+    assert segment.position_of(laid[50][1], laid[50][0]) is None  # ends before it
+    assert not segment.index_damage
+
+
+def test_in_a_gap_the_next_batch_is_found(disk: MemoryFileSystem) -> None:
+    """Compaction leaves gaps: before the first batch, and between two."""
+    segment = create(disk, 100, interval=0)
+    for first in (105, 110, 120):
+        append(segment, first, 3, 300)
+    segment = reopen(disk, segment)
+    cases = [(100, 0), (104, 0), (107, 0), (108, 300), (109, 300), (113, 600), (122, 600)]
+    for offset, position in cases:
+        found = segment.position_of(offset)
+        assert found is not None
+        assert found[0] == position, offset
+    assert segment.position_of(123) is None
+    assert not segment.index_damage
+
+
+def test_a_reader_that_reads_on_needs_no_look_up(disk: MemoryFileSystem) -> None:
+    segment, laid = filled(disk)
+    segment = reopen(disk, segment)
+    offset, seen = 0, b""
+    part = segment.read(offset, 5_000)
+    index_reads = []
+    while part is not None:
+        seen += part.read()
+        offset = max(last for at, _, last in laid if at < part.position + part.size) + 1
+        disk.calls.clear()
+        part = segment.read(offset, 5_000) if offset < segment.next_offset else None
+        index_reads.append([path for _, path in disk.calls if path.endswith(".index")])
+    assert seen == disk.live_bytes(segment.log_file.path)
+    # One look for where the slice ends, none for where it begins.
+    assert max(len(reads) for reads in index_reads) <= 1
+
+
+DAMAGED_INDEXES = [
+    ("missing", lambda rows: None),
+    ("empty", lambda rows: b""),
+    ("zeros", lambda rows: bytes(len(rows))),
+    ("cut in an entry", lambda rows: rows[: len(rows) // 2 + 3]),
+    ("preallocated", lambda rows: rows + bytes(4096)),
+    ("positions off by one", lambda rows: _shift(rows, 0, 1)),
+    ("positions past the end", lambda rows: _shift(rows, 0, 1_000_000)),
+    ("offsets too low", lambda rows: _shift(rows, -40, 0)),
+    ("offsets too high", lambda rows: _shift(rows, 3, 0)),
+    ("negative", lambda rows: _shift(rows, -(2**20), -(2**20))),
+    ("another segment's", lambda rows: _shift(rows, 5_000, 123)),
+    ("random", lambda rows: random.Random(5).randbytes(len(rows))),
+]
+
+
+def _shift(rows: bytes, offset: int, position: int) -> bytes:
+    return b"".join(
+        struct.pack(">2i", a + offset, b + position) for a, b in struct.iter_unpack(">2i", rows)
+    )
+
+
+@pytest.mark.parametrize(("name", "damage"), DAMAGED_INDEXES, ids=[d[0] for d in DAMAGED_INDEXES])
+def test_a_wrong_index_costs_time_and_no_answer(
+    disk: MemoryFileSystem, name: str, damage: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    segment, laid = filled(disk)
+    segment.write_indexes()
+    path = segment.offset_index.path
+    sound = disk.live_bytes(path)
+    content = damage(sound)  # type: ignore[operator]
+    disk.unlink(path)
+    if content is not None:
+        disk.open(path, create=True).pwrite(content, 0)
+    opened = reopen(disk, segment)
+    with caplog.at_level(logging.WARNING):
+        for position, first, last in laid:
+            for offset in (first, last):
+                found = opened.position_of(offset)
+                assert found is not None
+                assert (found[0], found[1].last_offset) == (position, last)
+            part = opened.read(first, 3_000)
+            assert part is not None
+            assert part.position == position
+            assert 0 < part.size <= 3_000
+            assert part.position + part.size in {at for at, _, _ in laid} | {opened.size}
+    assert len(caplog.records) <= 1  # said once
+    assert bool(caplog.records) == bool(opened.index_damage)
+    assert opened.rebuild_indexes() is None
+    assert not opened.index_damage
+    assert disk.live_bytes(path) == sound
+
+
+def test_an_index_that_the_disk_cannot_deliver_is_as_good_as_none(disk: MemoryFileSystem) -> None:
+    segment, laid = filled(disk)
+    opened = reopen(disk, segment)
+    disk.fail("pread", forever=True, path_part=".index")
+    for position, first, _ in laid[::20]:
+        found = opened.position_of(first)
+        assert found is not None
+        assert found[0] == position
+    assert "cannot be read" in opened.index_damage
+
+
+# -- Damaged logs ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reopened", [False, True])
+@pytest.mark.parametrize("value", ["down", "up a little", "up far", "negative"])
+def test_a_base_offset_that_does_not_fit_is_damage(
+    disk: MemoryFileSystem, value: str, reopened: bool
+) -> None:
+    """The CRC does not cover the base offset: only its neighbours can tell."""
+    segment, laid = filled(disk)
+    segment.write_indexes()
+    position, first, last = laid[77]
+    wrong = {"down": first - 1, "up a little": first + 1, "up far": first + 2**30, "negative": -1}
+    disk.edit(segment.log_file.path, position, struct.pack(">q", wrong[value]))
+    if reopened:
+        segment = reopen(disk, segment)
+    with pytest.raises(DamagedLog) as caught:
+        [segment.position_of(offset) for offset in range(first, last + 2)]
+    assert caught.value.position in (position, laid[78][0])
+    assert caught.value.path == segment.log_file.path
+    good = segment.position_of(laid[20][1])
+    assert good is not None
+    assert good[0] == laid[20][0]
+    assert not segment.index_damage  # it is the log that is damaged
+
+
+def test_damage_at_the_very_end_is_held_against_the_end_offset(disk: MemoryFileSystem) -> None:
+    segment, laid = filled(disk)
+    position, first, _ = laid[-1]
+    disk.edit(segment.log_file.path, position, struct.pack(">q", first + 5))
+    opened = reopen(disk, segment)
+    with pytest.raises(DamagedLog):
+        opened.position_of(first)
+
+
+@pytest.mark.parametrize("length", [0, 48, 2**31 - 1])
+def test_a_length_that_does_not_fit_is_not_the_end_of_the_log(
+    disk: MemoryFileSystem, length: int
+) -> None:
+    segment, laid = filled(disk)
+    segment.write_indexes()
+    position, first, _ = laid[77]
+    disk.edit(segment.log_file.path, position + 8, struct.pack(">i", length))
+    opened = reopen(disk, segment)
+    with pytest.raises(DamagedLog) as caught:
+        opened.position_of(first)
+    assert caught.value.position == position
+
+
+def test_a_slice_ends_before_the_damage_and_the_next_read_says_so(disk: MemoryFileSystem) -> None:
+    segment, laid = filled(disk, interval=100_000)  # no index entries: the walk meets it
+    position, first, _ = laid[8]
+    disk.edit(segment.log_file.path, position + 16, b"\x07")
+    opened = reopen(disk, segment)
+    part = opened.read(0, 10_000)
+    assert part is not None
+    assert (part.position, part.size) == (0, position)
+    with pytest.raises(DamagedLog, match="magic 7"):
+        opened.read(first, 10_000)
+
+
+# -- Reads -------------------------------------------------------------------------------------
+
+
+def sizes(part: LogSlice | None) -> tuple[int, int] | None:
+    return part and (part.position, part.size)
+
+
+@pytest.mark.parametrize("reopened", [False, True])
+def test_reads_are_whole_batches(disk: MemoryFileSystem, reopened: bool) -> None:
+    segment = create(disk, interval=0)
+    for first in range(0, 50, 5):
+        append(segment, first, 5, 400)
+    if reopened:
+        segment = reopen(disk, segment)
+    cases = [
+        ("all", 0, 10_000, None, True, (0, 4000)),
+        ("exactly all", 0, 4000, None, True, (0, 4000)),
+        ("one byte less", 0, 3999, None, True, (0, 3600)),
+        ("two and a bit", 0, 900, None, True, (0, 800)),
+        ("from the middle of a batch", 17, 900, None, True, (1200, 800)),
+        ("exactly one", 17, 400, None, True, (1200, 400)),
+        ("less than one", 17, 399, None, True, (1200, 400)),
+        ("nothing asked", 17, 0, None, True, (1200, 400)),
+        ("less than one, and that not wanted", 17, 399, None, False, None),
+        ("exactly one, no more wanted", 17, 400, None, False, (1200, 400)),
+        ("up to a mark", 17, 10_000, 2000, True, (1200, 800)),
+        ("the mark is nearer than the size", 17, 900, 1600, True, (1200, 400)),
+        ("the size is nearer than the mark", 0, 900, 2000, True, (0, 800)),
+        ("behind the mark", 30, 10_000, 2000, True, None),
+        ("the last batch", 49, 10_000, None, True, (3600, 400)),
+        ("behind the end", 50, 10_000, None, True, None),
+    ]
+    for name, offset, size_max, end, at_least_one, expected in cases:
+        part = segment.read(offset, size_max, end, at_least_one_batch=at_least_one)
+        assert sizes(part) == expected, name
+
+
+def test_a_read_that_ends_at_a_known_offset_is_remembered(disk: MemoryFileSystem) -> None:
+    segment, laid = filled(disk)
+    opened = reopen(disk, segment)
+    end, offset = laid[100][0], laid[100][1]
+    assert sizes(opened.read(0, 10**6, end, offset_end=offset)) == (0, end)
+    disk.calls.clear()
+    found = opened.position_of(offset)
+    assert found is not None
+    assert found[0] == end
+    assert [op for op, _ in disk.calls] == ["pread"]
+
+
+def test_a_look_up_serves_once_more_and_not_behind_what_a_reader_may_see(
+    disk: MemoryFileSystem,
+) -> None:
+    segment, laid = filled(disk)
+    position, first, last = laid[50]
+    found = segment.position_of(last)
+    disk.counts.clear()
+    assert segment.position_of(last) == found
+    assert disk.counts["pread"] == 0
+    assert segment.position_of(last) == found
+    assert disk.counts["pread"] > 0, "the second answer is read again: files can rot"
+
+    assert segment.position_of(last, position) is None, "the batch ends behind the given end"
+    segment.position_of(last)
+    segment.truncate(position, first)
+    assert segment.position_of(last) is None, "the batch was cut off"
+
+
+def test_many_readers_do_not_grow_the_memory(disk: MemoryFileSystem) -> None:
+    segment, laid = filled(disk)
+    for _, first, _ in laid:
+        segment.read(first, 1_000)
+    assert len(segment._read_ends) <= 16
+    assert len(segment._appended) <= 16
+
+
+@pytest.mark.parametrize("shape", ["indexed", "no index", "wrong index"])
+def test_the_next_offset_is_read_from_the_end(disk: MemoryFileSystem, shape: str) -> None:
+    segment, laid = filled(disk)
+    opened = reopen(disk, segment)
+    if shape == "no index":
+        disk.unlink(opened.offset_index.path)
+    if shape == "wrong index":
+        disk.edit(opened.offset_index.path, 0, bytes(random.Random(1).randbytes(400)))
+    opened.next_offset = -1
+    disk.counts.clear()
+    assert opened.read_next_offset() == laid[-1][2] + 1 == opened.next_offset
+    if shape == "indexed":
+        assert disk.counts["pread"] <= 5
+
+
+def test_the_next_offset_of_an_empty_or_torn_segment(disk: MemoryFileSystem) -> None:
+    assert create(disk, 7).read_next_offset() == 7
+    segment, laid = filled(disk)
+    segment.log_file.truncate(laid[-1][0] + 70)
+    opened = reopen(disk, segment)
+    with pytest.raises(DamagedLog) as caught:
+        opened.read_next_offset()
+    assert caught.value.position == laid[-1][0]

@@ -1,0 +1,243 @@
+"""Soundness: rot in what no CRC covers is never served, and nothing good is withheld for it."""
+
+import pytest
+
+from protocol.record_batch import batches
+from storage.errors import DamagedLog, LogFailed
+from storage.segments import soundness
+from tests.support.log_house import NOW, House, append, batch, flush, read_all
+
+SIZE = len(batch())
+LOG = "00000000000000000000.log"
+
+
+def reopened(count=30, flips=(), **config):
+    """A cleanly stopped log of `count` batches in one file, with bits flipped, open again."""
+    config = {"internal_segment_bytes": 10**6, "index_interval_bytes": 4 * SIZE} | config
+    house = House()
+    house.open()
+    append(house.log(**config), count)
+    assert house.stop()
+    for at, bit in flips:
+        data = house.filesystem.live_bytes(house.path(LOG))
+        house.filesystem.edit(house.path(LOG), at, bytes([data[at] ^ bit]))
+    return house, house.restart(**config)
+
+
+def served(log, start, size_max=10**6):
+    """Offsets as a client sees them: from the headers in what a read returns."""
+    piece = log.read(start, size_max)
+    return [] if piece is None else [header.base_offset for _, header in batches(piece.load())]
+
+
+@pytest.mark.parametrize("bit", [0x01, 0x02, 0x10, 0x80])
+@pytest.mark.parametrize("byte", [0, 3, 6, 7, 8, 9, 10, 11, 16])
+@pytest.mark.parametrize("index", [1, 13, 28])
+def test_a_flip_outside_the_crc_is_never_served(index, byte, bit):
+    _, log = reopened(flips=[(index * SIZE + byte, bit)])
+    for start in range(30):
+        try:
+            offsets = served(log, start)
+        except (DamagedLog, LogFailed):
+            assert start <= index + 8, "only near the damage"
+            continue
+        assert offsets == list(range(offsets[0], offsets[0] + len(offsets)))
+        assert offsets[0] <= start
+        assert index not in offsets
+    assert served(log, 0) == list(range(index))
+
+
+@pytest.mark.parametrize("byte", [17, 21, 23, 26, 30, 40, 50, 60, SIZE - 1])
+@pytest.mark.parametrize("index", [0, 13, 29])
+def test_a_batch_with_a_wrong_crc_is_never_served(index, byte):
+    """Many clients do not look; the batches before and behind it are served."""
+    _, log = reopened(flips=[(index * SIZE + byte, 0x04)])
+    for start in range(30):
+        try:
+            assert served(log, start, SIZE) == [start] != [index]
+        except (DamagedLog, LogFailed):
+            # A last offset that cannot be stops a walk: up to the next index entry.
+            assert start == index or (byte in (23, 26) and 0 < start - index <= 8)
+
+
+@pytest.mark.parametrize("bit", [0x01, 0x80])
+@pytest.mark.parametrize("byte", [12, 15])
+@pytest.mark.parametrize("index", [0, 13, 29])
+def test_a_flipped_leader_epoch_is_never_served(index, byte, bit):
+    _, log = reopened(flips=[(index * SIZE + byte, bit)])
+    with pytest.raises(DamagedLog, match="leader epoch"):
+        log.read(index, SIZE)
+    assert served(log, (index + 1) % 30, SIZE) == [(index + 1) % 30]
+
+
+def test_where_the_file_of_the_epochs_is_wrong_the_batches_are_served():
+    house, log = reopened()
+    append(log, 10)
+    flush(log)
+    house.stop()
+    house.filesystem.replace(house.path("leader-epoch-checkpoint"), b"0\n2\n0 0\n1 12\n")
+    log = house.restart(internal_segment_bytes=10**6)
+    for start in range(30):
+        assert served(log, start, SIZE) == [start]
+
+
+def test_so_is_the_last_batch_of_a_segment():
+    """No batch stands behind it there, and the file in doubt was asked instead."""
+    house, log = reopened(2)
+    append(log, 4)
+    log.roll(NOW)
+    append(log, 4)
+    flush(log)
+    house.stop()
+    house.filesystem.replace(house.path("leader-epoch-checkpoint"), b"0\n2\n0 0\n1 8\n")
+    log = house.restart(internal_segment_bytes=10**6)
+    for start in range(10):
+        assert served(log, start, SIZE) == [start]
+
+
+def test_a_base_offset_that_claims_the_place_of_another_is_never_served():
+    """The first of a segment says 12 instead of 8: asked for 12, it held another record."""
+    house = House()
+    house.open()
+    config = {"internal_segment_bytes": 8 * SIZE}
+    append(house.log(**config), 30)
+    house.stop()
+    house.filesystem.edit(house.path("00000000000000000008.log"), 7, bytes([12]))
+    log = house.restart(**config)
+    for start in range(30):
+        try:
+            assert served(log, start, SIZE) == [start]
+        except (DamagedLog, LogFailed):
+            assert 8 <= start < 16, "the walk from the segment's start is blocked"
+
+
+def test_a_hole_that_a_shortened_batch_seems_to_leave_is_damage():
+    house = House()
+    house.open()
+    log = house.log(internal_segment_bytes=10**6)
+    for _ in range(3):
+        log.append(batch(count=5), NOW)
+    house.stop()
+    data = house.filesystem.live_bytes(house.path(LOG))
+    size = len(data) // 3
+    house.filesystem.edit(house.path(LOG), size + 26, b"\x01")  # last offset delta 4 is 1 now
+    log = house.restart(internal_segment_bytes=10**6)
+    for start in (5, 7, 9):
+        with pytest.raises(DamagedLog):
+            log.read(start, size)
+    assert served(log, 10, size) == [10]
+
+
+def test_what_was_appended_here_is_not_walked():
+    house, log = reopened(10)
+    append(log, 20)
+    flush(log)
+    read_all(log)
+    house.filesystem.calls.clear()
+    assert len(served(log, 10)) == 20
+    reads = [path for operation, path in house.filesystem.calls if operation == "pread"]
+    assert len(reads) <= 2, "the header, and the bytes"
+
+
+def test_each_part_is_walked_once(monkeypatch):
+    _, log = reopened(30)
+    walks = []
+    walk = soundness._walk
+    monkeypatch.setattr(
+        soundness, "_walk", lambda *args, **kwargs: walks.append(args[1:3]) or walk(*args, **kwargs)
+    )
+    for _ in range(3):
+        for start in (0, 5, 10, 15, 20, 25):
+            log.read(start, 5 * SIZE)
+    assert walks == [(n * SIZE, (n + 5) * SIZE) for n in range(0, 30, 5)]
+
+
+def test_a_walk_is_bounded(monkeypatch):
+    monkeypatch.setattr(soundness, "WALK_BYTES_MAX", 3 * SIZE)
+    _, log = reopened(30)
+    assert served(log, 0) == [0, 1, 2]
+    assert list(read_all(log, 0, 10**6)) == list(range(30))
+    assert len(served(log, 0)) == 30, "by now all of it is known"
+
+
+def test_a_walk_over_many_small_batches_is_bounded_too(monkeypatch):
+    """A batch of one record takes as long as one of a thousand, where nobody opens it."""
+    monkeypatch.setattr(soundness, "WALK_BATCHES_MAX", 4)
+    _, log = reopened(30)
+    assert served(log, 0) == [0, 1, 2, 3]
+    assert list(read_all(log, 0, 10**6)) == list(range(30))
+    assert len(served(log, 0)) == 30, "by now all of it is known"
+
+
+def test_gaps_of_compaction_are_served():
+    """Batches 4 to 7 are gone: what follows continues by itself."""
+    house = House()
+    house.open()
+    log = house.log(internal_segment_bytes=10**6)
+    append(log, 4)
+    log.end_offset = 8
+    append(log, 6)
+    house.stop()
+    log = house.restart(internal_segment_bytes=10**6)
+    assert served(log, 0) == [0, 1, 2, 3, 8, 9, 10, 11, 12, 13]
+    assert served(log, 5)[0] == 8
+    house.stop()
+    log = house.restart(internal_segment_bytes=10**6)
+    assert served(log, 5)[0] == 8
+
+
+def test_a_hole_between_segments_that_a_shortened_batch_leaves_is_damage():
+    house = House()
+    house.open()
+    log = house.log(internal_segment_bytes=300)
+    for _ in range(4):
+        log.append(batch(count=5), NOW)
+    house.stop()
+    house.filesystem.edit(house.path("00000000000000000005.log"), 26, b"\x01")
+    log = house.restart(internal_segment_bytes=300)
+    for start in (5, 8, 9):
+        with pytest.raises(DamagedLog):
+            log.read(start, 10**6)
+    assert served(log, 10) == [10]
+
+
+@pytest.mark.parametrize(("bit", "ends"), [(0x01, 30), (0x04, 15), (0x08, 15)])
+def test_a_base_offset_that_fell_leaves_no_hole_that_is_believed(bit, ends):
+    """An index entry leads to the batch, so that what stands before it is not looked at."""
+    house = House()
+    house.open()
+    config = {"internal_segment_bytes": 10**6, "index_interval_bytes": 1}
+    log = house.log(**config)
+    for _ in range(ends // 5):
+        log.append(batch(count=5), NOW)
+    log.roll(NOW)
+    append(log)
+    flush(log)
+    house.stop()
+    path = house.path(LOG)
+    size = len(house.filesystem.live_bytes(path)) // (ends // 5)
+    at = 2 * size + 7  # the batch of offset 10
+    house.filesystem.edit(path, at, bytes([10 ^ bit]))
+    log = house.restart(**config)
+    for start in range(10, 15):
+        with pytest.raises(DamagedLog):
+            log.read(start, size)
+
+
+def test_a_hole_that_begins_where_it_was_asked_for_is_looked_at_too():
+    """The last batch of a segment, 10 to 14, says 8: it ends where offset 13 would be."""
+    house = House()
+    house.open()
+    log = house.log(internal_segment_bytes=10**6, index_interval_bytes=1)
+    for _ in range(3):
+        log.append(batch(count=5), NOW)
+    log.roll(NOW)
+    append(log)
+    flush(log)
+    house.stop()
+    size = len(house.filesystem.live_bytes(house.path(LOG))) // 3
+    house.filesystem.edit(house.path(LOG), 2 * size + 7, bytes([8]))
+    log = house.restart(internal_segment_bytes=10**6)
+    for start in (13, 14):
+        with pytest.raises(DamagedLog):
+            log.read(start, size)
