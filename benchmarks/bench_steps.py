@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks import frames, interpreter
 from broker.handlers import HANDLERS, fetch, produce
-from broker.request import Request
+from broker.runtime.request import Request
 from protocol.kafka.dialect import KafkaDialect
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.record_batch import verify_produced

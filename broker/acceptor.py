@@ -17,14 +17,14 @@ import logging
 import socket
 from collections.abc import Sequence
 
-from broker import owners
-from broker.clock import Clock
 from broker.connection_limits import ConnectionLimits
-from broker.log_lines import RateLimiter
-from broker.metrics import Metrics
-from broker.owners import Owner
 from broker.processor import Processor
-from broker.request import ConnectionInfo
+from broker.runtime import owners
+from broker.runtime.clock import Clock
+from broker.runtime.log_lines import RateLimiter
+from broker.runtime.metrics import Metrics
+from broker.runtime.owners import Owner
+from broker.runtime.request import ConnectionInfo
 from config.listeners import Listener
 from protocol.dialect import Dialect
 

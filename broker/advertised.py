@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from broker.request import ConnectionInfo
+from broker.runtime.request import ConnectionInfo
 from config.listeners import Listener
 
 

@@ -27,14 +27,14 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from broker import owners
-from broker.blocking_pool import BlockingPool
-from broker.clock import MS_NS, Clock
 from broker.group_commit import GroupCommit
-from broker.metrics import Metrics
-from broker.owners import Owner
 from broker.partition import Partition
 from broker.record_work import RecordWork, Walk, WalkAbandoned
+from broker.runtime import owners
+from broker.runtime.blocking_pool import BlockingPool
+from broker.runtime.clock import MS_NS, Clock
+from broker.runtime.metrics import Metrics
+from broker.runtime.owners import Owner
 from broker.warm_reads import when_warm
 from protocol.record_errors import InvalidRecord, RecordError
 from storage.errors import AppendTimedOut, StorageError

@@ -17,10 +17,8 @@ from typing import TYPE_CHECKING
 
 from broker.advertised import Advertised
 from broker.append_queue import AppendQueue
-from broker.blocking_pool import BlockingPool
 from broker.byte_budget import ByteBudget
 from broker.checkpoint_writer import CheckpointWriter
-from broker.clock import Clock
 from broker.config_changes import GROUP, configs_of
 from broker.configs import BrokerSettings, Configs
 from broker.group_commit import FLUSH_THREADS, GroupCommit
@@ -29,14 +27,16 @@ from broker.metadata.controller import Controller
 from broker.metadata.image import ClusterImage
 from broker.metadata.metadata_log import METADATA_TOPIC_ID, MetadataLog, open_metadata_log
 from broker.metadata.topic_rules import GROUP_TOPIC, Placement
-from broker.metrics import Metrics
 from broker.outbox import Outbox
-from broker.owners import FailureLog
 from broker.partition import Partition, Partitions
 from broker.producer_ids import ProducerIds
 from broker.purgatory import Purgatory
 from broker.record_work import RecordWork
-from broker.request_queue import RequestQueue
+from broker.runtime.blocking_pool import BlockingPool
+from broker.runtime.clock import Clock
+from broker.runtime.metrics import Metrics
+from broker.runtime.owners import FailureLog
+from broker.runtime.request_queue import RequestQueue
 from broker.services import Services
 from broker.topics import Topics
 from config.broker import BrokerConfig

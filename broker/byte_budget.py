@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable
 from typing import Literal
 
-from broker.metrics import Metrics
+from broker.runtime.metrics import Metrics
 
 Counter = Literal["budget_full_waits", "answers_full_waits"]  # of `Metrics`
 

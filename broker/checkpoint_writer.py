@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 
-from broker.blocking_pool import BlockingPool
+from broker.runtime.blocking_pool import BlockingPool
 from storage.log_manager import LogManager
 
 

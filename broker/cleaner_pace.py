@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from broker.clock import SECOND_NS, Clock, let_others_run
+from broker.runtime.clock import SECOND_NS, Clock, let_others_run
 from storage.compaction.swap import CompactionAborted
 
 STEP_BYTES = 16 * 1024

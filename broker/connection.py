@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from broker.connection_account import ConnectionAccount, own_bytes
 from broker.record_work import Walk
-from broker.request import Buffer, ConnectionInfo, Request
+from broker.runtime.request import Buffer, ConnectionInfo, Request
 from protocol.errors import FrameTooLarge
 from protocol.framing import FrameReader
 

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from broker.byte_budget import ByteBudget
-from broker.request import Buffer
+from broker.runtime.request import Buffer
 from protocol.api_keys import ApiKey
 from protocol.messages.fetch import FetchRequest
 

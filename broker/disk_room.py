@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import logging
 
-from broker.clock import SECOND_NS, Clock
-from broker.metrics import Metrics
+from broker.runtime.clock import SECOND_NS, Clock
+from broker.runtime.metrics import Metrics
 from storage.files.filesystem import FileSystem
 from storage.files.room import Room
 

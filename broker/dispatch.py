@@ -2,9 +2,9 @@
 
 A handler (one row of `broker.handlers.HANDLERS`) is a plain function of the request and the
 services. It returns the response message; or None, when nothing is to be sent; or a generator,
-where the answer is made in steps (`broker.steps`); or a `Pending`; or, where it must wait for
-files or for durability, a coroutine, which gets a task of its own. The last three end with any of
-those before them. An answer is encoded at once, or in a thread if records are opened for it and
+where the answer is made in steps (`broker.runtime.steps`); or a `Pending`; or, where it must wait
+for files or for durability, a coroutine, which gets a task of its own. The last three end with any
+of those before them. An answer is encoded at once, or in a thread if records are opened for it and
 that takes long (`RequestHeader.wants_thread`).
 
 What a handler did not foresee is this broker's fault, not the client's: it is logged with the
@@ -20,14 +20,14 @@ from functools import partial
 from types import CoroutineType, GeneratorType
 from typing import Any
 
-from broker import owners
 from broker.error_mapping import error_code_of
 from broker.handlers import HANDLERS, Handler
-from broker.owners import Owner
-from broker.pending import Pending
-from broker.request import Buffer, Request
+from broker.runtime import owners
+from broker.runtime.owners import Owner
+from broker.runtime.pending import Pending
+from broker.runtime.request import Buffer, Request
+from broker.runtime.steps import Stepper
 from broker.services import Services
-from broker.steps import Stepper
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 

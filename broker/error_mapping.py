@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from broker.metadata.topic_rules import TopicError
 from broker.record_work import WalkAbandoned
-from broker.steps import AnswerTooLarge
+from broker.runtime.steps import AnswerTooLarge
 from protocol.errors import ErrorCode
 from protocol.record_errors import (
     CorruptBatch,

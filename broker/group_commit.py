@@ -36,13 +36,13 @@ from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
 
-from broker import owners
-from broker.blocking_pool import BlockingPool
-from broker.clock import MS_NS, SECOND_NS, Clock
 from broker.flush_round import FlushRound, Job
-from broker.metrics import Metrics
-from broker.owners import Owner
 from broker.partition import Partition
+from broker.runtime import owners
+from broker.runtime.blocking_pool import BlockingPool
+from broker.runtime.clock import MS_NS, SECOND_NS, Clock
+from broker.runtime.metrics import Metrics
+from broker.runtime.owners import Owner
 from protocol.errors import ErrorCode
 from storage.flush import Flush
 

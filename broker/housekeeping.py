@@ -28,13 +28,13 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Protocol
 
-from broker import owners
-from broker.blocking_pool import BlockingPool
 from broker.disk_room import DiskRoom
 from broker.handlers import HANDLERS
 from broker.metadata.snapshot_keeper import SnapshotKeeper
-from broker.owners import Owner
 from broker.processor import Processor
+from broker.runtime import owners
+from broker.runtime.blocking_pool import BlockingPool
+from broker.runtime.owners import Owner
 from broker.services import Services
 from broker.warm_reads import warm
 from storage.errors import StorageError

@@ -6,12 +6,12 @@ once, or hands back something that completes later. One bad request never ends a
 
 from __future__ import annotations
 
-from broker import owners
-from broker.clock import MS_NS, Clock
 from broker.dispatch import Dispatcher
 from broker.outbox import Outbox
-from broker.owners import Owner
-from broker.request_queue import RequestQueue
+from broker.runtime import owners
+from broker.runtime.clock import MS_NS, Clock
+from broker.runtime.owners import Owner
+from broker.runtime.request_queue import RequestQueue
 
 # How long a worker may keep the loop from its sockets. Two milliseconds are some hundred
 # small requests: long enough to pay for a switch, short against any client's deadline.

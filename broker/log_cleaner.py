@@ -20,11 +20,11 @@ import logging
 import os
 from functools import partial
 
-from broker import owners
-from broker.blocking_pool import BlockingPool
 from broker.cleaner_pace import CleanerPace
-from broker.clock import MS_NS, SECOND_NS
-from broker.owners import Owner
+from broker.runtime import owners
+from broker.runtime.blocking_pool import BlockingPool
+from broker.runtime.clock import MS_NS, SECOND_NS
+from broker.runtime.owners import Owner
 from broker.services import Services
 from broker.warm_reads import warm
 from protocol.record_errors import RecordError

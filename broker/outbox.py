@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from broker import owners
-from broker.owners import Owner
+from broker.runtime import owners
+from broker.runtime.owners import Owner
 
 
 class Sender(Protocol):

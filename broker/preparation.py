@@ -19,7 +19,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from broker.clock import let_others_run
+from broker.runtime.clock import let_others_run
 from config.topic import TopicConfig
 from protocol.compression import GZIP, NONE, ZSTD
 from protocol.recompression import CODECS, Target, recompress

@@ -15,19 +15,19 @@ import logging
 import socket
 from dataclasses import dataclass
 
-from broker import owners
 from broker.byte_budget import ByteBudget
-from broker.clock import MS_NS, Clock
 from broker.connection import Connection, Hold
 from broker.connection_account import answer_bytes_max
 from broker.connection_limits import ConnectionLimits
-from broker.log_lines import RateLimiter
-from broker.metrics import Metrics
 from broker.outbox import Outbox
-from broker.owners import Owner
 from broker.record_work import RecordWork
-from broker.request import ConnectionInfo, Request
-from broker.request_queue import RequestQueue
+from broker.runtime import owners
+from broker.runtime.clock import MS_NS, Clock
+from broker.runtime.log_lines import RateLimiter
+from broker.runtime.metrics import Metrics
+from broker.runtime.owners import Owner
+from broker.runtime.request import ConnectionInfo, Request
+from broker.runtime.request_queue import RequestQueue
 from protocol.dialect import RequestHeader
 from protocol.errors import BadRequest, ProtocolError, TakesLong
 from protocol.framing import REUSED_BYTES_MIN, FramePool

@@ -15,11 +15,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from broker import owners
-from broker.metrics import Metrics
-from broker.owners import Owner
 from broker.partition import Partition
-from broker.request import Request
+from broker.runtime import owners
+from broker.runtime.metrics import Metrics
+from broker.runtime.owners import Owner
+from broker.runtime.request import Request
 
 
 class ParkedFetch:

@@ -15,10 +15,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from broker import owners
-from broker.blocking_pool import BlockingPool
-from broker.metrics import Metrics
-from broker.owners import Owner
+from broker.runtime import owners
+from broker.runtime.blocking_pool import BlockingPool
+from broker.runtime.metrics import Metrics
+from broker.runtime.owners import Owner
 from protocol.record_errors import DecompressedTooLarge, TooManyRecords
 
 AT_ONCE: Final = 2

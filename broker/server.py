@@ -31,21 +31,21 @@ from functools import partial
 
 import uvloop
 
-from broker import log_lines, owners
 from broker.acceptor import Acceptor, bind
 from broker.assembly import Assembly, assemble, open_directory
 from broker.at_rest import left_over
-from broker.blocking_pool import BlockingPool
-from broker.clock import SECOND_NS, Clock, SystemClock, let_others_run
 from broker.connection_limits import ConnectionLimits
 from broker.dispatch import Dispatcher
 from broker.handlers import HANDLERS
 from broker.housekeeping import Housekeeping
 from broker.io_worker import IoWorker
 from broker.log_cleaner import LogCleaner
-from broker.owners import Owner
 from broker.processor import ConnectionSettings, Processor
-from broker.slow_steps import SlowSteps
+from broker.runtime import log_lines, owners
+from broker.runtime.blocking_pool import BlockingPool
+from broker.runtime.clock import SECOND_NS, Clock, SystemClock, let_others_run
+from broker.runtime.owners import Owner
+from broker.runtime.slow_steps import SlowSteps
 from config.listeners import Listener
 from config.load import Loaded
 from protocol.dialect import Dialect

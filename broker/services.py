@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 from broker.advertised import Advertised
 from broker.append_queue import AppendQueue
-from broker.blocking_pool import BlockingPool
 from broker.byte_budget import ByteBudget
 from broker.checkpoint_writer import CheckpointWriter
-from broker.clock import Clock
 from broker.configs import Configs
 from broker.group_commit import GroupCommit
 from broker.metadata.controller import Controller
-from broker.metrics import Metrics
 from broker.partition import Partitions
 from broker.producer_ids import ProducerIds
 from broker.purgatory import Purgatory
 from broker.record_work import RecordWork
+from broker.runtime.blocking_pool import BlockingPool
+from broker.runtime.clock import Clock
+from broker.runtime.metrics import Metrics
 from broker.topics import Topics
 from config.broker import BrokerConfig
 from protocol.messages.api_versions import ApiVersion

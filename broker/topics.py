@@ -25,8 +25,6 @@ from functools import partial
 from typing import Any
 
 from broker.append_queue import AppendQueue
-from broker.blocking_pool import BlockingPool
-from broker.clock import Clock
 from broker.group_commit import GroupCommit
 from broker.metadata.controller import ConfigChange, Controller, Created, Plan
 from broker.metadata.growth import MorePartitions
@@ -34,9 +32,11 @@ from broker.metadata.image import TopicInfo
 from broker.metadata.metadata_log import encode_batch
 from broker.metadata.topic_life import LEAVING, TopicEvent, TopicLife, TopicState
 from broker.metadata.topic_rules import NewTopic, TopicError
-from broker.owners import Owner, spawn
 from broker.partition import Partition, Partitions
 from broker.purgatory import Purgatory
+from broker.runtime.blocking_pool import BlockingPool
+from broker.runtime.clock import Clock
+from broker.runtime.owners import Owner, spawn
 from config.topic import TopicConfig
 from protocol.errors import ErrorCode
 from storage.errors import LogFailed, StorageError, UnknownPartition

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from broker.blocking_pool import BlockingPool
-from broker.owners import Owner
+from broker.runtime.blocking_pool import BlockingPool
+from broker.runtime.owners import Owner
 from storage.segments.cold import Cold, without_waiting
 
 T = TypeVar("T")

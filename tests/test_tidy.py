@@ -201,7 +201,7 @@ def test_no_except_takes_everything_in_silence():
 def test_time_is_read_in_one_place():
     """Everything else gets its time as an argument, and can be tested without waiting."""
     clocks = re.compile(r"^(time\.\w+|(datetime\.)?datetime\.(now|utcnow|today))$")
-    read = {"broker/clock.py", "pipelines/pyspark_barnabas/clock.py"}
+    read = {"broker/runtime/clock.py", "pipelines/pyspark_barnabas/clock.py"}
     elsewhere = [path for path in [*SOURCES, *PIPELINE_SOURCES] if name_of(path) not in read]
     assert [place for place, name in calls(elsewhere) if clocks.match(name)] == []
 
@@ -223,7 +223,7 @@ def test_what_the_broker_puts_on_its_loop_has_an_owner():
     doors = {"create_task", "ensure_future", "call_later", "call_at", "call_soon",
              "call_soon_threadsafe", "add_done_callback", "run_in_executor", "TaskGroup",
              "to_thread"}  # fmt: skip
-    allowed = {"broker/owners.py", "broker/blocking_pool.py"}
+    allowed = {"broker/runtime/owners.py", "broker/runtime/blocking_pool.py"}
     sources = [path for path in SOURCES if name_of(path).startswith("broker/")]
     elsewhere = [path for path in sources if name_of(path) not in allowed]
     found = [place for place, name in calls(elsewhere) if name.rpartition(".")[2] in doors]

@@ -3,7 +3,7 @@
 Offsets are accepted from members of the group's generation, and from outside of any membership
 while the group is empty; an id that nobody has used becomes a group of nothing but offsets. A
 commit is answered when it is durable. A fetch sees everything committed when it came, is made in
-steps (`broker.steps`), and is answered when all that it tells is durable, which is what
+steps (`broker.runtime.steps`), and is answered when all that it tells is durable, which is what
 `require_stable` asks for where there are no transactions.
 """
 

@@ -21,9 +21,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-from broker import owners
-from broker.blocking_pool import BlockingPool
-from broker.clock import MS_NS, Clock
 from broker.groups.alarm import Alarm
 from broker.groups.classic.group import ClassicGroup
 from broker.groups.errors import GroupError
@@ -36,7 +33,10 @@ from broker.groups.registry import Registry
 from broker.groups.shard import Shard, ShardState
 from broker.metadata.image import TopicInfo
 from broker.metadata.topic_rules import GROUP_TOPIC
-from broker.owners import Owner
+from broker.runtime import owners
+from broker.runtime.blocking_pool import BlockingPool
+from broker.runtime.clock import MS_NS, Clock
+from broker.runtime.owners import Owner
 from broker.topics import Topics
 from config.broker import BrokerConfig
 from protocol.errors import ErrorCode

@@ -11,12 +11,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from broker import owners
 from broker.groups.group import GroupRecord
 from broker.groups.offsets import tombstone
 from broker.groups.registry import Registry
 from broker.groups.shard import Shard
-from broker.owners import Owner
+from broker.runtime import owners
+from broker.runtime.owners import Owner
 
 # What a turn of the loop takes on of offsets that go: a unit is one tombstone, 10 us or so.
 TURN_UNITS: Final = 500

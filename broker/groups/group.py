@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from broker.clock import Clock
 from broker.groups.alarm import Alarm
+from broker.runtime.clock import Clock
 from broker.topics import Topics
 from config.broker import BrokerConfig
 from protocol.errors import ErrorCode

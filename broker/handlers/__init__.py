@@ -16,7 +16,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any
 
-from broker.request import Request
+from broker.runtime.request import Request
 from broker.services import Services
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode

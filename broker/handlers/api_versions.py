@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 
 from broker.metadata.features import finalized_features, supported_features
-from broker.request import Request
+from broker.runtime.request import Request
 from broker.services import Services
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode

@@ -20,9 +20,9 @@ from broker.groups.consumer.targets import preferred_assignor
 from broker.groups.coordinator import check_id
 from broker.groups.errors import GroupError
 from broker.operations import GROUP_OPERATIONS
-from broker.request import Request
+from broker.runtime.request import Request
+from broker.runtime.steps import Steps
 from broker.services import Services
-from broker.steps import Steps
 from broker.topics import Topics
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_describe import (

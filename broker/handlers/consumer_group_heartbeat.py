@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from broker.groups.consumer.serve import serve
 from broker.groups.group import Caller
-from broker.pending import Pending
-from broker.request import Request
+from broker.runtime.pending import Pending
+from broker.runtime.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from broker.metadata.growth import MorePartitions
 from broker.metadata.topic_rules import TopicError
-from broker.request import Request
+from broker.runtime.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.create_partitions import (

@@ -20,9 +20,9 @@ from collections.abc import Mapping
 
 from broker.metadata.image import TopicInfo
 from broker.metadata.topic_rules import NewTopic, TopicError
-from broker.request import Request
+from broker.runtime.request import Request
+from broker.runtime.steps import Steps
 from broker.services import Services
-from broker.steps import Steps
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import (
     CreatableTopic,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 
-from broker.request import Request
+from broker.runtime.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import (

@@ -19,7 +19,7 @@ from collections import Counter
 
 from broker.error_mapping import error_code_of
 from broker.metadata.topic_rules import TopicError
-from broker.request import Request
+from broker.runtime.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.delete_topics import (

@@ -22,9 +22,9 @@ from broker.config_changes import CLIENT_METRICS, GROUP
 from broker.config_rows import Row
 from broker.metadata.image import CONFIG_BROKER, CONFIG_TOPIC
 from broker.metadata.topic_rules import TopicError, check_name
-from broker.request import Request
+from broker.runtime.request import Request
+from broker.runtime.steps import Steps
 from broker.services import Services
-from broker.steps import Steps
 from protocol.errors import ErrorCode
 from protocol.messages.describe_configs import (
     DescribeConfigsRequest,

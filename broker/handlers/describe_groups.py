@@ -15,9 +15,9 @@ from __future__ import annotations
 from broker.groups.classic.group import ClassicGroup
 from broker.groups.errors import GroupError
 from broker.operations import GROUP_OPERATIONS
-from broker.request import Request
+from broker.runtime.request import Request
+from broker.runtime.steps import Steps
 from broker.services import Services
-from broker.steps import Steps
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import (
     DescribedGroup,

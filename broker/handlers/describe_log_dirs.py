@@ -15,9 +15,9 @@ Version notes: 2 flexible, 3 an error of the whole answer, 4 total and usable by
 from __future__ import annotations
 
 from broker.partition import Partition
-from broker.request import Request
+from broker.runtime.request import Request
+from broker.runtime.steps import Steps
 from broker.services import Services
-from broker.steps import Steps
 from protocol.errors import ErrorCode
 from protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,

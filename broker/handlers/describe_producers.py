@@ -16,9 +16,9 @@ from collections.abc import Generator
 
 from broker.error_mapping import error_code_of
 from broker.metadata.topic_rules import TopicError, check_name
-from broker.request import Request
+from broker.runtime.request import Request
+from broker.runtime.steps import Steps
 from broker.services import Services
-from broker.steps import Steps
 from protocol.errors import ErrorCode
 from protocol.messages.describe_producers import (
     DescribeProducersRequest,

@@ -14,7 +14,7 @@ Version notes: 1 timestamps (KIP-836), 2 messages, nodes and directory ids (KIP-
 
 from __future__ import annotations
 
-from broker.request import Request
+from broker.runtime.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.describe_quorum import (

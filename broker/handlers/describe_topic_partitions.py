@@ -18,9 +18,9 @@ from __future__ import annotations
 from broker.metadata.image import PartitionInfo, TopicInfo
 from broker.metadata.topic_rules import INTERNAL_TOPICS, TopicError, check_name
 from broker.operations import TOPIC_OPERATIONS
-from broker.request import Request
+from broker.runtime.request import Request
+from broker.runtime.steps import Steps
 from broker.services import Services
-from broker.steps import Steps
 from protocol.errors import ErrorCode
 from protocol.messages.describe_topic_partitions import (
     Cursor,

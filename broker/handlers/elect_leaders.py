@@ -16,9 +16,9 @@ Version notes: 0 elects the preferred replica and has no error of its own, 1 the
 from __future__ import annotations
 
 from broker.metadata.image import PartitionInfo, TopicInfo
-from broker.request import Request
+from broker.runtime.request import Request
+from broker.runtime.steps import Steps
 from broker.services import Services
-from broker.steps import Steps
 from protocol.errors import ErrorCode
 from protocol.messages.elect_leaders import (
     ElectLeadersRequest,

@@ -32,11 +32,11 @@ from collections.abc import Iterable
 
 from broker.error_mapping import error_code_of
 from broker.leader_epochs import UNDEFINED, end_of_epoch, fence
-from broker.owners import Owner
 from broker.partition import Partition
-from broker.pending import Pending
 from broker.purgatory import ParkedFetch
-from broker.request import Request
+from broker.runtime.owners import Owner
+from broker.runtime.pending import Pending
+from broker.runtime.request import Request
 from broker.services import Services
 from broker.warm_reads import ATTEMPTS_MAX
 from protocol.errors import ErrorCode

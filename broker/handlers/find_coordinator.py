@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from broker.groups.errors import GroupError
-from broker.request import Request
+from broker.runtime.request import Request
+from broker.runtime.steps import Steps
 from broker.services import Services
-from broker.steps import Steps
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import (
     GROUP,

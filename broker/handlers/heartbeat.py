@@ -10,7 +10,7 @@ Version notes: 3 static members, 4 flexible.
 
 from __future__ import annotations
 
-from broker.request import Request
+from broker.runtime.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatResponse

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from broker.config_changes import Operation, Resource
 from broker.config_outcomes import answers, refusals
-from broker.request import Request
+from broker.runtime.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.incremental_alter_configs import (

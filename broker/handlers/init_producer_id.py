@@ -12,7 +12,7 @@ Version notes: 2 flexible, 3 producer id and epoch (KIP-360), 4 PRODUCER_FENCED,
 
 from __future__ import annotations
 
-from broker.request import Request
+from broker.runtime.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

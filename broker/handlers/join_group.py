@@ -13,8 +13,8 @@ assignment.
 from __future__ import annotations
 
 from broker.groups.group import Caller
-from broker.pending import Pending
-from broker.request import Request
+from broker.runtime.pending import Pending
+from broker.runtime.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupResponse

@@ -10,7 +10,7 @@ Version notes: 3 many members, 4 flexible, 5 reason (not kept).
 from __future__ import annotations
 
 from broker.groups.errors import GroupError
-from broker.request import Request
+from broker.runtime.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from broker.config_changes import CLIENT_METRICS, GROUP
 from broker.metadata.image import CONFIG_BROKER, CONFIG_TOPIC
-from broker.request import Request
+from broker.runtime.request import Request
+from broker.runtime.steps import Steps
 from broker.services import Services
-from broker.steps import Steps
 from protocol.errors import ErrorCode
 from protocol.messages.list_config_resources import (
     ConfigResource,

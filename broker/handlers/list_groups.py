@@ -10,9 +10,9 @@ Version notes: 3 flexible, 4 states (KIP-518), 5 types (KIP-848).
 from __future__ import annotations
 
 from broker.groups.errors import GroupError
-from broker.request import Request
+from broker.runtime.request import Request
+from broker.runtime.steps import Steps
 from broker.services import Services
-from broker.steps import Steps
 from protocol.errors import ErrorCode
 from protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 

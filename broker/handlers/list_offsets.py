@@ -24,16 +24,16 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 
-from broker import owners
-from broker.clock import MS_NS, let_others_run
 from broker.error_mapping import error_code_of
 from broker.leader_epochs import NO_EPOCH, epoch_at, fence
-from broker.owners import Owner
 from broker.partition import Partition
-from broker.pending import Pending
-from broker.request import Request, Responder
+from broker.runtime import owners
+from broker.runtime.clock import MS_NS, let_others_run
+from broker.runtime.owners import Owner
+from broker.runtime.pending import Pending
+from broker.runtime.request import Request, Responder
+from broker.runtime.steps import Steps
 from broker.services import Services
-from broker.steps import Steps
 from broker.warm_reads import when_warm
 from protocol.errors import ErrorCode
 from protocol.messages.list_offsets import (

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from broker.metadata.image import TopicInfo
 from broker.metadata.reassignment import is_moving
-from broker.request import Request
+from broker.runtime.request import Request
+from broker.runtime.steps import Steps
 from broker.services import Services
-from broker.steps import Steps
 from protocol.errors import ErrorCode
 from protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,

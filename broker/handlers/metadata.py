@@ -25,9 +25,9 @@ from broker.error_mapping import error_code_of
 from broker.metadata.image import PartitionInfo, TopicInfo
 from broker.metadata.topic_rules import INTERNAL_TOPICS, NewTopic, TopicError, check_name
 from broker.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from broker.request import Request
+from broker.runtime.request import Request
+from broker.runtime.steps import Steps
 from broker.services import Services
-from broker.steps import Steps
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import (
     MetadataRequest,

@@ -10,7 +10,7 @@ Behaviour
 from __future__ import annotations
 
 from broker.groups.errors import GroupError
-from broker.request import Request
+from broker.runtime.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.offset_delete import (

@@ -22,10 +22,10 @@ from functools import partial
 
 from broker.groups.commits import NO_OFFSET, fetch, when_durable
 from broker.groups.errors import GroupError
-from broker.pending import Pending
-from broker.request import Request
+from broker.runtime.pending import Pending
+from broker.runtime.request import Request
+from broker.runtime.steps import Steps, finished
 from broker.services import Services
-from broker.steps import Steps, finished
 from protocol.errors import ErrorCode
 from protocol.messages.offset_fetch import (
     OffsetFetchRequest,

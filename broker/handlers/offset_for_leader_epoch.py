@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from broker.error_mapping import error_code_of
 from broker.leader_epochs import end_of_epoch, fence
-from broker.request import Request
+from broker.runtime.request import Request
+from broker.runtime.steps import Steps
 from broker.services import Services
-from broker.steps import Steps
 from protocol.errors import ErrorCode
 from protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,

@@ -31,15 +31,15 @@ import logging
 from functools import partial
 
 from broker.append_queue import Outcome
-from broker.clock import let_others_run
 from broker.error_mapping import error_code_of
 from broker.metadata.topic_rules import INTERNAL_TOPICS, TopicError
-from broker.owners import Owner
 from broker.partition import Partition
-from broker.pending import Pending
 from broker.preparation import AS_PRODUCED, COMPACT, INLINE_BYTES_MAX, is_quick, preparation
 from broker.record_work import WalkAbandoned
-from broker.request import Request
+from broker.runtime.clock import let_others_run
+from broker.runtime.owners import Owner
+from broker.runtime.pending import Pending
+from broker.runtime.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.produce import (

@@ -8,7 +8,7 @@ Behaviour
 
 from __future__ import annotations
 
-from broker.request import Request
+from broker.runtime.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse

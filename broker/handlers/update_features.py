@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from broker.metadata.feature_updates import FeatureUpdateError, Update, changed_levels
 from broker.metadata.features import supported_features
-from broker.request import Request
+from broker.runtime.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.update_features import (

@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from broker.clock import SystemClock
 from broker.metadata.image import CONFIG_BROKER
 from broker.metadata.metadata_log import METADATA_TOPIC_ID, MetadataLog, open_metadata_log
+from broker.runtime.clock import SystemClock
 from config.topic import TopicConfig
 from protocol.metadata_records import ConfigRecord
 from storage.errors import StorageError

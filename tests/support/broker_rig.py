@@ -15,8 +15,8 @@ from unittest import mock
 
 from broker.assembly import Assembly, assemble, open_directory
 from broker.at_rest import left_over
-from broker.clock import SystemClock
 from broker.dispatch import Dispatcher
+from broker.runtime.clock import SystemClock
 from config.listeners import Listener
 from config.load import load
 from protocol.records import Record, build

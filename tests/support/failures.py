@@ -1,8 +1,8 @@
 """What the brokers of this process report as failures that nobody expected.
 
-`broker.owners` logs them, and `broker.dispatch` those that it answers with UNKNOWN_SERVER_ERROR;
-here they are kept, and `tests/conftest.py` fails the test in which one was reported, unless the
-test has taken it (`take`) as what it was about.
+`broker.runtime.owners` logs them, and `broker.dispatch` those that it answers with
+UNKNOWN_SERVER_ERROR; here they are kept, and `tests/conftest.py` fails the test in which one was
+reported, unless the test has taken it (`take`) as what it was about.
 """
 
 import logging

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from broker.request import Buffer, ConnectionInfo, Request
+from broker.runtime.request import Buffer, ConnectionInfo, Request
 from config.listeners import Listener
 from protocol.dialect import RequestHeader
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from broker.clock import MS_NS, ManualClock
 from broker.groups.alarm import Alarm
 from broker.groups.errors import GroupError
 from broker.groups.group import GroupRecord
+from broker.runtime.clock import MS_NS, ManualClock
 from config.broker import BrokerConfig
 from protocol.errors import ErrorCode
 

@@ -16,13 +16,13 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 from unittest import mock
 
-from broker import owners
 from broker.assembly import Assembly, Opened, assemble, open_directory
 from broker.at_rest import left_over
 from broker.dispatch import Dispatcher
 from broker.housekeeping import Housekeeping
 from broker.log_cleaner import LogCleaner
-from broker.owners import Owner
+from broker.runtime import owners
+from broker.runtime.owners import Owner
 from config.load import load
 from storage.errors import StorageError
 from tests.support.fake_connection import LISTENER, FakeConnection

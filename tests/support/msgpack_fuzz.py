@@ -73,7 +73,7 @@ def main(count: int) -> None:
     """Feed `count` inputs to the dialect; print how they ended."""
     import resource
 
-    from broker.clock import SystemClock
+    from broker.runtime.clock import SystemClock
     from broker.server import _dialects
     from protocol.errors import ProtocolError
 

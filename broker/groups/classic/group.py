@@ -20,7 +20,6 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from broker.clock import MS_NS
 from broker.groups.alarm import NEVER_NS
 from broker.groups.classic import joining, rebalance, syncing
 from broker.groups.classic.member import Member
@@ -28,6 +27,7 @@ from broker.groups.classic.roster import Roster
 from broker.groups.errors import GroupError
 from broker.groups.group import Caller, Expiry, GroupKind, GroupRecord, Host
 from broker.groups.states import CLASSIC, ClassicEvent, ClassicState, next_state
+from broker.runtime.clock import MS_NS
 from protocol.consumer_protocol import decode_subscription
 from protocol.errors import DecodeError, ErrorCode
 from protocol.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from broker.clock import MS_NS
 from broker.groups.classic import rebalance
 from broker.groups.classic.member import JoinAnswer, Member
 from broker.groups.errors import GroupError
 from broker.groups.group import Caller
 from broker.groups.states import ClassicState
+from broker.runtime.clock import MS_NS
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from broker.clock import MS_NS
 from broker.groups.alarm import NEVER_NS
 from broker.groups.errors import GroupError
 from broker.groups.states import CLASSIC, ClassicEvent, ClassicState
+from broker.runtime.clock import MS_NS
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.sync_group import SyncGroupResponse

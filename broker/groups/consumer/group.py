@@ -20,7 +20,6 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from broker.clock import MS_NS
 from broker.groups.alarm import NEVER_NS
 from broker.groups.consumer import classic_side, migration
 from broker.groups.consumer.assignors import Partitions
@@ -43,6 +42,7 @@ from broker.groups.states import (
     ConsumerGroupState,
     next_state,
 )
+from broker.runtime.clock import MS_NS
 from protocol.consumer_protocol import PROTOCOL_TYPE
 from protocol.errors import ErrorCode
 from protocol.group_records import MemberState

@@ -9,9 +9,9 @@ import pytest
 
 from broker import acceptor as acceptor_module
 from broker.acceptor import Acceptor, bind
-from broker.clock import ManualClock
 from broker.connection_limits import ConnectionLimits
-from broker.metrics import Metrics
+from broker.runtime.clock import ManualClock
+from broker.runtime.metrics import Metrics
 from config.listeners import Listener
 from tests.support.fake_connection import NO_DIALECT
 

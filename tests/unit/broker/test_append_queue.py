@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from broker import append_queue, owners
+from broker import append_queue
 from broker.append_queue import AppendQueue
-from broker.clock import ManualClock
-from broker.metrics import Metrics
 from broker.partition import Partition
 from broker.record_work import AT_ONCE, RecordWork, WalkAbandoned
+from broker.runtime import owners
+from broker.runtime.clock import ManualClock
+from broker.runtime.metrics import Metrics
 from protocol.record_errors import CorruptBatch, InvalidRecord
 from storage.errors import AppendTimedOut, LogFailed, UnknownPartition
 from storage.files.filesystem import OsFile

@@ -9,8 +9,8 @@ import pytest
 
 from broker import assembly
 from broker.assembly import assemble, open_directory
-from broker.clock import SystemClock
 from broker.handlers import HANDLERS
+from broker.runtime.clock import SystemClock
 from config.listeners import Listener
 from config.load import Loaded, load
 from protocol.api_keys import ApiKey

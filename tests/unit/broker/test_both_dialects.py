@@ -10,7 +10,7 @@ import msgpack
 import pytest
 
 from broker.handlers import HANDLERS, Handler
-from broker.request import ConnectionInfo, Request
+from broker.runtime.request import ConnectionInfo, Request
 from broker.server import _dialects
 from protocol.api_keys import ApiKey
 from protocol.kafka.codec import decode_message, encode_message

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from broker import steps
-from broker.clock import MS_NS
+from broker.runtime import steps
+from broker.runtime.clock import MS_NS
 from protocol.kafka.codec import encode_message
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

@@ -1,7 +1,7 @@
 """The budget tells of its two crossings, once each, with room between them."""
 
 from broker.byte_budget import ByteBudget
-from broker.metrics import Metrics
+from broker.runtime.metrics import Metrics
 
 
 def test_crossings_are_told_once_and_counted() -> None:

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.blocking_pool import BlockingPool
 from broker.checkpoint_writer import CheckpointWriter
+from broker.runtime.blocking_pool import BlockingPool
 
 
 class FakeLogs:

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from broker.byte_budget import ByteBudget
-from broker.clock import ManualClock
 from broker.connection import Connection, Hold
 from broker.connection_limits import ConnectionLimits
-from broker.metrics import Metrics
 from broker.outbox import Outbox
 from broker.processor import RECEIVE_BUFFER_BYTES, ConnectionSettings, Processor
-from broker.request import ConnectionInfo, Request
-from broker.request_queue import RequestQueue
+from broker.runtime.clock import ManualClock
+from broker.runtime.metrics import Metrics
+from broker.runtime.request import ConnectionInfo, Request
+from broker.runtime.request_queue import RequestQueue
 from protocol.dialect import DecodedRequest, RequestHeader
 from protocol.errors import BadRequest, DecodeError, TakesLong
 from protocol.messages.fetch import FetchRequest

@@ -7,7 +7,7 @@ from broker.connection_account import (
     answer_bytes_max,
     own_bytes,
 )
-from broker.metrics import Metrics
+from broker.runtime.metrics import Metrics
 from protocol.api_keys import ApiKey
 from protocol.messages.fetch import FetchRequest
 

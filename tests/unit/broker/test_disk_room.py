@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from broker.clock import ManualClock
 from broker.disk_room import DiskRoom
-from broker.metrics import Metrics
+from broker.runtime.clock import ManualClock
+from broker.runtime.metrics import Metrics
 from storage.files.room import Room
 
 FULL = OSError(errno.ENOSPC, "No space left on device", "/data/t-0/0.log")

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from broker.clock import ManualClock
 from broker.dispatch import Dispatcher
 from broker.handlers import HANDLERS
-from broker.metrics import Metrics
-from broker.owners import Owner
-from broker.pending import Pending
+from broker.runtime.clock import ManualClock
+from broker.runtime.metrics import Metrics
+from broker.runtime.owners import Owner
+from broker.runtime.pending import Pending
 from protocol.dialect import RequestHeader
 from protocol.errors import EncodeError, ErrorCode
 from storage.errors import LogFailed

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from broker.blocking_pool import BlockingPool
-from broker.clock import ManualClock
 from broker.group_commit import (
     FLUSH_THREADS,
     ROUNDS_MAX,
@@ -15,8 +13,10 @@ from broker.group_commit import (
     STUCK_SECONDS,
     GroupCommit,
 )
-from broker.metrics import Metrics
 from broker.partition import Partition
+from broker.runtime.blocking_pool import BlockingPool
+from broker.runtime.clock import ManualClock
+from broker.runtime.metrics import Metrics
 from protocol.errors import ErrorCode
 from tests.support.fake_log import FakeLog
 

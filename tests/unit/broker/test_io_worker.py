@@ -2,12 +2,12 @@
 
 import asyncio
 
-from broker.clock import ManualClock
 from broker.io_worker import IoWorker
-from broker.metrics import Metrics
 from broker.outbox import Outbox
-from broker.request import Request
-from broker.request_queue import RequestQueue
+from broker.runtime.clock import ManualClock
+from broker.runtime.metrics import Metrics
+from broker.runtime.request import Request
+from broker.runtime.request_queue import RequestQueue
 from tests.support.fake_connection import FakeConnection
 
 

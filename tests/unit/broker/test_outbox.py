@@ -2,10 +2,10 @@
 
 import asyncio
 
-from broker.clock import SystemClock
-from broker.metrics import Metrics
 from broker.outbox import Outbox
-from broker.owners import FailureLog
+from broker.runtime.clock import SystemClock
+from broker.runtime.metrics import Metrics
+from broker.runtime.owners import FailureLog
 from tests.support import failures
 
 

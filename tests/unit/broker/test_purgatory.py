@@ -2,9 +2,9 @@
 
 import asyncio
 
-from broker.metrics import Metrics
 from broker.partition import Partition
 from broker.purgatory import ParkedFetch, Purgatory
+from broker.runtime.metrics import Metrics
 from tests.support.fake_connection import FakeConnection
 from tests.support.fake_log import FakeLog
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from broker.blocking_pool import BlockingPool
-from broker.owners import Owner
+from broker.runtime.blocking_pool import BlockingPool
+from broker.runtime.owners import Owner
 from broker.warm_reads import ATTEMPTS_MAX, warm, when_warm
 from storage.segments import cold
 from storage.segments.cold import Cold

@@ -1,7 +1,7 @@
 """One timer for many deadlines."""
 
-from broker.clock import MS_NS
 from broker.groups.alarm import NEVER_NS
+from broker.runtime.clock import MS_NS
 from tests.support.group_host import FakeHost
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.steps import finished
+from broker.runtime.steps import finished
 from protocol.api_keys import ApiKey
 from protocol.dialect import Dialect, RequestHeader
 from protocol.errors import DecodeError, ProtocolError, UnknownApiKey, UnsupportedVersion

@@ -7,7 +7,7 @@ from typing import Any
 import msgpack
 import pytest
 
-from broker.steps import finished
+from broker.runtime.steps import finished
 from protocol.errors import (
     BadRequest,
     DecodeError,

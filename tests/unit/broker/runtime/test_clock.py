@@ -1,6 +1,6 @@
 """The clocks agree with what they promise."""
 
-from broker.clock import ManualClock, SystemClock
+from broker.runtime.clock import ManualClock, SystemClock
 
 
 def test_system_clock_is_in_milliseconds_and_never_goes_back() -> None:

@@ -14,9 +14,9 @@ import logging
 import sys
 import threading
 
-from broker import owners
-from broker.clock import MS_NS, Clock
-from broker.owners import Owner
+from broker.runtime import owners
+from broker.runtime.clock import MS_NS, Clock
+from broker.runtime.owners import Owner
 
 logger = logging.getLogger("barnabas.slow")
 

@@ -13,8 +13,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
-from broker import owners
-from broker.owners import Owner
+from broker.runtime import owners
+from broker.runtime.owners import Owner
 
 T = TypeVar("T")
 

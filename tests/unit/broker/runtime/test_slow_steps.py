@@ -8,9 +8,9 @@ from types import FunctionType
 
 import pytest
 
-from broker import slow_steps
-from broker.clock import SystemClock
-from broker.slow_steps import SlowSteps
+from broker.runtime import slow_steps
+from broker.runtime.clock import SystemClock
+from broker.runtime.slow_steps import SlowSteps
 
 
 def hold_until(is_over: Callable[[], bool]) -> None:

@@ -1,6 +1,6 @@
 """Counters are plain numbers with names."""
 
-from broker.metrics import Metrics
+from broker.runtime.metrics import Metrics
 
 
 def test_snapshot_has_every_counter_by_name() -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from broker import owners
-from broker.clock import SystemClock
-from broker.metrics import Metrics
-from broker.owners import FailureLog, Owner
+from broker.runtime import owners
+from broker.runtime.clock import SystemClock
+from broker.runtime.metrics import Metrics
+from broker.runtime.owners import FailureLog, Owner
 from tests.support import failures
 
 

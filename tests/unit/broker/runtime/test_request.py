@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.request import ConnectionInfo
+from broker.runtime.request import ConnectionInfo
 from tests.support.fake_connection import LISTENER, NO_DIALECT, FakeConnection
 
 

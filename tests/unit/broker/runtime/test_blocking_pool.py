@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from broker.blocking_pool import BlockingPool
-from broker.owners import Owner
+from broker.runtime.blocking_pool import BlockingPool
+from broker.runtime.owners import Owner
 
 
 async def test_outcomes_come_back_on_the_loop() -> None:

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from broker.metrics import Metrics
-from broker.request_queue import RequestQueue
+from broker.runtime.metrics import Metrics
+from broker.runtime.request_queue import RequestQueue
 from tests.support.fake_connection import FakeConnection
 
 

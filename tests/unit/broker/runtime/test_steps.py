@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from broker import steps as under_test
-from broker.clock import MS_NS, ManualClock
-from broker.metrics import Metrics
-from broker.pending import Pending
-from broker.steps import SLICE_NS, AnswerTooLarge, Stepper, finished
+from broker.runtime import steps as under_test
+from broker.runtime.clock import MS_NS, ManualClock
+from broker.runtime.metrics import Metrics
+from broker.runtime.pending import Pending
+from broker.runtime.steps import SLICE_NS, AnswerTooLarge, Stepper, finished
 from tests.support.fake_connection import FakeConnection
 
 SLICE_MS = SLICE_NS // MS_NS

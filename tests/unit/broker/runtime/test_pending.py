@@ -1,6 +1,6 @@
 """An answer is given once, whoever comes first."""
 
-from broker.pending import Pending
+from broker.runtime.pending import Pending
 
 
 def unexpected(error: Exception) -> None:

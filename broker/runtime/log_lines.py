@@ -17,7 +17,7 @@ import sys
 from datetime import datetime
 from typing import Any
 
-from broker.clock import SECOND_NS, Clock
+from broker.runtime.clock import SECOND_NS, Clock
 
 
 class RateLimiter:

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from broker import log_lines
-from broker.clock import ManualClock
+from broker.runtime import log_lines
+from broker.runtime.clock import ManualClock
 
 
 def test_rate_limiter_counts_what_it_drops() -> None:

@@ -22,9 +22,9 @@ from enum import Enum
 from functools import partial
 from typing import Any, TypeVar
 
-from broker.clock import Clock
-from broker.log_lines import RateLimiter
-from broker.metrics import Metrics
+from broker.runtime.clock import Clock
+from broker.runtime.log_lines import RateLimiter
+from broker.runtime.metrics import Metrics
 
 logger = logging.getLogger("barnabas.failures")
 

@@ -16,8 +16,8 @@ import asyncio
 from collections import deque
 from typing import Protocol
 
-from broker.metrics import Metrics
-from broker.request import Request
+from broker.runtime.metrics import Metrics
+from broker.runtime.request import Request
 
 
 class RoomWaiter(Protocol):

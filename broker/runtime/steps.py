@@ -19,12 +19,12 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from broker import owners
-from broker.clock import MS_NS, Clock
-from broker.metrics import Metrics
-from broker.owners import Owner
-from broker.pending import Pending
-from broker.request import Request
+from broker.runtime import owners
+from broker.runtime.clock import MS_NS, Clock
+from broker.runtime.metrics import Metrics
+from broker.runtime.owners import Owner
+from broker.runtime.pending import Pending
+from broker.runtime.request import Request
 
 Steps = Generator[int, None, Any]
 
