@@ -16,22 +16,22 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.advertised import Advertised
-from broker.append_queue import AppendQueue
 from broker.byte_budget import ByteBudget
-from broker.checkpoint_writer import CheckpointWriter
 from broker.config_changes import GROUP, configs_of
 from broker.configs import BrokerSettings, Configs
-from broker.group_commit import FLUSH_THREADS, GroupCommit
 from broker.handlers import HANDLERS, PRODUCE_ADVERTISED_MIN
 from broker.metadata.controller import Controller
 from broker.metadata.image import ClusterImage
 from broker.metadata.metadata_log import METADATA_TOPIC_ID, MetadataLog, open_metadata_log
 from broker.metadata.topic_rules import GROUP_TOPIC, Placement
 from broker.outbox import Outbox
-from broker.partition import Partition, Partitions
+from broker.partitions.append_queue import AppendQueue
+from broker.partitions.checkpoint_writer import CheckpointWriter
+from broker.partitions.group_commit import FLUSH_THREADS, GroupCommit
+from broker.partitions.partition import Partition, Partitions
+from broker.partitions.purgatory import Purgatory
+from broker.partitions.record_work import RecordWork
 from broker.producer_ids import ProducerIds
-from broker.purgatory import Purgatory
-from broker.record_work import RecordWork
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.clock import Clock
 from broker.runtime.metrics import Metrics

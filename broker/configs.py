@@ -40,12 +40,12 @@ from broker.config_rows import (
     resource_rows,
     topic_rows,
 )
-from broker.group_commit import GroupCommit
 from broker.metadata.controller import ConfigChange, Controller
 from broker.metadata.image import CONFIG_BROKER, CONFIG_TOPIC, TopicInfo
 from broker.metadata.topic_rules import TopicError
-from broker.partition import Partitions
-from broker.purgatory import Purgatory
+from broker.partitions.group_commit import GroupCommit
+from broker.partitions.partition import Partitions
+from broker.partitions.purgatory import Purgatory
 from config.broker import BrokerConfig
 from config.load import Loaded
 from config.resources import CLIENT_METRICS_KEYS, GROUP_KEYS

@@ -29,7 +29,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from broker.connection_account import ConnectionAccount, own_bytes
-from broker.record_work import Walk
+from broker.partitions.record_work import Walk
 from broker.runtime.request import Buffer, ConnectionInfo, Request
 from protocol.errors import FrameTooLarge
 from protocol.framing import FrameReader

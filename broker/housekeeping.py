@@ -31,12 +31,12 @@ from typing import Any, Protocol
 from broker.disk_room import DiskRoom
 from broker.handlers import HANDLERS
 from broker.metadata.snapshot_keeper import SnapshotKeeper
+from broker.partitions.warm_reads import warm
 from broker.processor import Processor
 from broker.runtime import owners
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.owners import Owner
 from broker.services import Services
-from broker.warm_reads import warm
 from storage.errors import StorageError
 from storage.home import FOREVER_MS
 from storage.log import Log

@@ -21,12 +21,12 @@ import os
 from functools import partial
 
 from broker.cleaner_pace import CleanerPace
+from broker.partitions.warm_reads import warm
 from broker.runtime import owners
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.clock import MS_NS, SECOND_NS
 from broker.runtime.owners import Owner
 from broker.services import Services
-from broker.warm_reads import warm
 from protocol.record_errors import RecordError
 from storage.compaction.cleanable import cleanable
 from storage.compaction.key_map import SALT_BYTES

@@ -20,7 +20,7 @@ from broker.connection import Connection, Hold
 from broker.connection_account import answer_bytes_max
 from broker.connection_limits import ConnectionLimits
 from broker.outbox import Outbox
-from broker.record_work import RecordWork
+from broker.partitions.record_work import RecordWork
 from broker.runtime import owners
 from broker.runtime.clock import MS_NS, Clock
 from broker.runtime.log_lines import RateLimiter

@@ -8,16 +8,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from broker.advertised import Advertised
-from broker.append_queue import AppendQueue
 from broker.byte_budget import ByteBudget
-from broker.checkpoint_writer import CheckpointWriter
 from broker.configs import Configs
-from broker.group_commit import GroupCommit
 from broker.metadata.controller import Controller
-from broker.partition import Partitions
+from broker.partitions.append_queue import AppendQueue
+from broker.partitions.checkpoint_writer import CheckpointWriter
+from broker.partitions.group_commit import GroupCommit
+from broker.partitions.partition import Partitions
+from broker.partitions.purgatory import Purgatory
+from broker.partitions.record_work import RecordWork
 from broker.producer_ids import ProducerIds
-from broker.purgatory import Purgatory
-from broker.record_work import RecordWork
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.clock import Clock
 from broker.runtime.metrics import Metrics

@@ -24,16 +24,16 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
 
-from broker.append_queue import AppendQueue
-from broker.group_commit import GroupCommit
 from broker.metadata.controller import ConfigChange, Controller, Created, Plan
 from broker.metadata.growth import MorePartitions
 from broker.metadata.image import TopicInfo
 from broker.metadata.metadata_log import encode_batch
 from broker.metadata.topic_life import LEAVING, TopicEvent, TopicLife, TopicState
 from broker.metadata.topic_rules import NewTopic, TopicError
-from broker.partition import Partition, Partitions
-from broker.purgatory import Purgatory
+from broker.partitions.append_queue import AppendQueue
+from broker.partitions.group_commit import GroupCommit
+from broker.partitions.partition import Partition, Partitions
+from broker.partitions.purgatory import Purgatory
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.clock import Clock
 from broker.runtime.owners import Owner, spawn

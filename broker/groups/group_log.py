@@ -14,11 +14,11 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 
 from broker.error_mapping import error_code_of
-from broker.group_commit import GroupCommit
 from broker.groups.errors import GroupError, code_of_write
 from broker.groups.group import GroupRecord
 from broker.metadata.topic_rules import GROUP_TOPIC, NewTopic, TopicError
-from broker.partition import Partition, Partitions
+from broker.partitions.group_commit import GroupCommit
+from broker.partitions.partition import Partition, Partitions
 from broker.runtime.clock import Clock
 from broker.topics import Topics
 from config.broker import BrokerConfig

@@ -18,8 +18,8 @@ from broker.groups.registry import Registry
 from broker.groups.replay import ReadBatch, Replayer, read_chunk
 from broker.groups.shard import Shard
 from broker.metadata.topic_rules import GROUP_TOPIC
+from broker.partitions.warm_reads import warm
 from broker.runtime.blocking_pool import BlockingPool
-from broker.warm_reads import warm
 from storage.log import Log
 from storage.segments.log_file import LogSlice
 

@@ -25,7 +25,7 @@ from collections.abc import Coroutine, Iterable
 
 from broker.error_mapping import error_code_of
 from broker.metadata.topic_rules import INTERNAL_TOPICS
-from broker.partition import Partition
+from broker.partitions.partition import Partition
 from broker.runtime.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode

@@ -14,7 +14,7 @@ Version notes: 2 flexible, 3 an error of the whole answer, 4 total and usable by
 
 from __future__ import annotations
 
-from broker.partition import Partition
+from broker.partitions.partition import Partition
 from broker.runtime.request import Request
 from broker.runtime.steps import Steps
 from broker.services import Services

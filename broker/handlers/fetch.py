@@ -31,14 +31,14 @@ import logging
 from collections.abc import Iterable
 
 from broker.error_mapping import error_code_of
-from broker.leader_epochs import UNDEFINED, end_of_epoch, fence
-from broker.partition import Partition
-from broker.purgatory import ParkedFetch
+from broker.partitions.epoch_fencing import UNDEFINED, end_of_epoch, fence
+from broker.partitions.partition import Partition
+from broker.partitions.purgatory import ParkedFetch
+from broker.partitions.warm_reads import ATTEMPTS_MAX
 from broker.runtime.owners import Owner
 from broker.runtime.pending import Pending
 from broker.runtime.request import Request
 from broker.services import Services
-from broker.warm_reads import ATTEMPTS_MAX
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import (
     EpochEndOffset,

@@ -25,8 +25,9 @@ from functools import partial
 from itertools import islice
 
 from broker.error_mapping import error_code_of
-from broker.leader_epochs import NO_EPOCH, epoch_at, fence
-from broker.partition import Partition
+from broker.partitions.epoch_fencing import NO_EPOCH, epoch_at, fence
+from broker.partitions.partition import Partition
+from broker.partitions.warm_reads import when_warm
 from broker.runtime import owners
 from broker.runtime.clock import MS_NS, let_others_run
 from broker.runtime.owners import Owner
@@ -34,7 +35,6 @@ from broker.runtime.pending import Pending
 from broker.runtime.request import Request, Responder
 from broker.runtime.steps import Steps
 from broker.services import Services
-from broker.warm_reads import when_warm
 from protocol.errors import ErrorCode
 from protocol.messages.list_offsets import (
     ListOffsetsPartition,

@@ -15,7 +15,7 @@ Version notes: 3 replica id, 4 flexible. librdkafka asks with version 2 always.
 from __future__ import annotations
 
 from broker.error_mapping import error_code_of
-from broker.leader_epochs import end_of_epoch, fence
+from broker.partitions.epoch_fencing import end_of_epoch, fence
 from broker.runtime.request import Request
 from broker.runtime.steps import Steps
 from broker.services import Services

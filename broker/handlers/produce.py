@@ -3,10 +3,10 @@
 Behaviour
 - Each partition's batch is checked by its header, lengths and CRC, never opened, and appended
   before this handler returns, in the order of the requests (or takes its place in the
-  partition's queue: broker/append_queue.py). A topic with a `compression.type` of its own has
-  batches with another codec opened, checked and packed anew, in their order; a compacted one has
-  all opened and refuses those with a record that has no key. Threads do that
-  (broker/preparation.py).
+  partition's queue: broker/partitions/append_queue.py). A topic with a `compression.type` of its
+  own has batches with another codec opened, checked and packed anew, in their order; a compacted
+  one has all opened and refuses those with a record that has no key. Threads do that
+  (broker/partitions/preparation.py).
 - acks=0 is never answered; an error of it closes the connection, as in Kafka. acks=1 is answered
   when the batch is in the log. acks=-1 when it is durable, or after `timeout_ms` with
   REQUEST_TIMED_OUT; then the records may or may not be there later.
@@ -30,12 +30,18 @@ import contextlib
 import logging
 from functools import partial
 
-from broker.append_queue import Outcome
 from broker.error_mapping import error_code_of
 from broker.metadata.topic_rules import INTERNAL_TOPICS, TopicError
-from broker.partition import Partition
-from broker.preparation import AS_PRODUCED, COMPACT, INLINE_BYTES_MAX, is_quick, preparation
-from broker.record_work import WalkAbandoned
+from broker.partitions.append_queue import Outcome
+from broker.partitions.partition import Partition
+from broker.partitions.preparation import (
+    AS_PRODUCED,
+    COMPACT,
+    INLINE_BYTES_MAX,
+    is_quick,
+    preparation,
+)
+from broker.partitions.record_work import WalkAbandoned
 from broker.runtime.clock import let_others_run
 from broker.runtime.owners import Owner
 from broker.runtime.pending import Pending

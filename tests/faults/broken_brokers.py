@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from broker.group_commit import GroupCommit
 from broker.groups.group_log import GroupLog
 from broker.handlers.produce import _Progress
 from broker.metadata import controller
+from broker.partitions.group_commit import GroupCommit
 from broker.topics import Topics
 from protocol.errors import ErrorCode
 from protocol.record_batch import read_header

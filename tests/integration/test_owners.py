@@ -38,14 +38,14 @@ PLACES = {
     "ANSWERS": ["broker.connection:Connection.flush"],
     "PARKED_FETCH": ["broker.handlers.fetch:_Reading.answer"],
     "TIMESTAMP_LOOKUP": ["storage.segments.timestamp_lookup:TimestampCandidate.look_on"],
-    "FLUSH": ["broker.group_commit:GroupCommit._start"],
+    "FLUSH": ["broker.partitions.group_commit:GroupCommit._start"],
     "GROUP_ALARM": ["broker.groups.classic.group:ClassicGroup._ring"],
     "TICKER": [f"broker.housekeeping:Housekeeping.{duty}" for duty in DUTIES],  # at once
     "COMPACTION": ["broker.log_cleaner:LogCleaner._begin_passes"],
 }
 # Owners whose step takes more to cause; the test that has it.
 ELSEWHERE = {
-    "APPEND": "tests/unit/broker/test_append_queue.py",
+    "APPEND": "tests/unit/broker/partitions/test_append_queue.py",
     "FETCH_READ": "tests/unit/broker/handlers/test_fetch_waiting.py",
     "GROUP_LOADING": "tests/integration/test_group_restart.py",
     "GROUP_TARGETS": "tests/unit/broker/groups/consumer/test_targets.py",

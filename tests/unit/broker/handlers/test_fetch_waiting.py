@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker import group_commit
+from broker.partitions import group_commit
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
 from storage.errors import LogFailed

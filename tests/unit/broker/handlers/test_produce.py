@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker.metadata.topic_rules import NewTopic
-from broker.preparation import INLINE_BYTES_MAX
+from broker.partitions.preparation import INLINE_BYTES_MAX
 from protocol import record_walks
 from protocol.errors import ErrorCode
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TypeVar
 
-from broker.partition import Partition
+from broker.partitions.partition import Partition
 from storage.flush import Flush
 
 T = TypeVar("T")

@@ -8,10 +8,10 @@ take their place in the partition's queue, and go on when a flush has ended. A q
 holds its bytes of the request budget and its place in its connection: that stops its producer. One
 that has waited for as long as its request allows is refused, and is not in the log.
 
-A batch that must be checked or packed anew first (`broker.preparation`) takes its place too, and
-the ones behind it wait for it, so that a producer's batches stay in order whatever each of them
-takes. While a thread reads a batch, its request is not answered: the answer gives the memory to
-the next frame.
+A batch that must be checked or packed anew first (`broker.partitions.preparation`) takes its place
+too, and the ones behind it wait for it, so that a producer's batches stay in order whatever each of
+them takes. While a thread reads a batch, its request is not answered: the answer gives the memory
+to the next frame.
 
 The first append to a log after the start goes by what stands at its end (`Log.load_end`). Where
 that is not in memory, it waits in the queue for a thread to bring it there.
@@ -27,15 +27,15 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from broker.group_commit import GroupCommit
-from broker.partition import Partition
-from broker.record_work import RecordWork, Walk, WalkAbandoned
+from broker.partitions.group_commit import GroupCommit
+from broker.partitions.partition import Partition
+from broker.partitions.record_work import RecordWork, Walk, WalkAbandoned
+from broker.partitions.warm_reads import when_warm
 from broker.runtime import owners
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.clock import MS_NS, Clock
 from broker.runtime.metrics import Metrics
 from broker.runtime.owners import Owner
-from broker.warm_reads import when_warm
 from protocol.record_errors import InvalidRecord, RecordError
 from storage.errors import AppendTimedOut, StorageError
 from storage.log import Appended

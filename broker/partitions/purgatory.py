@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from broker.partition import Partition
+from broker.partitions.partition import Partition
 from broker.runtime import owners
 from broker.runtime.metrics import Metrics
 from broker.runtime.owners import Owner

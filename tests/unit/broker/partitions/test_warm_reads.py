@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from broker.partitions.warm_reads import ATTEMPTS_MAX, warm, when_warm
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.owners import Owner
-from broker.warm_reads import ATTEMPTS_MAX, warm, when_warm
 from storage.segments import cold
 from storage.segments.cold import Cold
 from tests.support.memory_filesystem import MemoryFile, MemoryFileSystem

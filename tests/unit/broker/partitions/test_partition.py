@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.partition import Partitions
+from broker.partitions.partition import Partitions
 from storage.errors import LogFailed, UnknownPartition
 from tests.support.fake_log import FakeLog
 

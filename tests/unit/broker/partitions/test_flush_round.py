@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from broker.flush_round import FlushRound
+from broker.partitions.flush_round import FlushRound
 
 SECOND = 1_000_000_000
 

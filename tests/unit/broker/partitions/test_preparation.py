@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.preparation import INLINE_BYTES_MAX, is_quick, preparation, target_of
+from broker.partitions.preparation import INLINE_BYTES_MAX, is_quick, preparation, target_of
 from config.topic import TopicConfig
 from protocol.errors import ErrorCode
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -16,9 +16,9 @@ from storage.errors import LogFailed, StorageError, UnknownPartition
 from storage.log import Log
 
 if TYPE_CHECKING:
-    from broker.append_queue import QueuedAppend
-    from broker.group_commit import CommitWaiter
-    from broker.purgatory import ParkedFetch
+    from broker.partitions.append_queue import QueuedAppend
+    from broker.partitions.group_commit import CommitWaiter
+    from broker.partitions.purgatory import ParkedFetch
 
 NO_LEADER: Final = -1
 

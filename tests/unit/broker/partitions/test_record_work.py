@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.record_work import AT_ONCE, RecordWork, WalkAbandoned
+from broker.partitions.record_work import AT_ONCE, RecordWork, WalkAbandoned
 from broker.runtime.metrics import Metrics
 from broker.runtime.owners import Owner
 from protocol.record_errors import DecompressedTooLarge, InvalidRecord, TooManyRecords

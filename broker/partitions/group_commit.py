@@ -36,8 +36,8 @@ from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
 
-from broker.flush_round import FlushRound, Job
-from broker.partition import Partition
+from broker.partitions.flush_round import FlushRound, Job
+from broker.partitions.partition import Partition
 from broker.runtime import owners
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.clock import MS_NS, SECOND_NS, Clock

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from broker.leader_epochs import end_of_epoch, epoch_at, fence
+from broker.partitions.epoch_fencing import end_of_epoch, epoch_at, fence
 from protocol.errors import ErrorCode
 from storage.leader_epochs import LeaderEpochs
 

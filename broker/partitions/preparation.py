@@ -7,10 +7,10 @@ record, and perhaps packed anew are
 - all, with `barnabas.validate.records`;
 - those of another codec than the topic's `compression.type` (`producer`, the default, keeps all).
 
-That takes a thread (`broker.record_work`) and a place in the partition's queue
-(`broker.append_queue`): but for what is small and not packed, which costs the loop less than
-handing it over. A request may have INLINE_BYTES_MAX of these, which are walked over in some five
-milliseconds whatever they hold.
+That takes a thread (`broker.partitions.record_work`) and a place in the partition's queue
+(`broker.partitions.append_queue`): but for what is small and not packed, which costs the loop less
+than handing it over. A request may have INLINE_BYTES_MAX of these, which are walked over in some
+five milliseconds whatever they hold.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.checkpoint_writer import CheckpointWriter
+from broker.partitions.checkpoint_writer import CheckpointWriter
 from broker.runtime.blocking_pool import BlockingPool
 
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from broker.group_commit import (
+from broker.partitions.group_commit import (
     FLUSH_THREADS,
     ROUNDS_MAX,
     STUCK_ROUNDS_MAX,
     STUCK_SECONDS,
     GroupCommit,
 )
-from broker.partition import Partition
+from broker.partitions.partition import Partition
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.clock import ManualClock
 from broker.runtime.metrics import Metrics

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from broker.partition import Partition
-from broker.purgatory import ParkedFetch, Purgatory
+from broker.partitions.partition import Partition
+from broker.partitions.purgatory import ParkedFetch, Purgatory
 from broker.runtime.metrics import Metrics
 from tests.support.fake_connection import FakeConnection
 from tests.support.fake_log import FakeLog

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from broker import append_queue
-from broker.append_queue import AppendQueue
-from broker.partition import Partition
-from broker.record_work import AT_ONCE, RecordWork, WalkAbandoned
+from broker.partitions import append_queue
+from broker.partitions.append_queue import AppendQueue
+from broker.partitions.partition import Partition
+from broker.partitions.record_work import AT_ONCE, RecordWork, WalkAbandoned
 from broker.runtime import owners
 from broker.runtime.clock import ManualClock
 from broker.runtime.metrics import Metrics
