@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.advertised import Advertised
-from broker.byte_budget import ByteBudget
 from broker.config_changes import GROUP, configs_of
 from broker.configs import BrokerSettings, Configs
 from broker.handlers import HANDLERS, PRODUCE_ADVERTISED_MIN
@@ -24,7 +22,9 @@ from broker.metadata.controller import Controller
 from broker.metadata.image import ClusterImage
 from broker.metadata.metadata_log import METADATA_TOPIC_ID, MetadataLog, open_metadata_log
 from broker.metadata.topic_rules import GROUP_TOPIC, Placement
-from broker.outbox import Outbox
+from broker.network.advertised import Advertised
+from broker.network.byte_budget import ByteBudget
+from broker.network.gathered_writes import Outbox
 from broker.partitions.append_queue import AppendQueue
 from broker.partitions.checkpoint_writer import CheckpointWriter
 from broker.partitions.group_commit import FLUSH_THREADS, GroupCommit

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from broker.assembly import Assembly
 from broker.dispatch import Dispatcher
-from broker.processor import Processor
+from broker.network.processor import Processor
 
 
 def left_over(

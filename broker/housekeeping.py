@@ -31,8 +31,8 @@ from typing import Any, Protocol
 from broker.disk_room import DiskRoom
 from broker.handlers import HANDLERS
 from broker.metadata.snapshot_keeper import SnapshotKeeper
+from broker.network.processor import Processor
 from broker.partitions.warm_reads import warm
-from broker.processor import Processor
 from broker.runtime import owners
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.owners import Owner

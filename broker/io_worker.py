@@ -7,7 +7,7 @@ once, or hands back something that completes later. One bad request never ends a
 from __future__ import annotations
 
 from broker.dispatch import Dispatcher
-from broker.outbox import Outbox
+from broker.network.gathered_writes import Outbox
 from broker.runtime import owners
 from broker.runtime.clock import MS_NS, Clock
 from broker.runtime.owners import Owner

@@ -31,16 +31,16 @@ from functools import partial
 
 import uvloop
 
-from broker.acceptor import Acceptor, bind
 from broker.assembly import Assembly, assemble, open_directory
 from broker.at_rest import left_over
-from broker.connection_limits import ConnectionLimits
 from broker.dispatch import Dispatcher
 from broker.handlers import HANDLERS
 from broker.housekeeping import Housekeeping
 from broker.io_worker import IoWorker
 from broker.log_cleaner import LogCleaner
-from broker.processor import ConnectionSettings, Processor
+from broker.network.acceptor import Acceptor, bind
+from broker.network.connection_limits import ConnectionLimits
+from broker.network.processor import ConnectionSettings, Processor
 from broker.runtime import log_lines, owners
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.clock import SECOND_NS, Clock, SystemClock, let_others_run

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from broker.advertised import Advertised
-from broker.byte_budget import ByteBudget
 from broker.configs import Configs
 from broker.metadata.controller import Controller
+from broker.network.advertised import Advertised
+from broker.network.byte_budget import ByteBudget
 from broker.partitions.append_queue import AppendQueue
 from broker.partitions.checkpoint_writer import CheckpointWriter
 from broker.partitions.group_commit import GroupCommit

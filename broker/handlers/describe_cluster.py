@@ -2,7 +2,7 @@
 
 Behaviour
 - One broker, this one, under the address of the listener that was asked
-  (broker/advertised.py); it is the controller, too, and never fenced.
+  (broker/network/advertised.py); it is the controller, too, and never fenced.
 - This is a broker's endpoint: who wants controllers (`endpoint_type` 2, KIP-919) is told
   MISMATCHED_ENDPOINT_TYPE, any other type is UNSUPPORTED_ENDPOINT_TYPE.
 - Authorized operations, when asked for, are all that there are: anyone may do anything.

@@ -2,7 +2,7 @@
 
 Behaviour
 - Every group is coordinated here: the answer is this broker, under the address of the listener
-  that was asked (broker/advertised.py).
+  that was asked (broker/network/advertised.py).
 - The first one creates `__consumer_offsets`, and is answered when it is there. Kafka answers
   COORDINATOR_NOT_AVAILABLE meanwhile; that costs the first consumer a retry.
 - Coordinators of transactions: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, since there are no

@@ -9,7 +9,8 @@ Behaviour
   when it is there, or says why it cannot be. Kafka answers UNKNOWN_TOPIC_OR_PARTITION first and
   lets the client ask again; that costs every client a retry and tells it nothing.
 - Kafka's internal topics are never created here: they belong to the coordinators that use them.
-- One broker: this one, under the address of the listener that was asked (broker/advertised.py).
+- One broker: this one, under the address of the listener that was asked
+  (broker/network/advertised.py).
 - Authorized operations, when asked for, are all that there are: anyone may do anything.
 
 Version notes: 1 controller and internal flag, 2 cluster id, 5 offline replicas, 7 leader epoch,

@@ -31,11 +31,11 @@ DUTIES = re.findall(
 )
 # Which function of each owner's fails.
 PLACES = {
-    "ACCEPTOR": ["broker.acceptor:Acceptor._place"],
-    "PROCESSOR": ["broker.processor:Processor._submit"],
+    "ACCEPTOR": ["broker.network.acceptor:Acceptor._place"],
+    "PROCESSOR": ["broker.network.processor:Processor._submit"],
     "WORKER": ["broker.dispatch:Dispatcher.dispatch"],
     "REQUEST": ["broker.topics:Topics.create"],
-    "ANSWERS": ["broker.connection:Connection.flush"],
+    "ANSWERS": ["broker.network.connection:Connection.flush"],
     "PARKED_FETCH": ["broker.handlers.fetch:_Reading.answer"],
     "TIMESTAMP_LOOKUP": ["storage.segments.timestamp_lookup:TimestampCandidate.look_on"],
     "FLUSH": ["broker.partitions.group_commit:GroupCommit._start"],

@@ -30,7 +30,7 @@ PROTOCOL = (
     "protocol/kafka/*",
     "protocol/messages/*",
     "protocol/records.py",
-    "broker/connection.py",
+    "broker/network/connection.py",
 )
 LOG = ("storage/log*.py", "storage/*segment*.py", "storage/*index*.py", "protocol/record_batch.py")
 GROUPS = ("broker/groups/*", "broker/handlers/*group.py", "broker/handlers/offset_*.py")

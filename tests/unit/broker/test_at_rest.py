@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from broker.at_rest import left_over
+from broker.network.processor import Processor
 from broker.partitions.purgatory import ParkedFetch
-from broker.processor import Processor
 from tests.support.broker_rig import Rig
 from tests.support.fake_connection import FakeConnection
 from tests.support.rig_client import crash, create

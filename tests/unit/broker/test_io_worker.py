@@ -3,7 +3,7 @@
 import asyncio
 
 from broker.io_worker import IoWorker
-from broker.outbox import Outbox
+from broker.network.gathered_writes import Outbox
 from broker.runtime.clock import ManualClock
 from broker.runtime.metrics import Metrics
 from broker.runtime.request import Request

@@ -7,13 +7,15 @@ here until their processor submits them.
 Order (docs/design.md, I7). Requests are started in the order they arrived and several may be in
 flight; each keeps its place in `slots`, and an answer leaves when everything before it has left.
 
-Answers that become ready together are gathered and leave in one write (`broker.outbox`).
+Answers that become ready together are gathered and leave in one write
+(`broker.network.gathered_writes`).
 
 Flow. Reading stops while any of the `Hold` reasons stands, and that is the client's backpressure:
 nobody else's connection is touched. Whether it is read is asked of the transport each time, never
 remembered: uvloop begins to read after `connection_made`, whatever that has said.
 
-Memory. What the connection holds is counted in its `account` only (`broker.connection_account`).
+Memory. What the connection holds is counted in its `account` only
+(`broker.network.connection_account`).
 
 End. A connection ends by the peer's close, by an error in what it sent, by
 `connections.max.idle.ms`, or by a frame that was begun and not ended in time. Whole frames that a
@@ -28,14 +30,14 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, cast
 
-from broker.connection_account import ConnectionAccount, own_bytes
+from broker.network.connection_account import ConnectionAccount, own_bytes
 from broker.partitions.record_work import Walk
 from broker.runtime.request import Buffer, ConnectionInfo, Request
 from protocol.errors import FrameTooLarge
 from protocol.framing import FrameReader
 
 if TYPE_CHECKING:
-    from broker.processor import Processor
+    from broker.network.processor import Processor
 
 logger = logging.getLogger("barnabas.network")
 

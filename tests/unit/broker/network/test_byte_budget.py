@@ -1,6 +1,6 @@
 """The budget tells of its two crossings, once each, with room between them."""
 
-from broker.byte_budget import ByteBudget
+from broker.network.byte_budget import ByteBudget
 from broker.runtime.metrics import Metrics
 
 

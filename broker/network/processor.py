@@ -15,11 +15,11 @@ import logging
 import socket
 from dataclasses import dataclass
 
-from broker.byte_budget import ByteBudget
-from broker.connection import Connection, Hold
-from broker.connection_account import answer_bytes_max
-from broker.connection_limits import ConnectionLimits
-from broker.outbox import Outbox
+from broker.network.byte_budget import ByteBudget
+from broker.network.connection import Connection, Hold
+from broker.network.connection_account import answer_bytes_max
+from broker.network.connection_limits import ConnectionLimits
+from broker.network.gathered_writes import Outbox
 from broker.partitions.record_work import RecordWork
 from broker.runtime import owners
 from broker.runtime.clock import MS_NS, Clock

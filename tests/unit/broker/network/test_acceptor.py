@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from broker import acceptor as acceptor_module
-from broker.acceptor import Acceptor, bind
-from broker.connection_limits import ConnectionLimits
+from broker.network import acceptor as acceptor_module
+from broker.network.acceptor import Acceptor, bind
+from broker.network.connection_limits import ConnectionLimits
 from broker.runtime.clock import ManualClock
 from broker.runtime.metrics import Metrics
 from config.listeners import Listener

@@ -1,6 +1,6 @@
 """A bound on bytes in memory, of all connections together.
 
-There are two of them. Both are counted by `broker.connection_account` and by nobody else.
+There are two of them. Both are counted by `broker.network.connection_account` and by nobody else.
 
 - `queued.max.request.bytes` (256 MiB): bytes are taken as they arrive from sockets and given back
   when their request is answered. When it is full, connections that have not begun a frame stop

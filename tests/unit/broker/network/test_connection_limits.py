@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.connection_limits import ConnectionLimits
+from broker.network.connection_limits import ConnectionLimits
 
 
 def test_bound_of_all_and_of_one_address() -> None:

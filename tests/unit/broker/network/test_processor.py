@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 import uvloop
-
 from tests.unit.broker.test_connection import Rig, frames
 
 

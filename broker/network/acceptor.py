@@ -17,8 +17,8 @@ import logging
 import socket
 from collections.abc import Sequence
 
-from broker.connection_limits import ConnectionLimits
-from broker.processor import Processor
+from broker.network.connection_limits import ConnectionLimits
+from broker.network.processor import Processor
 from broker.runtime import owners
 from broker.runtime.clock import Clock
 from broker.runtime.log_lines import RateLimiter

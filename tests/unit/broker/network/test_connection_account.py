@@ -1,7 +1,7 @@
 """An account gives back what it took, once, and says what may still be started."""
 
-from broker.byte_budget import ByteBudget
-from broker.connection_account import (
+from broker.network.byte_budget import ByteBudget
+from broker.network.connection_account import (
     USUAL_ANSWER_BYTES_MAX,
     ConnectionAccount,
     answer_bytes_max,

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from broker.outbox import Outbox
+from broker.network.gathered_writes import Outbox
 from broker.runtime.clock import SystemClock
 from broker.runtime.metrics import Metrics
 from broker.runtime.owners import FailureLog

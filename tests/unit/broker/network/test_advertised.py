@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.advertised import Advertised
+from broker.network.advertised import Advertised
 from broker.runtime.request import ConnectionInfo
 from config.listeners import Listener
 from tests.support.fake_connection import NO_DIALECT

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from broker.byte_budget import ByteBudget
-from broker.connection import Connection, Hold
-from broker.connection_limits import ConnectionLimits
-from broker.outbox import Outbox
-from broker.processor import RECEIVE_BUFFER_BYTES, ConnectionSettings, Processor
+from broker.network.byte_budget import ByteBudget
+from broker.network.connection import Connection, Hold
+from broker.network.connection_limits import ConnectionLimits
+from broker.network.gathered_writes import Outbox
+from broker.network.processor import RECEIVE_BUFFER_BYTES, ConnectionSettings, Processor
 from broker.runtime.clock import ManualClock
 from broker.runtime.metrics import Metrics
 from broker.runtime.request import ConnectionInfo, Request

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from broker.byte_budget import ByteBudget
+from broker.network.byte_budget import ByteBudget
 from broker.runtime.request import Buffer
 from protocol.api_keys import ApiKey
 from protocol.messages.fetch import FetchRequest
