@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.config_changes import GROUP, configs_of
-from broker.configs import BrokerSettings, Configs
+from broker.configs.changes import GROUP, configs_of
+from broker.configs.live import BrokerSettings, Configs
 from broker.handlers import HANDLERS, PRODUCE_ADVERTISED_MIN
 from broker.metadata.controller import Controller
 from broker.metadata.image import ClusterImage

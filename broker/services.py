@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from broker.configs import Configs
+from broker.configs.live import Configs
 from broker.metadata.controller import Controller
 from broker.network.advertised import Advertised
 from broker.network.byte_budget import ByteBudget

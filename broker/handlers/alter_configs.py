@@ -3,7 +3,7 @@
 Behaviour
 - What a request names for a resource is all that is set on it afterwards; the rest goes. Clients
   prefer IncrementalAlterConfigs (KIP-339), which no other client's change can get lost in.
-- Each resource is checked by itself (`broker.config_changes`); all that is good is recorded in one
+- Each resource is checked by itself (`broker.configs.changes`); all that is good is recorded in one
   batch. The answer comes when that is durable and in effect. `validate_only` checks alone.
 
 Not done: loggers (BROKER_LOGGER, 8), which Kafka refuses here, too.
@@ -11,8 +11,8 @@ Not done: loggers (BROKER_LOGGER, 8), which Kafka refuses here, too.
 
 from __future__ import annotations
 
-from broker.config_changes import SET, Operation, Resource
-from broker.config_outcomes import answers, refusals
+from broker.configs.changes import SET, Operation, Resource
+from broker.configs.outcomes import answers, refusals
 from broker.runtime.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode

@@ -2,7 +2,7 @@
 
 Behaviour
 - A topic has every topic key, a broker every key that Kafka 4.3 shows and our own, with default,
-  source and synonyms in Kafka's order (`broker.config_rows`). Internal keys are not shown.
+  source and synonyms in Kafka's order (`broker.configs.rows`). Internal keys are not shown.
 - Broker "" is what is set on all brokers while they run; another broker's number is refused.
 - A group has the keys of groups, a subscription of client metrics its own; neither need exist.
 - `configuration_keys` chooses; null and empty ask for all; unknown ones are left out in silence.
@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from broker.config_changes import CLIENT_METRICS, GROUP
-from broker.config_rows import Row
+from broker.configs.changes import CLIENT_METRICS, GROUP
+from broker.configs.rows import Row
 from broker.metadata.image import CONFIG_BROKER, CONFIG_TOPIC
 from broker.metadata.topic_rules import TopicError, check_name
 from broker.runtime.request import Request

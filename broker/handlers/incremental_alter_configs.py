@@ -4,7 +4,7 @@ Behaviour
 - SET, DELETE, and for lists APPEND and SUBTRACT: these work on what is set on the resource itself,
   or on Kafka's default where nothing is.
 - Resources are topics, this broker by its number or all brokers as "", groups and subscriptions of
-  client metrics. Each is checked by itself (`broker.config_changes`); all that is good is recorded
+  client metrics. Each is checked by itself (`broker.configs.changes`); all that is good is recorded
   in one batch. The answer comes when that is durable and in effect. `validate_only` checks alone.
 
 Not done: the levels of loggers (BROKER_LOGGER, 8) are refused as an unknown type is.
@@ -12,8 +12,8 @@ Not done: the levels of loggers (BROKER_LOGGER, 8) are refused as an unknown typ
 
 from __future__ import annotations
 
-from broker.config_changes import Operation, Resource
-from broker.config_outcomes import answers, refusals
+from broker.configs.changes import Operation, Resource
+from broker.configs.outcomes import answers, refusals
 from broker.runtime.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode

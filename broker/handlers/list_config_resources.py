@@ -12,7 +12,7 @@ Not done: loggers (BROKER_LOGGER, 8) have no configs here, so none is listed.
 
 from __future__ import annotations
 
-from broker.config_changes import CLIENT_METRICS, GROUP
+from broker.configs.changes import CLIENT_METRICS, GROUP
 from broker.metadata.image import CONFIG_BROKER, CONFIG_TOPIC
 from broker.runtime.request import Request
 from broker.runtime.steps import Steps

@@ -35,7 +35,7 @@ PROTOCOL = (
 LOG = ("storage/log*.py", "storage/*segment*.py", "storage/*index*.py", "protocol/record_batch.py")
 GROUPS = ("broker/groups/*", "broker/handlers/*group.py", "broker/handlers/offset_*.py")
 METADATA = ("broker/metadata/*", "protocol/metadata_records.py")
-ADMIN = ("broker/handlers/*config*.py", "broker/handlers/*topics.py", "broker/configs.py")
+ADMIN = ("broker/handlers/*config*.py", "broker/handlers/*topics.py", "broker/configs/live.py")
 MSGPACK = ("protocol/msgpack/*", "docs/msgpack.md")
 CLIENT = ("client/*",)
 

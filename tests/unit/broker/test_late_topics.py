@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker import topics as topics_module
-from broker.config_changes import SET, Operation, Resource
+from broker.configs.changes import SET, Operation, Resource
 from broker.metadata.growth import MorePartitions
 from broker.metadata.image import CONFIG_TOPIC
 from broker.metadata.topic_life import TopicState

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker.config_changes import CLIENT_METRICS, GROUP
+from broker.configs.changes import CLIENT_METRICS, GROUP
 from broker.handlers.describe_configs import error_response
 from broker.metadata.image import CONFIG_BROKER, CONFIG_TOPIC
 from config.broker_names import broker_names

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.config_changes import CLIENT_METRICS, GROUP, SET, Operation, Resource
+from broker.configs.changes import CLIENT_METRICS, GROUP, SET, Operation, Resource
 from broker.handlers.list_config_resources import BROKER_LOGGER, error_response
 from broker.metadata.image import CONFIG_BROKER, CONFIG_TOPIC
 from protocol.errors import ErrorCode

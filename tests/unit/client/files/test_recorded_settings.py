@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.config_changes import SET, Operation, Resource
+from broker.configs.changes import SET, Operation, Resource
 from broker.metadata.image import CONFIG_BROKER
 from client.files.recorded_settings import NotRecorded, unset_recorded
 from storage.errors import DirectoryLocked

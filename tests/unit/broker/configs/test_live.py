@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from broker.config_changes import CLIENT_METRICS, DELETE, GROUP, SET, Operation, Resource
-from broker.config_rows import Source
+from broker.configs.changes import CLIENT_METRICS, DELETE, GROUP, SET, Operation, Resource
+from broker.configs.rows import Source
 from broker.metadata.image import CONFIG_BROKER, CONFIG_TOPIC
 from broker.metadata.topic_rules import TopicError
 from config.topic import TopicConfig

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker.config_changes import (
+from broker.configs.changes import (
     APPEND,
     CLIENT_METRICS,
     DELETE,

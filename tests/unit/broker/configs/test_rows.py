@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from broker.config_rows import (
+from broker.configs.rows import (
     BrokerLayers,
     Row,
     Source,

@@ -10,8 +10,8 @@ all that is recorded, whoever listens is told of it, and each log gets its topic
 topic that is made in between finds the new defaults by itself. What is recorded and cannot be used
 (Kafka may have accepted it) is reported and left out; it never keeps a broker from starting.
 
-What a request may change is in `broker.config_changes`, what an answer shows in
-`broker.config_rows`.
+What a request may change is in `broker.configs.changes`, what an answer shows in
+`broker.configs.rows`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from broker.config_changes import (
+from broker.configs.changes import (
     CLIENT_METRICS,
     GROUP,
     Resource,
@@ -30,7 +30,7 @@ from broker.config_changes import (
     configs_of,
     duplicates,
 )
-from broker.config_rows import (
+from broker.configs.rows import (
     BrokerLayers,
     Row,
     Source,

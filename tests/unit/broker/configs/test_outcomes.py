@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker.config_changes import Resource
-from broker.config_outcomes import answers, refusals
+from broker.configs.changes import Resource
+from broker.configs.outcomes import answers, refusals
 from broker.metadata.topic_rules import TopicError
 from protocol.errors import ErrorCode
 from protocol.messages import alter_configs, incremental_alter_configs

@@ -1,13 +1,13 @@
 """What became of each resource of AlterConfigs or IncrementalAlterConfigs, as both answer it.
 
-The rows of the two answers are one struct. Which changes are good is `broker.config_changes`'s.
+The rows of the two answers are one struct. Which changes are good is `broker.configs.changes`'s.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from broker.config_changes import Resource
+from broker.configs.changes import Resource
 from broker.metadata.topic_rules import TopicError
 from protocol.errors import ErrorCode
 from protocol.messages.alter_configs import AlterConfigsResource, AlterConfigsResourceResponse
