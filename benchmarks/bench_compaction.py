@@ -21,7 +21,7 @@ from collections.abc import Callable
 
 from benchmarks import interpreter
 from benchmarks.bench_log import NOW, TOPIC_ID, manager
-from broker.cleaner_pace import CleanerPace
+from broker.maintenance.cleaner_pace import CleanerPace
 from broker.runtime.clock import SystemClock
 from config.topic import TopicConfig
 from protocol.records import Record, build

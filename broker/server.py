@@ -35,9 +35,9 @@ from broker.assembly import Assembly, assemble, open_directory
 from broker.at_rest import left_over
 from broker.dispatch import Dispatcher
 from broker.handlers import HANDLERS
-from broker.housekeeping import Housekeeping
 from broker.io_worker import IoWorker
-from broker.log_cleaner import LogCleaner
+from broker.maintenance.housekeeping import Housekeeping
+from broker.maintenance.log_cleaner import LogCleaner
 from broker.network.acceptor import Acceptor, bind
 from broker.network.connection_limits import ConnectionLimits
 from broker.network.processor import ConnectionSettings, Processor

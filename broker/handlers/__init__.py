@@ -6,7 +6,8 @@ has the one exception). An API has the name of its key everywhere: `FETCH` is ha
 
 A module has `handle(request, services)` and `error_response(request, code)`; what `handle` may
 return is described in `broker.dispatch`. It is imported with the first request of its API, or
-a moment after the start (broker/housekeeping.py): all of them are a quarter of a start's time.
+a moment after the start (broker/maintenance/housekeeping.py): all of them are a quarter of a
+start's time.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 A write that finds no room is taken back, and its log goes on: nothing half-written stays, readers
 notice nothing, and the next write is tried as if nothing had been. So there is nothing to
 switch back on when space returns. What is kept here is that it happened, for whoever tells the
-operator (`broker.disk_room`): how often, the last refusal, and how much room was wanted.
+operator (`broker.maintenance.disk_room`): how often, the last refusal, and how much room was
+wanted.
 
 An fsync that finds no room is not among these: the file system had promised the room before
 (delayed allocation), so it is a failed fsync like any other.

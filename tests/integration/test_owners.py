@@ -40,8 +40,10 @@ PLACES = {
     "TIMESTAMP_LOOKUP": ["storage.segments.timestamp_lookup:TimestampCandidate.look_on"],
     "FLUSH": ["broker.partitions.group_commit:GroupCommit._start"],
     "GROUP_ALARM": ["broker.groups.classic.group:ClassicGroup._ring"],
-    "TICKER": [f"broker.housekeeping:Housekeeping.{duty}" for duty in DUTIES],  # at once
-    "COMPACTION": ["broker.log_cleaner:LogCleaner._begin_passes"],
+    "TICKER": [
+        f"broker.maintenance.housekeeping:Housekeeping.{duty}" for duty in DUTIES
+    ],  # at once
+    "COMPACTION": ["broker.maintenance.log_cleaner:LogCleaner._begin_passes"],
 }
 # Owners whose step takes more to cause; the test that has it.
 ELSEWHERE = {

@@ -19,8 +19,8 @@ from unittest import mock
 from broker.assembly import Assembly, Opened, assemble, open_directory
 from broker.at_rest import left_over
 from broker.dispatch import Dispatcher
-from broker.housekeeping import Housekeeping
-from broker.log_cleaner import LogCleaner
+from broker.maintenance.housekeeping import Housekeeping
+from broker.maintenance.log_cleaner import LogCleaner
 from broker.runtime import owners
 from broker.runtime.owners import Owner
 from config.load import load
@@ -186,7 +186,7 @@ class MemoryBroker:
     async def compact(self, topic: str) -> None:
         """One pass of compaction over partition 0 of a topic, if it is open."""
         self.has_compacted = True
-        with mock.patch("broker.log_cleaner.BlockingPool", InlinePool):
+        with mock.patch("broker.maintenance.log_cleaner.BlockingPool", InlinePool):
             cleaner = LogCleaner(self.services)
         for partition in self.services.partitions.all():
             if partition.log.topic == topic:

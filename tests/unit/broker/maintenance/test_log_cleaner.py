@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from broker import log_cleaner
-from broker.log_cleaner import LogCleaner
+from broker.maintenance import log_cleaner
+from broker.maintenance.log_cleaner import LogCleaner
 from broker.metadata.controller import NewTopic
 from storage.compaction.swap import CompactionAborted
 from storage.errors import AppendFailed, DamagedLog

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from broker import housekeeping
-from broker.housekeeping import Housekeeping
+from broker.maintenance import housekeeping
+from broker.maintenance.housekeeping import Housekeeping
 from protocol.errors import ErrorCode
 from storage.checkpointing import Checkpoint
 from storage.files.open_files import OpenFiles

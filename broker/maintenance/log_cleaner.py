@@ -20,7 +20,7 @@ import logging
 import os
 from functools import partial
 
-from broker.cleaner_pace import CleanerPace
+from broker.maintenance.cleaner_pace import CleanerPace
 from broker.partitions.warm_reads import warm
 from broker.runtime import owners
 from broker.runtime.blocking_pool import BlockingPool

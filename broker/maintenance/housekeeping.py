@@ -28,8 +28,8 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Protocol
 
-from broker.disk_room import DiskRoom
 from broker.handlers import HANDLERS
+from broker.maintenance.disk_room import DiskRoom
 from broker.metadata.snapshot_keeper import SnapshotKeeper
 from broker.network.processor import Processor
 from broker.partitions.warm_reads import warm

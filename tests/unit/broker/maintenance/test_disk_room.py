@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker.disk_room import DiskRoom
+from broker.maintenance.disk_room import DiskRoom
 from broker.runtime.clock import ManualClock
 from broker.runtime.metrics import Metrics
 from storage.files.room import Room

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from broker.cleaner_pace import BURST_NS, STEP_BYTES, CleanerPace
+from broker.maintenance.cleaner_pace import BURST_NS, STEP_BYTES, CleanerPace
 from broker.runtime.clock import ManualClock
 from storage.compaction.swap import CompactionAborted
 
