@@ -21,6 +21,7 @@ from broker.handlers import HANDLERS, PRODUCE_ADVERTISED_MIN
 from broker.metadata.controller import Controller
 from broker.metadata.image import ClusterImage
 from broker.metadata.metadata_log import METADATA_TOPIC_ID, MetadataLog, open_metadata_log
+from broker.metadata.producer_ids import ProducerIds
 from broker.metadata.topic_rules import GROUP_TOPIC, Placement
 from broker.network.advertised import Advertised
 from broker.network.byte_budget import ByteBudget
@@ -31,7 +32,6 @@ from broker.partitions.group_commit import FLUSH_THREADS, GroupCommit
 from broker.partitions.partition import Partition, Partitions
 from broker.partitions.purgatory import Purgatory
 from broker.partitions.record_work import RecordWork
-from broker.producer_ids import ProducerIds
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.clock import Clock
 from broker.runtime.metrics import Metrics

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from broker.configs.live import Configs
 from broker.metadata.controller import Controller
+from broker.metadata.producer_ids import ProducerIds
 from broker.network.advertised import Advertised
 from broker.network.byte_budget import ByteBudget
 from broker.partitions.append_queue import AppendQueue
@@ -17,7 +18,6 @@ from broker.partitions.group_commit import GroupCommit
 from broker.partitions.partition import Partitions
 from broker.partitions.purgatory import Purgatory
 from broker.partitions.record_work import RecordWork
-from broker.producer_ids import ProducerIds
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.clock import Clock
 from broker.runtime.metrics import Metrics

@@ -22,7 +22,7 @@ from functools import partial
 from typing import TypeVar
 
 from broker.groups.alarm import Alarm
-from broker.groups.classic.group import ClassicGroup
+from broker.groups.classic.classic_group import ClassicGroup
 from broker.groups.errors import GroupError
 from broker.groups.forgetting import TURN_UNITS, UNITS_PER_BATCH, DeletedTopics
 from broker.groups.group import Caller, Group, GroupKind, GroupRecord

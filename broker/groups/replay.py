@@ -22,8 +22,8 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from broker.groups.classic.group import ClassicGroup
-from broker.groups.consumer import replay as consumer_groups
+from broker.groups.classic.classic_group import ClassicGroup
+from broker.groups.consumer import consumer_replay as consumer_groups
 from broker.groups.group import GroupKind, Host
 from broker.groups.registry import Registry
 from protocol.errors import DecodeError, ErrorCode

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
+from broker.authorized_operations import GROUP_OPERATIONS
 from broker.groups.consumer.assignors import Partitions
-from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.consumer.consumer_group import ConsumerGroup
 from broker.groups.consumer.members import Member as GroupMember
 from broker.groups.consumer.targets import preferred_assignor
 from broker.groups.coordinator import check_id
 from broker.groups.errors import GroupError
-from broker.operations import GROUP_OPERATIONS
 from broker.runtime.request import Request
 from broker.runtime.steps import Steps
 from broker.services import Services

@@ -10,7 +10,7 @@ Version notes: 2 flexible, 3 the resource type user (KIP-48).
 
 from __future__ import annotations
 
-from broker.operations import UNKNOWN_ELEMENT
+from broker.authorized_operations import UNKNOWN_ELEMENT
 from broker.runtime.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode

@@ -12,7 +12,7 @@ Version notes: 1 endpoint type, 2 fenced brokers (KIP-1073), of which there are 
 
 from __future__ import annotations
 
-from broker.operations import CLUSTER_OPERATIONS
+from broker.authorized_operations import CLUSTER_OPERATIONS
 from broker.runtime.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode

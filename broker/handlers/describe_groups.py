@@ -12,9 +12,9 @@ Version notes: 3 authorized operations (KIP-430), 4 static members, 5 flexible, 
 
 from __future__ import annotations
 
-from broker.groups.classic.group import ClassicGroup
+from broker.authorized_operations import GROUP_OPERATIONS
+from broker.groups.classic.classic_group import ClassicGroup
 from broker.groups.errors import GroupError
-from broker.operations import GROUP_OPERATIONS
 from broker.runtime.request import Request
 from broker.runtime.steps import Steps
 from broker.services import Services

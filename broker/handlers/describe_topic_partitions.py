@@ -15,9 +15,9 @@ Behaviour
 
 from __future__ import annotations
 
+from broker.authorized_operations import TOPIC_OPERATIONS
 from broker.metadata.image import PartitionInfo, TopicInfo
 from broker.metadata.topic_rules import INTERNAL_TOPICS, TopicError, check_name
-from broker.operations import TOPIC_OPERATIONS
 from broker.runtime.request import Request
 from broker.runtime.steps import Steps
 from broker.services import Services

@@ -22,10 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from broker.error_mapping import error_code_of
 from broker.metadata.image import PartitionInfo, TopicInfo
 from broker.metadata.topic_rules import INTERNAL_TOPICS, NewTopic, TopicError, check_name
-from broker.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from broker.runtime.request import Request
 from broker.runtime.steps import Steps
 from broker.services import Services

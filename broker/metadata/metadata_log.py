@@ -10,10 +10,11 @@ Kafka 4.3 started on the directory reads it, and we read Kafka's. Its batches ar
 A new directory gets what Kafka's storage tool and first start write: LeaderChange, then one batch
 with BEGIN_TRANSACTION, six FEATURE_LEVELs, CONFIG min.insync.replicas=1 and END_TRANSACTION.
 
-`open` reads the directory (`broker.metadata.replay`) before storage may repair anything in it:
-damage refuses to start. `append` is one write into the page cache and changes the image at once;
-**who tells anyone of it must first wait until the log is durable up to the end offset returned**.
-Snapshots of it are made, and what they stand for is trimmed, by `broker.metadata.snapshot_keeper`.
+`open` reads the directory (`broker.metadata.image_loading`) before storage may repair anything in
+it: damage refuses to start. `append` is one write into the page cache and changes the image at
+once; **who tells anyone of it must first wait until the log is durable up to the end offset
+returned**. Snapshots of it are made, and what they stand for is trimmed, by
+`broker.metadata.snapshot_keeper`.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from broker.metadata.features import (
     METADATA_VERSION_LATEST,
 )
 from broker.metadata.image import CONFIG_BROKER, ClusterImage
-from broker.metadata.records_io import decode_record, encode_record
-from broker.metadata.replay import (
+from broker.metadata.image_loading import (
     CONTROL_KEY,
     Replayed,
     read_snapshot,
     replay,
 )
+from broker.metadata.records_io import decode_record, encode_record
 from config.topic import TopicConfig
 from protocol.kafka.codec import encode_message
 from protocol.metadata_records import (

@@ -21,8 +21,8 @@ from typing import Any, Final
 
 from broker.metadata.features import METADATA_VERSION
 from broker.metadata.image import CONFIG_BROKER, CONFIG_TOPIC, ClusterImage, PartitionInfo
+from broker.metadata.image_loading import CONTROL_KEY
 from broker.metadata.records_io import UnknownRecord, encode_record
-from broker.metadata.replay import CONTROL_KEY
 from protocol.kafka.codec import encode_message
 from protocol.metadata_records import (
     ConfigRecord,

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from broker.metadata.image import ClusterImage
+from broker.metadata.image_loading import read_snapshot, replay
 from broker.metadata.metadata_log import METADATA_TOPIC_ID
-from broker.metadata.replay import read_snapshot, replay
 from client.files.findings import RESET, Report
 from client.files.lock import holder_of
 from client.files.verify_partition import CLEAN, CRASHED, RUNNING, Expected, PartitionCheck

@@ -39,7 +39,7 @@ PLACES = {
     "PARKED_FETCH": ["broker.handlers.fetch:_Reading.answer"],
     "TIMESTAMP_LOOKUP": ["storage.segments.timestamp_lookup:TimestampCandidate.look_on"],
     "FLUSH": ["broker.partitions.group_commit:GroupCommit._start"],
-    "GROUP_ALARM": ["broker.groups.classic.group:ClassicGroup._ring"],
+    "GROUP_ALARM": ["broker.groups.classic.classic_group:ClassicGroup._ring"],
     "TICKER": [
         f"broker.maintenance.housekeeping:Housekeeping.{duty}" for duty in DUTIES
     ],  # at once

@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 
-from broker.groups.consumer.heartbeat import Surroundings, follow, leave, remove
+from broker.groups.consumer.member_heartbeat import Surroundings, follow, leave, remove
 from broker.groups.consumer.state import ConsumerState, Draft
 from broker.groups.errors import GroupError
 from broker.groups.group import Caller

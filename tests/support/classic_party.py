@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from broker.groups.classic.group import ClassicGroup
+from broker.groups.classic.classic_group import ClassicGroup
 from broker.groups.group import Caller
 from protocol.consumer_protocol import ConsumerProtocolSubscription, encode_subscription
 from protocol.messages.heartbeat import HeartbeatRequest

@@ -23,7 +23,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 if TYPE_CHECKING:
-    from broker.groups.classic.group import ClassicGroup
+    from broker.groups.classic.classic_group import ClassicGroup
 
 REQUIRES_MEMBER_ID_VERSION: Final = 4
 SKIPS_ASSIGNMENT_VERSION: Final = 9

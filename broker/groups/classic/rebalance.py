@@ -23,7 +23,7 @@ from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.sync_group import SyncGroupResponse
 
 if TYPE_CHECKING:
-    from broker.groups.classic.group import ClassicGroup
+    from broker.groups.classic.classic_group import ClassicGroup
     from broker.groups.classic.member import Member
 
 logger = logging.getLogger("barnabas.groups")

@@ -18,7 +18,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
-    from broker.groups.classic.group import ClassicGroup
+    from broker.groups.classic.classic_group import ClassicGroup
 
 
 def sync(group: ClassicGroup, body: SyncGroupRequest, answer: SyncAnswer) -> None:

@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from broker.groups.consumer.heartbeat import reconcile, remove, settle, static_of, take_place
+from broker.groups.consumer.member_heartbeat import reconcile, remove, settle, static_of, take_place
 from broker.groups.consumer.members import ClassicSide, Member
 from broker.groups.consumer.state import ConsumerState, Draft
 from broker.groups.errors import GroupError
@@ -43,7 +43,7 @@ from protocol.messages.leave_group import MemberIdentity, MemberResponse
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
-    from broker.groups.consumer.group import ConsumerGroup
+    from broker.groups.consumer.consumer_group import ConsumerGroup
 
 REQUIRES_MEMBER_ID_VERSION: Final = 4  # of JoinGroup (KIP-394)
 

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from broker.groups.classic import rebalance
-from broker.groups.classic.group import ClassicGroup
+from broker.groups.classic.classic_group import ClassicGroup
 from broker.groups.consumer.assignors import Partitions
 from broker.groups.consumer.classic_side import assignment_bytes, read_subscription
 from broker.groups.consumer.members import ClassicSide, Member
@@ -37,7 +37,7 @@ from protocol.group_records import GroupMetadataKey, GroupMetadataValue, MemberM
 from protocol.messages.join_group import JoinGroupRequestProtocol
 
 if TYPE_CHECKING:
-    from broker.groups.consumer.group import ConsumerGroup
+    from broker.groups.consumer.consumer_group import ConsumerGroup
 
 UPGRADES = ("upgrade", "bidirectional")
 DOWNGRADES = ("downgrade", "bidirectional")

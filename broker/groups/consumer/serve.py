@@ -9,9 +9,9 @@ or is not.
 
 from __future__ import annotations
 
-from broker.groups.classic.group import ClassicGroup
-from broker.groups.consumer.group import ConsumerGroup, HeartbeatAnswer
-from broker.groups.consumer.heartbeat import check
+from broker.groups.classic.classic_group import ClassicGroup
+from broker.groups.consumer.consumer_group import ConsumerGroup, HeartbeatAnswer
+from broker.groups.consumer.member_heartbeat import check
 from broker.groups.consumer.migration import upgraded
 from broker.groups.coordinator import Coordinator
 from broker.groups.errors import GroupError

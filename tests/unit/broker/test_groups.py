@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.groups.classic.group import ClassicGroup
+from broker.groups.classic.classic_group import ClassicGroup
 from broker.groups.errors import code_of_write
 from broker.groups.registry import Registry
 from broker.groups.replay import Replayer, read_chunk

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.groups.classic.group import ClassicGroup
+from broker.groups.classic.classic_group import ClassicGroup
 from broker.groups.classic.rebalance import SYNC_MS_MIN
 from broker.groups.errors import GroupError
 from protocol.errors import ErrorCode

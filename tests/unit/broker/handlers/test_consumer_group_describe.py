@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.operations import GROUP_OPERATIONS
+from broker.authorized_operations import GROUP_OPERATIONS
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_describe import (
     CONSUMER_MEMBER,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.metadata.replay import replay
+from broker.metadata.image_loading import replay
 from broker.metadata.topic_rules import NewTopic
 from protocol.metadata_records import ConfigRecord, PartitionRecord, TopicRecord
 from tests.support.metadata_node import (

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from broker.metadata.image_loading import replay
 from broker.metadata.metadata_log import (
     METADATA_TOPIC_ID,
     RECORDS_PER_BATCH,
     open_metadata_log,
 )
 from broker.metadata.records_io import decode_record, encode_record
-from broker.metadata.replay import replay
 from protocol.metadata_records import (
     BeginTransactionRecord,
     FeatureLevelRecord,

@@ -5,8 +5,8 @@ import errno
 import pytest
 
 from broker.metadata import snapshot_keeper
+from broker.metadata.image_loading import replay
 from broker.metadata.metadata_log import METADATA_TOPIC_ID, open_metadata_log
-from broker.metadata.replay import replay
 from broker.metadata.snapshot_keeper import RETRY_MS, SnapshotKeeper
 from broker.metadata.snapshots import image_records
 from config.broker import BrokerConfig

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from broker.metadata.image import ClusterImage
+from broker.metadata.image_loading import read_snapshot, replay
 from broker.metadata.records_io import UnknownRecord, decode_record, encode_record
-from broker.metadata.replay import read_snapshot, replay
 from broker.metadata.snapshots import RECORDS_PER_BATCH, image_records, snapshot_bytes
 from protocol.metadata_records import (
     ConfigRecord,

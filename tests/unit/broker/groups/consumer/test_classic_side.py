@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.consumer.consumer_group import ConsumerGroup
 from broker.groups.group import Caller
 from protocol.consumer_protocol import (
     ConsumerProtocolSubscription,

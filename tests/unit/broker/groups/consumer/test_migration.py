@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from broker.groups.classic.group import ClassicGroup
-from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.classic.classic_group import ClassicGroup
+from broker.groups.consumer.consumer_group import ConsumerGroup
 from broker.groups.consumer.members import ClassicSide, Member
 from broker.groups.consumer.migration import may_be_classic, upgraded
 from broker.groups.consumer.state import ConsumerState, Draft

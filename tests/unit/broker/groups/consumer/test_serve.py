@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from broker.groups.classic.group import ClassicGroup
-from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.classic.classic_group import ClassicGroup
+from broker.groups.consumer.consumer_group import ConsumerGroup
 from broker.groups.consumer.serve import serve
 from broker.groups.group import Caller, Group
 from broker.groups.registry import Registry

@@ -11,7 +11,7 @@ import pytest
 
 from broker.groups.consumer import targets
 from broker.groups.consumer.assignors import Partitions, assign_uniform
-from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.consumer.consumer_group import ConsumerGroup
 from broker.groups.consumer.targets import SMALL_MAX, TargetSearch
 from broker.groups.group import Caller
 from protocol.errors import ErrorCode

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from broker.producer_ids import ProducerIds
+from broker.metadata.producer_ids import ProducerIds
 
 
 async def test_concurrent_callers_share_blocks_and_never_an_id() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.groups.consumer.heartbeat import Surroundings, check, follow, leave, remove
+from broker.groups.consumer.member_heartbeat import Surroundings, check, follow, leave, remove
 from broker.groups.consumer.state import ConsumerState, Draft
 from broker.groups.errors import GroupError
 from broker.groups.group import Caller

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.consumer.consumer_group import ConsumerGroup
 from broker.groups.group import Host
 from broker.groups.registry import Registry
 from protocol.errors import ErrorCode

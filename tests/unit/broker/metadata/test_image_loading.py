@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from broker.metadata.image_loading import CONTROL_KEY, read_snapshot, replay
 from broker.metadata.records_io import encode_record
-from broker.metadata.replay import CONTROL_KEY, read_snapshot, replay
 from protocol.kafka.codec import encode_message
 from protocol.metadata_records import (
     AbortTransactionRecord,
@@ -233,7 +233,7 @@ def test_several_segments():
 
 def test_a_batch_longer_than_a_chunk(monkeypatch):
     log = three_topics()
-    monkeypatch.setattr("broker.metadata.replay.CHUNK_BYTES", 64)
+    monkeypatch.setattr("broker.metadata.image_loading.CHUNK_BYTES", 64)
     assert list(replayed(log.data).image.topics) == ["t1", "t2", "t3"]
 
 

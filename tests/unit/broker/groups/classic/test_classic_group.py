@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.groups.classic.group import ClassicGroup
+from broker.groups.classic.classic_group import ClassicGroup
 from broker.groups.errors import GroupError
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequestProtocol

@@ -1,6 +1,6 @@
 """The authorized operations are those that Kafka 4.3 without an authorizer answers."""
 
-from broker.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 
 
 def test_bits_are_kafkas() -> None:

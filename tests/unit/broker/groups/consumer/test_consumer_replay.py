@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.groups.classic.group import ClassicGroup
-from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.classic.classic_group import ClassicGroup
+from broker.groups.consumer.consumer_group import ConsumerGroup
+from broker.groups.consumer.consumer_replay import REPLAYS
 from broker.groups.consumer.members import Member
-from broker.groups.consumer.replay import REPLAYS
 from broker.groups.consumer.state import ConsumerState, Draft
 from broker.groups.group import GroupRecord
 from broker.groups.registry import Registry

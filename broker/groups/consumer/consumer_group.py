@@ -23,7 +23,7 @@ from typing import Final
 from broker.groups.alarm import NEVER_NS
 from broker.groups.consumer import classic_side, migration
 from broker.groups.consumer.assignors import Partitions
-from broker.groups.consumer.heartbeat import (
+from broker.groups.consumer.member_heartbeat import (
     WAITING_EPOCH,
     Surroundings,
     follow,
