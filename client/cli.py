@@ -1,8 +1,8 @@
 """The command `barnabas`: what it accepts, and which part of the house answers it.
 
     serve                           runs the broker (here)
-    topics, groups, config, health  ask a running broker (client/commands/, client/connection.py)
-    produce, consume                send and read records (client/commands/, client/transport.py)
+    topics, groups, config, health  ask a running broker (client/commands/, client/kafka/)
+    produce, consume                send and read records (client/commands/, client/msgpack/)
     dump, verify                    read a data directory (client/commands/, client/files/)
 
 This is the top layer: it may import everything and nobody imports it. It imports late, because a
@@ -19,7 +19,7 @@ import sys
 
 import click
 
-from client.lazy_group import LazyGroup
+from client.commands.lazy_group import LazyGroup
 from config.errors import ConfigError
 
 REFUSED = 2

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import click
 
 from client.codes import code_text
-from client.connection import BrokerError, Connection
+from client.kafka.connection import BrokerError, Connection
 from client.suggest import did_you_mean
 from protocol.errors import ErrorCode
 from protocol.messages.describe_configs import (
@@ -154,7 +154,7 @@ def _check(connection: Connection, resource: Resource, code: int, message: str |
     if not code:
         return
     if resource.kind == TOPIC and code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        from client.admin import topic_error
+        from client.kafka.admin import topic_error
 
         raise topic_error(connection, resource.name, code, message)
     raise BrokerError(f"{resource}: {code_text(code, message)}")
@@ -166,7 +166,7 @@ def check_keys(
     """Raise BrokerError, with a suggestion, for a key that the resource does not have."""
     names = {one.name for one in known}
     if resource == Resource(BROKER, ""):  # shows only what is set: ask a broker what there is
-        from client.admin import cluster
+        from client.kafka.admin import cluster
 
         one_broker = Resource(BROKER, str(cluster(connection).brokers[0].node_id))
         names = {one.name for one in describe(connection, [one_broker])[one_broker]}

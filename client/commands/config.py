@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from client.careful_command import CarefulGroup
-from client.output import INT32_MAX, broker_options, connect, refusing, show_json, show_table
+from client.commands.careful_command import CarefulGroup
+from client.commands.output import (
+    INT32_MAX,
+    broker_options,
+    connect,
+    refusing,
+    show_json,
+    show_table,
+)
 
 if TYPE_CHECKING:
-    from client.connection import Connection
+    from client.kafka.connection import Connection
     from client.settings import Resource, Setting
 
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Let the broker check it, and no more.")

@@ -16,10 +16,10 @@ from typing import Any, Final
 
 import click
 
-from client.careful_command import CarefulCommand
+from client.commands.careful_command import CarefulCommand
+from client.commands.output import INT32_MAX, INT64_MAX, fail
 from client.commands.produce import local_options
-from client.output import INT32_MAX, INT64_MAX, fail
-from client.times import parse_time
+from client.commands.times import parse_time
 
 BEGINNING: Final = ("time", -2)  # the times that ListOffsets keeps for the two
 END: Final = ("time", -1)
@@ -113,10 +113,10 @@ def consume(
 
 
 def _finish(reading: Any) -> None:
-    from client.consumer import FetchError
-    from client.group_offsets import CommitError
-    from client.membership import GroupRefused
-    from client.transport import RequestRefused, TransportError, UnknownPlace
+    from client.msgpack.consumer import FetchError
+    from client.msgpack.group_offsets import CommitError
+    from client.msgpack.membership import GroupRefused
+    from client.msgpack.transport import RequestRefused, TransportError, UnknownPlace
     from protocol.record_errors import RecordError
 
     refusals = (TransportError, RequestRefused, UnknownPlace, FetchError, RecordError)
@@ -154,7 +154,7 @@ async def _read(
     follow: bool,  # noqa: FBT001 - a flag of the command
     max_messages: int | None,
 ) -> None:
-    from client.consumer import Consumer
+    from client.msgpack.consumer import Consumer
 
     left = max_messages
     async with Consumer(bootstrap, topic, partitions=partitions, timeout_s=timeout_s) as consumer:
@@ -195,8 +195,8 @@ def _say_if_nothing(topic: str, positions: dict[int, int], ends: dict[int, int])
 
 async def patient(consumer: Any) -> Any:
     """Poll until it succeeds, saying on standard error when the broker goes and comes back."""
-    from client.consumer import FetchError
-    from client.transport import TransportError
+    from client.msgpack.consumer import FetchError
+    from client.msgpack.transport import TransportError
 
     wait_s = BACKOFF_S
     while True:

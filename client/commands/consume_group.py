@@ -20,10 +20,10 @@ from typing import Any, Final
 import click
 
 from client.commands.detached import detached
-from client.group_consumer import GroupConsumer, RebalanceListener
-from client.group_offsets import CommitError
-from client.outbox import Place
-from client.transport import RequestRefused, TransportError
+from client.msgpack.group_consumer import GroupConsumer, RebalanceListener
+from client.msgpack.group_offsets import CommitError
+from client.msgpack.transport import RequestRefused, TransportError
+from client.msgpack.unacknowledged import Place
 
 COMMIT_S: Final = 1.0
 STDOUT: Final = 1

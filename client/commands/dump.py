@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import click
 
-from client.careful_command import CarefulCommand
-from client.output import INT64_MAX
+from client.commands.careful_command import CarefulCommand
+from client.commands.output import INT64_MAX
 
 DAMAGED = 1
 REFUSED = 2

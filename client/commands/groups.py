@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from client.careful_command import CarefulGroup
-from client.output import (
+from client.commands.careful_command import CarefulGroup
+from client.commands.output import (
     DRY_RUN,
     INT64_MAX,
     YES,
@@ -24,10 +24,10 @@ from client.output import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from client.connection import Connection
-    from client.groups import Group
-    from client.outbox import Place
-    from client.resets import Bounds, Reset, Rule
+    from client.kafka.connection import Connection
+    from client.kafka.groups import Group
+    from client.kafka.resets import Bounds, Reset, Rule
+    from client.msgpack.unacknowledged import Place
 
 
 @click.group(cls=CarefulGroup)
@@ -43,7 +43,7 @@ def list_groups(*, bootstrap: str, timeout_s: float, as_json: bool) -> None:
 
     The kind says who finds the assignment: "consumer" the broker (KIP-848), "classic" a member.
     """
-    from client import groups as admin
+    from client.kafka import groups as admin
 
     with connect(bootstrap, timeout_s) as connection:
         found = admin.list_groups(connection)
@@ -89,8 +89,8 @@ def describe(names: tuple[str, ...], *, bootstrap: str, timeout_s: float, as_jso
 
 
 def _description(connection: Connection, name: str) -> dict[str, Any]:
-    from client import groups as admin
-    from client.admin import LATEST
+    from client.kafka import groups as admin
+    from client.kafka.admin import LATEST
 
     group = admin.describe(connection, name)
     committed = admin.committed(connection, name)
@@ -198,8 +198,8 @@ def delete(
 
     What goes is shown first, and asked for on a terminal; elsewhere --yes is needed.
     """
-    from client import groups as admin
     from client.files.texts import plural
+    from client.kafka import groups as admin
 
     with connect(bootstrap, timeout_s) as connection:
         doomed: list[dict[str, Any]] = []
@@ -268,8 +268,8 @@ def reset_offsets(
     A group that does not exist is made, if topics are named. Offsets outside of what a partition
     has are moved to its nearest end.
     """
-    from client import groups as admin
-    from client.resets import parse_topics, plan
+    from client.kafka import groups as admin
+    from client.kafka.resets import parse_topics, plan
 
     time_ms = _time_of(wanted["to_time"], wanted["by_duration"])
     try:
@@ -298,7 +298,7 @@ def _time_of(
     text: str | None, duration: str | None, *, wall_ns: Callable[[], int] = time.time_ns
 ) -> int | None:
     """Return the ms since 1970 that are meant, None for none. Raises click.UsageError."""
-    from client.times import parse_duration, parse_time
+    from client.commands.times import parse_duration, parse_time
 
     if duration is not None:
         return wall_ns() // 1_000_000 - parse_duration(duration)
@@ -308,8 +308,8 @@ def _time_of(
 def _rule(
     connection: Connection, wanted: dict[str, Any], time_ms: int | None, places: list[Place]
 ) -> Rule:
-    from client import groups as admin
-    from client import resets
+    from client.kafka import groups as admin
+    from client.kafka import resets
 
     if wanted["to_earliest"]:
         return resets.to_earliest
@@ -329,10 +329,10 @@ def _bounds(
     asked: dict[str, list[int] | None],
 ) -> dict[Place, Bounds]:
     """Return the partitions that are meant, and from where to where each goes."""
-    from client import admin, groups
-    from client.connection import BrokerError
-    from client.outbox import Place
-    from client.resets import Bounds
+    from client.kafka import admin, groups
+    from client.kafka.connection import BrokerError
+    from client.kafka.resets import Bounds
+    from client.msgpack.unacknowledged import Place
 
     places = list(before)
     if asked:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from client.careful_command import CarefulCommand
-from client.output import broker_options, connect, fail, refusing, show_json
+from client.commands.careful_command import CarefulCommand
+from client.commands.output import broker_options, connect, fail, refusing, show_json
 
 
 @click.command(cls=CarefulCommand)

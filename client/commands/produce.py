@@ -23,9 +23,9 @@ from typing import IO, Any, Final, NamedTuple, Self
 
 import click
 
-from client.careful_command import CarefulCommand
+from client.commands.careful_command import CarefulCommand
 from client.commands.detached import detached
-from client.output import INT32_MAX, TIMEOUT, Function, bootstrap_option, fail
+from client.commands.output import INT32_MAX, TIMEOUT, Function, bootstrap_option, fail
 
 CODECS: Final = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 ACKS: Final = {"0": 0, "1": 1, "all": -1}
@@ -78,8 +78,8 @@ def produce(
 
     Exit code: 0 all were acknowledged, 1 some were not, or a line was no record, 130 after Ctrl-C.
     """
-    from client.outbox import OutboxSettings
-    from client.producer import Producer
+    from client.msgpack.producer import Producer
+    from client.msgpack.unacknowledged import OutboxSettings
 
     if as_json and key_separator is not None:
         raise click.UsageError("--json lines have a key of their own: leave --key-separator out.")
@@ -148,8 +148,8 @@ class BadLine(NamedTuple):
 
 
 def _finish(sending: Any) -> None:
-    from client.outbox import DeliveryError
-    from client.transport import RequestRefused, TransportError, UnknownPlace
+    from client.msgpack.transport import RequestRefused, TransportError, UnknownPlace
+    from client.msgpack.unacknowledged import DeliveryError
 
     try:
         with closing(sending):  # Ctrl-C may come before it begins
@@ -194,7 +194,7 @@ async def send_lines(
 
     Ends early, too, when the broker takes nothing any more: reading on would wait at each line.
     """
-    from client.transport import UnknownPlace
+    from client.msgpack.transport import UnknownPlace
 
     # Progress is of files: what standard input will bring, nobody knows.
     total = sum(os.fstat(one.fileno()).st_size for one in files if one is not sys.stdin.buffer)

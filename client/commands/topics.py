@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from client.careful_command import CarefulGroup
-from client.output import (
+from client.commands.careful_command import CarefulGroup
+from client.commands.output import (
     DRY_RUN,
     INT16_MAX,
     INT32_MAX,
@@ -55,8 +55,8 @@ def create(
     as_json: bool,
 ) -> None:
     """Create the topic NAME."""
-    from client import admin
     from client.codes import code_text
+    from client.kafka import admin
     from client.settings import parse_assignments, unknown_keys
     from protocol.errors import ErrorCode
 
@@ -102,8 +102,8 @@ def list_topics(
     *, sizes: bool, by_size: bool, bootstrap: str, timeout_s: float, as_json: bool
 ) -> None:
     """List all topics, with their partitions and what they take on the disk."""
-    from client import admin
     from client.files.texts import bytes_text
+    from client.kafka import admin
 
     with connect(bootstrap, timeout_s) as connection:
         found = admin.cluster(connection).topics
@@ -153,9 +153,9 @@ def describe(
     as_json: bool,
 ) -> None:
     """Show topics NAME... (all without one): settings, partitions, offsets and sizes."""
-    from client import admin
+    from client.commands.times import parse_time
+    from client.kafka import admin
     from client.settings import topic_overrides
-    from client.times import parse_time
 
     time_ms = None if time_text is None else parse_time(time_text)
     described = []
@@ -208,8 +208,8 @@ def describe(
 
 
 def _show_description(topic: dict[str, Any], *, with_time: bool) -> None:
+    from client.commands.times import time_text
     from client.files.texts import bytes_text
-    from client.times import time_text
 
     configs = ",".join(f"{key}={value}" for key, value in sorted(topic["configs"].items()))
     click.echo(
@@ -257,8 +257,8 @@ def delete(
 
     What goes is shown first, and asked for on a terminal; elsewhere --yes is needed.
     """
-    from client import admin
     from client.files.texts import bytes_text, plural
+    from client.kafka import admin
 
     with connect(bootstrap, timeout_s) as connection:
         found = admin.topics(connection, names)
@@ -318,7 +318,7 @@ def alter(
 
     Records with keys that come later may land in another partition than those before.
     """
-    from client import admin
+    from client.kafka import admin
 
     with connect(bootstrap, timeout_s) as connection:
         before = len(admin.topics(connection, [name])[0].partitions)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from client.careful_command import CarefulCommand
+from client.commands.careful_command import CarefulCommand
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from client.connection import Connection
+from client.kafka.connection import Connection
 from tests.interop.oracle.kafka import KafkaNode, OracleMissingError, libs
 from tests.support.broker_process import BrokerProcess
 

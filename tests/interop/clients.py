@@ -332,8 +332,8 @@ def aio_consume(address: str, topic: str, counts: list[int]) -> list[str]:
 
 def our_produce(address: str, partitions: int, path: Path, topic: str, codec: str) -> None:
     """The producer under `barnabas produce`."""
-    from client.outbox import OutboxSettings
-    from client.producer import Producer
+    from client.msgpack.producer import Producer
+    from client.msgpack.unacknowledged import OutboxSettings
 
     async def run() -> None:
         settings = OutboxSettings(
@@ -350,7 +350,7 @@ def our_produce(address: str, partitions: int, path: Path, topic: str, codec: st
 
 def our_consume(address: str, topic: str, counts: list[int]) -> list[str]:
     """The consumer under `barnabas consume`."""
-    from client.consumer import Consumer
+    from client.msgpack.consumer import Consumer
 
     async def run() -> list[str]:
         progress = Progress(counts)

@@ -65,8 +65,8 @@ def of_plain(plain: list) -> list[Row]:
 
 def our_write(address: str, topic: str, codec: str, rows: list[Row]) -> None:
     """The producer under `barnabas produce`."""
-    from client.outbox import OutboxSettings
-    from client.producer import Producer
+    from client.msgpack.producer import Producer
+    from client.msgpack.unacknowledged import OutboxSettings
 
     async def run() -> None:
         settings = OutboxSettings(codec=clients.CODECS.index(codec))
@@ -84,7 +84,7 @@ def our_write(address: str, topic: str, codec: str, rows: list[Row]) -> None:
 
 def our_read(address: str, topic: str, count: int) -> list[Row]:
     """The consumer under `barnabas consume`."""
-    from client.consumer import Consumer
+    from client.msgpack.consumer import Consumer
 
     async def run() -> list[Row]:
         rows: list[Row] = []

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
 
-from client.connection import Connection
+from client.kafka.connection import Connection
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import (
     MetadataRequest,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from client.connection import Connection
+from client.kafka.connection import Connection
 from protocol.messages.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import pytest
 
-from client.connection import Connection
+from client.kafka.connection import Connection
 from protocol.records import Record, build
 from tests.interop.group_requests import MODERN_ID, NEW, State, enter, modern
 from tests.interop.oracle import kafka

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from client.connection import Connection
+from client.kafka.connection import Connection
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import (
     CreatableTopic,

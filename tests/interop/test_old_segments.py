@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from client.connection import Connection
+from client.kafka.connection import Connection
 from protocol.legacy_batches import batches_any
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from protocol.messages.list_offsets import (

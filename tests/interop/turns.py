@@ -62,7 +62,7 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "test_named_again": (*PROTOCOL, "broker/handlers/fetch.py"),
     "test_old_segments": ("protocol/legacy*.py", "storage/*segment*.py"),
     "test_other_languages": (*PROTOCOL, "tests/interop/programs/*"),
-    "test_our_member": ("client/membership.py", "client/group*.py", *GROUPS),
+    "test_our_member": ("client/msgpack/membership.py", "client/group*.py", *GROUPS),
     "test_record_fields": (*MSGPACK, "protocol/records.py"),
     "test_refusals": (*ADMIN, *METADATA),
     "test_topic_formats": ("broker/handlers/produce.py", "*/recompression.py"),

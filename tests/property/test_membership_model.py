@@ -18,7 +18,7 @@ from broker.groups.consumer.member_heartbeat import Surroundings, follow, leave,
 from broker.groups.consumer.state import ConsumerState, Draft
 from broker.groups.errors import GroupError
 from broker.groups.group import Caller
-from client.membership import MemberSettings, Membership, State, Subscription
+from client.msgpack.membership import MemberSettings, Membership, State, Subscription
 from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from client.connection import BrokerError
+from client.kafka.connection import BrokerError
 from client.settings import (
     BROKER,
     TOPIC,

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 from client import cli
 from client.commands import consume_group
 from client.commands.consume_group import Options, read_group, write
-from client.group_offsets import CommitError
-from client.membership import GroupRefused
-from client.transport import TransportError
+from client.msgpack.group_offsets import CommitError
+from client.msgpack.membership import GroupRefused
+from client.msgpack.transport import TransportError
 from tests.support.group_peer import GroupPeer
 from tests.support.msgpack_peer import MsgpackPeer
 

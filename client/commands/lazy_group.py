@@ -1,0 +1,121 @@
+"""A click group whose subcommands live in modules of their own, imported when they are called.
+
+A container's health check is a process every few seconds: it must not pay for what `serve` or a
+table needs. A misspelt subcommand is answered with the one that was probably meant.
+
+As every command runs below it, the group also says how a command may end early: a reader that has
+had enough (`| head`) is a success, an output that cannot be written (a full disk, `>&-`) is one
+sentence, and Ctrl-C is exit code 130, whatever the command was doing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import click
+
+from client.commands.careful_command import CarefulGroup
+
+INTERRUPTED = 130  # as shells count Ctrl-C
+
+
+class LazyGroup(CarefulGroup):
+    """`lazy` maps the name of a subcommand to `package.module:attribute`."""
+
+    def __init__(self, *args: Any, lazy: Mapping[str, str] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._lazy = dict(lazy or {})
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name every subcommand, imported or not."""
+        return sorted({*super().list_commands(ctx), *self._lazy})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a subcommand."""
+        place = self._lazy.get(cmd_name)
+        if place is None:
+            return super().get_command(ctx, cmd_name)
+        module, _, attribute = place.partition(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Read the command line; --help and --version write to an output that may be gone."""
+        _open_what_is_closed()
+        with _early_ends():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command, and write what it has printed while errors can still be told."""
+        with _early_ends():
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        return result
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the subcommand; a misspelt one ends in a usage error with a suggestion."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from client.suggest import did_you_mean
+
+            hint = did_you_mean(args[0], self.list_commands(ctx)) if args else ""
+            if not hint or "Did you mean" in error.message:
+                raise
+            raise click.UsageError(f"{error.message} {hint}", ctx) from None
+
+
+@contextmanager
+def _early_ends() -> Iterator[None]:
+    """Turn what may end a command early into its exit code and, if need be, a sentence."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        _close_output()
+        raise click.exceptions.Exit(0) from None
+    except OSError as error:
+        _close_output()
+        subject = "standard output" if error.filename is None else error.filename
+        click.secho(f"{subject}: {error.strerror or error}", fg="red", err=True)
+        raise click.exceptions.Exit(1) from None
+
+
+def _open_what_is_closed() -> None:
+    """Put a file where the caller closed a standard stream, which Python shows as None.
+
+    Otherwise a socket or a log would get its number. Reading from the input and writing to the
+    output fail then, as if nothing stood there; what is said on standard error is lost.
+    """
+    for number, name, how in (
+        (0, "stdin", os.O_WRONLY),
+        (1, "stdout", os.O_RDONLY),
+        (2, "stderr", os.O_WRONLY),
+    ):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, how)
+            if nowhere != number:
+                os.dup2(nowhere, number)
+                os.close(nowhere)
+            stream = open(number, "w" if number else "r", closefd=False)  # noqa: SIM115 - stays
+            setattr(sys, name, stream)
+
+
+def _close_output() -> None:
+    """Let nothing try to write the rest: Python does so at its end, and complains."""
+    try:
+        descriptor = sys.stdout.fileno()
+    except (OSError, ValueError):  # not a file
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)

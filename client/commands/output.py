@@ -1,0 +1,151 @@
+"""How commands speak: tables on a terminal, plain columns into a pipe, JSON for programs.
+
+A table wider than the terminal becomes a block of lines for each row, so that names and ids stay
+whole and can be copied.
+
+`rich` is imported only where a terminal shows a table. A refusal is one sentence on standard
+error and exit code 1; the command line itself being wrong is click's exit code 2.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NoReturn, TypeVar
+
+import click
+
+from client.kafka.connection import BrokerError, Connection
+
+FAILED = 1
+WIDE: Final = 100_000  # columns: what a table would take if nothing bounded it
+INT16_MAX: Final = (1 << 15) - 1  # the protocol's numbers: what a larger one meant cannot be sent
+INT32_MAX: Final = (1 << 31) - 1
+INT64_MAX: Final = (1 << 63) - 1
+
+
+class Seconds(click.FloatRange):
+    """A duration in seconds; `nan` lies in no range, which click does not see."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the number, or fail as click does."""
+        found: float = super().convert(value, param, ctx)
+        if math.isnan(found):
+            self.fail(f"{value!r} is not a number of seconds.", param, ctx)
+        return found
+
+
+DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+YES = click.option("--yes", is_flag=True, help="Do not ask.")
+TIMEOUT = click.option(
+    "--timeout", "timeout_s", metavar="SECONDS", type=Seconds(min=0.001, max=86_400), default=10.0,
+    show_default=True, help="How long to wait for each answer.",
+)  # fmt: skip
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def broker_options(function: Function) -> Function:
+    """Add --bootstrap, --timeout and --json to a command that asks a broker."""
+    as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+    bootstrap = bootstrap_option(9092, "BARNABAS_BOOTSTRAP", "A listener of the broker.")
+    return bootstrap(TIMEOUT(as_json(function)))
+
+
+def bootstrap_option(port: int, envvar: str, text: str) -> Callable[[Function], Function]:
+    """Return --bootstrap, for which `port` of this machine stands where `envvar` is not set."""
+    return click.option(
+        "--bootstrap", metavar="HOST:PORT", default=f"127.0.0.1:{port}", show_default=True,
+        envvar=envvar, show_envvar=True, help=text,
+    )  # fmt: skip
+
+
+def refusing(function: Function) -> Function:
+    """Turn a BrokerError that leaves a command into its sentence and exit code 1."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except BrokerError as error:
+            fail(str(error))
+
+    return wrapped  # type: ignore[return-value]
+
+
+def connect(bootstrap: str, timeout_s: float) -> Connection:
+    """Return a connection, for a `with` statement, which opens it."""
+    return Connection(bootstrap, timeout_s)
+
+
+def fail(*sentences: str) -> NoReturn:
+    """Say what was not done and why, a line each, and leave with exit code 1."""
+    for sentence in sentences:
+        click.secho(sentence, fg="red", err=True)
+    sys.exit(FAILED)
+
+
+def confirm(*, yes: bool, is_silent: bool) -> None:
+    """Ask whether what was shown shall be deleted; where nobody can be asked, --yes is needed."""
+    if yes:
+        return
+    if is_silent or not sys.stdin.isatty():
+        raise click.UsageError("Nobody can be asked here: say --yes to delete, or --dry-run.")
+    click.confirm("Delete this? It cannot be undone", abort=True)
+
+
+def show_json(value: Any) -> None:
+    """Print one JSON value on one line."""
+    click.echo(json.dumps(value, ensure_ascii=False))
+
+
+def show_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print rows under their columns; numbers stand to the right."""
+    texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    right = [
+        bool(rows) and all(isinstance(row[n], int | None) for row in rows)
+        for n in range(len(columns))
+    ]
+    if sys.stdout.isatty():
+        _show_rich(columns, texts, right)
+        return
+    widths = [max([len(name), *(len(row[n]) for row in texts)]) for n, name in enumerate(columns)]
+    for row in [list(columns), *texts]:
+        cells = [
+            cell.rjust(width) if is_right else cell.ljust(width)
+            for cell, width, is_right in zip(row, widths, right, strict=True)
+        ]
+        click.echo("  ".join(cells).rstrip())
+
+
+def _show_rich(columns: Sequence[str], texts: Sequence[list[str]], right: Sequence[bool]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name, is_right in zip(columns, right, strict=True):
+        table.add_column(name, justify="right" if is_right else "left")
+    for row in texts:
+        table.add_row(*(Text(cell) for cell in row))
+    if console.measure(table, options=console.options.update(width=WIDE)).maximum > console.width:
+        _show_blocks(columns, texts)
+    else:
+        console.print(table)
+
+
+def _show_blocks(columns: Sequence[str], texts: Sequence[list[str]]) -> None:
+    """Print each row as lines of column and cell, left to the terminal to wrap."""
+    width = max(map(len, columns))
+    for number, row in enumerate(texts):
+        if number:
+            click.echo()
+        for name, cell in zip(columns, row, strict=True):
+            click.echo(f"{click.style(name.ljust(width), bold=True)}  {cell}".rstrip())

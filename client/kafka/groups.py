@@ -1,0 +1,302 @@
+"""Groups over the wire, of either kind: listed, described, deleted, their offsets read and set.
+
+A consumer group (KIP-848) is described by ConsumerGroupDescribe, a classic one by DescribeGroups; a
+broker says GROUP_ID_NOT_FOUND to the wrong question, so the newer is asked first. Offsets are asked
+for by the topics' names, which OffsetFetch and OffsetCommit know up to version 9: names are what
+people say, and what has been committed for a deleted topic can be seen.
+
+A coordinator that is being loaded is waited for. One that is nowhere is looked for
+(FindCoordinator), which makes `__consumer_offsets` where there is none; if it stays another
+node's, the error says whose.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from client.codes import code_of, code_text
+from client.kafka.connection import BrokerError, Connection
+from client.msgpack.unacknowledged import Place
+from client.suggest import did_you_mean
+from protocol.errors import ErrorCode
+from protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+CONSUMER: Final = "consumer"
+CLASSIC: Final = "classic"
+NAMES_VERSION_MAX: Final = 9
+RETRY_S: Final = 0.2
+TRIES: Final = 50
+_ELSEWHERE: Final = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A member; `partitions` is what it holds, None where the bytes of its kind are not known."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    epoch: int | None = None
+    partitions: list[Place] | None = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """A group; `protocol` is its assignor's name, or what a classic group's members agreed on."""
+
+    group_id: str
+    state: str
+    kind: str
+    protocol_type: str
+    protocol: str
+    epoch: int | None
+    members: list[Member]
+
+
+def list_groups(connection: Connection) -> list[ListedGroup]:
+    """Return all groups, ordered by their ids. Raises BrokerError."""
+
+    def ask() -> tuple[Any, int]:
+        answer = connection.call(ListGroupsRequest(), ListGroupsResponse)
+        return answer, answer.error_code
+
+    answer = _patiently(connection, "", ask, "groups cannot be listed")
+    return sorted(answer.groups, key=lambda group: group.group_id)
+
+
+def describe(connection: Connection, group_id: str) -> Group:
+    """Return a group. Raises BrokerError, with a suggestion, if there is none."""
+    found = _describe_consumer(connection, group_id) or _describe_classic(connection, group_id)
+    if found is None:
+        known = [group.group_id for group in list_groups(connection)]
+        hint = did_you_mean(group_id, known)
+        if not hint:
+            hint = "`barnabas groups list` shows those there are." if known else "There is none."
+        raise BrokerError(f"no group {group_id!r} at {connection.address}. {hint}")
+    return found
+
+
+def _describe_consumer(connection: Connection, group_id: str) -> Group | None:
+    from protocol.messages.consumer_group_describe import (
+        ConsumerGroupDescribeRequest,
+        ConsumerGroupDescribeResponse,
+    )
+
+    if not connection.serves(ConsumerGroupDescribeRequest):
+        return None
+    request = ConsumerGroupDescribeRequest(group_ids=[group_id])
+    found = _described(connection, group_id, request, ConsumerGroupDescribeResponse)
+    if found.error_code:
+        return None
+    members = [
+        Member(
+            member_id=one.member_id,
+            instance_id=one.instance_id,
+            client_id=one.client_id,
+            host=one.client_host,
+            epoch=one.member_epoch,
+            partitions=[
+                Place(topic.topic_name, number)
+                for topic in one.assignment.topic_partitions
+                for number in topic.partitions
+            ],
+        )
+        for one in found.members
+    ]
+    return Group(
+        group_id=group_id,
+        state=found.group_state,
+        kind=CONSUMER,
+        protocol_type=CONSUMER,
+        protocol=found.assignor_name,
+        epoch=found.group_epoch,
+        members=members,
+    )
+
+
+def _describe_classic(connection: Connection, group_id: str) -> Group | None:
+    from protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+
+    request = DescribeGroupsRequest(groups=[group_id])
+    found = _described(connection, group_id, request, DescribeGroupsResponse)
+    if found.error_code or found.group_state == "Dead":
+        return None
+    members = [
+        Member(
+            member_id=one.member_id,
+            instance_id=one.group_instance_id,
+            client_id=one.client_id,
+            host=one.client_host,
+            partitions=_assigned(found.protocol_type, one.member_assignment),
+        )
+        for one in found.members
+    ]
+    return Group(
+        group_id=group_id,
+        state=found.group_state,
+        kind=CLASSIC,
+        protocol_type=found.protocol_type,
+        protocol=found.protocol_data,
+        epoch=None,
+        members=members,
+    )
+
+
+def _described(connection: Connection, group_id: str, request: Any, response_class: type) -> Any:
+    """Return what is said of the group, which may be GROUP_ID_NOT_FOUND."""
+
+    def ask() -> tuple[Any, int]:
+        (found,) = connection.call(request, response_class).groups
+        is_none = found.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+        return found, 0 if is_none else found.error_code
+
+    return _patiently(connection, group_id, ask, f"group {group_id!r} cannot be described")
+
+
+def _assigned(protocol_type: str, data: bytes) -> list[Place] | None:
+    """Read what consumers write into an assignment; others' bytes are their own affair."""
+    from protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment
+    from protocol.errors import DecodeError
+
+    if protocol_type != PROTOCOL_TYPE:
+        return None
+    try:
+        topics = decode_assignment(data).assigned_partitions if data else []
+    except DecodeError:
+        return None
+    return [Place(topic.topic, number) for topic in topics for number in topic.partitions]
+
+
+def committed(connection: Connection, group_id: str) -> dict[Place, int]:
+    """Return every offset that a group has committed. Raises BrokerError."""
+    from protocol.messages.offset_fetch import (
+        OffsetFetchRequest,
+        OffsetFetchRequestGroup,
+        OffsetFetchResponse,
+    )
+
+    asked = OffsetFetchRequest(
+        group_id=group_id,
+        topics=None,
+        groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None)],
+    )
+
+    def ask() -> tuple[Any, int]:
+        answer = connection.call(asked, OffsetFetchResponse, version_max=NAMES_VERSION_MAX)
+        found = answer.groups[0] if answer.groups else answer
+        return found, found.error_code
+
+    found = _patiently(connection, group_id, ask, f"offsets of group {group_id!r} cannot be had")
+    return {
+        Place(topic.name, one.partition_index): one.committed_offset
+        for topic in found.topics
+        for one in topic.partitions
+        if one.committed_offset >= 0
+    }
+
+
+def commit(connection: Connection, group_id: str, offsets: Mapping[Place, int]) -> None:
+    """Set offsets of a group without members. Raises BrokerError."""
+    from protocol.messages.offset_commit import (
+        OffsetCommitRequest,
+        OffsetCommitRequestPartition,
+        OffsetCommitRequestTopic,
+        OffsetCommitResponse,
+    )
+
+    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for place, offset in offsets.items():
+        one = OffsetCommitRequestPartition(partition_index=place.partition, committed_offset=offset)
+        topics.setdefault(place.topic, []).append(one)
+    request = OffsetCommitRequest(
+        group_id=group_id,
+        topics=[
+            OffsetCommitRequestTopic(name=name, partitions=found) for name, found in topics.items()
+        ],
+    )
+
+    def ask() -> tuple[Any, int]:
+        answer = connection.call(request, OffsetCommitResponse, version_max=NAMES_VERSION_MAX)
+        codes = [one.error_code for topic in answer.topics for one in topic.partitions]
+        return answer, next((code for code in codes if code), 0)
+
+    _patiently(connection, group_id, ask, f"offsets of group {group_id!r} were not set")
+
+
+def delete(connection: Connection, group_ids: Sequence[str]) -> list[str]:
+    """Delete groups with their offsets; return why, of those that were refused."""
+    found = (_delete_one(connection, group_id) for group_id in group_ids)
+    return [why for why in found if why is not None]
+
+
+def _delete_one(connection: Connection, group_id: str) -> str | None:
+    from protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+
+    def ask() -> tuple[Any, int]:
+        request = DeleteGroupsRequest(groups_names=[group_id])
+        (found,) = connection.call(request, DeleteGroupsResponse).results
+        return found, found.error_code
+
+    try:
+        _patiently(connection, group_id, ask, f"group {group_id!r} was not deleted")
+    except BrokerError as error:
+        return str(error)
+    return None
+
+
+def _patiently(
+    connection: Connection,
+    group_id: str,
+    ask: Callable[[], tuple[Any, int]],
+    failure: str,
+    *,
+    wait: Callable[[float], None] = time.sleep,
+) -> Any:
+    """Ask until the coordinator is there and ready; BrokerError for any other error code."""
+    number = 0
+    advice = ""
+    for attempt in range(TRIES):
+        if attempt:
+            wait(RETRY_S)
+        answer, number = ask()
+        if not number:
+            return answer
+        code = code_of(number)
+        if code in _ELSEWHERE and group_id:
+            where = _find_coordinator(connection, group_id)
+            advice = f" Its coordinator is {where}: ask there (--bootstrap)." if where else ""
+        elif code is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            break
+    raise BrokerError(f"{failure}: {code_text(number)}{advice}")
+
+
+def _find_coordinator(connection: Connection, group_id: str) -> str:
+    """Let there be a coordinator; return its address, empty while there is none."""
+    from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+
+    request = FindCoordinatorRequest(key=group_id, coordinator_keys=[group_id])
+    answer = connection.call(request, FindCoordinatorResponse)
+    found = answer.coordinators[0] if answer.coordinators else answer
+    return "" if found.error_code else f"{found.host}:{found.port}"
+
+
+def offsets_at(connection: Connection, places: Iterable[Place], timestamp: int) -> dict[Place, int]:
+    """Return the offset of a time or place (`admin`); partitions that are gone have none.
+
+    -1 where no record is as late as that. Raises BrokerError.
+    """
+    from client.kafka import admin
+
+    counts = {topic.name: len(topic.partitions) for topic in admin.cluster(connection).topics}
+    asked: dict[str, list[int]] = {}
+    for place in places:
+        if place.partition < counts.get(place.topic, 0):
+            asked.setdefault(place.topic, []).append(place.partition)
+    if not asked:
+        return {}
+    found = admin.offsets(connection, asked, timestamp)
+    return {Place(*place): offset for place, (offset, _) in found.items()}

@@ -1,0 +1,219 @@
+"""A consumer for asyncio: partitions of one topic, each at a position of its own.
+
+    async with Consumer("127.0.0.1:9094", "words") as consumer:
+        await consumer.seek_to(START)                 # or END, a time in ms, or seek(partition, 5)
+        while records := await consumer.poll():
+            ...
+
+Fetching is the reader's decision: `poll` asks once, for raw batches from every position, opens
+them, and moves the positions behind what it returns. Nothing is read ahead and nothing is
+remembered by the broker. A position moves behind control batches and holes too, by the batches' own
+offsets. A lost connection is made anew by the next `poll`; the positions stay.
+
+What is wrong with one partition does not take away what another had: records found before it are
+returned, and the next `poll` raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple, Self
+
+from client.codes import code_of, code_text
+from client.msgpack.transport import Topics, Transport, UnknownPlace
+from protocol.errors import ErrorCode
+from protocol.legacy_batches import batches_any, read_records_any, verify_any
+from protocol.record_errors import RecordError
+from protocol.records import BatchHeader, Record
+
+END: Final = -1  # the places of ListOffsets
+START: Final = -2
+TIMEOUT_S: Final = 30.0
+FETCH_BYTES: Final = 4 * 1024 * 1024
+PARTITION_BYTES: Final = 1024 * 1024
+OPENED_BYTES_MAX: Final = 256 * 1024 * 1024
+
+
+class FetchError(Exception):
+    """A partition cannot be read from where its position is; `retriable`: it may be later."""
+
+    def __init__(self, text: str, *, retriable: bool) -> None:
+        super().__init__(text)
+        self.retriable = retriable
+
+
+class Consumed(NamedTuple):
+    """A record and the partition it stands in."""
+
+    partition: int
+    record: Record
+
+
+class Consumer:
+    """Reads partitions of `topic`, all of them unless `partitions` says which."""
+
+    def __init__(
+        self,
+        address: str,
+        topic: str,
+        *,
+        partitions: Iterable[int] | None = None,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        self.topic = topic
+        self.positions: dict[int, int] = {}
+        self._wanted = None if partitions is None else sorted(set(partitions))
+        self._transport = Transport(address, timeout_s)
+        self._topics = Topics(self._transport)
+        self._trouble: FetchError | RecordError | None = None
+
+    async def __aenter__(self) -> Self:
+        """Connect and find the topic; positions are its partitions' starts.
+
+        Raises TransportError, and UnknownPlace for an unknown topic or partition.
+        """
+        try:
+            _, count = await self._topics.find(self.topic, create=False)
+            wanted = list(range(count)) if self._wanted is None else self._wanted
+            self._take(wanted, count)
+            await self.seek_to(START)
+        except BaseException:
+            self._transport.close()
+            raise
+        return self
+
+    def _take(self, partitions: list[int], count: int) -> None:
+        for partition in partitions:
+            if not 0 <= partition < count:
+                raise UnknownPlace(
+                    f"topic {self.topic!r} has partitions 0 to {count - 1}, not {partition}"
+                )
+        self.positions = dict.fromkeys(partitions, 0)
+
+    async def __aexit__(self, *_: object) -> None:
+        """Hang up."""
+        self._transport.close()
+
+    def seek(self, partition: int, offset: int) -> None:
+        """Read a partition from `offset` on."""
+        if partition not in self.positions:
+            raise UnknownPlace(f"partition {partition} is not read here")
+        self.positions[partition] = offset
+
+    async def seek_to(self, timestamp: int) -> None:
+        """Read from the first record at or after a time (ms since 1970), START or END.
+
+        Where no record is as late as that, from the end.
+        """
+        found = await self.offsets(timestamp)
+        ends = await self.offsets(END) if -1 in found.values() else {}
+        for partition, offset in found.items():
+            self.positions[partition] = ends[partition] if offset == -1 else offset
+
+    async def end_offsets(self) -> dict[int, int]:
+        """Return the offset behind the last record of every partition that is read."""
+        return await self.offsets(END)
+
+    async def offsets(self, timestamp: int) -> dict[int, int]:
+        """Return the offset of a time or place in every partition, -1 where there is none."""
+        asked = [{"partition_index": one, "timestamp": timestamp} for one in self.positions]
+        answer = await self._transport.call(
+            "list_offsets",
+            {"replica_id": -1, "topics": [{"name": self.topic, "partitions": asked}]},
+        )
+        found = {}
+        for one in answer["topics"][0]["partitions"]:
+            self._check(one["partition_index"], one["error_code"])
+            found[one["partition_index"]] = one["offset"]
+        return found
+
+    async def poll(self, *, wait_ms: int = 500, partitions: Iterable[int] = ()) -> list[Consumed]:
+        """Return records behind the positions, in order within each partition.
+
+        Waits up to `wait_ms` for the first; none is an empty list. `partitions` narrows the
+        question. Raises TransportError, FetchError, and RecordError for a damaged batch.
+        """
+        if self._trouble is not None:
+            trouble, self._trouble = self._trouble, None
+            raise trouble
+        asked = list(partitions) or list(self.positions)
+        # The first partition of a request is served first: everyone has a turn.
+        self.positions[asked[0]] = self.positions.pop(asked[0])
+        answer = await self._fetch(asked, wait_ms)
+        consumed: list[Consumed] = []
+        for topic in answer["responses"]:
+            for one in topic["partitions"]:
+                try:
+                    consumed += self._opened(one)
+                except (FetchError, RecordError) as error:
+                    self._trouble = self._trouble or error
+        if self._trouble is not None and not consumed:
+            trouble, self._trouble = self._trouble, None
+            raise trouble
+        return consumed
+
+    async def _fetch(self, asked: list[int], wait_ms: int) -> dict[str, Any]:
+        topic_id, _ = await self._topics.find(self.topic, create=False)
+        wanted = [
+            {
+                "partition": partition,
+                "fetch_offset": self.positions[partition],
+                "partition_max_bytes": PARTITION_BYTES,
+            }
+            for partition in asked
+        ]
+        body = {
+            "max_wait_ms": wait_ms,
+            "min_bytes": 1,
+            "max_bytes": FETCH_BYTES,
+            "topics": [{"topic_id": topic_id, "partitions": wanted}],
+            "raw": True,
+        }
+        return await self._transport.call("fetch", body, wait_ms=wait_ms)
+
+    def _opened(self, one: dict[str, Any]) -> Iterator[Consumed]:
+        """Yield a partition's records, moving its position behind every batch that is done."""
+        partition = one["partition_index"]
+        self._check(partition, one["error_code"])
+        for records, batch in opened(one["records"] or b"", self.positions[partition]):
+            self.positions[partition] = batch.next_offset
+            for record in records:
+                yield Consumed(partition, record)
+
+    def _check(self, partition: int, number: int) -> None:
+        if not number:
+            return
+        code = code_of(number)
+        if code.retriable:
+            self._topics.forget()
+        advice = ""
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            advice = (
+                " The records there are gone, or not there yet: `barnabas topics describe` shows "
+                "from where to where the partition goes."
+            )
+        at = self.positions.get(partition)
+        raise FetchError(
+            f"{self.topic}-{partition} at offset {at}: {code_text(number)}{advice}",
+            retriable=code.retriable,
+        )
+
+
+def opened(raw: Any, position: int) -> Iterator[tuple[list[Record], BatchHeader]]:
+    """Yield the records of each raw batch from offset `position` on, and the batch's header.
+
+    Every batch's CRC is checked. An incomplete batch at the end is left for the next fetch.
+    """
+    for start, header in batches_any(raw):
+        if header.next_offset <= position:
+            continue
+        verify_any(raw, start)
+        found: list[Record] = []
+        if not header.is_control:
+            found = [
+                record
+                for record in read_records_any(raw, start, size_max=OPENED_BYTES_MAX)
+                if record.offset >= position
+            ]
+        position = header.next_offset
+        yield found, header

@@ -1,0 +1,60 @@
+"""Which partition a record goes to: by chance, in turn, or by its key.
+
+    random        every record by chance, whatever its key
+    round_robin   each topic's partitions in turn, whatever the key
+    key_hash      the same key to the same partition, where Java's client sends it too (murmur2);
+                  records without a key in turn
+
+A partitioner is made once per producer. Chance is given from outside, so that a test can know it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Final, TypeAlias
+
+from client.msgpack.murmur2 import partition_of_key
+
+# (topic, key, count of partitions) -> partition
+Partitioner: TypeAlias = Callable[[str, bytes | None, int], int]
+
+
+def by_chance(chance: Random) -> Partitioner:
+    """Return the partitioner `random`."""
+
+    def choose(_topic: str, _key: bytes | None, partition_count: int) -> int:
+        return chance.randrange(partition_count)
+
+    return choose
+
+
+def in_turn(_chance: Random) -> Partitioner:
+    """Return the partitioner `round_robin`; each topic starts at partition 0."""
+    turns: dict[str, int] = {}
+
+    def choose(topic: str, _key: bytes | None, partition_count: int) -> int:
+        turn = turns.get(topic, 0)
+        turns[topic] = turn + 1
+        return turn % partition_count
+
+    return choose
+
+
+def by_key(chance: Random) -> Partitioner:
+    """Return the partitioner `key_hash`. An empty key is a key, None is none."""
+    without_key = in_turn(chance)
+
+    def choose(topic: str, key: bytes | None, partition_count: int) -> int:
+        if key is None:
+            return without_key(topic, key, partition_count)
+        return partition_of_key(key, partition_count)
+
+    return choose
+
+
+PARTITIONERS: Final[dict[str, Callable[[Random], Partitioner]]] = {
+    "random": by_chance,
+    "round_robin": in_turn,
+    "key_hash": by_key,
+}

@@ -1,0 +1,84 @@
+"""A group that imports its subcommands when they are called."""
+
+import shlex
+import socket
+import subprocess
+import sys
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from client.commands.lazy_group import LazyGroup
+
+
+@pytest.fixture
+def group():
+    sys.modules.pop("client.commands.dump", None)
+    made = LazyGroup("main", lazy={"dump": "client.commands.dump:dump"})
+    made.add_command(click.Command("here"))
+    return made
+
+
+def test_a_subcommand_is_imported_when_it_is_called(group):
+    assert "client.commands.dump" not in sys.modules
+    assert group.list_commands(click.Context(group)) == ["dump", "here"]
+    result = CliRunner().invoke(group, ["dump", "--help"])
+    assert result.exit_code == 0
+    assert "client.commands.dump" in sys.modules
+
+
+def test_one_that_is_there_already_needs_no_import(group):
+    assert CliRunner().invoke(group, ["here"]).exit_code == 0
+    assert "client.commands.dump" not in sys.modules
+
+
+@pytest.mark.parametrize(("typed", "words"), [("dmp", "dump"), ("heer", "here")])
+def test_a_misspelt_one_is_answered_with_what_was_meant(group, typed, words):
+    result = CliRunner().invoke(group, [typed])
+    assert result.exit_code == 2
+    assert words in result.output
+
+
+def test_nothing_is_suggested_for_nothing_alike(group):
+    result = CliRunner().invoke(group, ["qqqqqqq"])
+    assert result.exit_code == 2
+    assert "mean" not in result.output
+
+
+def run(arguments, tail="", **streams):
+    command = f"exec {shlex.quote(sys.executable)} -m client.cli {arguments} {tail}"
+    return subprocess.run(["/bin/sh", "-c", command], stderr=subprocess.PIPE, text=True, **streams)
+
+
+@pytest.mark.parametrize("arguments", ["--help", "--version", "topics list --help"])
+def test_help_into_a_full_disk_is_one_sentence(arguments):
+    done = run(arguments, ">/dev/full")
+    assert (done.returncode, done.stderr) == (1, "standard output: No space left on device\n")
+
+
+@pytest.mark.parametrize("arguments", ["--help", "dump ."])
+def test_a_closed_output_is_one_sentence(arguments, tmp_path):
+    (tmp_path / "00000000000000000000.index").write_bytes(b"")
+    done = run(arguments.replace(" .", f" {tmp_path}"), ">&-")
+    assert (done.returncode, done.stderr) == (1, "standard output: Bad file descriptor\n")
+
+
+def test_nothing_is_read_from_a_closed_input():
+    with socket.create_server(("127.0.0.1", 0)) as peer:  # connects, and is asked nothing
+        done = run(f"produce t --bootstrap 127.0.0.1:{peer.getsockname()[1]}", "<&-")
+    assert done.returncode == 1
+    assert "standard input: Bad file descriptor" in done.stderr
+
+
+def test_a_closed_standard_error_changes_no_exit_code():
+    assert run("serve --set num.partitions=x", "2>&-").returncode == 2
+
+
+def test_ctrl_c_is_130_whatever_the_command_was_doing(group):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    group.add_command(click.Command("long", callback=interrupted))
+    result = CliRunner().invoke(group, ["long"])
+    assert (result.exit_code, result.output) == (130, "")

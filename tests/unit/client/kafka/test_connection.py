@@ -1,0 +1,144 @@
+"""The connection: versions that both sides know, and what it says of a bad other side."""
+
+import socket
+import struct
+
+import pytest
+
+from client.kafka.connection import BrokerError, Connection, NotServed, split_address
+from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from protocol.messages.metadata import MetadataRequest, MetadataResponse
+from tests.support.scripted_broker import ScriptedBroker
+
+TIMEOUT_S = 5.0
+
+
+def metadata(_request):
+    return MetadataResponse(cluster_id="the cluster")
+
+
+def ask(address, timeout_s=TIMEOUT_S):
+    with Connection(address, timeout_s) as connection:
+        return connection.call(MetadataRequest(topics=None), MetadataResponse)
+
+
+def test_a_call_takes_the_newest_version_that_both_know():
+    with ScriptedBroker({MetadataRequest: metadata}) as broker:
+        assert ask(broker.address).cluster_id == "the cluster"
+        assert [header.api_version for header in broker.headers] == [4, 13]
+        assert broker.headers[0].client_id == "barnabas"
+    versions = {MetadataRequest: (0, 7)}
+    with ScriptedBroker({MetadataRequest: metadata}, versions=versions) as broker:
+        assert ask(broker.address).cluster_id == "the cluster"
+        assert broker.headers[-1].api_version == 7
+
+
+def test_an_old_brokers_versions_are_asked_again_in_version_0():
+    versions = {ApiVersionsRequest: (0, 2)}
+    with ScriptedBroker({MetadataRequest: metadata}, versions=versions) as broker:
+        assert ask(broker.address).cluster_id == "the cluster"
+        assert [header.api_version for header in broker.headers] == [4, 0, 13]
+
+
+@pytest.mark.parametrize(
+    ("versions", "words"),
+    [({}, "does not serve it"), ({DeleteTopicsRequest: (7, 9)}, "serves versions 7 to 9")],
+)
+def test_what_is_not_served_is_said(versions, words):
+    answers = {MetadataRequest: metadata}
+    if versions:
+        answers[DeleteTopicsRequest] = metadata
+    with ScriptedBroker(answers) as broker, Connection(broker.address, TIMEOUT_S) as connection:
+        for one in versions.values():
+            connection.versions[20] = one
+        assert not connection.serves(DeleteTopicsRequest)
+        with pytest.raises(NotServed, match=words) as refused:
+            connection.call(DeleteTopicsRequest(timeout_ms=1), DeleteTopicsResponse)
+        assert "DELETE_TOPICS (API key 20)" in str(refused.value)
+
+
+def frame(data):
+    return struct.pack(">i", len(data)) + data
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (None, "hung up"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak Kafka's protocol"),
+        (struct.pack(">i", -1), "does not speak"),
+        (frame(struct.pack(">i", 99)), "answered request 99"),
+        (frame(struct.pack(">i", 2) + b"\0"), "with something else"),
+        (frame(struct.pack(">i", 2) + b"\1\0\0" + bytes(50)), "tagged fields"),
+        (frame(struct.pack(">i", 2) + bytes(5) + b"\xff" * 9), "with something else"),
+    ],
+)
+def test_an_answer_that_is_none_is_refused(answer, words):
+    with (
+        ScriptedBroker({MetadataRequest: lambda _request: answer}) as broker,
+        pytest.raises(BrokerError, match=words),
+    ):
+        ask(broker.address)
+
+
+def test_a_broker_that_hangs_up_inside_an_answer_is_named():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        connection = Connection(address, TIMEOUT_S)
+        accepted = socket.create_connection(listener.getsockname())
+        taken, _ = listener.accept()
+        connection._socket = accepted
+        taken.sendall(frame(bytes(10))[:8])
+        taken.close()
+        with pytest.raises(BrokerError, match="hung up after 4 of 10 bytes"):
+            connection._learn_versions()
+        connection.close()
+
+
+def test_a_broker_that_is_silent_is_given_up():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        with pytest.raises(BrokerError, match=r"did not answer API_VERSIONS within 0\.05 s"):
+            ask(address, 0.05)
+
+
+def test_a_refusal_of_the_versions_is_told():
+    def refuse(_request):
+        return ApiVersionsResponse(error_code=31)
+
+    with (
+        ScriptedBroker({ApiVersionsRequest: refuse}) as broker,
+        pytest.raises(BrokerError, match=r"CLUSTER_AUTHORIZATION_FAILED \(31\)"),
+    ):
+        ask(broker.address)
+
+
+def test_nobody_there_says_what_to_look_at():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+    with pytest.raises(BrokerError, match=r"no broker answers at .*BARNABAS_BOOTSTRAP"):
+        ask(address)
+
+
+@pytest.mark.parametrize(
+    ("address", "wanted"),
+    [
+        ("host:9093", ("host", 9093)),
+        ("host", ("host", 9092)),
+        ("[::1]:9093", ("::1", 9093)),
+        ("[::1]", ("::1", 9092)),
+        ("", None),
+        (":9092", None),
+        ("host:", None),
+        ("host:0", None),
+        ("host:65536", None),
+        ("host:x", None),
+    ],
+)
+def test_addresses(address, wanted):
+    if wanted is None:
+        with pytest.raises(BrokerError, match="wanted HOST:PORT"):
+            split_address(address)
+    else:
+        assert split_address(address) == wanted

@@ -1,0 +1,154 @@
+"""The consumer: what it makes of raw batches, and where its positions go."""
+
+from __future__ import annotations
+
+import pytest
+
+from client.msgpack.consumer import Consumed, Consumer, FetchError, opened
+from client.msgpack.transport import UnknownPlace
+from protocol.record_errors import RecordError
+from protocol.records import Record, build
+from tests.support.msgpack_peer import MsgpackPeer, metadata
+
+
+def batch(base_offset, *texts, codec=0, control=False):
+    records = [Record(0, 5, None, text) for text in texts]
+    return bytes(build(records, base_offset=base_offset, codec=codec, control=control))
+
+
+def read(raw, position):
+    """All that `opened` yields, together."""
+    found = []
+    for records, batch in opened(raw, position):
+        found += records
+        position = batch.next_offset
+    return found, position
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_records_before_the_position_are_left_out(codec):
+    raw = batch(10, b"a", b"b", b"c", codec=codec) + batch(20, b"d", codec=codec)
+    records, position = read(raw, 11)
+    assert [(one.offset, one.value) for one in records] == [(11, b"b"), (12, b"c"), (20, b"d")]
+    assert position == 21
+
+
+@pytest.mark.parametrize(
+    ("raw", "position", "found", "next_position"),
+    [
+        (b"", 7, [], 7),
+        (batch(0, b"a")[:-1], 0, [], 0),
+        (batch(0, b"a") + batch(1, b"b")[:30], 0, [0], 1),
+        (batch(0, b"\0\0\0\0", control=True), 0, [], 1),
+        (batch(0, b"a"), 5, [], 5),
+    ],
+)
+def test_positions_move_behind_whole_batches_only(raw, position, found, next_position):
+    records, moved = read(raw, position)
+    assert [one.offset for one in records] == found
+    assert moved == next_position
+
+
+def test_a_damaged_batch_is_not_read():
+    raw = bytearray(batch(0, b"a"))
+    raw[-2] ^= 1
+    with pytest.raises(RecordError):
+        read(raw, 0)
+
+
+class Script:
+    """Two partitions, each with one batch of two records at offsets 0 and 1."""
+
+    def __init__(self, code=0, damaged=None):
+        self.code = code
+        self.damaged = damaged
+
+    def __call__(self, api, body):
+        if api == "metadata":
+            return metadata(2)
+        if api == "list_offsets":
+            asked = body["topics"][0]["partitions"]
+            offsets = {-1: 2, -2: 0, 5: 1}
+            parts = [
+                {
+                    "partition_index": one["partition_index"],
+                    "error_code": 0,
+                    "offset": offsets.get(one["timestamp"], -1),
+                }
+                for one in asked
+            ]
+            return {"topics": [{"partitions": parts}]}
+        parts = []
+        for one in body["topics"][0]["partitions"]:
+            raw = batch(0, b"a", b"b") if one["fetch_offset"] < 2 else None
+            if self.damaged == one["partition"]:
+                raw = batch(0, b"a") + batch(1, b"b")[:-1] + b"x"
+            parts.append(
+                {"partition_index": one["partition"], "error_code": self.code, "records": raw}
+            )
+        return {"responses": [{"partitions": parts}]}
+
+
+async def test_several_partitions_are_read_each_from_its_position():
+    async with MsgpackPeer(Script()) as peer, Consumer(peer.address, "t") as consumer:
+        consumer.seek(1, 1)
+        found = await consumer.poll()
+        assert sorted((one.partition, one.record.offset) for one in found) == [
+            (0, 0), (0, 1), (1, 1),
+        ]  # fmt: skip
+        assert consumer.positions == {0: 2, 1: 2}
+        assert await consumer.poll() == []
+        assert await consumer.end_offsets() == {0: 2, 1: 2}
+        first = [body["topics"][0]["partitions"][0] for api, body in peer.asked if api == "fetch"]
+        assert [one["partition"] for one in first] == [0, 1]  # everyone has a turn at the front
+
+
+@pytest.mark.parametrize(("asked", "position"), [(-2, 0), (-1, 2), (5, 1), (999, 2)])
+async def test_a_time_or_place_becomes_a_position(asked, position):
+    async with (
+        MsgpackPeer(Script()) as peer,
+        Consumer(peer.address, "t", partitions=[1]) as consumer,
+    ):
+        await consumer.seek_to(asked)
+        assert consumer.positions == {1: position}
+        assert all(isinstance(one, Consumed) for one in await consumer.poll())
+
+
+async def test_what_cannot_be_read_is_said():
+    async with MsgpackPeer(Script(code=1)) as peer:
+        async with Consumer(peer.address, "t") as consumer:
+            with pytest.raises(FetchError, match="t-0 at offset 0: OFFSET_OUT_OF_RANGE"):
+                await consumer.poll()
+            with pytest.raises(UnknownPlace):
+                consumer.seek(5, 0)
+        with pytest.raises(UnknownPlace, match="not 2"):
+            await Consumer(peer.address, "t", partitions=[2]).__aenter__()
+
+
+@pytest.mark.parametrize(
+    ("code", "retriable", "said"),
+    [(100, True, "UNKNOWN_TOPIC_ID"), (29, False, "TOPIC_AUTH"), (31_999, False, "error 31999")],
+)
+async def test_an_error_says_whether_it_may_pass(code, retriable, said):
+    async with MsgpackPeer(Script(code=code)) as peer, Consumer(peer.address, "t") as consumer:
+        with pytest.raises(FetchError, match=said) as error:
+            await consumer.poll()
+        assert error.value.retriable is retriable
+        assert consumer.positions == {0: 0, 1: 0}
+        assert [api for api, _ in peer.asked].count("metadata") == 1
+        with pytest.raises(FetchError):
+            await consumer.poll()
+        assert [api for api, _ in peer.asked].count("metadata") == 1 + retriable
+
+
+async def test_a_damaged_batch_takes_away_nothing_but_itself():
+    async with MsgpackPeer(Script(damaged=1)) as peer, Consumer(peer.address, "t") as consumer:
+        found = await consumer.poll()
+        assert sorted((one.partition, one.record.value) for one in found) == [
+            (0, b"a"), (0, b"b"), (1, b"a"),
+        ]  # fmt: skip
+        with pytest.raises(RecordError):
+            await consumer.poll()
+        assert consumer.positions == {0: 2, 1: 1}
+        with pytest.raises(RecordError):  # it stays where it is, and says so again
+            await consumer.poll(partitions=[1])

@@ -1,0 +1,155 @@
+"""Requests under way at once, their answers, and what is none."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+
+import msgpack
+import pytest
+
+from client.msgpack.transport import (
+    NotConnected,
+    RequestRefused,
+    Topics,
+    Transport,
+    TransportError,
+    UnknownPlace,
+)
+from tests.support.msgpack_peer import NO_ANSWER, MsgpackPeer, metadata
+
+
+async def test_a_peer_that_only_hangs_up_may_speak_another_protocol():
+    async with MsgpackPeer(lambda _api, _body: None) as peer:
+        transport = Transport(peer.address, 5)
+        with pytest.raises(TransportError, match=r"hung up\. Is that the address of a MSGPACK"):
+            await transport.call("metadata", {})
+        transport.close()
+
+
+async def test_a_refused_connection_is_told_in_words():
+    async with MsgpackPeer(lambda _api, _body: None) as peer:
+        address = peer.address
+    with pytest.raises(NotConnected, match=f"at {address}: Connection refused. Is it running"):
+        await Transport(address, 5).open()
+
+
+async def test_answers_come_to_their_requests_on_one_connection():
+    async with MsgpackPeer(lambda api, body: {"api": api, "body": body}) as peer:
+        transport = Transport(peer.address, 5)
+        for api in ("metadata", "fetch"):
+            assert await transport.call(api, {"a": b"1"}) == {"api": api, "body": {"a": b"1"}}
+        transport.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (None, "did not answer"),
+        (b"\0\0\0\1\xc1", "does not speak msgpack"),
+        (struct.pack(">I", 5) + msgpack.packb([77, {}]) + b"\0\0", "does not speak msgpack"),
+        (struct.pack(">I", 3) + msgpack.packb([77, {}]), "answered 77"),
+        (struct.pack(">I", 3) + msgpack.packb([1, 5]), "wanted a map|answered 1 when asked 2"),
+        (b"\xff\xff\xff\xff", "announced an answer of 4294967295 bytes"),
+    ],
+)
+async def test_what_is_no_answer_closes_the_connection(answer, said):
+    async with MsgpackPeer(lambda *_: answer) as peer:
+        transport = Transport(peer.address, 5)
+        with pytest.raises(TransportError, match=said):
+            await transport.call("fetch", {})
+        with pytest.raises(TransportError, match=said):  # on another connection
+            await transport.call("fetch", {})
+        assert peer.connection_count == 2
+        transport.close()
+
+
+async def test_a_refusal_leaves_the_connection_open():
+    refusal = {"error_code": 42, "error_message": "no such field"}
+    async with MsgpackPeer(lambda *_: refusal) as peer:
+        transport = Transport(peer.address, 5)
+        with pytest.raises(RequestRefused, match="no such field"):
+            await transport.call("fetch", {})
+        with pytest.raises(RequestRefused):
+            await transport.call("fetch", {})
+        assert peer.connection_count == 1
+        transport.close()
+
+
+async def test_requests_under_way_are_answered_in_their_order():
+    held = []
+
+    def answer(api, body):
+        held.append(api)
+        return {"api": api}
+
+    async with MsgpackPeer(answer) as peer:
+        transport = Transport(peer.address, 5)
+        answers = [await transport.ask(f"api_{number}", {}) for number in range(7)]
+        answers[2].cancel()  # nobody waits for it; the others' answers are still theirs
+        found = [(await one)["api"] for one in answers if not one.cancelled()]
+        assert found == [f"api_{number}" for number in (0, 1, 3, 4, 5, 6)]
+        assert peer.connection_count == 1
+        transport.close()
+
+
+async def test_a_lost_connection_fails_all_that_wait_and_the_next_request_makes_another():
+    fates = [NO_ANSWER, NO_ANSWER, None, {"fine": 1}]
+    async with MsgpackPeer(lambda *_: fates.pop(0)) as peer:
+        transport = Transport(peer.address, 5)
+        answers = [await transport.ask("fetch", {}) for _ in range(3)]
+        for one in answers:
+            with pytest.raises(TransportError, match="hung up"):
+                await one
+        assert await transport.call("fetch", {}) == {"fine": 1}
+        transport.close()
+
+
+async def test_an_answer_that_takes_too_long_fails_all_that_wait():
+    async with MsgpackPeer(lambda *_: NO_ANSWER) as peer:
+        transport = Transport(peer.address, 60)
+        await transport.open()
+        transport._timeout_s = 0.05  # of the answers; connecting may take what it takes
+        answers = [await transport.ask("fetch", {}, wait_ms=wait_ms) for wait_ms in (10, 9_000_000)]
+        for one in answers:
+            with pytest.raises(TransportError, match=r"took longer than 0\.06 s"):
+                await one
+
+
+async def test_callers_at_once_share_one_connection():
+    async with MsgpackPeer(lambda api, _: {"api": api}) as peer:
+        transport = Transport(peer.address, 5)
+        found = await asyncio.gather(*(transport.call(name, {}) for name in "abc"))
+        assert [one["api"] for one in found] == ["a", "b", "c"]
+        assert peer.connection_count == 1
+        transport.close()
+
+
+@pytest.mark.parametrize("address", ["nowhere", ":9094", "127.0.0.1:x", "127.0.0.1:1"])
+async def test_nobody_there_is_said(address):
+    with pytest.raises(NotConnected, match=r"MSGPACK listener|wanted HOST:PORT"):
+        await Transport(address, 5).open()
+
+
+async def test_a_topic_is_asked_for_once_until_forgotten():
+    async with MsgpackPeer(lambda *_: metadata(3)) as peer:
+        transport = Transport(peer.address, 5)
+        topics = Topics(transport)
+        assert topics.known("t") is None
+        for _ in range(3):
+            assert await topics.find("t", create=False) == (b"i" * 16, 3)
+        assert topics.known("t") == b"i" * 16
+        topics.forget()
+        await topics.find("t", create=True)
+        transport.close()
+    assert [body["allow_auto_topic_creation"] for _, body in peer.asked] == [False, True]
+
+
+async def test_an_unknown_topic_is_said_by_name():
+    answer = metadata(0)
+    answer["topics"][0]["error_code"] = 3
+    async with MsgpackPeer(lambda *_: answer) as peer:
+        transport = Transport(peer.address, 5)
+        with pytest.raises(UnknownPlace, match="'t': UNKNOWN_TOPIC_OR_PARTITION"):
+            await Topics(transport).find("t", create=False)
+        transport.close()
