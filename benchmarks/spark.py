@@ -57,9 +57,9 @@ def fill(
     address: str, topic: str, records: int, value_bytes: int, partitions: int = PARTITIONS
 ) -> None:
     """Write records of a size to all partitions, in batches as a Java producer makes them."""
-    from pyspark_barnabas import protocol
-    from pyspark_barnabas.cluster import Cluster
-    from pyspark_barnabas.encode import Record, build_batch
+    from pyspark_barnabas.wire import protocol
+    from pyspark_barnabas.wire.cluster import Cluster
+    from pyspark_barnabas.wire.encode import Record, build_batch
 
     dice = random.Random(value_bytes)
     host, port = address.split(":")

@@ -13,9 +13,9 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 from pyspark_barnabas.datasource import BarnabasDataSource
-from pyspark_barnabas.offline import FilePartition, OfflineReader
 from pyspark_barnabas.options import offline_options
-from pyspark_barnabas.segments import CHUNK_BYTES
+from pyspark_barnabas.source.offline import FilePartition, OfflineReader
+from pyspark_barnabas.source.segments import CHUNK_BYTES
 
 
 class FloorSource(BarnabasDataSource):

@@ -30,10 +30,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pyspark_barnabas.batches import CODEC_MASK, HEADER_BYTES, PREFIX_BYTES, Batch, Buffer
-from pyspark_barnabas.compression import decompress
-from pyspark_barnabas.errors import BadOption, BatchTooLarge, CorruptBatch
-from pyspark_barnabas.record_starts import (
+from pyspark_barnabas.wire.batches import CODEC_MASK, HEADER_BYTES, PREFIX_BYTES, Batch, Buffer
+from pyspark_barnabas.wire.compression import decompress
+from pyspark_barnabas.wire.errors import BadOption, BatchTooLarge, CorruptBatch
+from pyspark_barnabas.wire.record_starts import (
     Int64s,
     Span,
     find_starts,

@@ -32,9 +32,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from pyspark_barnabas.errors import BadOption
 from pyspark_barnabas.known_options import warn_without_effect
 from pyspark_barnabas.plain_errors import plainly
+from pyspark_barnabas.wire.errors import BadOption
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,10 +95,10 @@ class BarnabasDataSource(DataSource):
         from pyspark_barnabas.options import is_offline, offline_options, source_options
 
         if is_offline(self.options):
-            from pyspark_barnabas.offline import OfflineReader
+            from pyspark_barnabas.source.offline import OfflineReader
 
             return OfflineReader(_names(schema), offline_options(self.options))
-        from pyspark_barnabas.reader import WireReader
+        from pyspark_barnabas.source.reader import WireReader
 
         options = source_options(self.options, streaming=False)
         warn_without_effect(self.options, "a batch read")
@@ -106,14 +106,14 @@ class BarnabasDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Return the streaming source over the wire."""
-        from pyspark_barnabas.stream import WireStreamReader
+        from pyspark_barnabas.source.stream import WireStreamReader
 
         return WireStreamReader(_names(schema), self.options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001
         """Return the batch sink; a log is only ever appended to."""
         from pyspark_barnabas.options import sink_options
-        from pyspark_barnabas.writer import WireWriter
+        from pyspark_barnabas.sink.writer import WireWriter
 
         if overwrite:
             raise BadOption('mode overwrite: a log is only appended to, use mode("append")')
@@ -128,7 +128,7 @@ class BarnabasDataSource(DataSource):
     ) -> DataSourceStreamWriter:
         """Return the streaming sink; as in Spark's, output mode complete appends all rows anew."""
         from pyspark_barnabas.options import sink_options
-        from pyspark_barnabas.writer import WireStreamWriter
+        from pyspark_barnabas.sink.writer import WireStreamWriter
 
         options = sink_options(self.options)
         warn_without_effect(self.options, "a streaming write")

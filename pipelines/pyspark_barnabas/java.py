@@ -36,7 +36,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from pyspark_barnabas.errors import JavaMissing
+from pyspark_barnabas.wire.errors import JavaMissing
 from pyspark_barnabas.worker_python import warn_of_other_python
 
 VERSION_MIN: Final = 17  # of Spark 4

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Final
 
-from pyspark_barnabas.errors import BadOption
+from pyspark_barnabas.wire.errors import BadOption
 
 _log = logging.getLogger(__name__)
 

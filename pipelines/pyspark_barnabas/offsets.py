@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol
 
-from pyspark_barnabas.errors import BadOption, DataLost, UnknownTopic
 from pyspark_barnabas.options import TOPIC_IDS, Place, ReadOptions, Subscription
-from pyspark_barnabas.protocol import EARLIEST, LATEST, TopicPartition
+from pyspark_barnabas.wire.errors import BadOption, DataLost, UnknownTopic
+from pyspark_barnabas.wire.protocol import EARLIEST, LATEST, TopicPartition
 
 Offsets = dict[TopicPartition, int]
 

@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pyspark_barnabas.columns import BATCH_BYTES_MAX, BATCH_HEADERS_MAX
-from pyspark_barnabas.compression import NAMES
-from pyspark_barnabas.errors import BadOption
 from pyspark_barnabas.known_options import require_known
-from pyspark_barnabas.protocol import EARLIEST, LATEST, TopicPartition
+from pyspark_barnabas.wire.compression import NAMES
+from pyspark_barnabas.wire.errors import BadOption
+from pyspark_barnabas.wire.protocol import EARLIEST, LATEST, TopicPartition
 
 BYTES_PER_PARTITION: Final = 64 * 1024 * 1024  # Spark reads files by 128 MiB, unpacked much more
 _STRATEGIES: Final = ("assign", "subscribe", "subscribepattern")

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
-from pyspark_barnabas.errors import BarnabasError
+from pyspark_barnabas.wire.errors import BarnabasError
 
 Class = TypeVar("Class", bound=type)
 

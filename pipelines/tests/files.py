@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 
 from pyspark_barnabas.columns import TYPES
-from pyspark_barnabas.offline import OfflineReader
 from pyspark_barnabas.options import offline_options
+from pyspark_barnabas.source.offline import OfflineReader
 
 ALL = tuple(TYPES)
 

@@ -37,7 +37,7 @@ def environment():
 
 
 def pipeline(*words):
-    return [sys.executable, "-m", "pyspark_barnabas.pipelines.cli", *map(str, words)]
+    return [sys.executable, "-m", "pyspark_barnabas.jobs.cli", *map(str, words)]
 
 
 def descendants(pid):

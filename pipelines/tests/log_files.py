@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pyspark_barnabas.batches import HEADER
-from pyspark_barnabas.encode import Record, build_batch
-from pyspark_barnabas.pipelines.index_check import OFFSET_ENTRY, TIME_ENTRY
+from pyspark_barnabas.jobs.index_check import OFFSET_ENTRY, TIME_ENTRY
+from pyspark_barnabas.wire.batches import HEADER
+from pyspark_barnabas.wire.encode import Record, build_batch
 
 EPOCH_FIELD = slice(12, 16)
 

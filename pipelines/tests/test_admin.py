@@ -6,8 +6,8 @@ import uuid
 
 import pytest
 
-from pyspark_barnabas.admin import cluster_id, create_topic, topic_configs
-from pyspark_barnabas.errors import BrokerRefused
+from pyspark_barnabas.wire.admin import cluster_id, create_topic, topic_configs
+from pyspark_barnabas.wire.errors import BrokerRefused
 
 
 def test_a_topic_is_made_with_partitions_and_configs(topic):

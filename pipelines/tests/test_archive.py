@@ -14,8 +14,8 @@ import pytest
 from outcomes import outcome
 from test_archive_writer import records
 
-from pyspark_barnabas.pipelines import cli
-from pyspark_barnabas.pipelines.archive_files import COLUMNS
+from pyspark_barnabas.jobs import cli
+from pyspark_barnabas.jobs.archive_files import COLUMNS
 
 pytestmark = pytest.mark.spark
 

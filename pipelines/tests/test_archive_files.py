@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_barnabas.errors import BadOption, CorruptArchive
+from pyspark_barnabas.jobs import archive_files
+from pyspark_barnabas.jobs.archive_files import Description, file_name
 from pyspark_barnabas.offsets import Range
-from pyspark_barnabas.pipelines import archive_files
-from pyspark_barnabas.pipelines.archive_files import Description, file_name
+from pyspark_barnabas.wire.errors import BadOption, CorruptArchive
 
 PIPELINES = Path(__file__).parents[1]
 
@@ -107,7 +107,7 @@ def test_a_description_that_is_none(tmp_path, text):
 def test_one_run_at_a_time(tmp_path):
     program = (
         "import sys\nfrom pathlib import Path\n"
-        "from pyspark_barnabas.pipelines.archive_files import locked\n"
+        "from pyspark_barnabas.jobs.archive_files import locked\n"
         "with locked(Path(sys.argv[1])):\n    pass\n"
     )
     command = [sys.executable, "-c", program, str(tmp_path)]

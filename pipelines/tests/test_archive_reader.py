@@ -8,12 +8,12 @@ import pytest
 from test_archive_writer import DAY_MS, archived, records
 
 from pyspark_barnabas.columns import arrow_schema
-from pyspark_barnabas.errors import BadOption, CorruptArchive
+from pyspark_barnabas.jobs import archive_reader, archive_writer
+from pyspark_barnabas.jobs.archive_files import COLUMNS
+from pyspark_barnabas.jobs.archive_reader import ArchiveStream, listed, read_archived
+from pyspark_barnabas.jobs.archive_writer import Target
 from pyspark_barnabas.offsets import Range, from_json
-from pyspark_barnabas.pipelines import archive_reader, archive_writer
-from pyspark_barnabas.pipelines.archive_files import COLUMNS
-from pyspark_barnabas.pipelines.archive_reader import ArchiveStream, listed, read_archived
-from pyspark_barnabas.pipelines.archive_writer import Target
+from pyspark_barnabas.wire.errors import BadOption, CorruptArchive
 
 
 class Limit:

@@ -7,20 +7,20 @@ from datetime import UTC, date, datetime
 import pyarrow.parquet as pq
 import pytest
 
-from pyspark_barnabas.encode import Record
-from pyspark_barnabas.errors import BadOption, CorruptArchive, DataLost
-from pyspark_barnabas.offsets import Range
-from pyspark_barnabas.options import source_options
-from pyspark_barnabas.pipelines import archive_writer
-from pyspark_barnabas.pipelines.archive_files import FILE_COLUMNS, contents, partition_directory
-from pyspark_barnabas.pipelines.archive_writer import (
+from pyspark_barnabas.jobs import archive_writer
+from pyspark_barnabas.jobs.archive_files import FILE_COLUMNS, contents, partition_directory
+from pyspark_barnabas.jobs.archive_writer import (
     ArchiveStreamReader,
     Target,
     archive_range,
     check_joins,
     target_of,
 )
-from pyspark_barnabas.reader import LogPartition
+from pyspark_barnabas.offsets import Range
+from pyspark_barnabas.options import source_options
+from pyspark_barnabas.source.reader import LogPartition
+from pyspark_barnabas.wire.encode import Record
+from pyspark_barnabas.wire.errors import BadOption, CorruptArchive, DataLost
 
 DAY_MS = 24 * 60 * 60 * 1000
 NOON_MS = int(datetime(2020, 11, 22, 12, tzinfo=UTC).timestamp() * 1000)

@@ -8,14 +8,14 @@ import pytest
 from log_files import LogFiles, batch, turn
 from topics import Topic
 
-from pyspark_barnabas.batches import CONTROL, LOG_APPEND_TIME, read_batches
-from pyspark_barnabas.encode import Record, build_batch
-from pyspark_barnabas.offline_log import DataDirectory
-from pyspark_barnabas.offline_plan import plan
+from pyspark_barnabas.jobs import batch_tally
+from pyspark_barnabas.jobs.batch_tally import Tally, merged, tally_files, tally_range
 from pyspark_barnabas.options import offline_options, source_options
-from pyspark_barnabas.pipelines import batch_tally
-from pyspark_barnabas.pipelines.batch_tally import Tally, merged, tally_files, tally_range
-from pyspark_barnabas.reader import WireReader
+from pyspark_barnabas.source.offline_log import DataDirectory
+from pyspark_barnabas.source.offline_plan import plan
+from pyspark_barnabas.source.reader import WireReader
+from pyspark_barnabas.wire.batches import CONTROL, LOG_APPEND_TIME, read_batches
+from pyspark_barnabas.wire.encode import Record, build_batch
 
 MINUTE = 60_000
 

@@ -6,9 +6,9 @@ import struct
 
 import pytest
 
-from pyspark_barnabas.batches import Batch, first_batch_size, is_abort_marker, read_batches
-from pyspark_barnabas.encode import Producer, Record, build_batch
-from pyspark_barnabas.errors import CorruptBatch
+from pyspark_barnabas.wire.batches import Batch, first_batch_size, is_abort_marker, read_batches
+from pyspark_barnabas.wire.encode import Producer, Record, build_batch
+from pyspark_barnabas.wire.errors import CorruptBatch
 
 TWO = [Record(b"k", b"v", 1000), Record(None, b"w", 2000)]
 

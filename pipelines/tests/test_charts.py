@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pyspark_barnabas.pipelines.charts import bars, columns, nice, over_time, time_text
+from pyspark_barnabas.jobs.charts import bars, columns, nice, over_time, time_text
 
 MINUTE = 60_000
 

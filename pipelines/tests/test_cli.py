@@ -11,9 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from pyspark_barnabas.errors import BadOption, UnknownTopic
-from pyspark_barnabas.pipelines import cli
-from pyspark_barnabas.pipelines.summary import Outcome
+from pyspark_barnabas.jobs import cli
+from pyspark_barnabas.jobs.summary import Outcome
+from pyspark_barnabas.wire.errors import BadOption, UnknownTopic
 
 PIPELINES = Path(__file__).parents[1]
 
@@ -102,7 +102,7 @@ def test_a_wrong_command_line_is_exit_code_2(command, words, capsys):
 
 def test_it_is_a_file_for_spark_submit_too():
     done = subprocess.run(
-        [sys.executable, "-m", "pyspark_barnabas.pipelines.cli", "--where"],
+        [sys.executable, "-m", "pyspark_barnabas.jobs.cli", "--where"],
         cwd=PIPELINES, capture_output=True, text=True, check=True,
     )  # fmt: skip
     path = done.stdout.strip()
@@ -123,7 +123,7 @@ def test_every_pipeline_has_its_module():
 def test_a_reader_that_has_had_enough_is_no_error():
     """As `barnabas-pipeline … | head`."""
     script = (
-        "import sys, types; from pyspark_barnabas.pipelines import cli, summary\n"
+        "import sys, types; from pyspark_barnabas.jobs import cli, summary\n"
         "work = lambda _: summary.Outcome(facts={}, lines=['x' * 99] * 9999)\n"
         "module = types.SimpleNamespace(add_arguments=lambda _: None, run=work)\n"
         "cli.import_module = lambda _: module\n"

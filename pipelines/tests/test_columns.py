@@ -8,16 +8,16 @@ import struct
 import pytest
 
 from pyspark_barnabas import columns
-from pyspark_barnabas.batches import (
+from pyspark_barnabas.columns import TYPES, Decoder, arrow_schema
+from pyspark_barnabas.wire.batches import (
     CONTROL,
     LOG_APPEND_TIME,
     TRANSACTIONAL,
     Visibility,
     read_batches,
 )
-from pyspark_barnabas.columns import TYPES, Decoder, arrow_schema
-from pyspark_barnabas.encode import Producer, Record, build_batch, varint
-from pyspark_barnabas.errors import BadOption, BatchTooLarge, CorruptBatch
+from pyspark_barnabas.wire.encode import Producer, Record, build_batch, varint
+from pyspark_barnabas.wire.errors import BadOption, BatchTooLarge, CorruptBatch
 
 ALL = list(TYPES)
 

@@ -7,8 +7,8 @@ import random
 import cramjam
 import pytest
 
-from pyspark_barnabas.compression import NAMES, SNAPPY, compress, decompress
-from pyspark_barnabas.errors import BatchTooLarge, CorruptBatch
+from pyspark_barnabas.wire.compression import NAMES, SNAPPY, compress, decompress
+from pyspark_barnabas.wire.errors import BatchTooLarge, CorruptBatch
 
 CODECS = range(len(NAMES))
 

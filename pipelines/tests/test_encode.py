@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyspark_barnabas.encode import Producer, Record, build_batch, varint
+from pyspark_barnabas.wire.encode import Producer, Record, build_batch, varint
 
 
 @pytest.mark.parametrize(

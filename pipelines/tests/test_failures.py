@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pyspark_barnabas.errors import CorruptBatch
-from pyspark_barnabas.pipelines.failures import as_outcome, first_line, known
+from pyspark_barnabas.jobs.failures import as_outcome, first_line, known
+from pyspark_barnabas.wire.errors import CorruptBatch
 
 PLANNED = """[PYTHON_DATA_SOURCE_ERROR] Failed to plan: Traceback (most recent call last):
   File "reader.py", line 41, in partitions
     raise UnknownTopic(name)
-pyspark_barnabas.errors.UnknownTopic: there is no x on this cluster: make it first
+pyspark_barnabas.wire.errors.UnknownTopic: there is no x on this cluster: make it first
  SQLSTATE: 38000"""
 JAVA = """An error occurred while calling o49.count.
 : org.apache.spark.SparkException: Job aborted due to stage failure
@@ -41,7 +41,9 @@ def test_an_error_of_ours_is_found_wherever_it_was_raised():
     ],
 )
 def test_an_error_of_ours_is_found_where_no_python_trace_is_in_front_of_it(before):
-    text = f"{before}pyspark_barnabas.errors.DataLost: t-0 ends: at 5\n SQLSTATE: 38000\n\tat x"
+    text = (
+        f"{before}pyspark_barnabas.wire.errors.DataLost: t-0 ends: at 5\n SQLSTATE: 38000\n\tat x"
+    )
     assert known(sparks(text)) == ("DataLost", "t-0 ends: at 5")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark_barnabas.pipelines.findings import KEPT_MAX, Findings
+from pyspark_barnabas.jobs.findings import KEPT_MAX, Findings
 
 
 def test_a_file_of_garbage_says_so_in_a_few_lines():

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import struct
 
-from pyspark_barnabas import protocol
-from pyspark_barnabas.cluster import Retriable
-from pyspark_barnabas.encode import Record
-from pyspark_barnabas.options import source_options
-from pyspark_barnabas.pipelines.group_lag import (
+from pyspark_barnabas.jobs.group_lag import (
     GroupLag,
     lag_of_cluster,
     lag_of_records,
     lags_of,
     parse_key,
 )
-from pyspark_barnabas.protocol import Reader, string
+from pyspark_barnabas.options import source_options
+from pyspark_barnabas.wire import protocol
+from pyspark_barnabas.wire.cluster import Retriable
+from pyspark_barnabas.wire.encode import Record
+from pyspark_barnabas.wire.protocol import Reader, string
 
 OFFSET_COMMIT = 8
 

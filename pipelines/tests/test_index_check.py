@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 from log_files import LogFiles, batch
 
-from pyspark_barnabas.batches import read_batches
-from pyspark_barnabas.encode import Record, build_batch
-from pyspark_barnabas.pipelines.findings import Findings
-from pyspark_barnabas.pipelines.index_check import (
+from pyspark_barnabas.jobs.findings import Findings
+from pyspark_barnabas.jobs.index_check import (
     EMPTY_BYTES_MAX,
     OFFSET_ENTRY,
     TIME_ENTRY,
     IndexCheck,
     beside,
 )
+from pyspark_barnabas.wire.batches import read_batches
+from pyspark_barnabas.wire.encode import Record, build_batch
 
 SIZE = len(batch(0))
 BATCHES = [batch(offset) for offset in (0, 3, 6)]

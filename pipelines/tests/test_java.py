@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pyspark_barnabas import java
-from pyspark_barnabas.errors import JavaMissing
 from pyspark_barnabas.java import VECTOR_ARGUMENT, find_java, main, use_java
+from pyspark_barnabas.wire.errors import JavaMissing
 
 ANSWERS = {
     "whole": ("17", "java.base@17.0.15\njdk.incubator.vector@17.0.15", 0),

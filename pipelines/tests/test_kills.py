@@ -15,8 +15,8 @@ from kills import PIPELINES, environment, pipeline, under_kills
 from test_archive_writer import records
 from topics import PARTITIONS, Topic
 
-from pyspark_barnabas.pipelines.archive_files import COLUMNS
-from pyspark_barnabas.protocol import LATEST
+from pyspark_barnabas.jobs.archive_files import COLUMNS
+from pyspark_barnabas.wire.protocol import LATEST
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 KINDS = ("driver", "jvm", "worker", "broker", "all")

@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from pyspark_barnabas import known_options
-from pyspark_barnabas.errors import BadOption
 from pyspark_barnabas.known_options import require_known, warn_without_effect, without_effect
+from pyspark_barnabas.wire.errors import BadOption
 
 
 @pytest.mark.parametrize(

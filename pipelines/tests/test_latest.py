@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from topics import Topic
 
-from pyspark_barnabas.encode import Record
-from pyspark_barnabas.pipelines import cli
+from pyspark_barnabas.jobs import cli
+from pyspark_barnabas.wire.encode import Record
 
 pytestmark = pytest.mark.spark
 

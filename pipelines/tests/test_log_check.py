@@ -8,14 +8,14 @@ import os
 import pytest
 from log_files import LogFiles, batch
 
-from pyspark_barnabas.pipelines.log_check import conclude, lock_holder, plan
-from pyspark_barnabas.pipelines.segment_check import (
+from pyspark_barnabas.jobs.log_check import conclude, lock_holder, plan
+from pyspark_barnabas.jobs.segment_check import (
     CLEAN,
     CRASHED,
     RUNNING,
     check_segment,
 )
-from pyspark_barnabas.transactions import TRANSACTION_ENTRY
+from pyspark_barnabas.source.transactions import TRANSACTION_ENTRY
 
 
 @pytest.fixture

@@ -15,11 +15,11 @@ from files import ALL, copy_directory, offline_rows
 from test_segments import batch, message, write
 from topics import Topic
 
-from pyspark_barnabas import protocol
-from pyspark_barnabas.encode import Record
-from pyspark_barnabas.errors import BadOption, DamagedLog, DataLost, NotALog, UnknownTopic
-from pyspark_barnabas.offline import OfflineReader
 from pyspark_barnabas.options import offline_options
+from pyspark_barnabas.source.offline import OfflineReader
+from pyspark_barnabas.wire import protocol
+from pyspark_barnabas.wire.encode import Record
+from pyspark_barnabas.wire.errors import BadOption, DamagedLog, DataLost, NotALog, UnknownTopic
 
 START_MS = 1_700_000_000_000
 SETTINGS = {
@@ -293,7 +293,7 @@ def test_records_that_contradict_themselves_are_damage_too(topic, damaged):
     """A batch whose CRC is right and whose records are not: made with a right CRC."""
     import crc32c
 
-    from pyspark_barnabas.batches import CRC_START
+    from pyspark_barnabas.wire.batches import CRC_START
 
     directory, path, first, _ = damaged
     data = bytearray(path.read_bytes())

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 from test_segments import batch, flipped, write
 
-from pyspark_barnabas import offline_log
-from pyspark_barnabas.encode import Record, build_batch
-from pyspark_barnabas.errors import DamagedLog, UnknownTopic
-from pyspark_barnabas.offline_log import (
+from pyspark_barnabas.source import offline_log
+from pyspark_barnabas.source.offline_log import (
     DataDirectory,
     Spot,
     batch_of_entry,
@@ -19,7 +17,9 @@ from pyspark_barnabas.offline_log import (
     read_log_starts,
     time_index,
 )
-from pyspark_barnabas.protocol import EARLIEST, LATEST
+from pyspark_barnabas.wire.encode import Record, build_batch
+from pyspark_barnabas.wire.errors import DamagedLog, UnknownTopic
+from pyspark_barnabas.wire.protocol import EARLIEST, LATEST
 
 AT = ("t", 0)
 

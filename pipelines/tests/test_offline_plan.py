@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 from test_segments import batch, flipped, write
 
-from pyspark_barnabas.offline_log import DataDirectory
-from pyspark_barnabas.offline_plan import plan
 from pyspark_barnabas.options import offline_options
+from pyspark_barnabas.source.offline_log import DataDirectory
+from pyspark_barnabas.source.offline_plan import plan
 
 SIZE = len(batch(0))
 

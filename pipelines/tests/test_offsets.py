@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from pyspark_barnabas.errors import BadOption, DataLost, UnknownTopic
 from pyspark_barnabas.offsets import (
     Range,
     batch_ranges,
@@ -15,7 +14,8 @@ from pyspark_barnabas.offsets import (
     to_json,
 )
 from pyspark_barnabas.options import source_options
-from pyspark_barnabas.protocol import EARLIEST, LATEST
+from pyspark_barnabas.wire.errors import BadOption, DataLost, UnknownTopic
+from pyspark_barnabas.wire.protocol import EARLIEST, LATEST
 
 A, B = ("t", 0), ("t", 1)
 HELD = {A: (10, 100), B: (0, 50)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from pyspark_barnabas.errors import BadOption
 from pyspark_barnabas.options import (
     BYTES_PER_PARTITION,
     include_headers,
@@ -13,7 +12,8 @@ from pyspark_barnabas.options import (
     sink_options,
     source_options,
 )
-from pyspark_barnabas.protocol import EARLIEST, LATEST
+from pyspark_barnabas.wire.errors import BadOption
+from pyspark_barnabas.wire.protocol import EARLIEST, LATEST
 
 BASE = {"kafka.bootstrap.servers": "a:1", "subscribe": "t"}
 

@@ -13,12 +13,17 @@ from pyspark.sql import Row
 from pyspark.sql.types import BinaryType, LongType, StringType, StructType, TimestampType
 from topics import PARTITIONS, Topic
 
-from pyspark_barnabas.cluster import Cluster
 from pyspark_barnabas.datasource import COLUMNS
-from pyspark_barnabas.errors import BrokerRefused, BrokerUnreachable, RecordsRefused, UnknownTopic
 from pyspark_barnabas.options import sink_options
-from pyspark_barnabas.outbox import EPOCHS, identity
-from pyspark_barnabas.writer import _tables, write_task
+from pyspark_barnabas.sink.outbox import EPOCHS, identity
+from pyspark_barnabas.sink.writer import _tables, write_task
+from pyspark_barnabas.wire.cluster import Cluster
+from pyspark_barnabas.wire.errors import (
+    BrokerRefused,
+    BrokerUnreachable,
+    RecordsRefused,
+    UnknownTopic,
+)
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 SCHEMA = pa.schema([("key", pa.string()), ("value", pa.string()), ("headers", HEADERS)])

@@ -8,10 +8,10 @@ from html.parser import HTMLParser
 import pytest
 from test_batch_tally import records, tally_of
 
-from pyspark_barnabas.encode import build_batch
-from pyspark_barnabas.pipelines.batch_tally import Tally
-from pyspark_barnabas.pipelines.page import page
-from pyspark_barnabas.pipelines.report import figures
+from pyspark_barnabas.jobs.batch_tally import Tally
+from pyspark_barnabas.jobs.page import page
+from pyspark_barnabas.jobs.report import figures
+from pyspark_barnabas.wire.encode import build_batch
 
 EMPTY = {"meta", "rect", "line", "polygon"}
 

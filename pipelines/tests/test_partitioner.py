@@ -7,7 +7,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from pyspark_barnabas.partitioner import Partitioner, murmur2
+from pyspark_barnabas.wire.partitioner import Partitioner, murmur2
 
 # Computed by Apache Kafka 4.3: Utils.murmur2 as an int, and the partition among 12.
 BY_JAVA = [

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pyspark_barnabas.errors import BadOption
 from pyspark_barnabas.plain_errors import HIDE_TRACEBACK, plainly
+from pyspark_barnabas.wire.errors import BadOption
 
 
 @plainly

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from types import SimpleNamespace
 
-from pyspark_barnabas.pipelines.progress import (
+from pyspark_barnabas.jobs.progress import (
     PLAIN_EVERY_MS,
     TERMINAL_EVERY_MS,
     Progress,

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from pyspark_barnabas import protocol
-from pyspark_barnabas.errors import BrokerRefused
+from pyspark_barnabas.wire import protocol
+from pyspark_barnabas.wire.errors import BrokerRefused
 
 READERS = [
     protocol.read_api_versions,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
-from pyspark_barnabas.errors import DataLost, RunCut
-from pyspark_barnabas.pipelines.query import finish
+from pyspark_barnabas.jobs.query import finish
+from pyspark_barnabas.wire.errors import DataLost, RunCut
 
 
 class Query:

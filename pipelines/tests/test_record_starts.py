@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from pyspark_barnabas import record_starts
-from pyspark_barnabas.batches import HEADER_BYTES, read_batches
-from pyspark_barnabas.encode import Record, build_batch, varint
-from pyspark_barnabas.errors import CorruptBatch
-from pyspark_barnabas.record_starts import Span, find_starts
+from pyspark_barnabas.wire import record_starts
+from pyspark_barnabas.wire.batches import HEADER_BYTES, read_batches
+from pyspark_barnabas.wire.encode import Record, build_batch, varint
+from pyspark_barnabas.wire.errors import CorruptBatch
+from pyspark_barnabas.wire.record_starts import Span, find_starts
 
 
 def spans_of(data):

@@ -9,10 +9,10 @@ import pytest
 from test_group_lag import commit
 from topics import Topic
 
-from pyspark_barnabas.encode import Record
+from pyspark_barnabas.jobs import cli
+from pyspark_barnabas.jobs.report import exactly
 from pyspark_barnabas.offsets import Range
-from pyspark_barnabas.pipelines import cli
-from pyspark_barnabas.pipelines.report import exactly
+from pyspark_barnabas.wire.encode import Record
 
 MINUTE = 60_000
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from log_files import LogFiles, batch, turn
 
-from pyspark_barnabas.encode import Record, build_batch
-from pyspark_barnabas.pipelines.segment_check import (
+from pyspark_barnabas.jobs.segment_check import (
     CLEAN,
     CRASHED,
     RUNNING,
@@ -14,8 +13,9 @@ from pyspark_barnabas.pipelines.segment_check import (
     check_segment,
     read_checkpoint,
 )
-from pyspark_barnabas.segments import find_logs
-from pyspark_barnabas.transactions import TRANSACTION_ENTRY
+from pyspark_barnabas.source.segments import find_logs
+from pyspark_barnabas.source.transactions import TRANSACTION_ENTRY
+from pyspark_barnabas.wire.encode import Record, build_batch
 
 SIZE = len(batch(0))
 
@@ -111,7 +111,7 @@ def test_an_epoch_is_held_against_the_checkpoint(files):
 def test_records_are_opened_when_asked(files):
     wrong = bytearray(build_batch([Record(b"k", b"v", 5)], base_offset=3))
     wrong[61] = 2  # the record's length
-    from pyspark_barnabas.batches import CRC_START, crc32c
+    from pyspark_barnabas.wire.batches import CRC_START, crc32c
 
     wrong[17:21] = crc32c.crc32c(bytes(wrong[CRC_START:])).to_bytes(4, "big")
     files.write("t-0", [batch(0), bytes(wrong), batch(4)])

@@ -10,10 +10,10 @@ import zlib
 
 import pytest
 
-from pyspark_barnabas import segments
-from pyspark_barnabas.encode import Record, build_batch
-from pyspark_barnabas.errors import NotALog
-from pyspark_barnabas.segments import Damage, Piece, find_logs, walk
+from pyspark_barnabas.source import segments
+from pyspark_barnabas.source.segments import Damage, Piece, find_logs, walk
+from pyspark_barnabas.wire.encode import Record, build_batch
+from pyspark_barnabas.wire.errors import NotALog
 
 
 def batch(offset, count=3, value=b"v" * 50, codec=0):

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_barnabas.errors import BadOption
-from pyspark_barnabas.pipelines.progress import Progress
-from pyspark_barnabas.pipelines.session import (
+from pyspark_barnabas.jobs.progress import Progress
+from pyspark_barnabas.jobs.session import (
     BOOTSTRAP,
     Run,
     _uninterrupted,
@@ -23,6 +22,7 @@ from pyspark_barnabas.pipelines.session import (
     assignment,
     source_options,
 )
+from pyspark_barnabas.wire.errors import BadOption
 
 PIPELINES = Path(__file__).parents[1]
 
@@ -79,8 +79,8 @@ def test_a_session_that_is_given_is_used_and_left():
 
 STARTED = """
 import argparse, os, sys
-from pyspark_barnabas.pipelines.progress import Progress
-from pyspark_barnabas.pipelines.session import Run, add_common_arguments
+from pyspark_barnabas.jobs.progress import Progress
+from pyspark_barnabas.jobs.session import Run, add_common_arguments
 parser = argparse.ArgumentParser()
 add_common_arguments(parser)
 arguments = parser.parse_args(sys.argv[1:])

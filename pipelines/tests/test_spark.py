@@ -10,8 +10,8 @@ import pytest
 from files import copy_directory
 
 from pyspark_barnabas.datasource import COLUMNS
-from pyspark_barnabas.encode import Record
-from pyspark_barnabas.offline import damage_schema
+from pyspark_barnabas.source.offline import damage_schema
+from pyspark_barnabas.wire.encode import Record
 
 pytestmark = pytest.mark.spark
 PIPELINES = Path(__file__).parents[1]
@@ -108,7 +108,7 @@ def test_an_error_reaches_the_user_with_its_words(spark, topic, options, schema,
 def require_plain(error, words):
     """The cause is at the beginning of what Spark says, and no Python trace is."""
     text = str(error)
-    assert re.match(rf"[\[\]\w\s:]*pyspark_barnabas.errors.*{words}", text), text
+    assert re.match(rf"[\[\]\w\s:]*pyspark_barnabas.wire.errors.*{words}", text), text
     assert "Traceback" not in text
 
 

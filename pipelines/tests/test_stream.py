@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from pyspark_barnabas.clock import Clock
-from pyspark_barnabas.encode import Record
-from pyspark_barnabas.errors import BadOption, DataLost
-from pyspark_barnabas.stream import WireStreamReader
+from pyspark_barnabas.source.stream import WireStreamReader
+from pyspark_barnabas.wire.encode import Record
+from pyspark_barnabas.wire.errors import BadOption, DataLost
 
 
 def fill(topic, *counts):

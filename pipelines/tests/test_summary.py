@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyspark_barnabas.pipelines.summary import bytes_text, plural, table
+from pyspark_barnabas.jobs.summary import bytes_text, plural, table
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,16 @@ import pytest
 from files import offline_rows
 from test_segments import batch, write
 
-from pyspark_barnabas.batches import CONTROL, TRANSACTIONAL, read_batches
-from pyspark_barnabas.encode import Producer, Record, build_batch
-from pyspark_barnabas.errors import DamagedLog
-from pyspark_barnabas.transactions import (
+from pyspark_barnabas.source.transactions import (
     Aborted,
     CommittedOnly,
     Transactions,
     read_snapshot,
     read_transaction_index,
 )
+from pyspark_barnabas.wire.batches import CONTROL, TRANSACTIONAL, read_batches
+from pyspark_barnabas.wire.encode import Producer, Record, build_batch
+from pyspark_barnabas.wire.errors import DamagedLog
 
 P, Q = 7, 9
 COMMITTED = {"subscribe": "t", "kafka.isolation.level": "read_committed"}

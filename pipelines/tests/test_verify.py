@@ -16,11 +16,11 @@ from broker_process import BrokerProcess
 from log_files import LogFiles, batch, turn
 from topics import Topic
 
-from pyspark_barnabas.encode import Record
-from pyspark_barnabas.pipelines import cli, verify
-from pyspark_barnabas.pipelines.log_check import plan
-from pyspark_barnabas.pipelines.segment_check import check_segment
-from pyspark_barnabas.segments import Segment
+from pyspark_barnabas.jobs import cli, verify
+from pyspark_barnabas.jobs.log_check import plan
+from pyspark_barnabas.jobs.segment_check import check_segment
+from pyspark_barnabas.source.segments import Segment
+from pyspark_barnabas.wire.encode import Record
 
 ROOT = Path(__file__).parents[2]
 

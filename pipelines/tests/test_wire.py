@@ -10,9 +10,11 @@ from broker_process import BrokerProcess
 from pyspark.sql.datasource import InputPartition
 from topics import Topic
 
-from pyspark_barnabas.cluster import Cluster
-from pyspark_barnabas.encode import Record
-from pyspark_barnabas.errors import (
+from pyspark_barnabas.options import source_options
+from pyspark_barnabas.source.reader import WireReader
+from pyspark_barnabas.wire.cluster import Cluster
+from pyspark_barnabas.wire.encode import Record
+from pyspark_barnabas.wire.errors import (
     BatchTooLarge,
     BrokerRefused,
     BrokerUnreachable,
@@ -20,8 +22,6 @@ from pyspark_barnabas.errors import (
     DataLost,
     UnknownTopic,
 )
-from pyspark_barnabas.options import source_options
-from pyspark_barnabas.reader import WireReader
 
 
 def records(count, size=20, first=0):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import uuid
 
-from pyspark_barnabas import protocol
-from pyspark_barnabas.cluster import Cluster
-from pyspark_barnabas.encode import build_batch
 from pyspark_barnabas.options import source_options
-from pyspark_barnabas.protocol import parse
-from pyspark_barnabas.reader import WireReader
+from pyspark_barnabas.source.reader import WireReader
+from pyspark_barnabas.wire import protocol
+from pyspark_barnabas.wire.cluster import Cluster
+from pyspark_barnabas.wire.encode import build_batch
+from pyspark_barnabas.wire.protocol import parse
 
 DELETE_TOPICS = 20
 protocol.ADMIN_VERSIONS[DELETE_TOPICS] = 3

@@ -12,7 +12,7 @@ from kills import PIPELINES, environment, pipeline
 from oracle import kafka
 from topics import Topic
 
-from pyspark_barnabas.pipelines.archive_files import COLUMNS
+from pyspark_barnabas.jobs.archive_files import COLUMNS
 
 pytestmark = pytest.mark.interop
 confluent_kafka = pytest.importorskip("confluent_kafka")

@@ -20,12 +20,12 @@ import pytest
 from decided import wait_until_decided
 from oracle import connector, kafka
 
-from pyspark_barnabas.cluster import connect
-from pyspark_barnabas.encode import Record
-from pyspark_barnabas.errors import RecordsRefused
 from pyspark_barnabas.options import TOPIC_IDS, sink_options
-from pyspark_barnabas.outbox import Outbox, identity
-from pyspark_barnabas.writer import write_task
+from pyspark_barnabas.sink.outbox import Outbox, identity
+from pyspark_barnabas.sink.writer import write_task
+from pyspark_barnabas.wire.cluster import connect
+from pyspark_barnabas.wire.encode import Record
+from pyspark_barnabas.wire.errors import RecordsRefused
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 confluent_kafka = pytest.importorskip("confluent_kafka")

@@ -16,9 +16,9 @@ from decided import wait_until_decided
 from files import ALL, copy_directory, offline_rows
 from oracle import kafka
 
-from pyspark_barnabas.offline_log import DataDirectory
 from pyspark_barnabas.options import source_options
-from pyspark_barnabas.reader import WireReader
+from pyspark_barnabas.source.offline_log import DataDirectory
+from pyspark_barnabas.source.reader import WireReader
 
 pytestmark = pytest.mark.interop
 confluent_kafka = pytest.importorskip("confluent_kafka")

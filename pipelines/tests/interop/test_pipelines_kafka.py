@@ -16,7 +16,7 @@ import pytest
 from decided import wait_until_decided
 from oracle import kafka
 
-from pyspark_barnabas.pipelines import cli
+from pyspark_barnabas.jobs import cli
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 confluent_kafka = pytest.importorskip("confluent_kafka")

@@ -1,0 +1,179 @@
+"""How far consumer groups are behind the topics they read.
+
+    lag_of_cluster(cluster, ends)   over the wire: ListGroups 2, FindCoordinator 2, OffsetFetch 5
+    lag_of_records(rows, ends)      from the records of __consumer_offsets
+
+`ends` are the offsets behind the last record of each partition of interest; a group that has
+committed nothing for any of them does not appear. All requests are of versions that Apache Kafka
+2.8 to 4.x and Barnabas serve.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from pyspark_barnabas.options import ClusterOptions
+from pyspark_barnabas.wire import protocol
+from pyspark_barnabas.wire.cluster import Cluster, Retriable, connect
+from pyspark_barnabas.wire.protocol import (
+    FIND_COORDINATOR,
+    LIST_GROUPS,
+    METADATA,
+    OFFSET_FETCH,
+    Reader,
+    TopicPartition,
+    string,
+)
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+_GROUP: Final = 0  # the type of a coordinator's key
+# The coordinator is being loaded, is not there, or is another: all of that passes.
+_PASSING: Final = frozenset({14, 15, 16})
+_OFFSET_KEY_VERSIONS: Final = (0, 1)
+_int16, _int32, _int64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
+
+
+@dataclass(slots=True)
+class GroupLag:
+    """One group and one topic; `lags` by partition, records."""
+
+    group: str
+    topic: str
+    lags: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        """Records that the group has before it."""
+        return sum(self.lags.values())
+
+
+def lags_of(
+    committed: Mapping[tuple[str, str, int], int], ends: Mapping[TopicPartition, int]
+) -> list[GroupLag]:
+    """Return the lags of (group, topic, partition) -> offset, by group and topic."""
+    found: dict[tuple[str, str], GroupLag] = {}
+    for (group, topic, partition), offset in sorted(committed.items()):
+        end = ends.get((topic, partition))
+        if end is not None and offset >= 0:
+            one = found.setdefault((group, topic), GroupLag(group, topic))
+            one.lags[partition] = max(0, end - offset)
+    return list(found.values())
+
+
+# -- over the wire ---------------------------------------------------------------------------------
+
+
+def lag_of_cluster(options: ClusterOptions, ends: Mapping[TopicPartition, int]) -> list[GroupLag]:
+    """Ask every broker for its groups, and each group's coordinator for what it committed."""
+    committed: dict[tuple[str, str, int], int] = {}
+    with connect(options) as cluster:
+        what = "asking for the brokers"
+        body = protocol.metadata_request([])
+        brokers = cluster.ask(what, METADATA, body, protocol.read_metadata).brokers
+        groups: set[str] = set()
+        for broker in brokers:
+            with _at(options, broker.host, broker.port) as one:
+                groups.update(one.ask("listing groups", LIST_GROUPS, b"", _read_groups(one)))
+        for group in sorted(groups):
+            what = f"finding the coordinator of group {group}"
+            body = string(group) + bytes([_GROUP])
+            host, port = cluster.ask(what, FIND_COORDINATOR, body, _read_coordinator(cluster))
+            with _at(options, host, port) as one:
+                what = f"asking for the offsets of group {group}"
+                body = string(group) + _int32.pack(-1)  # of all topics
+                offsets = one.ask(what, OFFSET_FETCH, body, _read_offsets(one))
+            for (topic, partition), offset in offsets.items():
+                committed[group, topic, partition] = offset
+    return lags_of(committed, ends)
+
+
+def _at(options: ClusterOptions, host: str, port: int) -> Cluster:
+    return Cluster(
+        [(host, port)],
+        client_id=options.client_id,
+        request_timeout_ms=options.request_timeout_ms,
+        timeout_ms=options.timeout_ms,
+    )
+
+
+def _check(cluster: Cluster, error: int, what: str) -> None:
+    if error in _PASSING:
+        raise Retriable(f"{what}: the coordinator is not ready")
+    cluster.check(error, what)
+
+
+def _read_groups(cluster: Cluster) -> Callable[[Reader], list[str]]:
+    def read(reader: Reader) -> list[str]:
+        reader.int32()
+        _check(cluster, reader.int16(), "listing groups")
+        return [name for name, _ in reader.array(lambda: (reader.string(), reader.string()))]
+
+    return read
+
+
+def _read_coordinator(cluster: Cluster) -> Callable[[Reader], tuple[str, int]]:
+    def read(reader: Reader) -> tuple[str, int]:
+        reader.int32()
+        error, _ = reader.int16(), reader.string()
+        _check(cluster, error, "finding a coordinator")
+        reader.int32()
+        return reader.string(), reader.int32()
+
+    return read
+
+
+def _read_offsets(cluster: Cluster) -> Callable[[Reader], dict[TopicPartition, int]]:
+    def read(reader: Reader) -> dict[TopicPartition, int]:
+        found: dict[TopicPartition, int] = {}
+
+        def topic() -> None:
+            name = reader.string()
+
+            def partition() -> None:
+                index, offset = reader.int32(), reader.int64()
+                reader.int32()
+                reader.string()
+                error = reader.int16()
+                if not error:
+                    found[name, index] = offset
+
+            reader.array(partition)
+
+        reader.int32()
+        reader.array(topic)
+        _check(cluster, reader.int16(), "asking for offsets")
+        return found
+
+    return read
+
+
+# -- from files ------------------------------------------------------------------------------------
+
+
+def lag_of_records(
+    rows: Iterable[tuple[bytes | None, bytes | None]], ends: Mapping[TopicPartition, int]
+) -> list[GroupLag]:
+    """Return the lags that keys and newest values of __consumer_offsets tell."""
+    committed = {}
+    for key, value in rows:
+        where = parse_key(key) if key is not None else None
+        if where is not None and value is not None and len(value) >= _int16.size + _int64.size:
+            committed[where] = int(_int64.unpack_from(value, _int16.size)[0])
+    return lags_of(committed, ends)
+
+
+def parse_key(key: bytes) -> tuple[str, str, int] | None:
+    """Return (group, topic, partition) of an offset's key; None for a key of another kind.
+
+    A key is its version, then what it names; versions 0 and 1 are offsets, 2 a group's metadata.
+    """
+    try:
+        reader = Reader(bytearray(key))
+        if reader.int16() not in _OFFSET_KEY_VERSIONS:
+            return None
+        return reader.string(), reader.string(), reader.int32()
+    except (struct.error, ValueError, IndexError):
+        return None

@@ -1,0 +1,315 @@
+"""The pipeline `report`: what is in topics, how fast it came, how it is spread, who is behind.
+
+    barnabas-pipeline report --topic NAME [--to report.html]
+
+Figures of batches come from their headers and the times of their records
+(pyspark_barnabas.jobs.batch_tally), a task for each range of offsets. Keys are counted by a
+second pass over the same offsets, as a DataFrame of that one column; --no-keys leaves it out. The
+lag of consumer groups is asked of the brokers, and of a data directory read from
+__consumer_offsets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from pyspark_barnabas.jobs import session
+from pyspark_barnabas.jobs.batch_tally import (
+    INTERVAL_NAMES,
+    Tally,
+    merged,
+    tally_files,
+    tally_range,
+)
+from pyspark_barnabas.jobs.charts import time_text
+from pyspark_barnabas.jobs.group_lag import (
+    OFFSETS_TOPIC,
+    GroupLag,
+    lag_of_cluster,
+    lag_of_records,
+)
+from pyspark_barnabas.jobs.page import page
+from pyspark_barnabas.jobs.session import Run, add_source_arguments
+from pyspark_barnabas.jobs.summary import Outcome, bytes_text, plural, table
+from pyspark_barnabas.offsets import Range, every_range, split
+from pyspark_barnabas.options import is_offline, offline_options, source_options
+from pyspark_barnabas.source.offline_log import DataDirectory
+from pyspark_barnabas.source.offline_plan import plan
+from pyspark_barnabas.wire.cluster import connect
+from pyspark_barnabas.wire.errors import UnknownTopic
+from pyspark_barnabas.wire.protocol import LATEST, TopicPartition
+
+TOP_KEYS: Final = 20
+_SHOWN_MAX: Final = 10  # rows of a table for a person; the page and --json have all
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what `report` takes."""
+    add_source_arguments(parser)
+    parser.add_argument(
+        "--to", metavar="FILE", default="report.html",
+        help="where the page goes, replacing what is there; default report.html",
+    )  # fmt: skip
+    parser.add_argument(
+        "--no-keys", action="store_true", help="do not count keys: one pass over the data less"
+    )
+
+
+def run(run: Run) -> Outcome:
+    """Read, write the page, and return its figures. Raises BadOption, UnknownTopic, DataLost."""
+    arguments = run.arguments
+    options = session.source_options(arguments)
+    if is_offline(options):
+        options = {"onDamage": "skip"} | options
+    source = _FileSource(options) if is_offline(options) else _WireSource(options)
+    work, task = source.tasks()
+    tallies = [Tally(*at_of(part)) for part in source.ranges]
+    if work:
+        spark = run.spark
+        with run.progress.watching(spark, "reading batches"):
+            parallel = spark.sparkContext.parallelize(work, len(work))
+            tallies += parallel.map(task).collect()
+    facts = figures(merged(tallies))
+    facts["keys"] = None if arguments.no_keys else count_keys(run, options, source.ranges)
+    groups, facts["groups_note"] = source.groups(run)
+    facts["groups"] = None if groups is None else [_group(one) for one in groups]
+    facts["source"] = options.get("path") or options["kafka.bootstrap.servers"]
+    facts["written"] = time_text(run.clock.now_ms())
+    facts["to"] = os.path.abspath(arguments.to)
+    with open(arguments.to, "w", encoding="utf-8") as file:
+        file.write(page(facts))
+    return Outcome(facts=facts, lines=lines(facts))
+
+
+class _WireSource:
+    """Topics of a cluster."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self._options = source_options(options, streaming=False)
+        with connect(self._options.cluster) as cluster:
+            self.ranges = every_range(cluster, self._options)
+            self.ends = cluster.list_offsets({at_of(part): LATEST for part in self.ranges})
+
+    def tasks(self) -> tuple[list[Any], Callable[[Any], Tally]]:
+        """Return what the tasks read, and what each does with it."""
+        options = self._options
+        filled = [part for part in self.ranges if part.count > 0]
+        parts = split(filled, options.partitions_min, options.records_per_partition_max)
+        return parts, lambda part: tally_range(options, part)
+
+    def groups(self, run: Run) -> tuple[list[GroupLag] | None, str]:
+        """Return the lags of all groups."""
+        run.progress.show("asking for consumer groups")
+        return lag_of_cluster(self._options.cluster, self.ends), ""
+
+
+class _FileSource:
+    """Topics of a data directory. What is damaged is left out, and counted."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self._options = offline_options(options)
+        self._directory = DataDirectory(self._options.path, tolerant=True)
+        self.ranges = every_range(self._directory, self._options)
+        self.ends = self._directory.list_offsets({at_of(part): LATEST for part in self.ranges})
+
+    def tasks(self) -> tuple[list[Any], Callable[[Any], Tally]]:
+        """Return what the tasks read, and what each does with it."""
+        return plan(self._directory, self._options), tally_files
+
+    def groups(self, run: Run) -> tuple[list[GroupLag] | None, str]:
+        """Return the lags that __consumer_offsets tells, or None and why not."""
+        try:
+            self._directory.topics([OFFSETS_TOPIC])
+        except UnknownTopic:
+            return None, f"The directory has no {OFFSETS_TOPIC}: no group has ever committed here"
+        options = {
+            "path": self._options.path, "subscribe": OFFSETS_TOPIC, "onDamage": "skip",
+            "kafka.isolation.level": "read_committed",
+        }  # fmt: skip
+        from pyspark.sql import functions as f
+
+        with run.progress.watching(run.spark, "reading the offsets of consumer groups"):
+            frame = run.load(["key", "value", "offset"], options)
+            rows = frame.groupBy("key").agg(f.max_by("value", "offset").alias("value")).collect()
+        return lag_of_records(((row.key, row.value) for row in rows), self.ends), ""
+
+
+def at_of(part: Range) -> TopicPartition:
+    """Return where a range lies."""
+    return part.topic, part.partition
+
+
+def exactly(options: dict[str, str], ranges: Sequence[Range]) -> dict[str, str]:
+    """Return options for the same source and just these ranges."""
+    left_out = ("subscribe", "assign", "starting", "ending")
+    kept = {name: text for name, text in options.items() if not name.lower().startswith(left_out)}
+    assigned: dict[str, list[int]] = {}
+    starts: dict[str, dict[str, int]] = {}
+    ends: dict[str, dict[str, int]] = {}
+    for part in ranges:
+        assigned.setdefault(part.topic, []).append(part.partition)
+        starts.setdefault(part.topic, {})[str(part.partition)] = part.start
+        ends.setdefault(part.topic, {})[str(part.partition)] = part.end
+    return kept | {
+        "assign": json.dumps(assigned),
+        "startingOffsets": json.dumps(starts),
+        "endingOffsets": json.dumps(ends),
+    }
+
+
+def count_keys(run: Run, options: dict[str, str], ranges: Sequence[Range]) -> dict[str, Any]:
+    """Count the records of every key in these ranges; the most frequent are returned."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as f
+
+    filled = [part for part in ranges if part.count > 0]
+    if not filled:
+        return {"records": 0, "without_key": 0, "distinct": 0, "top": []}
+    observed = Observation("keys")
+    frame = run.load(["topic", "key"], exactly(options, filled))
+    counted = (
+        frame.groupBy("topic", "key")
+        .agg(f.count(f.lit(1)).alias("records"))
+        .observe(
+            observed,
+            f.sum("records").alias("records"),
+            f.sum(f.expr("if(key is null, records, 0)")).alias("without_key"),
+            f.count_if(f.expr("key is not null")).alias("distinct"),
+        )
+        .where("key is not null")
+        .orderBy(f.desc("records"), "topic", "key")
+        .limit(TOP_KEYS)
+    )
+    with run.progress.watching(run.spark, "counting keys"):
+        rows = counted.collect()
+    counts = {name: int(value or 0) for name, value in observed.get.items()}
+    total = counts["records"] or 1
+    return counts | {
+        "top": [
+            {"topic": row.topic, **_key(row.key), "records": row.records,
+             "share": round(row.records / total, 6)}
+            for row in rows
+        ]
+    }  # fmt: skip
+
+
+def _key(key: bytes) -> dict[str, str]:
+    """Return a key as text; one that is no UTF-8 as base64 too."""
+    try:
+        return {"key": bytes(key).decode()}
+    except UnicodeDecodeError:
+        shown = bytes(key).decode("latin-1").encode("unicode_escape").decode()
+        return {"key": shown, "key_base64": base64.b64encode(key).decode()}
+
+
+def _group(one: GroupLag) -> dict[str, Any]:
+    return {
+        "group": one.group, "topic": one.topic, "lag": one.total, "partitions": len(one.lags),
+        "lag_max": max(one.lags.values()),
+    }  # fmt: skip
+
+
+# -- the figures of tallies ------------------------------------------------------------------------
+
+
+def figures(tallies: Sequence[Tally]) -> dict[str, Any]:
+    """Return what tallies of partitions say, for a program."""
+    whole = Tally("", -1)
+    topics: dict[str, Tally] = {}
+    for one in tallies:
+        whole.merge(one)
+        topics.setdefault(one.topic, Tally(one.topic, -1)).merge(one)
+    begun = sorted(whole.times)
+    return {
+        **_counts(whole),
+        "damaged_places": whole.damage_count,
+        "records_without_time": whole.timeless_count,
+        "time_min_ms": whole.time_min if whole.time_min >= 0 else None,
+        "time_max_ms": whole.time_max if whole.time_max >= 0 else None,
+        "topics": [{"topic": name, **_counts(one)} for name, one in topics.items()],
+        "partitions": [
+            {"topic": one.topic, "partition": one.partition, **_counts(one),
+             "first_offset": one.start_offset, "next_offset": one.end_offset}
+            for one in tallies
+        ],
+        "times": {
+            "width_ms": whole.width_ms,
+            "begin_ms": [begin * whole.width_ms for begin in begun],
+            "records": [whole.times[begin][0] for begin in begun],
+            "bytes": [whole.times[begin][1] for begin in begun],
+        },
+        "batch_bytes": _sizes(whole, whole.size_bytes, whole.batch_bytes_max, whole.sizes),
+        "batch_records": _sizes(whole, whole.record_count, whole.batch_records_max, whole.counts),
+        "codecs": [
+            {"codec": name, "batches": codec.batch_count, "bytes": codec.size_bytes,
+             "ratio": round(codec.unpacked_bytes / codec.size_bytes, 3)}
+            for name, codec in sorted(whole.codecs.items())
+        ],
+    }  # fmt: skip
+
+
+def _counts(one: Tally) -> dict[str, Any]:
+    return {
+        "records": one.record_count, "bytes": one.size_bytes, "batches": one.batch_count,
+        "control_batches": one.control_count, "compression_ratio": round(one.ratio, 3),
+    }  # fmt: skip
+
+
+def _sizes(whole: Tally, total: int, largest: int, powers: dict[int, int]) -> dict[str, Any]:
+    mean = round(total / whole.batch_count) if whole.batch_count else 0
+    low, high = min(powers, default=1).bit_length() - 1, max(powers, default=0).bit_length()
+    bins = [{"up_to": 1 << n, "batches": powers.get(1 << n, 0)} for n in range(low, high)]
+    return {"mean": mean, "max": largest, "histogram": bins}
+
+
+def lines(facts: dict[str, Any]) -> list[str]:
+    """Return the figures for a person: what fits on a screen."""
+    stored = f"{plural(facts['batches'], 'batch')}, {bytes_text(facts['bytes'])} stored"
+    times = f"without compression {facts['compression_ratio']:.2f} times as much"
+    said = [f"{plural(facts['records'], 'record')} in {stored}; {times}."]
+    if facts["time_min_ms"] is not None:
+        begin, end = time_text(facts["time_min_ms"]), time_text(facts["time_max_ms"])
+        busiest = plural(max(facts["times"]["records"]), "record")
+        unit = INTERVAL_NAMES[facts["times"]["width_ms"]]
+        said.append(f"From {begin} to {end}; at most {busiest} in one {unit}.")
+    said += ["", *_some("partitions", [
+        {"partition": f"{row['topic']}-{row['partition']}", "records": row["records"],
+         "share %": 100 * row["records"] / (facts["records"] or 1),
+         "ratio": row["compression_ratio"], "stored": bytes_text(row["bytes"])}
+        for row in sorted(facts["partitions"], key=lambda row: -row["records"])
+    ])]  # fmt: skip
+    keys = facts["keys"]
+    if keys is not None:
+        without = plural(keys["without_key"], "record")
+        said += ["", f"{plural(keys['distinct'], 'distinct key')}; {without} without a key."]
+        said += _some("keys", [
+            {"key": row["key"], "records": row["records"], "share %": 100 * row["share"]}
+            for row in keys["top"]
+        ])  # fmt: skip
+    if facts["groups"] is None:
+        said += ["", f"{facts['groups_note']}."]
+    else:
+        said += ["", *_some("groups", [
+            {name: row[name] for name in ("group", "topic", "lag")}
+            for row in sorted(facts["groups"], key=lambda row: -row["lag"])
+        ])]  # fmt: skip
+    if facts["damaged_places"]:
+        places = plural(facts["damaged_places"], "damaged place")
+        said += ["", f"{places} left out: barnabas-pipeline verify tells which."]
+    return [*said, "", f"Wrote {facts['to']}"]
+
+
+def _some(what: str, rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the first rows as a table, and how many there are besides."""
+    if not rows:
+        return [f"No {what}."]
+    shown = rows[:_SHOWN_MAX]
+    found = table(list(shown[0]), [list(row.values()) for row in shown])
+    if len(rows) > len(shown):
+        found.append(f"and {len(rows) - len(shown):,} more {what}")
+    return found

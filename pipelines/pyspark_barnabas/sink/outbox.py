@@ -1,0 +1,266 @@
+"""One task's way to the log: an idempotent producer that can tell what it wrote in another life.
+
+Identity. A broker knows a producer by its id and epoch, and numbers its records in each partition.
+A task of a stream takes an id made from the query's id and the task's number, and the micro-batch's
+number as its epoch; so the same task of the same micro-batch, run again after a crash, is the same
+producer to the broker, with nothing kept anywhere but in the log itself.
+
+Again. When such a task begins, it asks (DescribeProducers, KIP-664) how many records of this
+identity each partition has. If some, they are read back, and the rows that come are compared with
+them: equal ones are not sent again. A row that differs shows that the micro-batch is not made of
+the same rows in the same order; from there on this partition's rows are all sent, as a new
+producer: twice perhaps, but none is lost. A task of an older micro-batch that is still at work is
+refused by the broker, because its epoch is older.
+
+A task without identity (a batch query) is given a producer id by the broker, so that a request that
+is sent twice is written once; run again, its rows are written again.
+
+Sends are one request ahead: a request is on its way while the next batches are being put together,
+and one batch of a partition at most. What is lost on the way is sent again with the same numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pyspark_barnabas.columns import Decoder
+from pyspark_barnabas.options import SinkOptions
+from pyspark_barnabas.wire import protocol
+from pyspark_barnabas.wire.batches import Batch
+from pyspark_barnabas.wire.cluster import Cluster, Retriable, error_name
+from pyspark_barnabas.wire.connection import Connection
+from pyspark_barnabas.wire.encode import Producer, Record, build_batch
+from pyspark_barnabas.wire.errors import RecordsRefused
+from pyspark_barnabas.wire.fetcher import Fetcher, FetchPlan
+from pyspark_barnabas.wire.protocol import EARLIEST, LATEST, TopicPartition, parse
+
+EPOCHS: Final = 32_768  # an epoch is an int16 that is not negative
+_SEQUENCES: Final = 1 << 31
+_ID_BIT: Final = 1 << 62  # far above the ids that brokers give out, which count from 0
+_RECORD_OVERHEAD = 40
+_DUPLICATE = 46
+_REQUEST_BYTES = 4 * 1024 * 1024
+_LOOK_BACK_FIRST = 10_000  # offsets
+
+_CURES: Final = {
+    10: "raise max.message.bytes of the topic, or lower kafka.batch.size",
+    18: "raise max.message.bytes of the topic, or lower kafka.batch.size",
+    32: "the column timestamp lies outside what the topic's message.timestamp.* allow",
+    45: "another task writes as the same producer; Spark may run this one again",
+    47: "a later micro-batch of this query has written already, so this one is refused. If the "
+    "checkpoint was set back on purpose, set deduplicate=false once",
+    87: "the topic takes no such record; a compacted topic wants a key in each",
+}
+
+
+def identity(query_id: str, task: int, batch_id: int) -> tuple[int, int]:
+    """Return (producer id, epoch) of a task of a micro-batch, the same whenever it runs."""
+    life = f"{query_id}/{task}/{batch_id // EPOCHS}"
+    number = int.from_bytes(hashlib.blake2b(life.encode(), digest_size=8).digest(), "big")
+    return number % _ID_BIT | _ID_BIT, batch_id % EPOCHS
+
+
+@dataclass
+class _Outgoing:
+    """One partition's records on their way."""
+
+    producer_id: int
+    epoch: int
+    sequence: int = 0
+    records: list[Record] = field(default_factory=list)
+    size: int = 0
+    # What an earlier run of this task wrote, in the reverse order: the next to compare is last.
+    written: list[int] = field(default_factory=list)
+
+
+class Outbox:
+    """Writes the records of one task; `close` returns when all are acknowledged."""
+
+    def __init__(
+        self, cluster: Cluster, options: SinkOptions, producer: tuple[int, int] | None
+    ) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._identity = producer
+        self._fresh: tuple[int, int] | None = None
+        self._outgoing: dict[TopicPartition, _Outgoing] = {}
+        self._size = 0
+        self._unacknowledged: dict[TopicPartition, bytearray] = {}
+        self._sent: list[tuple[Connection, list[TopicPartition]]] = []
+        self.sent_count = 0
+        self.skipped_count = 0
+
+    def open_topic(self, topic: str) -> int:
+        """Find the topic, made by the broker if it does that, and return its partitions' count.
+
+        With an identity, finds what an earlier run of the task has written there.
+        """
+        partitions = [(topic, index) for index in self._cluster.topics([topic], create=True)[topic]]
+        producer_id, epoch = self._identity or self._new_producer()
+        states: dict[TopicPartition, protocol.ProducerState | None] = {}
+        if self._identity:
+            states = self._cluster.producer_states(partitions, producer_id)
+        for at in partitions:
+            outgoing = self._outgoing[at] = _Outgoing(producer_id, epoch)
+            state = states.get(at)
+            if state is None or state.epoch < epoch:
+                continue
+            if state.epoch > epoch:
+                raise RecordsRefused(f"{at[0]}-{at[1]}: {_CURES[47]}")
+            count = state.last_sequence + 1
+            found = self._read_back(at, producer_id, epoch, count)
+            if len(found) == count:
+                outgoing.written = found[::-1]
+                outgoing.sequence = count % _SEQUENCES
+            else:  # expired or compacted away: it cannot be told what was written
+                outgoing.producer_id, outgoing.epoch = self._new_producer()
+        return len(partitions)
+
+    def add(self, topic: str, partition: int, record: Record) -> None:
+        """Take one record; send when enough are together."""
+        outgoing = self._outgoing[topic, partition]
+        if outgoing.written:
+            if hash(_comparable(record)) == outgoing.written.pop():
+                self.skipped_count += 1
+                return
+            outgoing.written = []
+            outgoing.producer_id, outgoing.epoch = self._new_producer()
+            outgoing.sequence = 0
+        size = len(record.key or b"") + len(record.value or b"") + _RECORD_OVERHEAD
+        size += sum(2 * len(name) + len(value or b"") for name, value in record.headers)
+        if outgoing.size + size > self._options.batch_bytes and outgoing.records:
+            self._send()
+        outgoing.records.append(record)
+        outgoing.size += size
+        self._size += size
+        if self._size >= _REQUEST_BYTES:
+            self._send()
+
+    def close(self) -> None:
+        """Send the rest and wait until the broker has acknowledged everything."""
+        self._send()
+        self._settle()
+
+    def _new_producer(self) -> tuple[int, int]:
+        if self._fresh is None:
+            self._fresh = self._cluster.new_producer_id()
+        return self._fresh
+
+    # -- sending ---------------------------------------------------------------------------------
+
+    def _send(self) -> None:
+        """Put every partition's records into a batch and send them all, after the last request."""
+        batches = {at: self._batch(out) for at, out in self._outgoing.items() if out.records}
+        self._settle()
+        self._unacknowledged = batches
+        self._size = 0
+        try:
+            self._post()
+        except (OSError, Retriable):
+            self._sent = []  # the next settling sends again
+            self._cluster.close()
+
+    def _batch(self, outgoing: _Outgoing) -> bytearray:
+        producer = Producer(outgoing.producer_id, outgoing.epoch, outgoing.sequence)
+        batch = build_batch(outgoing.records, codec=self._options.codec, producer=producer)
+        outgoing.sequence = (outgoing.sequence + len(outgoing.records)) % _SEQUENCES
+        self.sent_count += len(outgoing.records)
+        outgoing.records, outgoing.size = [], 0
+        return batch
+
+    def _post(self) -> None:
+        """Send what is not acknowledged, to each leader its part."""
+        parts: dict[Connection, list[TopicPartition]] = {}
+        for topic, partition in self._unacknowledged:
+            leader = self._cluster.leader(topic, partition)
+            parts.setdefault(leader, []).append((topic, partition))
+        for connection, part in parts.items():
+            body = protocol.produce_request(
+                self._options.acks,
+                self._options.cluster.request_timeout_ms,
+                {at: self._unacknowledged[at] for at in part},
+            )
+            connection.send(protocol.PRODUCE, body)
+            self._sent.append((connection, part))
+
+    def _settle(self) -> None:
+        """Wait until everything sent is acknowledged; send again what is not."""
+        if self._unacknowledged:
+            names = ", ".join(f"{topic}-{index}" for topic, index in list(self._unacknowledged)[:4])
+            self._cluster.persist(f"writing to {names}", self._acknowledge)
+
+    def _acknowledge(self) -> None:
+        if not self._sent:
+            self._post()
+        sent, self._sent = self._sent, []
+        reason = ""
+        for connection, part in sent:
+            answer = parse(protocol.read_produce, connection.receive())
+            for at in part:
+                code, said = answer.get(at, (6, ""))
+                if code in (0, _DUPLICATE):
+                    del self._unacknowledged[at]
+                    continue
+                reason = self._refusal(at, code, said)
+        if self._unacknowledged:
+            raise Retriable(reason)
+
+    def _refusal(self, at: TopicPartition, code: int, said: str) -> str:
+        """Return why a batch was not written, for what may pass; raise for the rest."""
+        what = f"writing to {at[0]}-{at[1]}"
+        if code in _CURES:
+            detail = f" ({said})" if said else ""
+            raise RecordsRefused(f"{what}: {error_name(code)}{detail}: {_CURES[code]}")
+        try:
+            self._cluster.check(code, what, said)
+        except Retriable as error:
+            return str(error)
+        raise AssertionError("a code without error is no refusal")
+
+    # -- reading back ----------------------------------------------------------------------------
+
+    def _read_back(self, at: TopicPartition, producer_id: int, epoch: int, count: int) -> list[int]:
+        """Return the hashes of a producer's first `count` records; fewer if some are gone.
+
+        They lie near the end, so the search begins there and reaches back further each time.
+        """
+        ends = self._cluster.list_offsets({at: LATEST})
+        begins = self._cluster.list_offsets({at: EARLIEST})
+        reach = max(_LOOK_BACK_FIRST, 2 * count)
+        while True:
+            start = max(begins[at], ends[at] - reach)
+            rows: list[int] = []  # and not the rows: a micro-batch may be larger than memory
+            for data, batch in self._batches(at, start, ends[at]):
+                if (batch.producer_id, batch.producer_epoch) != (producer_id, epoch):
+                    continue
+                if batch.base_sequence != len(rows):
+                    break
+                rows += map(hash, _rows(data, batch, at))
+            if len(rows) >= count or start == begins[at]:
+                return rows[:count]
+            reach *= 4
+
+    def _batches(
+        self, at: TopicPartition, start: int, end: int
+    ) -> Iterator[tuple[bytearray, Batch]]:
+        plan = FetchPlan(self._options.cluster.timeout_ms)
+        for fetched, batches in Fetcher(self._cluster, plan, *at, start, end):
+            for batch in batches:
+                yield fetched.data, batch
+
+
+def _comparable(record: Record) -> tuple[Any, ...]:
+    return record.key, record.value, tuple(record.headers)
+
+
+def _rows(data: bytearray, batch: Batch, at: TopicPartition) -> Iterator[tuple[Any, ...]]:
+    """Yield (key, value, headers) of a batch's records."""
+    # No bound on headers: they are those that this task has written before.
+    decoder = Decoder(["key", "value", "headers"], *at, batch_headers_max=_SEQUENCES)
+    for table in decoder.decode(data, [batch]):
+        keys, values, headers = (table[name].to_pylist() for name in ("key", "value", "headers"))
+        for key, value, pairs in zip(keys, values, headers, strict=True):
+            yield key, value, tuple((pair["key"], pair["value"]) for pair in pairs or ())

@@ -1,0 +1,100 @@
+"""One connection to one broker: a socket, requests sent, responses taken in the same order.
+
+A connection asks for the broker's versions when it opens, and refuses a broker that lacks one of
+those that `pyspark_barnabas.wire.protocol` writes. `send` and `receive` are apart so that a reader
+has its next fetch under way while it decodes the last. What goes wrong on the socket is an OSError
+(ConnectionLost, TimeoutError); who calls decides whether to try again.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections import deque
+
+from pyspark_barnabas.wire.errors import BrokerRefused
+from pyspark_barnabas.wire.protocol import (
+    API_NAMES,
+    API_VERSIONS,
+    VERSIONS,
+    parse,
+    read_api_versions,
+    request,
+)
+
+RESPONSE_BYTES_MAX = 1 << 30  # beyond this it is no broker: a fetch asks for far less
+
+_size = struct.Struct(">i")
+_CORRELATION_BYTES = 4
+
+
+class ConnectionLost(OSError):
+    """The broker closed the connection, or what it sends is out of step."""
+
+
+class Connection:
+    """An open connection; close it, or use it as a context."""
+
+    def __init__(self, host: str, port: int, client_id: str, timeout_ms: int) -> None:
+        self.address = f"{host}:{port}"
+        self._client_id = client_id
+        self._correlation_id = 0
+        self._waiting: deque[int] = deque()
+        self._socket = socket.create_connection((host, port), timeout_ms / 1000)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            self._check_versions()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the socket; what is under way is lost."""
+        self._socket.close()
+
+    def call(self, api_key: int, body: bytes) -> bytearray:
+        """Send a request and return the body of its response."""
+        self.send(api_key, body)
+        return self.receive()
+
+    def send(self, api_key: int, body: bytes) -> None:
+        """Send a request; its response is taken by a later `receive`, in the order of sending."""
+        self._correlation_id += 1
+        self._socket.sendall(request(api_key, self._correlation_id, self._client_id, body))
+        self._waiting.append(self._correlation_id)
+
+    def receive(self) -> bytearray:
+        """Return the body of the oldest response that has not been taken."""
+        head = self._exactly(_size.size + _CORRELATION_BYTES)
+        size, correlation_id = struct.unpack(">ii", head)
+        wanted = self._waiting.popleft()
+        if correlation_id != wanted or not _CORRELATION_BYTES <= size <= RESPONSE_BYTES_MAX:
+            raise ConnectionLost(
+                f"{self.address} answered with {size} bytes for request {correlation_id}, "
+                f"not for {wanted}: is it the port of a Kafka listener?"
+            )
+        return self._exactly(size - _CORRELATION_BYTES)
+
+    def _exactly(self, size: int) -> bytearray:
+        data = bytearray(size)
+        view = memoryview(data)
+        done = 0
+        while done < size:
+            count = self._socket.recv_into(view[done:])
+            if count == 0:
+                raise ConnectionLost(f"{self.address} closed the connection")
+            done += count
+        view.release()
+        return data
+
+    def _check_versions(self) -> None:
+        served: dict[int, tuple[int, int]] = parse(read_api_versions, self.call(API_VERSIONS, b""))
+        for key, version in VERSIONS.items():
+            lowest, highest = served.get(key, (0, -1))
+            if not lowest <= version <= highest:
+                raise BrokerRefused(
+                    35,
+                    f"the broker at {self.address} serves {API_NAMES[key]} in versions {lowest} "
+                    f"to {highest}, and this source speaks {version}: use a broker as of Apache "
+                    "Kafka 2.8 or later",
+                )

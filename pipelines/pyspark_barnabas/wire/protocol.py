@@ -1,0 +1,463 @@
+"""The requests of Kafka's protocol that a source and a sink need, as bytes and back.
+
+Each is written in one version, one that Apache Kafka 2.8 to 4.x and Barnabas serve alike;
+`pyspark_barnabas.wire.connection` asks a broker for its versions first and says so if one is
+missing.
+
+    Produce 8 · Fetch 11 · ListOffsets 5 · Metadata 10 · ApiVersions 0 · InitProducerId 1 ·
+    DescribeProducers 0 (this and Metadata in the flexible encoding of KIP-482)
+
+More are asked by `pyspark_barnabas.wire.admin` and by pipelines alone, and a broker may lack them:
+DescribeConfigs 1, CreateTopics 4, ListGroups 2, FindCoordinator 2, OffsetFetch 5.
+
+Schemas: Kafka's ProduceRequest.json and so on. A response that does not parse raises
+BrokerRefused: it is no broker that answers there. Nothing here waits or owns a socket.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+from pyspark_barnabas.wire.errors import BrokerRefused
+
+TopicPartition = tuple[str, int]
+
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS = 0, 1, 2, 3, 18
+INIT_PRODUCER_ID, DESCRIBE_PRODUCERS = 22, 61
+CREATE_TOPICS, DESCRIBE_CONFIGS = 19, 32
+OFFSET_FETCH, FIND_COORDINATOR, LIST_GROUPS = 9, 10, 16
+VERSIONS: Final = {
+    PRODUCE: 8,
+    FETCH: 11,
+    LIST_OFFSETS: 5,
+    METADATA: 10,
+    API_VERSIONS: 0,
+    INIT_PRODUCER_ID: 1,
+    DESCRIBE_PRODUCERS: 0,
+}
+ADMIN_VERSIONS: Final = {
+    OFFSET_FETCH: 5,
+    FIND_COORDINATOR: 2,
+    LIST_GROUPS: 2,
+    CREATE_TOPICS: 4,
+    DESCRIBE_CONFIGS: 1,
+}
+FLEXIBLE: Final = frozenset({METADATA, DESCRIBE_PRODUCERS})
+API_NAMES: Final = {
+    PRODUCE: "Produce",
+    FETCH: "Fetch",
+    LIST_OFFSETS: "ListOffsets",
+    METADATA: "Metadata",
+    API_VERSIONS: "ApiVersions",
+    INIT_PRODUCER_ID: "InitProducerId",
+    DESCRIBE_PRODUCERS: "DescribeProducers",
+}
+
+EARLIEST, LATEST = -2, -1  # the timestamps of ListOffsets that mean an end of the log
+
+T = TypeVar("T")
+
+
+class Broker(NamedTuple):
+    """Where a broker listens, by its own word."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+class TopicMetadata(NamedTuple):
+    """A topic's error code, whether it is one of Kafka's own, and the leader of each partition.
+
+    `topic_id` tells two topics of one name apart, in the text form that Kafka's tools show; it is
+    empty where the cluster gives its topics no ids.
+    """
+
+    error: int
+    internal: bool
+    leaders: dict[int, int]
+    topic_id: str = ""
+
+
+class Fetched(NamedTuple):
+    """What a Fetch of one partition brought: `data` from `position` on are record batches."""
+
+    error: int
+    high_watermark: int
+    log_start: int
+    aborted: list[tuple[int, int]]  # (producer id, first offset)
+    data: bytearray
+    position: int
+
+
+class Listed(NamedTuple):
+    """The offset that ListOffsets found, -1 for none."""
+
+    error: int
+    offset: int
+
+
+class ProducerState(NamedTuple):
+    """What a broker remembers of a producer in one partition."""
+
+    epoch: int
+    last_sequence: int
+
+
+class Reader:
+    """Reads the fields of a response in their order."""
+
+    def __init__(self, data: bytearray) -> None:
+        self.data = data
+        self.position = 0
+
+    def _number(self, layout: struct.Struct) -> int:
+        (value,) = layout.unpack_from(self.data, self.position)
+        self.position += layout.size
+        return int(value)
+
+    def int8(self) -> int:
+        """Return a signed byte."""
+        return self._number(_int8)
+
+    def int16(self) -> int:
+        """Return two bytes as a number."""
+        return self._number(_int16)
+
+    def int32(self) -> int:
+        """Return four bytes as a number."""
+        return self._number(_int32)
+
+    def int64(self) -> int:
+        """Return eight bytes as a number."""
+        return self._number(_int64)
+
+    def uvarint(self) -> int:
+        """Return an unsigned varint."""
+        value = 0
+        for shift in range(0, 35, 7):
+            byte = self.int8() & 0xFF
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+        raise ValueError("a varint of more than 5 bytes")
+
+    def string(self) -> str:
+        """Return a string; null is the empty one."""
+        return self._text(self.int16())
+
+    def compact_string(self) -> str:
+        """Return a string of the flexible encoding; null is the empty one."""
+        return self._text(self.uvarint() - 1)
+
+    def _text(self, size: int) -> str:
+        if size < 0:
+            return ""
+        start, self.position = self.position, self.position + size
+        if self.position > len(self.data):
+            raise ValueError("a string beyond the end")
+        return self.data[start : self.position].decode()
+
+    def array(self, read: Callable[[], Any]) -> list[Any]:
+        """Return what `read` gives for each element; null is the empty one."""
+        return [read() for _ in range(self._count(self.int32()))]
+
+    def compact_array(self, read: Callable[[], Any]) -> list[Any]:
+        """Return the elements of an array of the flexible encoding."""
+        return [read() for _ in range(self._count(self.uvarint() - 1))]
+
+    def _count(self, count: int) -> int:
+        """Refuse what cannot be true before anything is made for it."""
+        if count > len(self.data) - self.position:
+            raise ValueError(f"an array of {count} in {len(self.data) - self.position} bytes")
+        return max(0, count)
+
+    def uuid(self) -> str:
+        """Return a UUID as Kafka's tools show it; "" for the one that is all zeros."""
+        start, self.position = self.position, self.position + _UUID_BYTES
+        found = bytes(self.data[start : self.position])
+        if len(found) < _UUID_BYTES:
+            raise ValueError("a UUID beyond the end")
+        return base64.urlsafe_b64encode(found).decode().rstrip("=") if any(found) else ""
+
+    def tags(self) -> None:
+        """Skip tagged fields."""
+        for _ in range(self.uvarint()):
+            self.uvarint()
+            self.position += self.uvarint()
+
+
+_UUID_BYTES: Final = 16
+_int8, _int16 = struct.Struct(">b"), struct.Struct(">h")
+_int32, _int64 = struct.Struct(">i"), struct.Struct(">q")
+
+
+def parse(read: Callable[[Reader], T], data: bytearray) -> T:
+    """Return what `read` makes of a response's body; BrokerRefused if it is none."""
+    try:
+        return read(Reader(data))
+    except (struct.error, ValueError, IndexError) as error:
+        raise BrokerRefused(
+            -1, f"a broker's answer of {len(data)} bytes does not parse ({error})"
+        ) from None
+
+
+def string(text: str | None) -> bytes:
+    """Return a nullable string as bytes."""
+    if text is None:
+        return _int16.pack(-1)
+    encoded = text.encode()
+    return _int16.pack(len(encoded)) + encoded
+
+
+def array(items: Iterable[bytes]) -> bytes:
+    """Return an array of what is bytes already."""
+    parts = list(items)
+    return _int32.pack(len(parts)) + b"".join(parts)
+
+
+def uvarint(value: int) -> bytes:
+    """Return `value`, not negative, as a varint: seven bits a byte, the lowest first."""
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def request(api_key: int, correlation_id: int, client_id: str, body: bytes) -> bytes:
+    """Return a whole request, size first."""
+    version = VERSIONS.get(api_key, ADMIN_VERSIONS.get(api_key))
+    head = struct.pack(">hhi", api_key, version, correlation_id) + string(client_id)
+    if api_key in FLEXIBLE:
+        head += b"\0"
+    return _int32.pack(len(head) + len(body)) + head + body
+
+
+def read_api_versions(reader: Reader) -> dict[int, tuple[int, int]]:
+    """Return key -> (lowest, highest version)."""
+    reader.int16()
+    rows = reader.array(lambda: (reader.int16(), reader.int16(), reader.int16()))
+    return {key: (lowest, highest) for key, lowest, highest in rows}
+
+
+def metadata_request(topics: Sequence[str] | None, *, create: bool = False) -> bytes:
+    """Ask for these topics, or for all (None)."""
+    body = bytearray(uvarint(0 if topics is None else len(topics) + 1))
+    for topic in topics or ():
+        name = topic.encode()
+        body += bytes(_UUID_BYTES) + uvarint(len(name) + 1) + name + b"\0"
+    return bytes(body) + struct.pack(">bbbb", create, 0, 0, 0)  # no authorized operations, no tags
+
+
+class Metadata(NamedTuple):
+    """What a broker tells of its cluster; the id is "" where there is none."""
+
+    brokers: list[Broker]
+    cluster_id: str
+    topics: dict[str, TopicMetadata]
+
+
+def read_metadata(reader: Reader) -> Metadata:
+    """Return the cluster's id, its brokers, and the topics that were asked for."""
+
+    def broker() -> Broker:
+        found = Broker(reader.int32(), reader.compact_string(), reader.int32())
+        reader.compact_string()
+        reader.tags()
+        return found
+
+    def partition() -> tuple[int, int]:
+        reader.int16()
+        index, leader = reader.int32(), reader.int32()
+        reader.int32()
+        for _ in range(3):
+            reader.compact_array(reader.int32)
+        reader.tags()
+        return index, leader
+
+    def topic() -> tuple[str, TopicMetadata]:
+        error, name = reader.int16(), reader.compact_string()
+        topic_id, internal = reader.uuid(), reader.int8()
+        leaders = dict(reader.compact_array(partition))
+        reader.int32()
+        reader.tags()
+        return name, TopicMetadata(error, bool(internal), leaders, topic_id)
+
+    reader.tags()  # of the response's header
+    reader.int32()
+    brokers = reader.compact_array(broker)
+    cluster_id = reader.compact_string()
+    reader.int32()
+    return Metadata(brokers, cluster_id, dict(reader.compact_array(topic)))
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    topics: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(partition)
+    return topics
+
+
+def list_offsets_request(times: Mapping[TopicPartition, int], isolation: int) -> bytes:
+    """Ask, for each partition, for the first offset at or after a time, or EARLIEST or LATEST."""
+    return struct.pack(">ib", -1, isolation) + array(
+        string(topic)
+        + array(struct.pack(">iiq", index, -1, times[topic, index]) for index in indexes)
+        for topic, indexes in _by_topic(times).items()
+    )
+
+
+def read_list_offsets(reader: Reader) -> dict[TopicPartition, Listed]:
+    """Return what was found for each partition."""
+    found: dict[TopicPartition, Listed] = {}
+
+    def topic() -> None:
+        name = reader.string()
+
+        def partition() -> None:
+            index, error = reader.int32(), reader.int16()
+            reader.int64()
+            found[name, index] = Listed(error, reader.int64())
+            reader.int32()
+
+        reader.array(partition)
+
+    reader.int32()
+    reader.array(topic)
+    return found
+
+
+class FetchLimits(NamedTuple):
+    """How long a Fetch may wait for how many bytes, and what isolation it has."""
+
+    wait_ms_max: int
+    bytes_max: int
+    isolation: int
+
+
+def fetch_request(topic: str, partition: int, offset: int, limits: FetchLimits) -> bytes:
+    """Ask for batches of one partition from `offset` on, without a fetch session."""
+    head = struct.pack(
+        ">iiiibii", -1, limits.wait_ms_max, 1, limits.bytes_max, limits.isolation, 0, -1
+    )
+    one = struct.pack(">iiqqi", partition, -1, offset, -1, limits.bytes_max)
+    return head + array([string(topic) + array([one])]) + array([]) + string("")
+
+
+def read_fetch(reader: Reader) -> Fetched:
+    """Return the one partition of the response; its records are not copied out."""
+    reader.int32()
+    error = reader.int16()
+    reader.int32()
+    if error or reader.int32() != 1:
+        return Fetched(error or -1, -1, -1, [], bytearray(), 0)
+    reader.string()
+    if reader.int32() != 1:
+        raise ValueError("a Fetch of one partition was answered with others")
+    reader.int32()
+    error = reader.int16()
+    high_watermark, _, log_start = reader.int64(), reader.int64(), reader.int64()
+    aborted = reader.array(lambda: (reader.int64(), reader.int64()))
+    reader.int32()
+    size = reader.int32()
+    data, position = reader.data, reader.position
+    if size > len(data) - position:
+        raise ValueError(f"{size} bytes of records in {len(data) - position}")
+    return Fetched(error, high_watermark, log_start, aborted, data, position)
+
+
+def produce_request(
+    acks: int, timeout_ms: int, batches: Mapping[TopicPartition, bytes | bytearray]
+) -> bytes:
+    """Send one batch to each of some partitions."""
+    return (
+        string(None)
+        + struct.pack(">hi", acks, timeout_ms)
+        + array(
+            string(topic)
+            + array(
+                struct.pack(">ii", index, len(batches[topic, index])) + batches[topic, index]
+                for index in indexes
+            )
+            for topic, indexes in _by_topic(batches).items()
+        )
+    )
+
+
+def read_produce(reader: Reader) -> dict[TopicPartition, tuple[int, str]]:
+    """Return the error code and the broker's words for each partition."""
+    found: dict[TopicPartition, tuple[int, str]] = {}
+
+    def topic() -> None:
+        name = reader.string()
+
+        def partition() -> None:
+            index, error = reader.int32(), reader.int16()
+            for _ in range(3):
+                reader.int64()
+            reader.array(lambda: (reader.int32(), reader.string()))
+            found[name, index] = (error, reader.string())
+
+        reader.array(partition)
+
+    reader.array(topic)
+    return found
+
+
+def init_producer_id_request() -> bytes:
+    """Ask for a producer id that nobody else has."""
+    return string(None) + _int32.pack(0)
+
+
+def read_init_producer_id(reader: Reader) -> tuple[int, int, int]:
+    """Return (error, producer id, epoch)."""
+    reader.int32()
+    return reader.int16(), reader.int64(), reader.int16()
+
+
+def describe_producers_request(partitions: Iterable[TopicPartition]) -> bytes:
+    """Ask which producers a broker remembers in these partitions."""
+    topics = _by_topic(partitions)
+    body = bytearray(uvarint(len(topics) + 1))
+    for topic, indexes in topics.items():
+        name = topic.encode()
+        body += uvarint(len(name) + 1) + name + uvarint(len(indexes) + 1)
+        body += struct.pack(f">{len(indexes)}i", *indexes) + b"\0"
+    return bytes(body) + b"\0"
+
+
+def read_describe_producers(
+    reader: Reader,
+) -> dict[TopicPartition, tuple[int, dict[int, ProducerState]]]:
+    """Return the error and the producers by id for each partition."""
+    found: dict[TopicPartition, tuple[int, dict[int, ProducerState]]] = {}
+
+    def producer() -> tuple[int, ProducerState]:
+        producer_id, epoch, last_sequence = reader.int64(), reader.int32(), reader.int32()
+        reader.int64()
+        reader.int32()
+        reader.int64()
+        reader.tags()
+        return producer_id, ProducerState(epoch, last_sequence)
+
+    def topic() -> None:
+        name = reader.compact_string()
+
+        def partition() -> None:
+            index, error = reader.int32(), reader.int16()
+            reader.compact_string()
+            found[name, index] = (error, dict(reader.compact_array(producer)))
+            reader.tags()
+
+        reader.compact_array(partition)
+        reader.tags()
+
+    reader.tags()  # of the response's header
+    reader.int32()
+    reader.compact_array(topic)
+    return found
