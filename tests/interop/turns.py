@@ -32,10 +32,10 @@ PROTOCOL = (
     "protocol/records.py",
     "broker/network/connection.py",
 )
-LOG = ("storage/log*.py", "storage/*segment*.py", "storage/*index*.py", "protocol/record_batch.py")
+LOG = ("storage/log*.py", "storage/segments/*", "storage/opening/*", "protocol/record_batch.py")
 GROUPS = ("broker/groups/*", "broker/handlers/*group.py", "broker/handlers/offset_*.py")
 METADATA = ("broker/metadata/*", "protocol/metadata_records.py")
-ADMIN = ("broker/handlers/*config*.py", "broker/handlers/*topics.py", "broker/configs/live.py")
+ADMIN = ("broker/handlers/*config*.py", "broker/handlers/*topics.py", "broker/configs/*")
 MSGPACK = ("protocol/msgpack/*", "docs/msgpack.md")
 CLIENT = ("client/*",)
 
@@ -43,9 +43,9 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "test_auto_created": ("broker/handlers/metadata.py", "broker/handlers/produce.py", *METADATA),
     "test_bench_peers": ("benchmarks/*",),
     "test_clients": (*PROTOCOL, "protocol/compression.py", "broker/handlers/produce.py"),
-    "test_compaction": ("storage/c*.py", "broker/*clean*.py", "storage/compaction/key_map.py"),
+    "test_compaction": ("storage/compaction/*", "broker/maintenance/*"),
     "test_configs": (*ADMIN, "config/*"),
-    "test_directory_of_all_kinds": (*LOG, *METADATA, "storage/*snapshot*.py"),
+    "test_directory_of_all_kinds": (*LOG, *METADATA, "storage/producers/*"),
     "test_dump": ("client/files/*", "client/commands/dump.py", *LOG),
     "test_dump_agrees": ("client/files/*", "client/commands/dump.py"),
     "test_group_refusals": GROUPS,
@@ -60,9 +60,9 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "test_metadata_snapshots": METADATA,
     "test_msgpack_page": MSGPACK,
     "test_named_again": (*PROTOCOL, "broker/handlers/fetch.py"),
-    "test_old_segments": ("protocol/legacy*.py", "storage/*segment*.py"),
+    "test_old_segments": ("protocol/legacy*.py", "storage/segments/*"),
     "test_other_languages": (*PROTOCOL, "tests/interop/programs/*"),
-    "test_our_member": ("client/msgpack/membership.py", "client/group*.py", *GROUPS),
+    "test_our_member": ("client/msgpack/membership.py", "client/msgpack/group*.py", *GROUPS),
     "test_record_fields": (*MSGPACK, "protocol/records.py"),
     "test_refusals": (*ADMIN, *METADATA),
     "test_topic_formats": ("broker/handlers/produce.py", "*/recompression.py"),

@@ -6,7 +6,6 @@ import io
 
 import click
 import pytest
-from tests.unit.client.test_producer import Script
 
 from client.commands.consume import Show, parse_start
 from client.commands.produce import Progress, Reader, Trouble, lines_of, parse_header, send_lines
@@ -14,6 +13,7 @@ from client.msgpack.producer import Producer
 from client.msgpack.unacknowledged import OutboxSettings
 from protocol.records import Record
 from tests.support.msgpack_peer import MsgpackPeer
+from tests.unit.client.msgpack.test_producer import Script
 
 
 @pytest.mark.parametrize(

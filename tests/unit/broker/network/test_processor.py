@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 import uvloop
-from tests.unit.broker.test_connection import Rig, frames
+
+from tests.unit.broker.network.test_connection import Rig, frames
 
 
 async def test_a_frame_begun_and_not_ended_meets_its_deadline() -> None:
