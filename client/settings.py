@@ -1,69 +1,13 @@
-"""Settings of topics and brokers over the wire: described, set, unset.
-
-A `Resource` is what Kafka calls a ConfigResource: a topic by name, one broker by its id, or with
-an empty name the defaults of all brokers.
-"""
+"""Settings as a person types them: KEY=VALUE, and keys that are misspelt."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import click
 
-from client.codes import code_text
-from client.kafka.connection import BrokerError, Connection
 from client.suggest import did_you_mean
-from protocol.errors import ErrorCode
-from protocol.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResourceResult,
-    DescribeConfigsResponse,
-)
-
-Setting: TypeAlias = DescribeConfigsResourceResult
-
-TOPIC: Final = 2  # Kafka's ConfigResource.Type
-BROKER: Final = 4
-SET: Final = 0  # AlterConfigOp.OpType
-DELETE: Final = 1
-# Kafka's ConfigEntry.ConfigSource, by its id on the wire (DescribeConfigsResponse.ConfigSource).
-SOURCES: Final = {
-    1: "topic",
-    2: "broker, dynamic",
-    3: "all brokers, dynamic",
-    4: "broker, at start",  # from its file, its environment or --set: the wire does not say which
-    5: "default",
-    6: "broker logger",
-    7: "client metrics",
-    8: "group",
-}
-OVERRIDES: Final = {TOPIC: (1,), BROKER: (2, 3, 4)}
-_ALL_BROKERS: Final = 3
-_IDENTITY: Final = ("node.id", "broker.id")  # every broker has them, whoever chose the number
-_BOOTSTRAPPED: Final = ("min.insync.replicas", "1")  # recorded in every new directory, as by Kafka
-
-
-class Resource(NamedTuple):
-    """What has settings."""
-
-    kind: int
-    name: str
-
-    def __str__(self) -> str:
-        """Name it as a person would."""
-        if self.kind == TOPIC:
-            return f"topic {self.name}"
-        return f"broker {self.name}" if self.name else "all brokers"
-
-
-def was_set(resource: Resource, setting: Setting) -> bool:
-    """Whether somebody has set it: on the topic, or on the broker at its start or since."""
-    if setting.config_source not in OVERRIDES[resource.kind] or setting.name in _IDENTITY:
-        return False
-    given = setting.name, setting.value
-    return setting.config_source != _ALL_BROKERS or given != _BOOTSTRAPPED
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:
@@ -75,110 +19,6 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:
             raise click.UsageError(f"{assignment!r} is not KEY=VALUE.")
         found[key.strip()] = value
     return found
-
-
-def describe(
-    connection: Connection, resources: Sequence[Resource], keys: Sequence[str] | None = None
-) -> dict[Resource, list[Setting]]:
-    """Return the settings of resources, all of them or those with `keys`. Raises BrokerError."""
-    asked = [
-        DescribeConfigsResource(
-            resource_type=one.kind,
-            resource_name=one.name,
-            configuration_keys=None if keys is None else list(keys),
-        )
-        for one in resources
-    ]
-    answer = connection.call(
-        DescribeConfigsRequest(resources=asked, include_synonyms=True), DescribeConfigsResponse
-    )
-    found = {}
-    for result in answer.results:
-        resource = Resource(result.resource_type, result.resource_name)
-        _check(connection, resource, result.error_code, result.error_message)
-        found[resource] = result.configs
-    return found
-
-
-def topic_overrides(connection: Connection, names: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return what topics are set to themselves; nothing if the broker does not tell."""
-    if not names or not connection.serves(DescribeConfigsRequest):
-        return {}
-    found = describe(connection, [Resource(TOPIC, name) for name in names])
-    return {
-        resource.name: {
-            one.name: one.value or "" for one in settings if one.config_source in OVERRIDES[TOPIC]
-        }
-        for resource, settings in found.items()
-    }
-
-
-def alter(
-    connection: Connection,
-    resources: Iterable[Resource],
-    changes: Mapping[str, str | None],
-    *,
-    validate_only: bool,
-) -> None:
-    """Set settings of each resource, or with None remove them; BrokerError names who refused.
-
-    A broker decides for each resource alone: those before and behind the refused one are changed.
-    """
-    from protocol.messages.incremental_alter_configs import (
-        AlterableConfig,
-        AlterConfigsResource,
-        IncrementalAlterConfigsRequest,
-        IncrementalAlterConfigsResponse,
-    )
-
-    configs = [
-        AlterableConfig(name=key, value=value, config_operation=DELETE if value is None else SET)
-        for key, value in changes.items()
-    ]
-    asked = [
-        AlterConfigsResource(
-            resource_type=resource.kind, resource_name=resource.name, configs=configs
-        )
-        for resource in resources
-    ]
-    answer = connection.call(
-        IncrementalAlterConfigsRequest(resources=asked, validate_only=validate_only),
-        IncrementalAlterConfigsResponse,
-    )
-    for result in answer.responses:
-        resource = Resource(result.resource_type, result.resource_name)
-        _check(connection, resource, result.error_code, result.error_message)
-
-
-def _check(connection: Connection, resource: Resource, code: int, message: str | None) -> None:
-    if not code:
-        return
-    if resource.kind == TOPIC and code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        from client.kafka.admin import topic_error
-
-        raise topic_error(connection, resource.name, code, message)
-    raise BrokerError(f"{resource}: {code_text(code, message)}")
-
-
-def check_keys(
-    connection: Connection, keys: Iterable[str], known: Iterable[Setting], resource: Resource
-) -> None:
-    """Raise BrokerError, with a suggestion, for a key that the resource does not have."""
-    names = {one.name for one in known}
-    if resource == Resource(BROKER, ""):  # shows only what is set: ask a broker what there is
-        from client.kafka.admin import cluster
-
-        one_broker = Resource(BROKER, str(cluster(connection).brokers[0].node_id))
-        names = {one.name for one in describe(connection, [one_broker])[one_broker]}
-    if not names:
-        return
-    for key in keys:
-        if key not in names:
-            hint = did_you_mean(key, names)
-            raise BrokerError(
-                f"{resource} has no setting {key!r}. "
-                + (hint or "`barnabas config get --all` shows those it has.")
-            )
 
 
 def unknown_keys(configs: Mapping[str, Any]) -> str:

@@ -18,8 +18,8 @@ from client.commands.output import (
 )
 
 if TYPE_CHECKING:
+    from client.kafka.configs import Resource, Setting
     from client.kafka.connection import Connection
-    from client.settings import Resource, Setting
 
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Let the broker check it, and no more.")
 
@@ -57,7 +57,7 @@ def _resources(
     topics: tuple[str, ...], brokers: tuple[int, ...], *, all_brokers: bool
 ) -> list[Resource]:
     """Return what is meant, each once, in the order given. Raises click.UsageError."""
-    from client.settings import BROKER, TOPIC, Resource
+    from client.kafka.configs import BROKER, TOPIC, Resource
 
     if bool(topics) + bool(brokers) + all_brokers != 1:
         raise click.UsageError("Say whose: one of --topic NAME, --broker ID, --all-brokers.")
@@ -86,7 +86,7 @@ def get(
 
     "at start" is the broker's file, its environment or --set.
     """
-    from client.settings import SOURCES, check_keys, describe, was_set
+    from client.kafka.configs import SOURCES, check_keys, describe, was_set
 
     resources = _resources(topics, brokers, all_brokers=all_brokers)
     with connect(bootstrap, timeout_s) as connection:
@@ -126,7 +126,7 @@ def _value(setting: Setting) -> str:
 
 
 def _as_json(resource: Resource, setting: Setting) -> dict[str, Any]:
-    from client.settings import SOURCES
+    from client.kafka.configs import SOURCES
 
     return {
         "resource": str(resource),
@@ -211,7 +211,7 @@ def _unset_recorded(
     directory: str, resources: list[Resource], keys: tuple[str, ...], *, as_json: bool
 ) -> None:
     from client.files.recorded_settings import NotRecorded, unset_recorded
-    from client.settings import BROKER, Resource
+    from client.kafka.configs import BROKER, Resource
     from storage.errors import DirectoryLocked, StorageError
 
     try:
@@ -239,7 +239,7 @@ def _change(
     as_json: bool,
 ) -> None:
     """Change settings of each resource; show each before and after, as the broker tells them."""
-    from client.settings import alter, check_keys, describe
+    from client.kafka.configs import alter, check_keys, describe
 
     before = describe(connection, resources)
     for resource in resources:

@@ -1,31 +1,24 @@
 """`barnabas consume`: read records from a MSGPACK listener and write them to standard output.
 
-Formats: `value` and `key-value` write a line per record, as its bytes are; `json` writes all of a
-record, one object a line; `raw` writes the bytes of the values and nothing between them. In JSON,
-bytes that are no UTF-8 stand as {"base64": …}.
+With `--group` the command goes on in `consume_group`. What is written of a record is
+`written_records`' business.
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
 import sys
-from base64 import b64encode
-from contextlib import closing
-from typing import Any, Final
+from typing import Final
 
 import click
 
 from client.commands.careful_command import CarefulCommand
-from client.commands.output import INT32_MAX, INT64_MAX, fail
-from client.commands.produce import local_options
+from client.commands.output import INT32_MAX, INT64_MAX, msgpack_options
+from client.commands.running import run_to_end
 from client.commands.times import parse_time
+from client.commands.written_records import FORMATS, RecordFormat
 
 BEGINNING: Final = ("time", -2)  # the times that ListOffsets keeps for the two
 END: Final = ("time", -1)
-FORMATS: Final = ("value", "key-value", "json", "raw")
-BACKOFF_S: Final = 0.1  # doubled after each failure in a row, up to
-BACKOFF_S_MAX: Final = 5.0
 
 
 @click.command(cls=CarefulCommand)
@@ -53,7 +46,7 @@ BACKOFF_S_MAX: Final = 5.0
 @click.option("--format", "shape", type=click.Choice(FORMATS), default="value", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--key-separator", default="\t", help="Between key and value; a tab by default.")
-@local_options
+@msgpack_options
 def consume(
     *,
     topic: str,
@@ -82,7 +75,7 @@ def consume(
     Exit code: 0 done, 1 the broker cannot be asked or refuses.
     """
     place = parse_start(start, from_time)
-    show = Show("json" if as_json else shape, topic, key_separator.encode())
+    written = RecordFormat("json" if as_json else shape, topic, key_separator.encode())
     if group_id is not None:
         if partitions or from_time is not None or start not in ("beginning", "end"):
             raise click.UsageError(
@@ -102,33 +95,14 @@ def consume(
             follow=follow,
             count_max=max_messages,
         )
-        _finish(read_group(options, show))
+        run_to_end(read_group(options, written))
         return
     if instance_id is not None:
         raise click.UsageError("--instance-id names a member of a group: it needs --group.")
     reading = _read(
-        topic, bootstrap, timeout_s, partitions or None, place, show, follow, max_messages
+        topic, bootstrap, timeout_s, partitions or None, place, written, follow, max_messages
     )
-    _finish(reading)
-
-
-def _finish(reading: Any) -> None:
-    from client.msgpack.consumer import FetchError
-    from client.msgpack.group_offsets import CommitError
-    from client.msgpack.membership import GroupRefused
-    from client.msgpack.transport import RequestRefused, TransportError, UnknownPlace
-    from protocol.record_errors import RecordError
-
-    refusals = (TransportError, RequestRefused, UnknownPlace, FetchError, RecordError)
-    try:
-        with closing(reading):  # Ctrl-C may come before it begins
-            asyncio.run(reading)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except asyncio.CancelledError:
-        sys.exit(143)  # SIGTERM, in a group
-    except (*refusals, GroupRefused, CommitError) as error:
-        fail(str(error))
+    run_to_end(reading)
 
 
 def parse_start(start: str, from_time: str | None) -> tuple[str, int]:
@@ -150,10 +124,11 @@ async def _read(
     timeout_s: float,
     partitions: tuple[int, ...] | None,
     place: tuple[str, int],
-    show: Show,
+    written: RecordFormat,
     follow: bool,  # noqa: FBT001 - a flag of the command
     max_messages: int | None,
 ) -> None:
+    from client.commands.patient_poll import poll_patiently
     from client.msgpack.consumer import Consumer
 
     left = max_messages
@@ -175,10 +150,10 @@ async def _read(
             ]
             if not unread:
                 return
-            found = await (patient(consumer) if follow else consumer.poll(partitions=unread))
+            found = await (poll_patiently(consumer) if follow else consumer.poll(partitions=unread))
             for partition, record in found:
                 if left != 0 and (follow or record.offset < ends[partition]):
-                    show.write(partition, record)
+                    sys.stdout.buffer.write(written.line(partition, record))
                     left = None if left is None else left - 1
             if found:
                 sys.stdout.buffer.flush()
@@ -191,69 +166,3 @@ def _say_if_nothing(topic: str, positions: dict[int, int], ends: dict[int, int])
     if ends and all(position >= ends[one] for one, position in positions.items()):
         told = ", ".join(f"{topic}-{one} ends at offset {end}" for one, end in sorted(ends.items()))
         click.echo(f"Nothing to read from there on: {told}. --follow waits for more.", err=True)
-
-
-async def patient(consumer: Any) -> Any:
-    """Poll until it succeeds, saying on standard error when the broker goes and comes back."""
-    from client.msgpack.consumer import FetchError
-    from client.msgpack.transport import TransportError
-
-    wait_s = BACKOFF_S
-    while True:
-        try:
-            found = await consumer.poll()
-        except (TransportError, FetchError) as error:
-            if isinstance(error, FetchError) and not error.retriable:
-                raise
-            if wait_s == BACKOFF_S:
-                click.echo(f"{error}\nTrying again until it does; Ctrl-C ends.", err=True)
-            await asyncio.sleep(wait_s)
-            wait_s = min(2 * wait_s, BACKOFF_S_MAX)
-        else:
-            if wait_s != BACKOFF_S:
-                click.echo("It answers again; going on where it stopped.", err=True)
-            return found
-
-
-class Show:
-    """Writes records in one of FORMATS to standard output."""
-
-    def __init__(self, shape: str, topic: str, separator: bytes) -> None:
-        self._shape = shape
-        self._topic = topic
-        self._separator = separator
-
-    def write(self, partition: int, record: Any) -> None:
-        """Write one record; what the format cannot say (a null) is left empty."""
-        sys.stdout.buffer.write(self.line(partition, record))
-
-    def line(self, partition: int, record: Any) -> bytes:
-        """Return a record as it is written."""
-        if self._shape == "json":
-            return json.dumps(self._all(partition, record), ensure_ascii=False).encode() + b"\n"
-        value: bytes = record.value or b""
-        if self._shape == "raw":
-            return value
-        if self._shape == "key-value":
-            return (record.key or b"") + self._separator + value + b"\n"
-        return value + b"\n"
-
-    def _all(self, partition: int, record: Any) -> dict[str, Any]:
-        return {
-            "topic": self._topic,
-            "partition": partition,
-            "offset": record.offset,
-            "timestamp": record.timestamp,
-            "key": _text(record.key),
-            "value": _text(record.value),
-            "headers": [[key, _text(value)] for key, value in record.headers],
-        }
-
-
-def _text(data: bytes | None) -> Any:
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": b64encode(data).decode()}

@@ -13,17 +13,19 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import click
 
 from client.commands.detached import detached
+from client.commands.patient_poll import poll_patiently
+from client.commands.written_records import RecordFormat
 from client.msgpack.group_consumer import GroupConsumer, RebalanceListener
 from client.msgpack.group_offsets import CommitError
 from client.msgpack.transport import RequestRefused, TransportError
-from client.msgpack.unacknowledged import Place
+from client.places import Place
 
 COMMIT_S: Final = 1.0
 STDOUT: Final = 1
@@ -44,7 +46,7 @@ class Options:
     count_max: int | None
 
 
-class Progress(RebalanceListener):
+class WrittenOffsets(RebalanceListener):
     """How far standard output has got in each partition, and where each ended when it came."""
 
     def __init__(self) -> None:
@@ -70,9 +72,9 @@ class Progress(RebalanceListener):
             self._written.pop(place, None)
             self.ends.pop(place, None)
 
-    def wrote(self, place: Place, offset: int) -> None:
-        """Note that a record has been written."""
-        self._written[place] = offset + 1
+    def wrote(self, behind: Mapping[Place, int]) -> None:
+        """Note the offsets behind the records that have been written."""
+        self._written.update(behind)
 
     async def commit(self) -> None:
         """Commit what has been written since the last time. Raises what a commit raises."""
@@ -110,26 +112,26 @@ class Progress(RebalanceListener):
         return bool(held) and all(self.consumer.position(one) >= self.ends[one] for one in held)
 
 
-async def read_group(options: Options, show: Any) -> None:
+async def read_group(options: Options, written: RecordFormat) -> None:
     """Join, write records until there is enough of them, commit and leave."""
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    progress = Progress()
+    offsets = WrittenOffsets()
     async with GroupConsumer(
         options.bootstrap,
         options.group_id,
         instance_id=options.instance_id,
         auto_offset_reset=RESETS[options.start],
-        listener=progress,
+        listener=offsets,
         timeout_s=options.timeout_s,
     ) as consumer:
-        progress.consumer = consumer
+        offsets.consumer = consumer
         consumer.subscribe([options.topic])
         try:
-            await _read(consumer, progress, options, show)
+            await _read(consumer, offsets, options, written)
         finally:
-            await progress.commit_last()
+            await offsets.commit_last()
 
 
 async def write(descriptor: int, data: bytes) -> None:
@@ -143,14 +145,14 @@ async def write(descriptor: int, data: bytes) -> None:
     await detached(put)
 
 
-async def _read(consumer: GroupConsumer, progress: Progress, options: Options, show: Any) -> None:
-    from client.commands.consume import patient
-
+async def _read(
+    consumer: GroupConsumer, offsets: WrittenOffsets, options: Options, written: RecordFormat
+) -> None:
     left = options.count_max
     loop = asyncio.get_running_loop()
     until_s = loop.time() + options.timeout_s
     while left != 0:
-        if not options.follow and progress.is_at_end():
+        if not options.follow and offsets.is_at_end():
             return
         if not options.follow and not consumer.assignment and loop.time() > until_s:
             if consumer.heartbeat_failure is not None:
@@ -162,16 +164,15 @@ async def _read(consumer: GroupConsumer, progress: Progress, options: Options, s
                 err=True,
             )
             return
-        found = await (patient(consumer) if options.follow else consumer.poll())
+        found = await (poll_patiently(consumer) if options.follow else consumer.poll())
         lines = []
-        written = {}
+        behind = {}
         for place, record in found:
-            if left != 0 and (options.follow or record.offset < progress.ends[place]):
-                lines.append(show.line(place.partition, record))
-                written[place] = record.offset
+            if left != 0 and (options.follow or record.offset < offsets.ends[place]):
+                lines.append(written.line(place.partition, record))
+                behind[place] = record.offset + 1
                 left = None if left is None else left - 1
         if lines:
             await write(STDOUT, b"".join(lines))
-        for place, offset in written.items():
-            progress.wrote(place, offset)
-        await progress.commit_if_due()
+        offsets.wrote(behind)
+        await offsets.commit_if_due()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from client.kafka.connection import Connection
     from client.kafka.groups import Group
     from client.kafka.resets import Bounds, Reset, Rule
-    from client.msgpack.unacknowledged import Place
+    from client.places import Place
 
 
 @click.group(cls=CarefulGroup)
@@ -332,7 +332,7 @@ def _bounds(
     from client.kafka import admin, groups
     from client.kafka.connection import BrokerError
     from client.kafka.resets import Bounds
-    from client.msgpack.unacknowledged import Place
+    from client.places import Place
 
     places = list(before)
     if asked:

@@ -53,11 +53,19 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def broker_options(function: Function) -> Function:
     """Add --bootstrap, --timeout and --json to a command that asks a broker."""
     as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-    bootstrap = bootstrap_option(9092, "BARNABAS_BOOTSTRAP", "A listener of the broker.")
+    bootstrap = _bootstrap_option(9092, "BARNABAS_BOOTSTRAP", "A listener of the broker.")
     return bootstrap(TIMEOUT(as_json(function)))
 
 
-def bootstrap_option(port: int, envvar: str, text: str) -> Callable[[Function], Function]:
+def msgpack_options(function: Function) -> Function:
+    """Add --bootstrap, a MSGPACK listener, and --timeout to a command that moves records."""
+    bootstrap = _bootstrap_option(
+        9094, "BARNABAS_MSGPACK_BOOTSTRAP", "A MSGPACK listener of the broker."
+    )
+    return bootstrap(TIMEOUT(function))
+
+
+def _bootstrap_option(port: int, envvar: str, text: str) -> Callable[[Function], Function]:
     """Return --bootstrap, for which `port` of this machine stands where `envvar` is not set."""
     return click.option(
         "--bootstrap", metavar="HOST:PORT", default=f"127.0.0.1:{port}", show_default=True,

@@ -17,7 +17,6 @@ import signal
 import sys
 from base64 import b64decode
 from collections.abc import AsyncIterator
-from contextlib import closing
 from functools import partial
 from typing import IO, Any, Final, NamedTuple, Self
 
@@ -25,19 +24,12 @@ import click
 
 from client.commands.careful_command import CarefulCommand
 from client.commands.detached import detached
-from client.commands.output import INT32_MAX, TIMEOUT, Function, bootstrap_option, fail
+from client.commands.output import INT32_MAX, fail, msgpack_options
+from client.commands.running import run_to_end
 
 CODECS: Final = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 ACKS: Final = {"0": 0, "1": 1, "all": -1}
 READ_BYTES: Final = 256 * 1024
-
-
-def local_options(function: Function) -> Function:
-    """Add --bootstrap, a MSGPACK listener, and --timeout to a command."""
-    bootstrap = bootstrap_option(
-        9094, "BARNABAS_MSGPACK_BOOTSTRAP", "A MSGPACK listener of the broker."
-    )
-    return bootstrap(TIMEOUT(function))
 
 
 @click.command(cls=CarefulCommand)
@@ -55,7 +47,7 @@ def local_options(function: Function) -> Function:
 @click.option("--key-separator", metavar="TEXT", help="What parts key and value in a line.")
 @click.option("--header", "headers", metavar="NAME=VALUE", multiple=True, help="May be repeated.")
 @click.option("--json", "as_json", is_flag=True, help="Lines are JSON objects.")
-@local_options
+@msgpack_options
 def produce(
     *,
     topic: str,
@@ -79,14 +71,14 @@ def produce(
     Exit code: 0 all were acknowledged, 1 some were not, or a line was no record, 130 after Ctrl-C.
     """
     from client.msgpack.producer import Producer
-    from client.msgpack.unacknowledged import OutboxSettings
+    from client.msgpack.unacknowledged import ProducerSettings
 
     if as_json and key_separator is not None:
         raise click.UsageError("--json lines have a key of their own: leave --key-separator out.")
     if key_separator == "":
         raise click.UsageError("--key-separator is empty.")
     read = Reader(key_separator, [parse_header(one) for one in headers], as_json=as_json)
-    settings = OutboxSettings(codec=CODECS[compression], idempotent=acks == "all")
+    settings = ProducerSettings(codec=CODECS[compression], idempotent=acks == "all")
 
     async def run() -> None:
         producer = Producer(
@@ -112,7 +104,7 @@ def produce(
                 raise
         _report(producer, bad)
 
-    _finish(run())
+    run_to_end(run())
 
 
 async def _end_early(producer: Any, timeout_s: float) -> None:
@@ -145,21 +137,6 @@ class BadLine(NamedTuple):
     file: str
     number: int
     reason: str
-
-
-def _finish(sending: Any) -> None:
-    from client.msgpack.transport import RequestRefused, TransportError, UnknownPlace
-    from client.msgpack.unacknowledged import DeliveryError
-
-    try:
-        with closing(sending):  # Ctrl-C may come before it begins
-            asyncio.run(sending)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except asyncio.CancelledError:
-        sys.exit(143)  # SIGTERM
-    except (TransportError, RequestRefused, UnknownPlace, DeliveryError) as error:
-        fail(str(error))
 
 
 def _count(producer: Any) -> str:
@@ -198,7 +175,7 @@ async def send_lines(
 
     # Progress is of files: what standard input will bring, nobody knows.
     total = sum(os.fstat(one.fileno()).st_size for one in files if one is not sys.stdin.buffer)
-    with Progress(topic, total, producer) as progress:
+    with ProgressBar(topic, total, producer) as progress:
         for file in files:
             number = 0
             async for line in lines_of(file):
@@ -217,7 +194,7 @@ async def send_lines(
     return None
 
 
-class Progress:
+class ProgressBar:
     """A bar, on a terminal, of how much of the files the broker has acknowledged.
 
     What is acknowledged is known in records, and files in bytes: a record counts as many bytes as
@@ -235,9 +212,9 @@ class Progress:
     def __enter__(self) -> Self:
         if self._total_bytes and sys.stderr.isatty():
             from rich.console import Console
-            from rich.progress import Progress as Bar
+            from rich.progress import Progress
 
-            self._bar = Bar(console=Console(stderr=True))
+            self._bar = Progress(console=Console(stderr=True))
             self._bar.add_task(self._topic, total=self._total_bytes)
             self._bar.start()
             self._ticking = asyncio.create_task(self._tick())

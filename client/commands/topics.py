@@ -155,7 +155,7 @@ def describe(
     """Show topics NAME... (all without one): settings, partitions, offsets and sizes."""
     from client.commands.times import parse_time
     from client.kafka import admin
-    from client.settings import topic_overrides
+    from client.kafka.configs import topic_overrides
 
     time_ms = None if time_text is None else parse_time(time_text)
     described = []

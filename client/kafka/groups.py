@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from client.codes import code_of, code_text
 from client.kafka.connection import BrokerError, Connection
-from client.msgpack.unacknowledged import Place
+from client.places import Place
 from client.suggest import did_you_mean
 from protocol.errors import ErrorCode
 from protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse

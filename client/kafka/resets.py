@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from client.kafka.connection import BrokerError
-from client.msgpack.unacknowledged import Place
+from client.places import Place
 
 
 class Bounds(NamedTuple):

@@ -41,7 +41,7 @@ from client.msgpack.group_offsets import CommitError, GroupOffsets
 from client.msgpack.membership import MemberSettings, Membership, Partition, State, Subscription
 from client.msgpack.positions import Positions
 from client.msgpack.transport import RequestRefused, Transport, TransportError, UnknownPlace
-from client.msgpack.unacknowledged import Place
+from client.places import Place
 from protocol.errors import ErrorCode
 from protocol.record_errors import RecordError
 from protocol.records import Record

@@ -6,15 +6,22 @@
                   records without a key in turn
 
 A partitioner is made once per producer. Chance is given from outside, so that a test can know it.
+
+The hash is MurmurHash2 with 32 bits, as Kafka's Java client hashes keys (Utils.murmur2). All that
+counts is that the two agree: the same key goes to the same partition whichever client sends it.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from random import Random
 from typing import Final, TypeAlias
 
-from client.msgpack.murmur2 import partition_of_key
+_SEED: Final = 0x9747B28C
+_FACTOR: Final = 0x5BD1E995
+_SHIFT: Final = 24
+_MASK: Final = 0xFFFFFFFF
 
 # (topic, key, count of partitions) -> partition
 Partitioner: TypeAlias = Callable[[str, bytes | None, int], int]
@@ -51,6 +58,27 @@ def by_key(chance: Random) -> Partitioner:
         return partition_of_key(key, partition_count)
 
     return choose
+
+
+def murmur2(data: bytes) -> int:
+    """Return the hash as a number without sign; Java shows the same 32 bits as an int."""
+    whole = len(data) & ~3
+    found = _SEED ^ len(data)
+    for (word,) in struct.iter_unpack("<I", data[:whole]):
+        mixed = (word * _FACTOR) & _MASK
+        mixed ^= mixed >> _SHIFT
+        found = ((found * _FACTOR) & _MASK) ^ ((mixed * _FACTOR) & _MASK)
+    if whole != len(data):
+        found ^= int.from_bytes(data[whole:], "little")
+        found = (found * _FACTOR) & _MASK
+    found ^= found >> 13
+    found = (found * _FACTOR) & _MASK
+    return found ^ (found >> 15)
+
+
+def partition_of_key(key: bytes, partition_count: int) -> int:
+    """Return the partition of a key, as Kafka's BuiltInPartitioner.partitionForKey."""
+    return (murmur2(key) & 0x7FFFFFFF) % partition_count
 
 
 PARTITIONERS: Final[dict[str, Callable[[Random], Partitioner]]] = {

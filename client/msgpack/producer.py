@@ -1,4 +1,4 @@
-"""A producer for asyncio: `send` puts records into the outbox, one task sends them.
+"""A producer for asyncio: `send` puts records into batches, one task sends them.
 
     async with Producer("127.0.0.1:9094") as producer:
         sent = await producer.send("words", b"value", key=b"key")     # waits only for memory
@@ -33,11 +33,11 @@ from client.msgpack.unacknowledged import (
     IN_FLIGHT_MAX,
     Batch,
     DeliveryError,
-    Outbox,
-    OutboxSettings,
-    Place,
+    ProducerSettings,
+    Unacknowledged,
     record_bytes,
 )
+from client.places import Place
 from protocol.errors import ErrorCode
 from protocol.records import Record
 
@@ -79,13 +79,13 @@ class Producer:
         *,
         acks: int = -1,
         partitioner: str = "key_hash",
-        settings: OutboxSettings | None = None,
+        settings: ProducerSettings | None = None,
         timeout_s: float = REQUEST_TIMEOUT_S,
         chance: Random | None = None,
         wall_ns: Callable[[], int] = time.time_ns,
         on_retry: Callable[[str], None] = lambda _trouble: None,
     ) -> None:
-        settings = settings or OutboxSettings(idempotent=acks == -1)
+        settings = settings or ProducerSettings(idempotent=acks == -1)
         if settings.idempotent and acks != -1:
             raise ValueError(f"idempotent needs acks -1 (all), found {acks}")
         self.acknowledged_count = 0
@@ -97,7 +97,7 @@ class Producer:
         self._choose = PARTITIONERS[partitioner](chance or Random())  # noqa: S311 - no secret
         self._wall_ns = wall_ns
         self._on_retry = on_retry  # told why a batch is sent again
-        self._outbox = Outbox(settings)
+        self._held = Unacknowledged(settings)
         self._transport = Transport(address, timeout_s)
         self._asking = Transport(address, timeout_s)  # metadata, beside what is under way
         self._topics = Topics(self._asking)
@@ -155,16 +155,16 @@ class Producer:
             raise ValueError(f"timestamp {timestamp_ms} is not between 0 and {TIMESTAMP_MS_MAX} ms")
         record = Record(0, timestamp_ms, key, value, tuple(headers))
         size = record_bytes(record)
-        while not self._outbox.room(size):
+        while not self._held.room(size):
             self._wake.set()
             await self._next_move()
-        batch, index = self._outbox.add(Place(topic, partition), record, self._now_ms())
-        if index == 0 or batch.size_bytes >= self._outbox.settings.batch_bytes:
+        batch, index = self._held.add(Place(topic, partition), record, self._now_ms())
+        if index == 0 or batch.size_bytes >= self._held.settings.batch_bytes:
             self._wake.set()
         return Sent(self, batch, index)
 
     async def _partition_count(self, topic: str) -> int:
-        until_ms = self._now_ms() + self._outbox.settings.delivery_ms
+        until_ms = self._now_ms() + self._held.settings.delivery_ms
         while True:
             try:
                 _, count = await self._topics.find(topic, create=True)
@@ -180,7 +180,7 @@ class Producer:
         """Wait until everything sent before is acknowledged or has failed."""
         self._flushing += 1
         try:
-            while not self._outbox.is_empty:
+            while not self._held.is_empty:
                 self._wake.set()
                 await self._next_move()
         finally:
@@ -221,9 +221,9 @@ class Producer:
     async def _step(self) -> None:
         self._wake.clear()
         now_ms = self._now_ms()
-        for batch in self._outbox.overdue(now_ms):
+        for batch in self._held.overdue(now_ms):
             self._give_up(batch)
-        due_ms = self._outbox.due_ms(flush=self._flushing > 0)
+        due_ms = self._held.due_ms(flush=self._flushing > 0)
         if len(self._under_way) >= IN_FLIGHT_MAX:
             due_ms = None  # an answer wakes
         if due_ms is None or due_ms > now_ms:
@@ -233,13 +233,13 @@ class Producer:
                     await self._wake.wait()
             except TimeoutError:
                 pass
-        elif self._outbox.settings.idempotent and self._outbox.identity is None:
+        elif self._held.settings.idempotent and self._held.identity is None:
             await self._identify()
         else:
-            await self._send(self._outbox.take(now_ms, flush=self._flushing > 0))
+            await self._send(self._held.take(now_ms, flush=self._flushing > 0))
 
     def _give_up(self, batch: Batch) -> None:
-        seconds = self._outbox.settings.delivery_ms / 1000
+        seconds = self._held.settings.delivery_ms / 1000
         told = "it may have been appended" if batch.unsure else "it was not appended"
         last = f". The last answer: {batch.trouble}" if batch.trouble else ""
         self.gave_up = True
@@ -256,7 +256,7 @@ class Producer:
             return
         number = answer["error_code"]
         if not number:
-            self._outbox.identity = answer["producer_id"], answer["producer_epoch"]
+            self._held.identity = answer["producer_id"], answer["producer_epoch"]
         elif code_of(number).retriable:
             await asyncio.sleep(BACKOFF_S)
         else:
@@ -336,32 +336,32 @@ class Producer:
         code = code_of(said["error_code"])
         if code in _APPENDED:
             self._succeed(batch, said["base_offset"])
-        elif code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._outbox.settings.idempotent:
-            self._outbox.out_of_order(batch, self._now_ms())
+        elif code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._held.settings.idempotent:
+            self._held.out_of_order(batch, self._now_ms())
         elif code.retriable:
             text = code_text(said["error_code"], said["error_message"])
-            self._retry([batch], f"{'-'.join(map(str, batch.place))}: {text}", unsure=True)
+            self._retry([batch], f"{batch.place}: {text}", unsure=True)
         else:
             text = code_text(said["error_code"], said["error_message"])
             self._fail(batch, text, unsure=code is ErrorCode.UNKNOWN_SERVER_ERROR)
             if code in _IDENTITY:
-                self._outbox.identity = None
+                self._held.identity = None
 
     def _succeed(self, batch: Batch, base_offset: int) -> None:
         self.acknowledged_count += len(batch.records)
-        self._outbox.succeed(batch, base_offset)
+        self._held.succeed(batch, base_offset)
 
     def _retry(self, batches: Iterable[Batch], trouble: str, *, unsure: bool) -> None:
         for batch in batches:
             if batch.records:  # it has not ended
                 batch.trouble = trouble
                 self._on_retry(trouble)
-                self._outbox.retry(batch, self._now_ms(), unsure=unsure)
+                self._held.retry(batch, self._now_ms(), unsure=unsure)
 
     def _fail(self, batch: Batch, reason: str, *, unsure: bool = False) -> None:
         count = len(batch.records)
         noun = "record" if count == 1 else "records"
-        error = DeliveryError(f"{count} {noun} for {'-'.join(map(str, batch.place))}: {reason}")
+        error = DeliveryError(f"{count} {noun} for {batch.place}: {reason}")
         self.failed_count += count
         self.first_error = self.first_error or error
-        self._outbox.fail(batch, error, unsure=unsure)
+        self._held.fail(batch, error, unsure=unsure)

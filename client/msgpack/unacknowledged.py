@@ -34,8 +34,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
+from client.places import Place
 from protocol.records import HEADER_SIZE, Record, build
 
 IN_FLIGHT_MAX: Final = 5  # what a broker remembers of a producer (Kafka: ProducerStateEntry)
@@ -48,15 +49,8 @@ class DeliveryError(Exception):
     """A record was not acknowledged; the text says why, and what may have become of it."""
 
 
-class Place(NamedTuple):
-    """A partition of a topic."""
-
-    topic: str
-    partition: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutboxSettings:
+class ProducerSettings:
     """How records are gathered. `codec` is a batch's (protocol/compression.py)."""
 
     batch_bytes: int = 256 * 1024
@@ -116,10 +110,10 @@ def record_bytes(record: Record) -> int:
     return size
 
 
-class Outbox:
+class Unacknowledged:
     """All batches of one producer. Times are ms of any clock that does not go back."""
 
-    def __init__(self, settings: OutboxSettings) -> None:
+    def __init__(self, settings: ProducerSettings) -> None:
         self.settings = settings
         self.buffered_bytes = 0
         self.identity: tuple[int, int] | None = None
@@ -154,7 +148,7 @@ class Outbox:
         """Return what is due, at most one batch of a place and about `request_bytes`.
 
         They are under way from now on. Due is what is full, has lingered, or is asked for by
-        `flush`, unless it waits for its retry. An idempotent outbox needs its `identity` before.
+        `flush`, unless it waits for its retry. An idempotent producer needs its `identity` before.
         """
         taken: list[Batch] = []
         size_bytes = 0

@@ -333,10 +333,10 @@ def aio_consume(address: str, topic: str, counts: list[int]) -> list[str]:
 def our_produce(address: str, partitions: int, path: Path, topic: str, codec: str) -> None:
     """The producer under `barnabas produce`."""
     from client.msgpack.producer import Producer
-    from client.msgpack.unacknowledged import OutboxSettings
+    from client.msgpack.unacknowledged import ProducerSettings
 
     async def run() -> None:
-        settings = OutboxSettings(
+        settings = ProducerSettings(
             codec=CODECS.index(codec), linger_ms=LINGER_MS, batch_bytes=BATCH_BYTES
         )
         async with Producer(address, settings=settings) as producer:

@@ -66,10 +66,10 @@ def of_plain(plain: list) -> list[Row]:
 def our_write(address: str, topic: str, codec: str, rows: list[Row]) -> None:
     """The producer under `barnabas produce`."""
     from client.msgpack.producer import Producer
-    from client.msgpack.unacknowledged import OutboxSettings
+    from client.msgpack.unacknowledged import ProducerSettings
 
     async def run() -> None:
-        settings = OutboxSettings(codec=clients.CODECS.index(codec))
+        settings = ProducerSettings(codec=clients.CODECS.index(codec))
         async with Producer(address, settings=settings) as producer:
             for row in rows:
                 await producer.send(

@@ -415,7 +415,7 @@ def test_health_imports_little():
     import sys
 
     script = (
-        "import sys; import client.cli, client.commands.health, client.connection;"
+        "import sys; import client.cli, client.commands.health, client.kafka.connection;"
         "import protocol.messages.metadata;"
         "print(*sorted({'rich', 'uvloop', 'asyncio', 'difflib', 'broker', 'storage', 'cramjam',"
         " 'client.files'} & set(sys.modules)))"

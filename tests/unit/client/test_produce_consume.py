@@ -7,10 +7,11 @@ import io
 import click
 import pytest
 
-from client.commands.consume import Show, parse_start
-from client.commands.produce import Progress, Reader, Trouble, lines_of, parse_header, send_lines
+from client.commands.consume import parse_start
+from client.commands.produce import ProgressBar, Reader, Trouble, lines_of, parse_header, send_lines
+from client.commands.written_records import RecordFormat
 from client.msgpack.producer import Producer
-from client.msgpack.unacknowledged import OutboxSettings
+from client.msgpack.unacknowledged import ProducerSettings
 from protocol.records import Record
 from tests.support.msgpack_peer import MsgpackPeer
 from tests.unit.client.msgpack.test_producer import Script
@@ -38,7 +39,7 @@ class Acknowledging:
 
 def test_progress_is_what_was_acknowledged_and_not_what_was_read():
     producer = Acknowledging()
-    progress = Progress("t", 100, producer)
+    progress = ProgressBar("t", 100, producer)
     assert progress.acknowledged_bytes == 0
     for _ in range(10):
         progress.sent(10)
@@ -58,7 +59,7 @@ def test_a_reason_to_try_again_is_said_once(capsys):
 
 
 async def test_reading_stops_when_the_broker_takes_nothing_any_more(tmp_path):
-    brief = OutboxSettings(linger_ms=0, delivery_ms=50, buffer_bytes=200)
+    brief = ProducerSettings(linger_ms=0, delivery_ms=50, buffer_bytes=200)
     path = tmp_path / "lines"
     path.write_bytes(b"line\n" * 1_000)
     read = Reader(None, [], as_json=False)
@@ -87,7 +88,7 @@ def test_a_line_becomes_key_and_value():
 
 def test_json_out_is_json_in():
     record = Record(4, 99, b"k\xff", None, (("h", b"1"), ("n", None)))
-    line = Show("json", "t", b"").line(2, record)
+    line = RecordFormat("json", "t", b"").line(2, record)
     assert Reader(None, [], as_json=True).record(line) == {
         "key": b"k\xff",
         "value": None,
@@ -112,7 +113,7 @@ def test_what_is_no_record_is_refused(line):
     ("shape", "line"), [("value", b"v\n"), ("key-value", b"k=v\n"), ("raw", b"v")]
 )
 def test_formats(shape, line):
-    assert Show(shape, "t", b"=").line(0, Record(0, 0, b"k", b"v")) == line
+    assert RecordFormat(shape, "t", b"=").line(0, Record(0, 0, b"k", b"v")) == line
 
 
 @pytest.mark.parametrize(

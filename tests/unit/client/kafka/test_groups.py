@@ -6,7 +6,7 @@ import pytest
 
 from client.kafka import groups
 from client.kafka.connection import BrokerError, Connection
-from client.msgpack.unacknowledged import Place
+from client.places import Place
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.find_coordinator import FindCoordinatorRequest

@@ -16,7 +16,7 @@ from client.kafka.resets import (
     to_latest,
     to_offset,
 )
-from client.msgpack.unacknowledged import Place
+from client.places import Place
 
 ONE, TWO = Place("t", 0), Place("t", 1)
 BOUNDS = Bounds(5, 20)

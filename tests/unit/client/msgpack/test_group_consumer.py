@@ -11,7 +11,7 @@ from client.msgpack.consumer import FetchError
 from client.msgpack.group_consumer import GroupConsumer, RebalanceListener
 from client.msgpack.membership import GroupRefused
 from client.msgpack.transport import TransportError, UnknownPlace
-from client.msgpack.unacknowledged import Place
+from client.places import Place
 from tests.support.group_peer import GroupPeer
 from tests.support.msgpack_peer import MsgpackPeer
 

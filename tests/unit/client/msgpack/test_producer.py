@@ -8,7 +8,7 @@ import pytest
 
 from client.msgpack.producer import Producer
 from client.msgpack.transport import TransportError, UnknownPlace
-from client.msgpack.unacknowledged import DeliveryError, OutboxSettings
+from client.msgpack.unacknowledged import DeliveryError, ProducerSettings
 from protocol.records import read_header, read_records
 from tests.support.msgpack_peer import NO_ANSWER, MsgpackPeer, metadata, produced
 
@@ -36,7 +36,7 @@ class Script:
 
 
 def settings(**more):
-    return OutboxSettings(linger_ms=0, **more)
+    return ProducerSettings(linger_ms=0, **more)
 
 
 def values(batches):
@@ -183,7 +183,7 @@ async def test_memory_is_waited_for():
     async with MsgpackPeer(script) as peer, Producer(peer.address, settings=small) as one:
         for number in range(200):
             await one.send("t", b"%0200d" % number)
-            assert one._outbox.buffered_bytes <= 4_000
+            assert one._held.buffered_bytes <= 4_000
     assert values(script.batches) == [b"%0200d" % number for number in range(200)]
 
 
@@ -217,4 +217,4 @@ async def test_what_cannot_be_sent_is_refused_at_once():
     with pytest.raises(TransportError):
         await Producer("127.0.0.1:1").__aenter__()
     with pytest.raises(ValueError, match="idempotent needs acks"):
-        Producer("127.0.0.1:1", acks=1, settings=OutboxSettings())
+        Producer("127.0.0.1:1", acks=1, settings=ProducerSettings())

@@ -1,7 +1,7 @@
 """Batches by size and time, the bound on memory, and an order that retries keep.
 
 The clock is the number each call is given. `Broker` is a model of what a broker does with
-sequences; the test of retries drives an outbox against it, with answers lost by chance.
+sequences; the test of retries drives a producer's batches against it, with answers lost by chance.
 """
 
 from __future__ import annotations
@@ -10,7 +10,13 @@ from random import Random
 
 import pytest
 
-from client.msgpack.unacknowledged import DeliveryError, Outbox, OutboxSettings, Place, record_bytes
+from client.msgpack.unacknowledged import (
+    DeliveryError,
+    ProducerSettings,
+    Unacknowledged,
+    record_bytes,
+)
+from client.places import Place
 from protocol.records import Record, read_header, read_records
 
 P0, P1 = Place("t", 0), Place("t", 1)
@@ -20,8 +26,8 @@ def record(value=b"v", key=None):
     return Record(0, 1_000, key, value)
 
 
-def outbox(**settings):
-    made = Outbox(OutboxSettings(**{"linger_ms": 10, **settings}))
+def holding(**settings):
+    made = Unacknowledged(ProducerSettings(**{"linger_ms": 10, **settings}))
     made.identity = (7, 0)
     return made
 
@@ -35,7 +41,7 @@ def values(batch):
     [(100, False, 0), (109.9, False, 0), (110, False, 1), (100, True, 1)],
 )
 def test_a_batch_lingers_unless_flushed(now_ms, flush, taken):
-    box = outbox()
+    box = holding()
     box.add(P0, record(), 100)
     box.add(P0, record(), 105)
     assert box.due_ms() == 110
@@ -44,7 +50,7 @@ def test_a_batch_lingers_unless_flushed(now_ms, flush, taken):
 
 def test_a_full_batch_goes_at_once_and_the_next_record_opens_another():
     size = record_bytes(record())
-    box = outbox(batch_bytes=61 + 2 * size)
+    box = holding(batch_bytes=61 + 2 * size)
     placed = [box.add(P0, record(b"%d" % n), 0) for n in range(3)]
     assert [index for _, index in placed] == [0, 1, 0]
     (batch,) = box.take(0)
@@ -55,7 +61,7 @@ def test_a_full_batch_goes_at_once_and_the_next_record_opens_another():
 
 
 def test_a_record_larger_than_a_batch_has_one_of_its_own():
-    box = outbox(batch_bytes=100)
+    box = holding(batch_bytes=100)
     box.add(P0, record(b"x" * 1_000), 0)
     box.add(P0, record(b"y"), 0)
     (batch,) = box.take(0)
@@ -63,7 +69,7 @@ def test_a_record_larger_than_a_batch_has_one_of_its_own():
 
 
 def test_memory_is_bounded_and_freed_by_answers():
-    box = outbox(buffer_bytes=1_000, linger_ms=1_000_000)
+    box = holding(buffer_bytes=1_000, linger_ms=1_000_000)
     size = record_bytes(record(b"x" * 100))
     count = 0
     while box.room(size):
@@ -80,7 +86,7 @@ def test_memory_is_bounded_and_freed_by_answers():
 
 
 def test_one_batch_of_every_partition_is_taken():
-    box = outbox(linger_ms=0)
+    box = holding(linger_ms=0)
     for place in (P0, P1):
         box.add(place, record(), 0)
     assert [batch.place for batch in box.take(0)] == [P0, P1]
@@ -88,7 +94,7 @@ def test_one_batch_of_every_partition_is_taken():
 
 
 def test_a_retry_waits_sends_the_same_bytes_and_holds_what_is_behind_it():
-    box = outbox(linger_ms=0)
+    box = holding(linger_ms=0)
     box.add(P0, record(b"first"), 0)
     (batch,) = box.take(0)
     packed = batch.packed
@@ -102,7 +108,7 @@ def test_a_retry_waits_sends_the_same_bytes_and_holds_what_is_behind_it():
 
 
 def test_sequences_follow_one_another_per_partition():
-    box = outbox(linger_ms=0)
+    box = holding(linger_ms=0)
     found = []
     for place, count in [(P0, 3), (P1, 2), (P0, 1), (P1, 1)]:
         for _ in range(count):
@@ -115,7 +121,7 @@ def test_sequences_follow_one_another_per_partition():
 
 
 def test_a_refused_batch_leaves_no_gap():
-    box = outbox(linger_ms=0)
+    box = holding(linger_ms=0)
     refused, _ = box.add(P0, record(), 0)
     box.take(0)
     box.fail(refused, DeliveryError("too large"))
@@ -126,7 +132,7 @@ def test_a_refused_batch_leaves_no_gap():
 
 
 def test_a_batch_given_up_takes_the_epoch_with_it():
-    box = outbox(linger_ms=0, delivery_ms=1_000)
+    box = holding(linger_ms=0, delivery_ms=1_000)
     lost, _ = box.add(P0, record(), 0)
     other, _ = box.add(P1, record(), 900)
     assert box.take(900) == [lost, other]
@@ -144,14 +150,14 @@ def test_a_batch_given_up_takes_the_epoch_with_it():
 
 
 def test_what_was_never_sent_can_be_given_up_without_harm():
-    box = outbox(delivery_ms=5)
+    box = holding(delivery_ms=5)
     batch, _ = box.add(P0, record(), 0)
     box.fail(batch, DeliveryError("over"))
     assert box.identity == (7, 0)
 
 
 def test_without_idempotence_no_batch_carries_an_id():
-    box = Outbox(OutboxSettings(idempotent=False, linger_ms=0))
+    box = Unacknowledged(ProducerSettings(idempotent=False, linger_ms=0))
     box.add(P0, record(), 0)
     (batch,) = box.take(0)
     header = read_header(batch.packed)
@@ -168,7 +174,7 @@ def taken_in_turn(box, count, place=P0):
 
 
 def test_a_partition_has_one_batch_under_way_until_the_broker_knows_the_producer_then_five():
-    box = outbox(linger_ms=0, batch_bytes=1)
+    box = holding(linger_ms=0, batch_bytes=1)
     (first,) = taken_in_turn(box, 8)
     box.succeed(first, 0)
     later = [box.take(0) for _ in range(7)]
@@ -179,7 +185,7 @@ def test_a_partition_has_one_batch_under_way_until_the_broker_knows_the_producer
 
 
 def test_without_idempotence_one_is_under_way_always():
-    box = outbox(linger_ms=0, batch_bytes=1, idempotent=False)
+    box = holding(linger_ms=0, batch_bytes=1, idempotent=False)
     (first,) = taken_in_turn(box, 3)
     box.succeed(first, 0)
     assert len(box.take(0)) == 1
@@ -187,8 +193,8 @@ def test_without_idempotence_one_is_under_way_always():
 
 
 def pipelined(count):
-    """An outbox with `count` batches under way behind an acknowledged one."""
-    box = outbox(linger_ms=0, batch_bytes=1)
+    """A producer's batches, with `count` batches under way behind an acknowledged one."""
+    box = holding(linger_ms=0, batch_bytes=1)
     (first,) = taken_in_turn(box, 1)
     box.succeed(first, 0)
     return box, taken_in_turn(box, count)
@@ -231,7 +237,7 @@ def test_a_refusal_after_an_attempt_without_answer_takes_the_epoch_with_it():
 
 
 def test_after_the_last_epoch_comes_another_producer_id():
-    box = outbox(linger_ms=0)
+    box = holding(linger_ms=0)
     box.identity = (7, (1 << 15) - 1)
     box.add(P0, record(), 0)
     (batch,) = box.take(0)
@@ -241,7 +247,7 @@ def test_after_the_last_epoch_comes_another_producer_id():
 
 
 def test_retries_wait_longer_and_longer_up_to_a_bound():
-    box = outbox(linger_ms=0)
+    box = holding(linger_ms=0)
     box.add(P0, record(), 0)
     waits = []
     for _ in range(6):
@@ -252,7 +258,7 @@ def test_retries_wait_longer_and_longer_up_to_a_bound():
 
 
 def test_a_request_is_bounded_and_every_partition_has_its_turn():
-    box = outbox(linger_ms=0, request_bytes=450)
+    box = holding(linger_ms=0, request_bytes=450)
     places = [Place("t", number) for number in range(5)]
     for place in places:
         box.add(place, record(b"x" * 100), 0)
@@ -261,7 +267,7 @@ def test_a_request_is_bounded_and_every_partition_has_its_turn():
 
 
 def test_an_acknowledged_batch_holds_no_bytes():
-    box = outbox(linger_ms=0)
+    box = holding(linger_ms=0)
     box.add(P0, record(), 0)
     (batch,) = box.take(0)
     box.succeed(batch, 0)
@@ -329,7 +335,7 @@ class Broker:
 
 
 def answered(box, broker, now_ms):
-    """Let the broker take a step, and the outbox hear of it."""
+    """Let the broker take a step, and the producer hear of it."""
     step = broker.step()
     if step is None:
         return
@@ -348,7 +354,7 @@ def answered(box, broker, now_ms):
 def test_whatever_breaks_nothing_acknowledged_is_missing_twice_or_out_of_order(seed):
     chance = Random(seed)
     broker = Broker(chance)
-    box = outbox(linger_ms=1, batch_bytes=120, retry_ms=2, retry_ms_max=8)
+    box = holding(linger_ms=1, batch_bytes=120, retry_ms=2, retry_ms_max=8)
     sent = {P0: [], P1: []}
     placed = []
     now_ms = 0

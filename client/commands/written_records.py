@@ -1,0 +1,56 @@
+"""What `barnabas consume` writes of a record, alone or in a group.
+
+value      a line for each record: its value's bytes
+key-value  a line for each record: its key's bytes, a separator, its value's
+json       a line for each record: an object with all of it; bytes that are not UTF-8 are
+written as {"base64": ...}
+raw        the values' bytes, with nothing between them
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from typing import Any, Final
+
+FORMATS: Final = ("value", "key-value", "json", "raw")
+
+
+class RecordFormat:
+    """Makes of a record what is written of it, in one of FORMATS."""
+
+    def __init__(self, shape: str, topic: str, separator: bytes) -> None:
+        self._shape = shape
+        self._topic = topic
+        self._separator = separator
+
+    def line(self, partition: int, record: Any) -> bytes:
+        """Return a record as it is written; what the format cannot say (a null) is left empty."""
+        if self._shape == "json":
+            return json.dumps(self._all(partition, record), ensure_ascii=False).encode() + b"\n"
+        value: bytes = record.value or b""
+        if self._shape == "raw":
+            return value
+        if self._shape == "key-value":
+            return (record.key or b"") + self._separator + value + b"\n"
+        return value + b"\n"
+
+    def _all(self, partition: int, record: Any) -> dict[str, Any]:
+        return {
+            "topic": self._topic,
+            "partition": partition,
+            "offset": record.offset,
+            "timestamp": record.timestamp,
+            "key": _text(record.key),
+            "value": _text(record.value),
+            "headers": [[key, _text(value)] for key, value in record.headers],
+        }
+
+
+def _text(data: bytes | None) -> Any:
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(data).decode()}

@@ -1,0 +1,57 @@
+"""Settings over the wire: names, and keys that do not exist."""
+
+import pytest
+
+from client.kafka.configs import (
+    BROKER,
+    TOPIC,
+    Resource,
+    Setting,
+    check_keys,
+    topic_overrides,
+    was_set,
+)
+from client.kafka.connection import BrokerError
+
+
+def test_a_resource_is_named_as_a_person_would():
+    resources = (Resource(TOPIC, "t"), Resource(BROKER, "1"), Resource(BROKER, ""))
+    assert [str(one) for one in resources] == ["topic t", "broker 1", "all brokers"]
+
+
+def test_an_unknown_key_is_refused_with_what_was_meant():
+    known = [Setting(name="retention.ms")]
+    topic = Resource(TOPIC, "t")
+    check_keys(None, ["retention.ms"], known, topic)
+    check_keys(None, ["anything"], [], topic)
+    with pytest.raises(BrokerError, match=r"Did you mean retention\.ms"):
+        check_keys(None, ["retntion.ms"], known, topic)
+    with pytest.raises(BrokerError, match="--all"):
+        check_keys(None, ["zzz"], known, topic)
+
+
+def test_a_broker_that_does_not_tell_has_no_overrides():
+    class Old:
+        def serves(self, _request):
+            return False
+
+    assert topic_overrides(Old(), ["t"]) == {}
+    assert topic_overrides(Old(), []) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "source", "expected"),
+    [
+        ("num.partitions", "3", 4, True),
+        ("num.partitions", "3", 2, True),
+        ("num.partitions", "1", 5, False),
+        ("node.id", "1", 4, False),
+        ("min.insync.replicas", "1", 3, False),
+        ("min.insync.replicas", "2", 3, True),
+        ("min.insync.replicas", "1", 2, True),
+    ],
+)
+def test_what_somebody_set_on_a_broker_is_shown(name, value, source, expected):
+    """What --set, the environment or a file gave was hidden, and what every directory has shown."""
+    setting = Setting(name=name, value=value, config_source=source)
+    assert was_set(Resource(BROKER, "1"), setting) is expected
