@@ -24,8 +24,7 @@ from broker.error_mapping import error_code_of
 from broker.handlers import HANDLERS, Handler
 from broker.runtime import owners
 from broker.runtime.owners import Owner
-from broker.runtime.pending import Pending
-from broker.runtime.request import Buffer, Request
+from broker.runtime.request import Buffer, Pending, Request
 from broker.runtime.steps import Stepper
 from broker.services import Services
 from protocol.api_keys import ApiKey

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from broker.groups.consumer.serve import serve
 from broker.groups.group import Caller
-from broker.runtime.pending import Pending
-from broker.runtime.request import Request
+from broker.runtime.request import Pending, Request
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse

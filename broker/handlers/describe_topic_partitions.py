@@ -101,7 +101,7 @@ def _describe(
 def _describe_partition(
     services: Services, topic: TopicInfo, info: PartitionInfo
 ) -> DescribeTopicPartitionsResponsePartition:
-    led = services.partitions.leadership(topic.name, info.partition, services.node_id)
+    led = services.partitions.leader(topic.name, info.partition, services.node_id)
     return DescribeTopicPartitionsResponsePartition(
         error_code=led.error_code,
         partition_index=info.partition,

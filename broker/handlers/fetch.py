@@ -32,12 +32,10 @@ from collections.abc import Iterable
 
 from broker.error_mapping import error_code_of
 from broker.partitions.epoch_fencing import UNDEFINED, end_of_epoch, fence
-from broker.partitions.partition import Partition
-from broker.partitions.purgatory import ParkedFetch
+from broker.partitions.partition import ParkedFetch, Partition
 from broker.partitions.warm_reads import ATTEMPTS_MAX
 from broker.runtime.owners import Owner
-from broker.runtime.pending import Pending
-from broker.runtime.request import Request
+from broker.runtime.request import Pending, Request
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import (

@@ -13,8 +13,7 @@ assignment.
 from __future__ import annotations
 
 from broker.groups.group import Caller
-from broker.runtime.pending import Pending
-from broker.runtime.request import Request
+from broker.runtime.request import Pending, Request
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupResponse

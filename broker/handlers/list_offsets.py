@@ -31,8 +31,7 @@ from broker.partitions.warm_reads import when_warm
 from broker.runtime import owners
 from broker.runtime.clock import MS_NS, let_others_run
 from broker.runtime.owners import Owner
-from broker.runtime.pending import Pending
-from broker.runtime.request import Request, Responder
+from broker.runtime.request import Pending, Request, Responder
 from broker.runtime.steps import Steps
 from broker.services import Services
 from protocol.errors import ErrorCode
@@ -78,8 +77,8 @@ class _Progress:
         self.outstanding = 0
         self.pending: Pending | None = None
 
-    def settle(self) -> None:
-        """Count one outstanding partition off; the last one sends the answer."""
+    def finish_one(self) -> None:
+        """Count one outstanding partition as done; the last one sends the answer."""
         self.outstanding -= 1
         if self.outstanding == 0 and self.pending is not None:
             self.pending.complete(self.response)
@@ -152,7 +151,7 @@ def _resolve(
             _look_up(progress, partition, timestamp, answer)
         else:  # too late, or the topic has been deleted meanwhile
             answer.error_code = code
-        progress.settle()
+        progress.finish_one()
 
     progress.outstanding += 1
     progress.services.commit.wait(partition, log.end_offset, progress.left_ms, durable)
@@ -200,7 +199,7 @@ def _look_into(
             return
         if candidate is not None:
             answer.error_code = _said_of(candidate)
-        progress.settle()
+        progress.finish_one()
 
     def look_on(candidate: TimestampCandidate) -> None:
         look = partial(candidate.look_on, let_others_run)
@@ -210,7 +209,7 @@ def _look_into(
     def looked(candidate: TimestampCandidate, error: BaseException | None) -> None:
         if isinstance(error, Exception):
             answer.error_code = _said_of(error)
-            progress.settle()
+            progress.finish_one()
         elif candidate.found is not None:
             _say_when_visible(progress, partition, candidate.found, answer)
         elif candidate.is_over:
@@ -242,7 +241,7 @@ def _say_when_visible(
             answer.timestamp, answer.offset, answer.leader_epoch = found
         elif code is not ErrorCode.KAFKA_STORAGE_ERROR:
             answer.error_code = code
-        progress.settle()
+        progress.finish_one()
 
     progress.services.commit.wait(partition, found.offset + 1, progress.left_ms, visible)
 

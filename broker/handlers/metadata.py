@@ -168,7 +168,7 @@ def _named(topic: TopicInfo) -> MetadataResponseTopic:
 def _describe_partition(
     services: Services, topic: str, info: PartitionInfo
 ) -> MetadataResponsePartition:
-    led = services.partitions.leadership(topic, info.partition, services.node_id)
+    led = services.partitions.leader(topic, info.partition, services.node_id)
     return MetadataResponsePartition(
         error_code=led.error_code,
         partition_index=info.partition,

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from broker.groups.commits import commit
 from broker.metadata.image import TopicInfo
-from broker.runtime.pending import Pending
-from broker.runtime.request import Request
+from broker.runtime.request import Pending, Request
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import (

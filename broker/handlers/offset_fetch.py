@@ -22,8 +22,7 @@ from functools import partial
 
 from broker.groups.commits import NO_OFFSET, fetch, when_durable
 from broker.groups.errors import GroupError
-from broker.runtime.pending import Pending
-from broker.runtime.request import Request
+from broker.runtime.request import Pending, Request
 from broker.runtime.steps import Steps, finished
 from broker.services import Services
 from protocol.errors import ErrorCode

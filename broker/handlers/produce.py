@@ -32,8 +32,7 @@ from functools import partial
 
 from broker.error_mapping import error_code_of
 from broker.metadata.topic_rules import INTERNAL_TOPICS, TopicError
-from broker.partitions.append_queue import Outcome
-from broker.partitions.partition import Partition
+from broker.partitions.partition import AppendOutcome, Partition
 from broker.partitions.preparation import (
     AS_PRODUCED,
     COMPACT,
@@ -44,8 +43,7 @@ from broker.partitions.preparation import (
 from broker.partitions.record_work import WalkAbandoned
 from broker.runtime.clock import let_others_run
 from broker.runtime.owners import Owner
-from broker.runtime.pending import Pending
-from broker.runtime.request import Request
+from broker.runtime.request import Pending, Request
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.produce import (
@@ -172,7 +170,7 @@ class _Progress:
                 _say_mistimed(answer, error, named[0])
             elif not isinstance(failure, RecordError | WalkAbandoned):  # then nobody can say
                 logger.error("mistimed records could not be named", exc_info=failure)
-            self.settle()
+            self.finish_one()
 
         if self.may_open_here(records):
             with contextlib.suppress(RecordError):
@@ -189,24 +187,24 @@ class _Progress:
             answer.error_message = code.message
             answer.base_offset = answer.log_start_offset = -1
             self.failures.add(code)
-        self.settle()
+        self.finish_one()
 
     def left_queue(
         self,
         partition: Partition,
         answer: PartitionProduceResponse,
         records: object,
-        outcome: Outcome,
+        outcome: AppendOutcome,
     ) -> None:
         """A queued append has been done or refused."""
         if isinstance(outcome, Appended):
             self.appended(partition, answer, outcome)
         else:
             self.refused(answer, outcome, records)
-        self.settle()
+        self.finish_one()
 
-    def settle(self) -> None:
-        """Count one outstanding partition off; the last one sends the answer."""
+    def finish_one(self) -> None:
+        """Count one outstanding partition as done; the last one sends the answer."""
         self.outstanding -= 1
         if self.outstanding == 0 and self.pending is not None:
             self.pending.complete(self.response)

@@ -10,8 +10,7 @@ Version notes: 3 static members, 4 flexible, 5 protocol type and name (KIP-559).
 
 from __future__ import annotations
 
-from broker.runtime.pending import Pending
-from broker.runtime.request import Request
+from broker.runtime.request import Pending, Request
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse

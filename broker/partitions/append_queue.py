@@ -28,8 +28,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from broker.partitions.group_commit import GroupCommit
-from broker.partitions.partition import Partition
-from broker.partitions.record_work import RecordWork, Walk, WalkAbandoned
+from broker.partitions.partition import AppendOutcome, Partition, QueuedAppend
+from broker.partitions.record_work import RecordWork, WalkAbandoned
 from broker.partitions.warm_reads import when_warm
 from broker.runtime import owners
 from broker.runtime.blocking_pool import BlockingPool
@@ -47,29 +47,6 @@ logger = logging.getLogger("barnabas.storage")
 # counts as no fewer than APPEND_BYTES_MIN, for what it takes beside its bytes.
 STEP_BYTES_MAX = 4 * 1024 * 1024
 APPEND_BYTES_MIN = 16 * 1024
-
-Outcome = Appended | Exception
-
-
-class QueuedAppend:
-    """A batch that waits for its turn, and who is told."""
-
-    __slots__ = ("batch", "deadline_ns", "done", "failure", "refusal", "walk")
-
-    def __init__(
-        self, batch: memoryview | None, deadline_ns: int, done: Callable[[Outcome], None]
-    ) -> None:
-        self.batch = batch  # None: a thread is about to make it
-        self.deadline_ns = deadline_ns
-        self.done = done
-        self.failure: RecordError | WalkAbandoned | None = None
-        self.walk: Walk | None = None  # makes the batch
-        self.refusal: Exception | None = None  # what to answer when it is made
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether the batch is there, or is known not to come."""
-        return self.batch is not None or self.failure is not None
 
 
 class AppendQueue:
@@ -120,7 +97,7 @@ class AppendQueue:
         partition: Partition,
         batch: memoryview,
         timeout_ms: int,
-        done: Callable[[Outcome], None],
+        done: Callable[[AppendOutcome], None],
         prepare: Callable[[], memoryview] | None = None,
         client: object = None,
     ) -> None:
@@ -150,7 +127,7 @@ class AppendQueue:
         def ended(error: BaseException | None) -> None:
             queued.walk = None
             if queued.refusal is not None:
-                _tell(queued, queued.refusal)
+                queued.tell(queued.refusal)
                 return
             if error is None:
                 queued.batch = made[0]
@@ -256,13 +233,13 @@ class AppendQueue:
     def _refuse(self, queued: QueuedAppend, error: Exception) -> None:
         self._metrics.appends_queued_now -= 1
         if queued.walk is None or queued.walk.withdraw():
-            _tell(queued, error)
+            queued.tell(error)
         else:
             queued.refusal = error
 
     def _append_queued(self, partition: Partition, queued: QueuedAppend) -> None:
         self._metrics.appends_queued_now -= 1
-        outcome: Outcome
+        outcome: AppendOutcome
         if queued.batch is None:
             assert queued.failure is not None, "only what is ready is appended"
             outcome = queued.failure
@@ -274,7 +251,7 @@ class AppendQueue:
             except Exception as error:  # those behind it are appended, and it is answered
                 owners.failed(Owner.APPEND, error)
                 outcome = error
-        _tell(queued, outcome)
+        queued.tell(outcome)
 
     def _must_wait(self, partition: Partition) -> bool:
         if partition.log.write_caching or partition.log.failed is not None:
@@ -283,11 +260,3 @@ class AppendQueue:
             return True
         started_ns = partition.flush_started_ns
         return started_ns > 0 and (self._clock.monotonic_ns() - started_ns > self._flush_stall_ns)
-
-
-def _tell(queued: QueuedAppend, outcome: Outcome) -> None:
-    """Say what became of a batch; what goes wrong in doing so is nobody else's."""
-    try:
-        queued.done(outcome)
-    except Exception as error:
-        owners.failed(Owner.APPEND, error)

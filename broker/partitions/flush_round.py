@@ -15,7 +15,7 @@ from storage.flush import Flush
 
 T = TypeVar("T")
 Job = tuple[Partition, Flush]
-Outcome = tuple[Partition, Flush, OSError | None]
+EndedFlush = tuple[Partition, Flush, OSError | None]
 
 
 class FlushRound:
@@ -25,7 +25,7 @@ class FlushRound:
 
     def __init__(self, jobs: list[Job], started_ns: int) -> None:
         self._waiting = deque(jobs)  # its operations are atomic
-        self._ended: deque[Outcome] = deque()
+        self._ended: deque[EndedFlush] = deque()
         self._ended_count = 0
         self._seen_count = 0
         self.started_ns = started_ns
@@ -54,7 +54,7 @@ class FlushRound:
             self.started_ns = now_ns
         return now_ns - self.started_ns > stall_ns
 
-    def take_ended(self) -> list[Outcome]:
+    def take_ended(self) -> list[EndedFlush]:
         """Take the flushes that have ended, each once."""
         return _all_of(self._ended)
 

@@ -34,10 +34,9 @@ from bisect import insort
 from collections.abc import Callable
 from functools import partial
 from operator import attrgetter
-from typing import NamedTuple
 
 from broker.partitions.flush_round import FlushRound, Job
-from broker.partitions.partition import Partition
+from broker.partitions.partition import CommitWaiter, Partition
 from broker.runtime import owners
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.clock import MS_NS, SECOND_NS, Clock
@@ -59,21 +58,6 @@ STUCK_NS = int(STUCK_SECONDS * SECOND_NS)
 FLUSH_THREADS = ROUNDS_MAX + STUCK_ROUNDS_MAX  # made when they are needed, and not before
 
 
-class CommitWaiter(NamedTuple):
-    """Someone who is answered when the log is durable up to `end_offset`."""
-
-    end_offset: int
-    deadline_ns: int
-    answer: Callable[[ErrorCode], None]
-
-    def tell(self, code: ErrorCode) -> None:
-        """Answer; what goes wrong in doing so is reported."""
-        try:
-            self.answer(code)
-        except Exception as error:
-            owners.failed(Owner.FLUSH, error, f"a waiter for offset {self[0]}, told {code.name}")
-
-
 _end_offset = attrgetter("end_offset")
 
 
@@ -91,12 +75,12 @@ class GroupCommit:
         self._advanced = advanced  # the high watermark has moved, or the log has failed
         self._metrics = metrics
         self._clock = clock
-        self._waiting: set[Partition] = set()
+        self._waiting: dict[Partition, None] = {}
         self._idle: asyncio.Event = asyncio.Event()
         self._due: dict[Partition, None] = {}  # to be flushed by the next round
         self._start_called = False
-        self._running: set[FlushRound] = set()
-        self._stuck: set[FlushRound] = set()
+        self._running: dict[FlushRound, None] = {}
+        self._stuck: dict[FlushRound, None] = {}
 
     def appended(self, partition: Partition) -> None:
         """Note that `partition` has more to make durable, and see to it."""
@@ -132,7 +116,7 @@ class GroupCommit:
                 waiters.append(waiter)
             else:  # a duplicate of what was appended before: durable before the ones that wait
                 insort(waiters, waiter, key=_end_offset)
-            self._waiting.add(partition)
+            self._waiting[partition] = None
             self._schedule(partition, urgent=True)
 
     async def durable(self, partition: Partition, end_offset: int, timeout_ms: int) -> ErrorCode:
@@ -161,7 +145,7 @@ class GroupCommit:
                 self._metrics.commits_timed_out += 1
                 waiter.tell(ErrorCode.REQUEST_TIMED_OUT)
             if not partition.waiters:
-                self._waiting.discard(partition)
+                self._waiting.pop(partition, None)
 
     async def drained(self) -> None:
         """Wait until no flush runs."""
@@ -180,8 +164,8 @@ class GroupCommit:
         """Let other rounds pass those that are stuck, with what these have not begun."""
         for round_ in tuple(self._running):
             if len(self._stuck) < STUCK_ROUNDS_MAX and round_.is_stuck(now_ns, STUCK_NS):
-                self._running.discard(round_)
-                self._stuck.add(round_)
+                del self._running[round_]
+                self._stuck[round_] = None
                 if rest := round_.take_rest():
                     self._run(FlushRound(rest, now_ns))
                 self._finish_all(round_)
@@ -191,12 +175,12 @@ class GroupCommit:
             self._call_start_soon()
 
     def _run(self, round_: FlushRound) -> None:
-        self._running.add(round_)
+        self._running[round_] = None
         self._pool.submit(Owner.FLUSH, round_.run, partial(self._end, round_))
 
     def drop(self, partition: Partition, code: ErrorCode) -> None:
         """Answer everyone who waits for a partition that goes away."""
-        self._waiting.discard(partition)
+        self._waiting.pop(partition, None)
         while partition.waiters:
             partition.waiters.popleft().tell(code)
 
@@ -249,8 +233,8 @@ class GroupCommit:
 
     def _end(self, ended: FlushRound, error: BaseException | None) -> None:
         assert error is None, f"a round keeps its errors: {error!r}"
-        self._running.discard(ended)
-        self._stuck.discard(ended)
+        self._running.pop(ended, None)
+        self._stuck.pop(ended, None)
         self._finish_all(ended)
         if self._due:
             self._call_start_soon()
@@ -283,7 +267,7 @@ class GroupCommit:
         while waiters and waiters[0].end_offset <= durable_offset:
             waiters.popleft().tell(ErrorCode.NONE)
         if not waiters:
-            self._waiting.discard(partition)
+            self._waiting.pop(partition, None)
         if log.failed is not None:
             self.drop(partition, ErrorCode.KAFKA_STORAGE_ERROR)
         elif log.end_offset > durable_offset:

@@ -1,26 +1,96 @@
-"""A partition as the broker sees it: its log, and everything that waits on it.
+"""A partition as the broker sees it: its log, and the requests that wait on it.
 
-Storage knows the log and nothing of waiting; the three that wait each keep their lists here, so
-that the path of a request looks its partition up once: producers for durability (`waiters`, owned
-by group commit), appends for their turn (`queue`, owned by the append queues), and fetches for
-bytes (`watchers`, owned by the purgatory).
+Storage knows the log and nothing of waiting. Three kinds of requests wait, each in a list of its
+partition, so that the path of a request looks its partition up once:
+
+    waiters     CommitWaiter    until the log is durable    owned by group_commit
+    queue       QueuedAppend    for their turn to append    owned by append_queue
+    watchers    ParkedFetch     for records to read         owned by purgatory
+
+The owners put entries in, take them out and decide when; here is only what an entry holds.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
+from broker.partitions.record_work import Walk, WalkAbandoned
+from broker.runtime import owners
+from broker.runtime.owners import Owner
+from broker.runtime.request import Request
 from protocol.errors import ErrorCode
+from protocol.record_errors import RecordError
 from storage.errors import LogFailed, StorageError, UnknownPartition
-from storage.log import Log
-
-if TYPE_CHECKING:
-    from broker.partitions.append_queue import QueuedAppend
-    from broker.partitions.group_commit import CommitWaiter
-    from broker.partitions.purgatory import ParkedFetch
+from storage.log import Appended, Log
 
 NO_LEADER: Final = -1
+
+AppendOutcome = Appended | Exception
+
+
+class CommitWaiter(NamedTuple):
+    """Someone who is answered when the log is durable up to `end_offset`."""
+
+    end_offset: int
+    deadline_ns: int
+    answer: Callable[[ErrorCode], None]
+
+    def tell(self, code: ErrorCode) -> None:
+        """Answer; what goes wrong in doing so is reported."""
+        try:
+            self.answer(code)
+        except Exception as error:
+            owners.failed(Owner.FLUSH, error, f"a waiter for offset {self[0]}, told {code.name}")
+
+
+class QueuedAppend:
+    """A batch that waits for its turn, and who is told."""
+
+    __slots__ = ("batch", "deadline_ns", "done", "failure", "refusal", "walk")
+
+    def __init__(
+        self, batch: memoryview | None, deadline_ns: int, done: Callable[[AppendOutcome], None]
+    ) -> None:
+        self.batch = batch  # None: a thread is about to make it
+        self.deadline_ns = deadline_ns
+        self.done = done
+        self.failure: RecordError | WalkAbandoned | None = None
+        self.walk: Walk | None = None  # makes the batch
+        self.refusal: Exception | None = None  # what to answer when it is made
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the batch is there, or is known not to come."""
+        return self.batch is not None or self.failure is not None
+
+    def tell(self, outcome: AppendOutcome) -> None:
+        """Say what became of the batch; what goes wrong in doing so is reported."""
+        try:
+            self.done(outcome)
+        except Exception as error:
+            owners.failed(Owner.APPEND, error)
+
+
+class ParkedFetch:
+    """One fetch that waits; identity is what the watch lists know it by."""
+
+    __slots__ = ("complete", "is_satisfied", "partitions", "request", "timer")
+
+    def __init__(
+        self,
+        request: Request,
+        partitions: Sequence[Partition],
+        is_satisfied: Callable[[], bool],
+        complete: Callable[[], None],
+    ) -> None:
+        self.request = request
+        self.partitions = partitions
+        self.is_satisfied = is_satisfied  # counts again what could be read, without reading it
+        self.complete = complete  # reads and answers
+        self.timer: asyncio.TimerHandle | None = None
 
 
 class Partition:
@@ -44,7 +114,7 @@ class Partition:
         self.flush_started_ns = 0  # 0: no flush is running
 
 
-class Leadership(NamedTuple):
+class PartitionLeader(NamedTuple):
     """What a client is told of a partition's leader."""
 
     error_code: ErrorCode
@@ -100,15 +170,15 @@ class Partitions:
                 raise LogFailed(failure.path, failure.reason) from None
             raise UnknownPartition(topic, number) from None
 
-    def leadership(self, topic: str, number: int, node_id: int) -> Leadership:
+    def leader(self, topic: str, number: int, node_id: int) -> PartitionLeader:
         """Return who leads a partition, as Metadata and DescribeTopicPartitions tell it."""
         try:
             self.get(topic, number)
         except UnknownPartition:  # being created or deleted in this moment
-            return Leadership(ErrorCode.LEADER_NOT_AVAILABLE, node_id, [])
+            return PartitionLeader(ErrorCode.LEADER_NOT_AVAILABLE, node_id, [])
         except StorageError:  # its log cannot be opened: this partition alone has no leader
-            return Leadership(ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER, [node_id])
-        return Leadership(ErrorCode.NONE, node_id, [])
+            return PartitionLeader(ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER, [node_id])
+        return PartitionLeader(ErrorCode.NONE, node_id, [])
 
     def all(self) -> list[Partition]:
         """Return every partition."""

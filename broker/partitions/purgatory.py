@@ -11,38 +11,12 @@ records, and the other fetches, notice nothing.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
 from functools import partial
 
-from broker.partitions.partition import Partition
+from broker.partitions.partition import ParkedFetch, Partition
 from broker.runtime import owners
 from broker.runtime.metrics import Metrics
 from broker.runtime.owners import Owner
-from broker.runtime.request import Request
-
-
-class ParkedFetch:
-    """One fetch that waits; identity is what the watch lists know it by."""
-
-    __slots__ = ("_satisfied", "complete", "partitions", "request", "timer")
-
-    def __init__(
-        self,
-        request: Request,
-        partitions: Sequence[Partition],
-        satisfied: Callable[[], bool],
-        complete: Callable[[], None],
-    ) -> None:
-        self.request = request
-        self.partitions = partitions
-        self.complete = complete  # reads and answers
-        self._satisfied = satisfied
-        self.timer: asyncio.TimerHandle | None = None
-
-    def is_satisfied(self) -> bool:
-        """Count again what could be read, without reading it."""
-        return self._satisfied()
 
 
 class Purgatory:
@@ -50,7 +24,7 @@ class Purgatory:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._parked: set[ParkedFetch] = set()
+        self._parked: dict[ParkedFetch, None] = {}  # in the order they came
         self._is_stopping = False
 
     @property
@@ -66,11 +40,11 @@ class Purgatory:
         if self._is_stopping:
             fetch.complete()
             return
-        self._parked.add(fetch)
+        self._parked[fetch] = None
         for partition in fetch.partitions:
             partition.watchers[fetch] = None
         fetch.timer = owners.later(Owner.PARKED_FETCH, wait_ms / 1000, self._release, fetch)
-        fetch.request.on_abandon = partial(self._abandon, fetch)
+        fetch.request.on_abandon = partial(self._forget, fetch)
         self._metrics.fetches_parked += 1
         self._metrics.fetches_parked_now += 1
 
@@ -98,9 +72,6 @@ class Purgatory:
         for fetch in tuple(self._parked):
             self._release(fetch)
 
-    def _abandon(self, fetch: ParkedFetch) -> None:
-        self._forget(fetch)
-
     def _release(self, fetch: ParkedFetch) -> None:
         if not self._forget(fetch):
             return
@@ -116,7 +87,7 @@ class Purgatory:
         fetch.timer.cancel()
         fetch.timer = None
         fetch.request.on_abandon = None
-        self._parked.discard(fetch)
+        self._parked.pop(fetch, None)
         for partition in fetch.partitions:
             partition.watchers.pop(fetch, None)
         self._metrics.fetches_parked_now -= 1

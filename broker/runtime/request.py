@@ -1,8 +1,12 @@
-"""One request on its way through the broker, and what its connection is known by.
+"""One request on its way through the broker, its connection, and its answer if that comes later.
 
 A request is made by a processor, waits in the request queue, is handled by an IO worker, and is
 at the same time the slot that keeps its place in its connection's order: answers leave in the
 order of the requests (docs/design.md, I7).
+
+A handler that cannot answer yet returns a `Pending`. It is smaller than an asyncio future, and its
+callback runs at once instead of in the next turn of the loop: an acknowledgement waits for nothing
+but its fsync.
 """
 
 from __future__ import annotations
@@ -77,7 +81,7 @@ class Request:
         self.abandoned = False  # its connection is gone
         self.frame: bytearray | None = None  # of a large one, which may be received into again
         self.buffers: Sequence[Buffer] | None = None  # None until answered
-        self.on_abandon: Callable[[], None] | None = None  # set by whoever parks it
+        self.on_abandon: Callable[[], object] | None = None  # set by whoever parks it
 
     def give_frame(self) -> bytearray:
         """Give up the frame, and the body with its views of it: the request is answered."""
@@ -102,3 +106,48 @@ class Request:
         self.connection.abort("internal error")
         if self.buffers is None:
             self.connection.respond(self, ())
+
+
+class Pending:
+    """Completed once, with the response message; whoever subscribed hears of it at once."""
+
+    __slots__ = ("_failed", "_subscriber", "done", "error", "response")
+
+    def __init__(self) -> None:
+        self.done = False
+        self.response: Any = None
+        self.error: Exception | None = None
+        self._subscriber: Callable[[Any], None] | None = None
+        self._failed: Callable[[Exception], None] | None = None
+
+    def complete(self, response: Any) -> None:
+        """Give the answer. A second completion (a deadline that lost the race) is ignored."""
+        if self.done:
+            return
+        self.done = True
+        self.response = response
+        if self._subscriber is not None:
+            self._subscriber(response)
+
+    def fail(self, error: Exception) -> None:
+        """Say that there is no answer, for a reason that nobody expected."""
+        if self.done:
+            return
+        self.done = True
+        self.error = error
+        if self._failed is not None:
+            self._failed(error)
+
+    def then(
+        self,
+        subscriber: Callable[[Any], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        """Call `subscriber(response)`, or `failed(error)`, at the end, or now if that has come."""
+        if not self.done:
+            self._subscriber = subscriber
+            self._failed = failed
+        elif self.error is not None:
+            failed(self.error)
+        else:
+            subscriber(self.response)

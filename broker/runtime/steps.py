@@ -23,8 +23,7 @@ from broker.runtime import owners
 from broker.runtime.clock import MS_NS, Clock
 from broker.runtime.metrics import Metrics
 from broker.runtime.owners import Owner
-from broker.runtime.pending import Pending
-from broker.runtime.request import Request
+from broker.runtime.request import Pending, Request
 
 Steps = Generator[int, None, Any]
 

@@ -10,7 +10,7 @@ import pytest
 
 from broker.at_rest import left_over
 from broker.network.processor import Processor
-from broker.partitions.purgatory import ParkedFetch
+from broker.partitions.partition import ParkedFetch
 from tests.support.broker_rig import Rig
 from tests.support.fake_connection import FakeConnection
 from tests.support.rig_client import crash, create

@@ -12,7 +12,7 @@ from broker.handlers import HANDLERS
 from broker.runtime.clock import ManualClock
 from broker.runtime.metrics import Metrics
 from broker.runtime.owners import Owner
-from broker.runtime.pending import Pending
+from broker.runtime.request import Pending
 from protocol.dialect import RequestHeader
 from protocol.errors import EncodeError, ErrorCode
 from storage.errors import LogFailed

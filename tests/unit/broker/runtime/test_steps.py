@@ -9,7 +9,7 @@ import pytest
 from broker.runtime import steps as under_test
 from broker.runtime.clock import MS_NS, ManualClock
 from broker.runtime.metrics import Metrics
-from broker.runtime.pending import Pending
+from broker.runtime.request import Pending
 from broker.runtime.steps import SLICE_NS, AnswerTooLarge, Stepper, finished
 from tests.support.fake_connection import FakeConnection
 
