@@ -33,9 +33,9 @@ from storage.lease import Lease
 from storage.log import Log
 from storage.log_deletion import Deletion, Leaving, Purge
 from storage.offset_checkpoints import OffsetCheckpoints
-from storage.opening.log_loading import Origin
+from storage.opening.log_loading import LastKnown
 from storage.opening.log_opening import Attempt, Opening, Wanted
-from storage.opening.recovery import RecoveryReport
+from storage.opening.recovery_report import RecoveryReport
 
 _log = logging.getLogger("barnabas.storage")
 
@@ -252,7 +252,7 @@ class LogManager:
             assert key not in self.logs, f"{one.topic}-{one.partition} is open already"
             assert key not in self._under_way, f"{one.topic}-{one.partition} is being opened"
             self._under_way.add(key)
-            origin = Origin(
+            known = LastKnown(
                 one.topic,
                 one.partition,
                 one.topic_id,
@@ -263,7 +263,7 @@ class LogManager:
                 self.was_clean,
                 self._checkpoints.cleaned_offsets.get(key, 0),
             )
-            attempts.append(Attempt(one, origin, is_unsynced=key in self._unsynced))
+            attempts.append(Attempt(one, known, is_unsynced=key in self._unsynced))
         return Opening(
             self.home,
             self.data_directory,

@@ -34,8 +34,8 @@ from storage.files.text_files import (
 )
 from storage.home import Home
 from storage.log import Log
-from storage.opening.log_loading import Origin, load_log
-from storage.opening.recovery import RecoveryReport
+from storage.opening.log_loading import LastKnown, load_log
+from storage.opening.recovery_report import RecoveryReport
 
 
 class Wanted(NamedTuple):
@@ -59,7 +59,7 @@ class Attempt:
     """One log on its way: `log` or `error` says how it ended."""
 
     wanted: Wanted
-    origin: Origin
+    known: LastKnown
     is_unsynced: bool  # its directory was made by an attempt that failed later
     is_new: bool = False
     log: Log | None = None
@@ -91,7 +91,7 @@ class Opening:
         """See which directories are there. Blocks."""
         for attempt in self.attempts:
             try:
-                attempt.is_new = self._is_missing(attempt.wanted, attempt.origin.directory)
+                attempt.is_new = self._is_missing(attempt.wanted, attempt.known.directory)
             except (OSError, StorageError) as error:
                 attempt.error = error
 
@@ -146,15 +146,15 @@ class Opening:
         return True
 
     def _load(self, attempt: Attempt) -> None:
-        wanted, origin = attempt.wanted, attempt.origin
-        path = posixpath.join(origin.directory, filenames.PARTITION_METADATA)
+        wanted, known = attempt.wanted, attempt.known
+        path = posixpath.join(known.directory, filenames.PARTITION_METADATA)
         if attempt.is_new:
-            origin = origin._replace(
+            known = known._replace(
                 recovery_point=0, log_start=None, was_clean=True, cleaned_offset=0
             )
-            make_partition_directory(self._home.filesystem, origin.directory, wanted.topic_id)
+            make_partition_directory(self._home.filesystem, known.directory, wanted.topic_id)
             attempt.is_unsynced = True
-        log, report = load_log(self._home, origin, wanted.config, self._now_ms)
+        log, report = load_log(self._home, known, wanted.config, self._now_ms)
         if attempt.is_unsynced:
-            log.note_created([path], [self._data_directory, origin.directory])
+            log.note_created([path], [self._data_directory, known.directory])
         attempt.log, attempt.report = log, report

@@ -27,10 +27,8 @@ Each step may be interrupted: the next recovery finds the same or less to do.
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 from config.topic import TopicConfig
 from protocol.legacy_batches import verify_any
@@ -39,62 +37,21 @@ from protocol.record_batch import (
     HEADER_SIZE,
     LOG_OVERHEAD,
     BatchHeader,
-    read_header,
     verified_run,
 )
 from protocol.record_errors import RecordError
-from storage.errors import DamagedLog, LogFailed
-from storage.files import filenames
+from storage.errors import LogFailed
 from storage.files.filesystem import File
 from storage.home import Home
-from storage.opening.batch_search import find_batch, is_batch_at, is_whole
+from storage.opening.quarantine import Quarantine
+from storage.opening.recovery_report import RecoveryReport
+from storage.opening.recovery_start import breaks_row, find_start
 from storage.segments.row import create_segment
 from storage.segments.segment import Segment
 
 CHUNK_BYTES = 1024 * 1024  # read, checked and written again at a time
-PAGE_BYTES = 4096
-
-NO_CLEAN_SHUTDOWN = "no clean shutdown"  # the reason that goes without saying
 
 Visit = Callable[[BatchHeader, memoryview], None]
-
-
-@dataclass(slots=True)
-class RecoveryReport:
-    """What was found and done when a log was opened. Nothing is said of a log that was clean."""
-
-    topic: str
-    partition: int
-    directory: str
-    reason: str = ""  # why recovery ran; empty: it did not
-    recovery_point: int = -1
-    end_offset: int = -1
-    batches_checked: int = 0
-    bytes_rewritten: int = 0
-    bytes_quarantined: int = 0
-    zero_bytes_cut: int = 0
-    damage: str = ""  # what was wrong with the first batch that was cut
-    quarantine_files: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    def lines(self) -> list[str]:
-        """Return the lines for the log of the broker, most of them only if something happened."""
-        lines = list(self.warnings)
-        if self.damage:
-            lines.append(
-                f"Found invalid messages in log segment of {self.topic}-{self.partition}: "
-                f"{self.damage}; truncating to offset {self.end_offset}: "
-                f"{self.zero_bytes_cut} zero bytes cut, {self.bytes_quarantined} bytes kept in "
-                f"{', '.join(self.quarantine_files) or 'place'}"
-            )
-        if self.reason and (self.batches_checked or self.reason != NO_CLEAN_SHUTDOWN or lines):
-            lines.append(
-                f"Recovered {self.topic}-{self.partition} ({self.reason}): from recovery point "
-                f"{self.recovery_point} to end offset {self.end_offset}, "
-                f"{self.batches_checked} batches checked, {self.bytes_rewritten} bytes rewritten"
-            )
-        return lines
 
 
 class _BadBatchError(Exception):
@@ -129,6 +86,7 @@ class _Recovery:
         self.visit = visit
         self.report = report
         self.now_ms = now_ms
+        self.quarantine = Quarantine(home, self.directory, report, now_ms)
         self.next_offset = recovery_point
         self.epoch: int | None = None  # of the last batch that was visited
         self.to_sync: list[File] = []
@@ -149,7 +107,7 @@ class _Recovery:
             segment = self.segments[index]
             start: int | None = 0
             if index == first:
-                start = self._start_position(segment)
+                start = self._find_start(segment)
             elif not self._step_to(index, segment):
                 break
             try:
@@ -179,37 +137,11 @@ class _Recovery:
         self.next_offset = segment.base_offset
         return True
 
-    def _start_position(self, segment: Segment) -> int | None:
-        """Where the batches above the recovery point begin; None if they cannot be found."""
-        self.next_offset = segment.base_offset
-        if segment.base_offset >= self.recovery_point:
-            return 0
-        entry = segment.offset_index.lookup(self.recovery_point - 1)
-        position = entry[1] if entry is not None and is_batch_at(segment, entry) else 0
-        try:
-            is_known = position == 0  # whether next_offset is what the next batch must begin with
-            for at, header in segment.log_file.scan(position, offset_min=segment.base_offset):
-                if is_known:
-                    self._check_row(segment, at, header)
-                is_known = True
-                if header.base_offset < self.recovery_point <= header.next_offset:
-                    self._check_whole(segment, at, header)
-                if header.next_offset > self.recovery_point:
-                    # One that begins below it is a batch that holds it: begin with the batch.
-                    self.next_offset = min(self.recovery_point, header.base_offset)
-                    return at
-                position, self.next_offset = at + header.size, header.next_offset
-        except DamagedLog as damage:
-            if self.next_offset >= self.recovery_point:
-                return position  # it is above: the walk was just at the recovery point
-            self.report.warnings.append(f"damage below the recovery point stays: {damage}")
-            found = find_batch(segment, damage.position + 1, self.recovery_point)
-            if found is not None:
-                header = read_header(segment.log_file.read(found, HEADER_SIZE))
-                self.next_offset = header.base_offset
-                self.behind_damage = header.last_offset, found
-            return found
-        return position
+    def _find_start(self, segment: Segment) -> int | None:
+        """Return the position where the batches above the recovery point begin, if it is known."""
+        start = find_start(segment, self.recovery_point, self.holes_below, self.report)
+        self.next_offset, self.behind_damage = start.next_offset, start.behind_damage
+        return start.position
 
     def _recover_segment(self, segment: Segment, start: int) -> None:
         """Check, write again and index the batches from `start`, a batch's position, on."""
@@ -262,9 +194,9 @@ class _Recovery:
         segment.note_run(position, run)
         epoch, at = self.epoch, 0
         for header in run:
-            after = at + header[1] + LOG_OVERHEAD  # batch_length
-            if header[9] >= 0 or header[2] != epoch:  # producer_id, leader_epoch
-                epoch = header[2]
+            after = at + header.batch_length + LOG_OVERHEAD
+            if header.producer_id >= 0 or header.leader_epoch != epoch:
+                epoch = header.leader_epoch
                 self.visit(header, view[at:after])
             at = after
         self.epoch = epoch
@@ -278,43 +210,13 @@ class _Recovery:
         """Take an undamaged batch in, if it follows; otherwise say why not."""
         if not segment.fits(header.last_offset):
             return f"last offset {header.last_offset} in a segment from {segment.base_offset}"
-        if self._breaks_the_row(segment, position, header):
+        if breaks_row(segment, position, header, self.next_offset, self.holes_below):
             return f"base offset {header.base_offset}, wanted {self.next_offset}"
         segment.note_batch(position, header)
         self.visit(header, batch)
         self.next_offset = header.next_offset
         self.report.batches_checked += 1
         return ""
-
-    def _check_row(self, segment: Segment, position: int, header: BatchHeader) -> None:
-        if self._breaks_the_row(segment, position, header):
-            raise self._damaged(segment, position, f"base offset {header.base_offset}")
-
-    def _check_whole(self, segment: Segment, position: int, header: BatchHeader) -> None:
-        """Refuse a damaged last batch: where it ends, and the next begins, may be what is wrong."""
-        if not is_whole(memoryview(segment.log_file.read(position, header.size)), 0):
-            raise self._damaged(segment, position, "a batch with a wrong CRC")
-
-    def _damaged(self, segment: Segment, position: int, found: str) -> DamagedLog:
-        path, offset = segment.log_file.path, self.next_offset
-        return DamagedLog(path, position, offset, found=found, wanted=str(offset))
-
-    def _breaks_the_row(self, segment: Segment, position: int, header: BatchHeader) -> bool:
-        """Whether a batch begins where none can after the ones before it."""
-        gap = header.base_offset - self.next_offset
-        return gap < 0 or (
-            gap > 0
-            and self.next_offset >= self.holes_below
-            and not self._is_followed(segment, position, header)
-        )
-
-    def _is_followed(self, segment: Segment, position: int, header: BatchHeader) -> bool:
-        """Whether the next batch continues this one, so that a gap before it was there before.
-
-        One flipped bit in a base offset, which no CRC covers, leaves a gap on both sides.
-        """
-        after = segment.log_file.read_header_at(position + header.size)
-        return after is not None and after.base_offset == header.next_offset
 
     def _begin_anew_if_short(self) -> None:
         """Where acknowledged records are missing at the end, go on behind them."""
@@ -340,9 +242,13 @@ class _Recovery:
         self.report.damage = f"{segment.log_file.path} at byte offset {bad.position}: {bad.reason}"
         if self._set_aside(index + 1, segment, bad.position):
             try:
-                self._cut_tail(segment, bad.position)
+                file = self.quarantine.take_tail(segment, bad.position)
             except OSError as error:
                 self._stay_read_only(segment, bad.position, error)
+                return
+            segment.next_offset = self.next_offset
+            if file not in self.to_sync:
+                self.to_sync.append(file)
 
     def _end_before_hole(self) -> None:
         """Let no hole be the end. Compaction makes holes, but the newest record stays."""
@@ -366,7 +272,7 @@ class _Recovery:
         del self.segments[index:]
         try:
             for other in later:
-                self._put_aside(other)
+                self.quarantine.take_segment(other)
         except OSError as error:
             self._stay_read_only(segment, position, error)
             return False
@@ -381,50 +287,6 @@ class _Recovery:
         )
         segment.log_file.size = position
         segment.next_offset = self.next_offset
-
-    def _put_aside(self, segment: Segment) -> None:
-        """Give a segment behind the cut a quarantine name; its indexes go."""
-        path, directory = segment.log_file.path, self.directory
-        indexes = [posixpath.basename(other) for other in segment.files() if other != path]
-        if segment.size == 0:
-            self.home.discard(directory, [posixpath.basename(path)], self.now_ms)
-        else:
-            name = filenames.quarantine_name(segment.base_offset, 0, self.now_ms)
-            self.home.files.rename(path, posixpath.join(directory, name))
-            self.home.files.forget(posixpath.join(directory, name))
-            self.report.bytes_quarantined += segment.size
-            self.report.quarantine_files.append(name)
-        self.home.discard(directory, indexes, self.now_ms)
-
-    def _cut_tail(self, segment: Segment, position: int) -> None:
-        file = segment.log_file.file()
-        end = _end_of_data(file, position, segment.size)
-        if end > position:
-            name = filenames.quarantine_name(segment.base_offset, position, self.now_ms)
-            self._copy(file, position, end, posixpath.join(self.directory, name))
-            self.report.bytes_quarantined += end - position
-            self.report.quarantine_files.append(name)
-        self.report.zero_bytes_cut += segment.size - end
-        segment.log_file.truncate(position)
-        segment.next_offset = self.next_offset
-        if file not in self.to_sync:
-            self.to_sync.append(file)
-
-    def _copy(self, source: File, start: int, end: int, path: str) -> None:
-        filesystem = self.home.filesystem
-        target = filesystem.open(path, create=True)
-        try:
-            for position in range(start, end, CHUNK_BYTES):
-                piece = source.pread(min(CHUNK_BYTES, end - position), position)
-                target.pwrite(piece, position - start)
-            target.fdatasync()
-        except OSError:
-            with suppress(OSError):
-                filesystem.unlink(path)
-            raise
-        finally:
-            target.close()
-        filesystem.sync_directory(self.directory)
 
 
 def recover(
@@ -482,18 +344,3 @@ def _hide_from(segments: list[Segment], offset: int) -> None:
 
 def _announced_size(data: bytes | memoryview) -> int:
     return int.from_bytes(data[8:12], "big", signed=True) + LOG_OVERHEAD
-
-
-def _end_of_data(file: File, start: int, size: int) -> int:
-    """Where the pages of nothing but zeros at the end begin; `start` if nothing else is there.
-
-    By pages, because a batch may well end in zeros, and what is kept should be whole.
-    """
-    end = size
-    while end > start:
-        chunk_start = max(start, end - CHUNK_BYTES)
-        rest = file.pread(end - chunk_start, chunk_start).rstrip(b"\0")
-        if rest:
-            return min(size, -(-(chunk_start + len(rest)) // PAGE_BYTES) * PAGE_BYTES)
-        end = chunk_start
-    return start

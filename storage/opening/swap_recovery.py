@@ -26,7 +26,7 @@ from storage.errors import DamagedLog
 from storage.files import filenames
 from storage.files.filenames import CLEANED, LOG, OFFSET_MAX, SWAP, Name
 from storage.home import Home
-from storage.opening.recovery import RecoveryReport
+from storage.opening.recovery_report import RecoveryReport
 from storage.segments.log_file import LogFile
 
 _SUFFIXES = (f".{CLEANED}", f".{SWAP}")

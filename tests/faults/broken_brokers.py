@@ -18,12 +18,13 @@ from broker.partitions.group_commit import GroupCommit
 from broker.topics import Topics
 from protocol.errors import ErrorCode
 from protocol.record_batch import read_header
-from storage.files import filenames, offset_checkpoints
+from storage import offset_checkpoints
+from storage.files import filenames
 from storage.files.text_files import encode_clean_shutdown
 from storage.flush import Flush
 from storage.log import Log
 from storage.log_manager import LogManager
-from storage.opening import log_loading, recovery
+from storage.opening import log_loading, producer_replay, recovery
 from storage.producers.producer_state import ProducerState
 from tests.faults.failpoints import DATA_LOG, GROUP_LOG, Crash
 
@@ -61,7 +62,7 @@ def _skip_deduplication() -> None:
 
 
 def _forget_producers() -> None:
-    log_loading._take_producer = lambda *_: None  # type: ignore[assignment]
+    producer_replay.take_producer = lambda *_: None  # type: ignore[assignment]
     ProducerState.replace = lambda *_: None  # type: ignore[method-assign]
 
 

@@ -47,31 +47,34 @@ KINDS = ("whole", "large", "repairs", "compacted", "groups", "snapshots")
 # What takes more data than a life has, cold pages, or two faults at once, or a fault at one place:
 # (file, call) -> the unit test that meets it.
 ELSEWHERE = {
-    ("storage/segments/cold.py", "self.file.pull"): "cold.test_a_pull_that_fails_says_so",
+    (
+        "storage/segments/cold.py",
+        "self.file.pull",
+    ): "segments.test_cold.test_a_pull_that_fails_says_so",
     ("storage/segments/log_file.py", "self._open.pull"): (
-        "log_file.test_cold_large_slices_that_cannot_be_pulled_are_errors_of_the_log"
+        "segments.test_log_file.test_cold_large_slices_that_cannot_be_pulled_are_errors_of_the_log"
     ),
     ("storage/compaction/copier.py", "file.pread"): (
-        "cleaning.test_batches_larger_than_a_chunk_are_read_whole"
+        "compaction.test_copier.test_batches_larger_than_a_chunk_are_read_whole"
     ),
     ("storage/compaction/copier.py", "self._segment.log_file.file().fdatasync"): (
-        "cleaning.test_what_is_written_is_synced_in_pieces"
+        "compaction.test_copier.test_what_is_written_is_synced_in_pieces"
     ),
     # This and the next: Kafka's aborted transactions.
     ("storage/compaction/swap.py", "file.pwrite"): (
-        "compaction.test_lists_of_aborted_transactions_are_taken_along"
+        "compaction.test_swap.test_lists_of_aborted_transactions_are_taken_along"
     ),
     ("storage/compaction/swap.py", "self._filesystem.read"): (
-        "compaction.test_lists_of_aborted_transactions_are_taken_along"
+        "compaction.test_swap.test_lists_of_aborted_transactions_are_taken_along"
     ),
     ("storage/compaction/swap.py", "log.home.filesystem.unlink"): (
-        "compaction.test_what_a_pass_could_not_remove_the_next_one_does"
+        "compaction.test_swap.test_what_a_pass_could_not_remove_the_next_one_does"
     ),
-    ("storage/opening/recovery.py", "filesystem.unlink"): (
-        "recovery.test_without_room_for_the_quarantine_the_log_is_read_only"
+    ("storage/opening/quarantine.py", "filesystem.unlink"): (
+        "opening.test_quarantine.test_without_room_for_the_quarantine_the_log_is_read_only"
     ),
     ("storage/opening/swap_recovery.py", "home.filesystem.unlink"): (
-        "swap_recovery.test_a_copy_under_way_is_removed"
+        "opening.test_swap_recovery.test_a_copy_under_way_is_removed"
     ),
 }
 STRIDE = 29  # of the calls, in the short run: coprime with how often anything repeats
@@ -316,8 +319,8 @@ def test_every_call_site_is_reached() -> None:
 def test_what_lives_do_not_reach_unit_tests_do(
     site: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module_name, name = ELSEWHERE[site].split(".")
-    module = importlib.import_module(f"tests.unit.storage.test_{module_name}")
+    module_name, _, name = ELSEWHERE[site].rpartition(".")
+    module = importlib.import_module(f"tests.unit.storage.{module_name}")
     reached: set[tuple[str, int]] = set()
     with mock.patch.object(MemoryFileSystem, "_enter", noting(reached)):
         disk = MemoryFileSystem()

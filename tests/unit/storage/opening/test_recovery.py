@@ -1,71 +1,14 @@
 """Recovery: what a crash or a tired disk leaves, and what becomes of it."""
 
 import contextlib
-import errno
 import struct
 
 import pytest
 
 from protocol.record_batch import HEADER_SIZE, verify
-from storage.errors import DamagedLog, LogFailed, OffsetOutOfRange
+from storage.errors import LogFailed, OffsetOutOfRange
 from tests.support.log_house import NOW, House, append, batch, checkpoint, flush, read_all
-
-SIZE = len(batch())  # of each batch below
-LOG = "00000000000000000000.log"
-
-
-def house_with(count, *, below=0, **config):
-    """A log of `count` batches of one record, of which the recovery point has passed `below`."""
-    house = House()
-    house.open()
-    log = house.log(**({"internal_segment_bytes": 10**6} | config))
-    append(log, below)
-    flush(log)
-    checkpoint(house, log)
-    append(log, count - below)
-    flush(log)
-    return house
-
-
-def report_of(house):
-    (report,) = house.manager.reports
-    return report
-
-
-def quarantined(house):
-    return {name: house.filesystem.live_bytes(house.path(name)) for name in
-            house.names("quarantine")}  # fmt: skip
-
-
-TAIL = [
-    ("zeros", b"\0" * 500, 0),
-    ("a torn header", bytes(batch())[:40], 40),
-    ("a torn batch", bytes(batch())[:-1], SIZE - 1),
-    ("garbage", b"\xff" * 300, 300),
-    ("a torn batch and zeros", bytes(batch())[:50] + b"\0" * 4096, 4096 - 10 * SIZE),
-    ("a length beyond the end", b"\0" * 8 + b"\x7f\xff\xff\xff" + b"\1" * 60, 72),
-    ("a negative length", b"\0" * 8 + b"\xff\xff\xff\xf0" + b"\1" * 60, 72),
-    ("a good batch with an old offset", bytes(batch()), SIZE),
-]
-
-
-@pytest.mark.parametrize(("name", "tail", "kept"), TAIL, ids=[case[0] for case in TAIL])
-def test_a_bad_tail_is_cut_and_kept(name, tail, kept):
-    house = house_with(10, below=3)
-    house.filesystem.edit(house.path(LOG), 10 * SIZE, tail)
-    house.kill()
-    log = house.restart()
-    assert (log.end_offset, log.failed) == (10, None)
-    assert len(house.filesystem.durable_bytes(house.path(LOG))) == 10 * SIZE
-    files = quarantined(house)
-    saved = tail[:kept]
-    assert list(files.values()) == ([saved] if saved else [])
-    report = report_of(house)
-    assert report.bytes_quarantined == len(saved)
-    assert report.zero_bytes_cut == len(tail) - len(saved)
-    assert report.damage
-    assert "truncating to offset 10" in "\n".join(report.lines())
-    assert append(log) == [10]
+from tests.support.stopped_logs import LOG, SIZE, house_with, quarantined, report_of
 
 
 def test_bytes_above_the_recovery_point_are_written_again_and_synced():
@@ -85,16 +28,6 @@ def test_bytes_above_the_recovery_point_are_written_again_and_synced():
     assert report_of(house).bytes_rewritten == 5 * SIZE
     house.crash()
     assert house.restart().end_offset == 10
-
-
-def test_only_what_is_above_the_recovery_point_is_read_or_written():
-    house = house_with(200, below=190)
-    house.kill()
-    house.filesystem.calls.clear()
-    house.restart()
-    assert report_of(house).batches_checked == 10
-    assert report_of(house).recovery_point == 190
-    assert report_of(house).bytes_rewritten == 10 * SIZE
 
 
 @pytest.mark.parametrize("position", [0, 8, 12, 16, 17, 21, 23, 43, HEADER_SIZE + 3, SIZE - 1])
@@ -118,40 +51,6 @@ def house_bytes(data, at, bit):
     flipped = bytearray(data)
     flipped[at] ^= bit
     return bytes(flipped)
-
-
-@pytest.mark.parametrize("position", [0, 8, 16, 21, HEADER_SIZE + 3])
-def test_a_flip_below_the_recovery_point_is_never_cut(position):
-    house = house_with(40, below=30, internal_segment_bytes=10 * SIZE, index_interval_bytes=1)
-    at = 5 * SIZE + position
-    path = house.path("00000000000000000010.log")
-    data = house.filesystem.live_bytes(path)
-    house.filesystem.edit(path, at, bytes([data[at] ^ 0x40]))
-    house.kill()
-    log = house.restart(internal_segment_bytes=10 * SIZE, index_interval_bytes=1)
-    assert (log.end_offset, log.failed) == (40, None)
-    assert not quarantined(house)
-    assert list(read_all(log, 17)) == list(range(17, 40))
-    if position < 17:  # what the CRC does not cover is seen by structure
-        with pytest.raises(DamagedLog):
-            read_all(log, 15, size_max=100)
-
-
-@pytest.mark.parametrize("position", [11, 17, 23, 26, 60, SIZE - 1])
-def test_a_flip_in_the_last_batch_below_the_recovery_point_is_never_cut(position):
-    """A last offset that had grown beyond the recovery point once took the batch out."""
-    house = house_with(10, below=10)
-    house.stop()
-    before = bytearray(house.filesystem.live_bytes(house.path(LOG)))
-    before[9 * SIZE + position] ^= 0x10 if position > 11 else 0x01
-    house.filesystem.edit(house.path(LOG), 0, bytes(before))
-    log = house.restart(internal_segment_bytes=10**6)
-    assert house.filesystem.live_bytes(house.path(LOG)) == bytes(before)
-    assert quarantined(house) == {}
-    assert log.end_offset == 10
-    assert [log.read(start, SIZE).position for start in range(9)] == [n * SIZE for n in range(9)]
-    with pytest.raises(DamagedLog):
-        log.read(9, SIZE)
 
 
 def test_a_closed_segment_whose_roll_did_not_come_so_far_gets_its_last_time_entry():
@@ -215,36 +114,6 @@ def test_zeros_that_a_power_cut_left_behind_index_entries_are_cut():
     assert [house.filesystem.live_bytes(path) for path in paths] == before
 
 
-def test_damage_that_hides_the_recovery_point_is_jumped():
-    """In the active segment, without an index to lead past it: the next batch is found by CRC."""
-    house = house_with(40, below=30)
-    house.filesystem.edit(house.path(LOG), 20 * SIZE + 8, b"\x7f")
-    house.kill()
-    for name in house.names("index"):
-        house.filesystem.unlink(house.path(name))
-    log = house.restart()
-    assert log.end_offset == 40
-    assert not quarantined(house)
-    assert report_of(house).batches_checked == 10
-    assert list(read_all(log, 31))[-1] == 39
-
-
-def test_when_nothing_good_follows_the_log_goes_on_behind_the_recovery_point():
-    house = house_with(40, below=40)
-    house.filesystem.edit(house.path(LOG), 20 * SIZE, b"\xff" * 20 * SIZE)
-    house.kill()
-    for name in house.names("index"):
-        house.filesystem.unlink(house.path(name))
-    log = house.restart()
-    assert log.end_offset == 40
-    assert not quarantined(house)
-    assert append(log) == [40]
-    flush(log)
-    assert list(read_all(log, 40)) == [40]
-    with pytest.raises(LogFailed):
-        read_all(log, 15)
-
-
 def test_a_log_that_ends_below_its_recovery_point_gives_no_offset_out_twice():
     house = house_with(20, below=20)
     house.kill()
@@ -258,24 +127,6 @@ def test_a_log_that_ends_below_its_recovery_point_gives_no_offset_out_twice():
         log.read(15, 1000)
     assert list(read_all(log, 20)) == [20]
     assert "acknowledged records are missing" in "\n".join(report_of(house).lines())
-
-
-def test_segments_behind_a_cut_are_renamed_whole():
-    config = {"internal_segment_bytes": 5 * SIZE}
-    house = house_with(20, below=2, **config)
-    third = house.filesystem.live_bytes(house.path("00000000000000000010.log"))
-    house.filesystem.edit(house.path("00000000000000000005.log"), 2 * SIZE + 30, b"\xff\xff")
-    house.kill()
-    log = house.restart(**config)
-    assert log.end_offset == 7
-    names = house.names("quarantine")
-    assert [name.split(".")[0] for name in names] == ["0" * 19 + "5", "0" * 18 + "10",
-                                                      "0" * 18 + "15"]  # fmt: skip
-    assert quarantined(house)[names[1]] == third
-    assert append(log, 3) == [7, 8, 9]
-    flush(log)
-    house.crash()
-    assert list(read_all(house.restart(**config))) == list(range(10))
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact"])
@@ -313,25 +164,6 @@ def test_a_compacted_log_does_not_end_behind_a_hole(torn):
         house.kill()
     assert ends == [4, 4, 4]
     assert [len(data) for data in quarantined(house).values()] == [SIZE] * torn
-
-
-def test_without_room_for_the_quarantine_the_log_is_read_only():
-    house = house_with(10, below=3)
-    house.filesystem.edit(house.path(LOG), 10 * SIZE, b"\xff" * 300)
-    house.kill()
-    house.filesystem.fail("pwrite", error=errno.ENOSPC, path_part="quarantine", forever=True)
-    log = house.restart()
-    assert "Make room" in log.failed.reason
-    assert (log.end_offset, log.high_watermark) == (10, 10)
-    assert len(read_all(log)) == 10
-    with pytest.raises(LogFailed):
-        append(log)
-    assert len(house.filesystem.live_bytes(house.path(LOG))) == 10 * SIZE + 300
-    assert not house.names("quarantine")
-    house.filesystem.heal()
-    house.kill()
-    assert append(house.restart()) == [10]
-    assert len(house.names("quarantine")) == 1
 
 
 @pytest.mark.parametrize("operation", ["pwrite", "fdatasync"])
@@ -414,14 +246,3 @@ def test_batches_of_every_kind_in_a_row_are_all_taken_in():
     assert (active.max_timestamp, active.max_timestamp_offset) == (NOW + 39, 39)
     assert active.offset_index.entry_count > 10
     assert again.epochs.entries()[0] == (0, 0)
-
-
-def test_an_index_entry_with_a_negative_position_is_no_entry():
-    house = house_with(10, below=8, index_interval_bytes=1)
-    house.kill()
-    index = house.path(LOG.replace(".log", ".index"))
-    size = len(house.filesystem.live_bytes(index))
-    house.filesystem.edit(index, size - 4, b"\x80")
-    log = house.restart(internal_segment_bytes=10**6)
-    assert log.failed is None
-    assert list(read_all(log)) == list(range(10))

@@ -1,0 +1,83 @@
+"""What the directory of a partition holds, file by file, sorted by what each is for.
+
+A file that does not belong is reported and left alone. Files that by their names are on their way
+out (`.deleted`), and indexes without a log file, go into the trash. Before anything is sorted, a
+compaction that was under way is finished (`storage.opening.swap_recovery`).
+"""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass, field
+
+from storage.files import filenames
+from storage.files.filenames import Kind
+from storage.home import Home
+from storage.opening import swap_recovery
+from storage.opening.recovery_report import RecoveryReport
+
+
+@dataclass(slots=True)
+class Listing:
+    """The files of a partition's directory, most of them by base offset; `logs` are in order."""
+
+    logs: list[int] = field(default_factory=list)
+    indexed: set[int] = field(default_factory=set)  # base offsets that have an offset index
+    indexes: list[tuple[int, str]] = field(default_factory=list)  # of any kind
+    snapshots: list[int] = field(default_factory=list)
+    has_epochs: bool = False
+
+
+def list_files(home: Home, directory: str, report: RecoveryReport, now_ms: int) -> Listing:
+    """List the files of a partition's directory, finishing a swap. Raises OSError."""
+    listing = Listing()
+    file_names = home.filesystem.list(directory)
+    if swap_recovery.is_due(file_names):
+        swap_recovery.finish(home, directory, file_names, report, now_ms)
+        file_names = home.filesystem.list(directory)
+    for file_name in file_names:
+        name = filenames.parse(file_name)
+        if name is None:
+            report.warnings.append(f"{directory}: {file_name!r} is not ours, left alone")
+        elif name.kind is Kind.FILE:
+            listing.has_epochs |= name.file == filenames.LEADER_EPOCH_CHECKPOINT
+        elif name.kind is Kind.SEGMENT:
+            if name.transit == filenames.DELETED:
+                home.toss(now_ms, posixpath.join(directory, file_name))
+            else:
+                _sort_in(listing, name, file_name)
+        elif name.kind is Kind.QUARANTINE:
+            report.notes.append(f"{directory}: {file_name} holds bytes cut by an earlier recovery")
+    listing.logs.sort()
+    _name_aborted(home, directory, listing, report)
+    orphans = [file_name for base, file_name in listing.indexes if base not in set(listing.logs)]
+    for file_name in orphans:
+        report.warnings.append(f"Found an orphaned index file {directory}/{file_name}")
+    home.discard(directory, orphans, now_ms)
+    return listing
+
+
+def _name_aborted(home: Home, directory: str, listing: Listing, report: RecoveryReport) -> None:
+    """Say that a log has what this broker cannot tell its readers: Kafka's list of aborts."""
+    aborted = [
+        name
+        for _, name in listing.indexes
+        if name.endswith(filenames.TRANSACTION_INDEX)
+        and home.filesystem.size(posixpath.join(directory, name))
+    ]
+    if aborted:
+        report.warnings.append(
+            f"{directory} holds records of aborted transactions ({', '.join(aborted)}): "
+            "transactions are not supported, readers are given these records as all others"
+        )
+
+
+def _sort_in(listing: Listing, name: filenames.Name, file_name: str) -> None:
+    if name.file == filenames.LOG:
+        listing.logs.append(name.base_offset)
+    elif name.file == filenames.SNAPSHOT:
+        listing.snapshots.append(name.base_offset)
+    elif name.file != filenames.PRODUCERS:
+        listing.indexes.append((name.base_offset, file_name))
+        if name.file == filenames.OFFSET_INDEX:
+            listing.indexed.add(name.base_offset)

@@ -1,0 +1,101 @@
+"""Taking damaged bytes out of a log without throwing any of them away.
+
+    pages of zeros at the end   (ext4 gives a file its size before its data)   cut
+    anything else in a segment  copied to `<base>.log.<position>.<ms>.quarantine`, fsynced, then cut
+    a whole segment             renamed to `<base>.log.0.<ms>.quarantine`, its indexes deleted
+
+Both steps may be interrupted: until the cut, the bytes are where they were.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from contextlib import suppress
+from typing import Final
+
+from storage.files import filenames
+from storage.files.filesystem import File
+from storage.home import Home
+from storage.opening.recovery_report import RecoveryReport
+from storage.segments.segment import Segment
+
+CHUNK_BYTES: Final = 1024 * 1024  # copied at a time
+PAGE_BYTES: Final = 4096
+
+
+class Quarantine:
+    """The quarantine files of one partition's directory; counts in `report` what they get."""
+
+    __slots__ = ("_directory", "_home", "_now_ms", "_report")
+
+    def __init__(self, home: Home, directory: str, report: RecoveryReport, now_ms: int) -> None:
+        self._home = home
+        self._directory = directory
+        self._report = report
+        self._now_ms = now_ms
+
+    def take_segment(self, segment: Segment) -> None:
+        """Rename the log file of a whole segment and delete its indexes. Raises OSError.
+
+        An empty log file is deleted.
+        """
+        path, directory = segment.log_file.path, self._directory
+        indexes = [posixpath.basename(other) for other in segment.files() if other != path]
+        if segment.size == 0:
+            self._home.discard(directory, [posixpath.basename(path)], self._now_ms)
+        else:
+            name = filenames.quarantine_name(segment.base_offset, 0, self._now_ms)
+            self._home.files.rename(path, posixpath.join(directory, name))
+            self._home.files.forget(posixpath.join(directory, name))
+            self._note(name, segment.size)
+        self._home.discard(directory, indexes, self._now_ms)
+
+    def take_tail(self, segment: Segment, position: int) -> File:
+        """Cut the log file of a segment at `position`; returns the file, which is to be synced.
+
+        Raises OSError. Whatever could not be copied is still there.
+        """
+        file = segment.log_file.file()
+        end = _end_of_data(file, position, segment.size)
+        if end > position:
+            name = filenames.quarantine_name(segment.base_offset, position, self._now_ms)
+            self._copy(file, position, end, posixpath.join(self._directory, name))
+            self._note(name, end - position)
+        self._report.zero_bytes_cut += segment.size - end
+        segment.log_file.truncate(position)
+        return file
+
+    def _note(self, name: str, size_bytes: int) -> None:
+        self._report.bytes_quarantined += size_bytes
+        self._report.quarantine_files.append(name)
+
+    def _copy(self, source: File, start: int, end: int, path: str) -> None:
+        filesystem = self._home.filesystem
+        target = filesystem.open(path, create=True)
+        try:
+            for position in range(start, end, CHUNK_BYTES):
+                piece = source.pread(min(CHUNK_BYTES, end - position), position)
+                target.pwrite(piece, position - start)
+            target.fdatasync()
+        except OSError:
+            with suppress(OSError):
+                filesystem.unlink(path)
+            raise
+        finally:
+            target.close()
+        filesystem.sync_directory(self._directory)
+
+
+def _end_of_data(file: File, start: int, size: int) -> int:
+    """Return where the pages of zeros at the end begin; `start` if there is nothing else.
+
+    It counts whole pages, because a batch may end in zeros, and a copy should hold all of it.
+    """
+    end = size
+    while end > start:
+        chunk_start = max(start, end - CHUNK_BYTES)
+        rest = file.pread(end - chunk_start, chunk_start).rstrip(b"\0")
+        if rest:
+            return min(size, -(-(chunk_start + len(rest)) // PAGE_BYTES) * PAGE_BYTES)
+        end = chunk_start
+    return start

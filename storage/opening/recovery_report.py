@@ -1,0 +1,49 @@
+"""What opening one log found and did, for the broker's log and for tests.
+
+A log that was stopped cleanly and holds no surprise has nothing to say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+NO_CLEAN_SHUTDOWN: Final = "no clean shutdown"  # the reason that goes without saying
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """What was found and done when a log was opened. Nothing is said of a log that was clean."""
+
+    topic: str
+    partition: int
+    directory: str
+    reason: str = ""  # why recovery ran; empty: it did not
+    recovery_point: int = -1
+    end_offset: int = -1
+    batches_checked: int = 0
+    bytes_rewritten: int = 0
+    bytes_quarantined: int = 0
+    zero_bytes_cut: int = 0
+    damage: str = ""  # what was wrong with the first batch that was cut
+    quarantine_files: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def lines(self) -> list[str]:
+        """Return the lines for the log of the broker, most of them only if something happened."""
+        lines = list(self.warnings)
+        if self.damage:
+            lines.append(
+                f"Found invalid messages in log segment of {self.topic}-{self.partition}: "
+                f"{self.damage}; truncating to offset {self.end_offset}: "
+                f"{self.zero_bytes_cut} zero bytes cut, {self.bytes_quarantined} bytes kept in "
+                f"{', '.join(self.quarantine_files) or 'place'}"
+            )
+        if self.reason and (self.batches_checked or self.reason != NO_CLEAN_SHUTDOWN or lines):
+            lines.append(
+                f"Recovered {self.topic}-{self.partition} ({self.reason}): from recovery point "
+                f"{self.recovery_point} to end offset {self.end_offset}, "
+                f"{self.batches_checked} batches checked, {self.bytes_rewritten} bytes rewritten"
+            )
+        return lines

@@ -1,0 +1,91 @@
+"""Finding the first batch above the recovery point, where recovery begins.
+
+The offset index leads near it, and headers are read from there. On the way two things are checked:
+that each batch follows the one before, and that the last one below the recovery point is whole,
+since its length says where the first one above begins. Damage found here is bit rot of acknowledged
+records. It stays, and the next good batch above the recovery point is searched for by its CRC.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from protocol.record_batch import HEADER_SIZE, BatchHeader, read_header
+from storage.errors import DamagedLog
+from storage.opening.batch_search import find_batch, is_batch_at, is_whole
+from storage.opening.recovery_report import RecoveryReport
+from storage.segments.segment import Segment
+
+
+class Start(NamedTuple):
+    """Where recovery begins in a segment, and the offset that the batch there must have.
+
+    `position` is None if no batch above the recovery point can be found. `behind_damage` is the
+    (last offset, position) of a batch that only a search could reach.
+    """
+
+    position: int | None
+    next_offset: int
+    behind_damage: tuple[int, int] | None = None
+
+
+def find_start(
+    segment: Segment, recovery_point: int, holes_below: int, report: RecoveryReport
+) -> Start:
+    """Find the first batch above the recovery point. Raises LogFailed, OSError."""
+    next_offset = segment.base_offset
+    if segment.base_offset >= recovery_point:
+        return Start(0, next_offset)
+    entry = segment.offset_index.lookup(recovery_point - 1)
+    position = entry[1] if entry is not None and is_batch_at(segment, entry) else 0
+    try:
+        is_known = position == 0  # whether next_offset is what the next batch must begin with
+        for at, header in segment.log_file.scan(position, offset_min=segment.base_offset):
+            if is_known and breaks_row(segment, at, header, next_offset, holes_below):
+                raise _damaged(segment, at, next_offset, f"base offset {header.base_offset}")
+            is_known = True
+            # Of a damaged last batch the end may be wrong, and so where the next one begins.
+            is_last = header.base_offset < recovery_point <= header.next_offset
+            if is_last and not is_whole(memoryview(segment.log_file.read(at, header.size)), 0):
+                raise _damaged(segment, at, next_offset, "a batch with a wrong CRC")
+            if header.next_offset > recovery_point:
+                # One that begins below it is a batch that holds it: begin with the batch.
+                return Start(at, min(recovery_point, header.base_offset))
+            position, next_offset = at + header.size, header.next_offset
+    except DamagedLog as damage:
+        if next_offset >= recovery_point:
+            return Start(position, next_offset)  # the damage is above: recovery deals with it
+        report.warnings.append(f"damage below the recovery point stays: {damage}")
+        found = find_batch(segment, damage.position + 1, recovery_point)
+        if found is None:
+            return Start(None, next_offset)
+        header = read_header(segment.log_file.read(found, HEADER_SIZE))
+        return Start(found, header.base_offset, (header.last_offset, found))
+    return Start(position, next_offset)
+
+
+def _damaged(segment: Segment, position: int, next_offset: int, found: str) -> DamagedLog:
+    path = segment.log_file.path
+    return DamagedLog(path, position, next_offset, found=found, wanted=str(next_offset))
+
+
+def breaks_row(
+    segment: Segment, position: int, header: BatchHeader, next_offset: int, holes_below: int
+) -> bool:
+    """Whether a batch begins at an offset where none can, after the ones before it.
+
+    A gap is allowed if it begins below `holes_below`, where compaction may have made it.
+    """
+    gap = header.base_offset - next_offset
+    return gap < 0 or (
+        gap > 0 and next_offset >= holes_below and not _is_followed(segment, position, header)
+    )
+
+
+def _is_followed(segment: Segment, position: int, header: BatchHeader) -> bool:
+    """Whether the next batch continues this one, so that a gap before it was there before.
+
+    One flipped bit in a base offset, which no CRC covers, leaves a gap on both sides.
+    """
+    after = segment.log_file.read_header_at(position + header.size)
+    return after is not None and after.base_offset == header.next_offset

@@ -1,0 +1,49 @@
+"""Files in a partition's directory that do not belong there, or are on their way out."""
+
+from tests.support.log_house import NOW, read_all
+from tests.support.stopped_logs import FIRST, SECOND, SEGMENTS, stopped_house, warnings_of
+
+
+def test_foreign_files_are_left_alone_and_named():
+    house = stopped_house()
+    for name in ("notes.txt", "lost+found", "00000000000000000005.log.bak", "123.log"):
+        house.filesystem.replace(house.path(name), b"mine")
+    log = house.restart(**SEGMENTS)
+    assert sum("left alone" in text for text in warnings_of(house)) == 4
+    house.manager.purge_deleted(NOW + 10**12)
+    assert house.filesystem.live_bytes(house.path("notes.txt")) == b"mine"
+    assert log.end_offset == 12
+
+
+def test_aborted_transactions_are_named():
+    house = stopped_house()
+    path = house.path(f"{FIRST}.txnindex")
+    house.filesystem.open(path, create=True)
+    assert list(read_all(house.restart(**SEGMENTS))) == list(range(12))
+    assert warnings_of(house) == []
+    house.stop()
+    house.filesystem.open(path).pwrite(bytes(34), 0)
+    assert list(read_all(house.restart(**SEGMENTS))) == list(range(12))
+    (warning,) = warnings_of(house)
+    assert f"{FIRST}.txnindex" in warning
+
+
+def test_an_orphaned_index_goes():
+    house = stopped_house()
+    for kind in ("index", "timeindex", "txnindex"):
+        house.filesystem.replace(house.path(f"{7:020}.{kind}"), b"")
+    house.restart(**SEGMENTS)
+    assert sum("Found an orphaned index file" in text for text in warnings_of(house)) == 3
+    house.manager.purge_deleted(NOW)
+    assert not [name for name in house.names() if name.startswith(f"{7:020}")]
+
+
+def test_files_on_their_way_out_go():
+    house = stopped_house()
+    for name in (f"{FIRST}.log.deleted", f"{SECOND}.index.deleted", f"{FIRST}.log.cleaned"):
+        house.filesystem.replace(house.path(name), b"old")
+    log = house.restart(**SEGMENTS)
+    house.manager.purge_deleted(NOW)
+    assert not house.names("deleted")
+    assert not house.names("cleaned")
+    assert list(read_all(log)) == list(range(12))

@@ -1,0 +1,35 @@
+"""What is said of a log that was opened: nothing where nothing happened."""
+
+from storage.opening.recovery_report import NO_CLEAN_SHUTDOWN, RecoveryReport
+
+
+def report(**found):
+    return RecoveryReport("t", 3, "/data/t-3", **found)
+
+
+def test_a_clean_log_says_nothing():
+    assert report(notes=["a quarantine file is there"]).lines() == []
+
+
+def test_an_unclean_stop_that_changed_nothing_goes_without_saying():
+    assert report(reason=NO_CLEAN_SHUTDOWN, recovery_point=5, end_offset=5).lines() == []
+    (line,) = report(reason="the log ends at 4", recovery_point=5, end_offset=5).lines()
+    assert "Recovered t-3 (the log ends at 4)" in line
+
+
+def test_damage_is_said_with_its_place_and_where_its_bytes_are():
+    found = report(
+        reason=NO_CLEAN_SHUTDOWN,
+        damage="x.log at byte offset 70: a wrong CRC",
+        end_offset=7,
+        bytes_quarantined=99,
+        zero_bytes_cut=4096,
+        quarantine_files=["x.log.70.1.quarantine"],
+        warnings=["first"],
+    )
+    first, damage, recovered = found.lines()
+    assert first == "first"
+    assert "x.log at byte offset 70" in damage
+    assert "truncating to offset 7" in damage
+    assert "99 bytes kept in x.log.70.1.quarantine" in damage
+    assert "to end offset 7" in recovered
