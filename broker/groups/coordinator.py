@@ -189,7 +189,7 @@ class Coordinator:
             raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
         created = ClassicGroup(body.group_id, self)
         replaced = [] if group is None else group.tombstones()
-        self.write(body.group_id, [*replaced, created.first_record()])
+        self.write(body.group_id, [*replaced, created.generation.first_record()])
         registry = self.registry_of(body.group_id)
         if group is not None:
             registry.remove(body.group_id, ErrorCode.UNKNOWN_MEMBER_ID)

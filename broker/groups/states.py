@@ -28,7 +28,7 @@ from enum import StrEnum
 from typing import Final, TypeVar
 
 
-class ClassicState(StrEnum):
+class ClassicGroupState(StrEnum):
     """State of a classic group; the values are what clients are told."""
 
     EMPTY = "Empty"
@@ -38,7 +38,7 @@ class ClassicState(StrEnum):
     DEAD = "Dead"
 
 
-class ClassicEvent(StrEnum):
+class ClassicGroupEvent(StrEnum):
     """What moves a classic group."""
 
     REBALANCE = "a member comes, goes or asks for it"
@@ -48,17 +48,45 @@ class ClassicEvent(StrEnum):
     REMOVED = "deleted, or its log is gone"
 
 
-CLASSIC: Final[Mapping[tuple[ClassicState, ClassicEvent], ClassicState]] = {
-    (ClassicState.EMPTY, ClassicEvent.REBALANCE): ClassicState.PREPARING_REBALANCE,
-    (ClassicState.STABLE, ClassicEvent.REBALANCE): ClassicState.PREPARING_REBALANCE,
-    (ClassicState.COMPLETING_REBALANCE, ClassicEvent.REBALANCE): ClassicState.PREPARING_REBALANCE,
-    (ClassicState.PREPARING_REBALANCE, ClassicEvent.JOINED): ClassicState.COMPLETING_REBALANCE,
-    (ClassicState.PREPARING_REBALANCE, ClassicEvent.NOBODY_JOINED): ClassicState.EMPTY,
-    (ClassicState.COMPLETING_REBALANCE, ClassicEvent.ASSIGNED): ClassicState.STABLE,
-    (ClassicState.EMPTY, ClassicEvent.REMOVED): ClassicState.DEAD,
-    (ClassicState.PREPARING_REBALANCE, ClassicEvent.REMOVED): ClassicState.DEAD,
-    (ClassicState.COMPLETING_REBALANCE, ClassicEvent.REMOVED): ClassicState.DEAD,
-    (ClassicState.STABLE, ClassicEvent.REMOVED): ClassicState.DEAD,
+CLASSIC: Final[Mapping[tuple[ClassicGroupState, ClassicGroupEvent], ClassicGroupState]] = {
+    (source, event): target
+    for event, target, sources in (
+        (
+            ClassicGroupEvent.REBALANCE,
+            ClassicGroupState.PREPARING_REBALANCE,
+            (
+                ClassicGroupState.EMPTY,
+                ClassicGroupState.STABLE,
+                ClassicGroupState.COMPLETING_REBALANCE,
+            ),
+        ),
+        (
+            ClassicGroupEvent.JOINED,
+            ClassicGroupState.COMPLETING_REBALANCE,
+            (ClassicGroupState.PREPARING_REBALANCE,),
+        ),
+        (
+            ClassicGroupEvent.NOBODY_JOINED,
+            ClassicGroupState.EMPTY,
+            (ClassicGroupState.PREPARING_REBALANCE,),
+        ),
+        (
+            ClassicGroupEvent.ASSIGNED,
+            ClassicGroupState.STABLE,
+            (ClassicGroupState.COMPLETING_REBALANCE,),
+        ),
+        (
+            ClassicGroupEvent.REMOVED,
+            ClassicGroupState.DEAD,
+            (
+                ClassicGroupState.EMPTY,
+                ClassicGroupState.PREPARING_REBALANCE,
+                ClassicGroupState.COMPLETING_REBALANCE,
+                ClassicGroupState.STABLE,
+            ),
+        ),
+    )
+    for source in sources
 }
 
 

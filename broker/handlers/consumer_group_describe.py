@@ -16,7 +16,7 @@ from collections.abc import Generator
 from broker.authorized_operations import GROUP_OPERATIONS
 from broker.groups.consumer.assignors import Partitions
 from broker.groups.consumer.consumer_group import ConsumerGroup
-from broker.groups.consumer.members import Member as GroupMember
+from broker.groups.consumer.consumer_member import ConsumerGroupMember
 from broker.groups.consumer.targets import preferred_assignor
 from broker.groups.coordinator import check_id
 from broker.groups.errors import GroupError
@@ -81,7 +81,7 @@ def _not_found(group_id: str, message: str) -> DescribedGroup:
     )
 
 
-def _member(member: GroupMember, target: Partitions, topics: Topics) -> Member:
+def _member(member: ConsumerGroupMember, target: Partitions, topics: Topics) -> Member:
     held = {topic_id: frozenset(numbers) for topic_id, numbers in member.assigned.items()}
     return Member(
         member_id=member.member_id,

@@ -40,7 +40,7 @@ PLACES = {
     "PARKED_FETCH": ["broker.handlers.fetch:_Reading.answer"],
     "TIMESTAMP_LOOKUP": ["storage.segments.timestamp_lookup:TimestampCandidate.look_on"],
     "FLUSH": ["broker.partitions.group_commit:GroupCommit._start"],
-    "GROUP_ALARM": ["broker.groups.classic.classic_group:ClassicGroup._ring"],
+    "GROUP_ALARM": ["broker.groups.classic.rebalance:Rebalance._ring"],
     # All of them at once.
     "TICKER": [f"broker.maintenance.housekeeping:Housekeeping.{duty}" for duty in DUTIES],
     "COMPACTION": ["broker.maintenance.log_cleaner:LogCleaner._begin_passes"],

@@ -79,7 +79,7 @@ class Party:
         self.synced.pop(name, None)
         body = SyncGroupRequest(
             group_id="g",
-            generation_id=self.group.generation if generation is None else generation,
+            generation_id=self.group.generation.generation_id if generation is None else generation,
             member_id=member_id,
             assignments=[
                 SyncGroupRequestAssignment(member_id=key, assignment=value)
@@ -94,7 +94,9 @@ class Party:
         return self.group.heartbeat(
             HeartbeatRequest(
                 group_id="g",
-                generation_id=self.group.generation if generation is None else generation,
+                generation_id=self.group.generation.generation_id
+                if generation is None
+                else generation,
                 member_id=member_id,
                 **fields,
             )
@@ -117,7 +119,7 @@ class Party:
             if name not in self.joined:
                 self.join(name, member_id, **fields)
         for name in names:
-            if self.joined[name].generation_id != self.group.generation:
+            if self.joined[name].generation_id != self.group.generation.generation_id:
                 self.join(name, ids[name] or self.joined[name].member_id, **fields)
         ids = {name: self.joined[name].member_id for name in names}
         leader = self.joined[names[0]].leader

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from broker.groups.classic.member import Member
+from broker.groups.classic.classic_member import ClassicGroupMember
 from broker.groups.errors import GroupError
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponse
@@ -22,7 +22,7 @@ class Roster:
     __slots__ = ("_spoken", "leader_id", "members", "pending", "static")
 
     def __init__(self) -> None:
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ClassicGroupMember] = {}
         self.static: dict[str, str] = {}  # instance id: member id
         self.pending: dict[str, int] = {}
         self.leader_id: str | None = None
@@ -31,10 +31,10 @@ class Roster:
     def __len__(self) -> int:
         return len(self.members)
 
-    def __iter__(self) -> Iterator[Member]:
+    def __iter__(self) -> Iterator[ClassicGroupMember]:
         return iter(self.members.values())
 
-    def add(self, member: Member) -> None:
+    def add(self, member: ClassicGroupMember) -> None:
         """Take a member in; the first one leads."""
         assert member.instance_id not in self.static, f"{member.instance_id} is a member already"
         if member.instance_id is not None:
@@ -57,7 +57,7 @@ class Roster:
         if self.leader_id == member_id:
             self.leader_id = next(iter(self.members), None)
 
-    def replace_static(self, member: Member, new_id: str) -> None:
+    def replace_static(self, member: ClassicGroupMember, new_id: str) -> None:
         """Give a static member another id; whoever waits under the old one is fenced."""
         old_id = member.member_id
         fenced = ErrorCode.FENCED_INSTANCE_ID
@@ -69,13 +69,15 @@ class Roster:
         if self.leader_id == old_id:
             self.leader_id = new_id
 
-    def speak(self, member: Member, protocols: Sequence[JoinGroupRequestProtocol]) -> None:
+    def speak(
+        self, member: ClassicGroupMember, protocols: Sequence[JoinGroupRequestProtocol]
+    ) -> None:
         """Note that a member speaks other protocols now."""
         self._spoken.subtract(self._names(member.protocols))
         member.protocols = protocols
         self._spoken.update(self._names(protocols))
 
-    def check(self, member_id: str, instance_id: str | None) -> Member:
+    def check(self, member_id: str, instance_id: str | None) -> ClassicGroupMember:
         """Return a member. Raises GroupError: unknown, or fenced by another of its static id."""
         if instance_id is not None:
             known = self.static.get(instance_id)

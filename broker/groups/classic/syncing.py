@@ -7,88 +7,79 @@ rebalance, and what was written is then overwritten by the next generation.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from broker.groups.alarm import NEVER_NS
-from broker.groups.classic import rebalance
-from broker.groups.classic.member import Member, SyncAnswer
+from broker.groups.classic.classic_member import ClassicGroupMember, SyncAnswer
+from broker.groups.classic.generation import Generation
+from broker.groups.classic.rebalance import Rebalance
 from broker.groups.errors import GroupError
-from broker.groups.states import ClassicEvent, ClassicState
+from broker.groups.states import ClassicGroupEvent, ClassicGroupState
 from protocol.errors import ErrorCode
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
-if TYPE_CHECKING:
-    from broker.groups.classic.classic_group import ClassicGroup
 
-
-def sync(group: ClassicGroup, body: SyncGroupRequest, answer: SyncAnswer) -> None:
+def sync(rebalance: Rebalance, body: SyncGroupRequest, answer: SyncAnswer) -> None:
     """Tell a member its assignment, now or when the leader has brought it."""
+    generation = rebalance.generation
     try:
-        member = _check(group, body)
+        member = _check(generation, body)
     except GroupError as error:
         answer(SyncGroupResponse(error_code=error.code))
         return
-    _has_synced(group, member)
-    if group.state is ClassicState.STABLE:
-        answer(_assignment(group, member))
+    rebalance.note_synced(member.member_id)
+    if generation.state is ClassicGroupState.STABLE:
+        answer(_assignment(generation, member))
         return
     member.sync_answer = answer
-    if group.roster.leader_id == member.member_id:
-        _assign(group, {one.member_id: one.assignment for one in body.assignments})
+    if generation.roster.leader_id == member.member_id:
+        _assign(rebalance, {one.member_id: one.assignment for one in body.assignments})
 
 
-def _check(group: ClassicGroup, body: SyncGroupRequest) -> Member:
-    if group.state is ClassicState.DEAD:
+def _check(generation: Generation, body: SyncGroupRequest) -> ClassicGroupMember:
+    if generation.state is ClassicGroupState.DEAD:
         raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    if group.state is ClassicState.EMPTY:
+    if generation.state is ClassicGroupState.EMPTY:
         raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
-    member = group.roster.check(body.member_id, body.group_instance_id)
-    if body.generation_id != group.generation:
+    member = generation.roster.check(body.member_id, body.group_instance_id)
+    if body.generation_id != generation.generation_id:
         raise GroupError(ErrorCode.ILLEGAL_GENERATION)
     for told, known in (
-        (body.protocol_type, group.protocol_type),
-        (body.protocol_name, group.protocol_name),
+        (body.protocol_type, generation.protocol_type),
+        (body.protocol_name, generation.protocol_name),
     ):
         if told is not None and known is not None and told != known:
             raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    if group.state is ClassicState.PREPARING_REBALANCE:
+    if generation.state is ClassicGroupState.PREPARING_REBALANCE:
         raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
     return member
 
 
-def _has_synced(group: ClassicGroup, member: Member) -> None:
-    group.unsynced.discard(member.member_id)
-    if not group.unsynced:
-        group.sync_due_ns = NEVER_NS
-
-
-def _assign(group: ClassicGroup, assignments: dict[str, bytes]) -> None:
+def _assign(rebalance: Rebalance, assignments: dict[str, bytes]) -> None:
     """Write the assignment, then tell it; members that it forgets get an empty one."""
-    generation = group.generation
+    generation = rebalance.generation
+    generation_id = generation.generation_id
 
     def done(code: ErrorCode) -> None:
-        is_current = group.state is ClassicState.COMPLETING_REBALANCE
-        if not is_current or group.generation != generation:
+        is_current = generation.state is ClassicGroupState.COMPLETING_REBALANCE
+        if not is_current or generation.generation_id != generation_id:
             return
         if code:
-            rebalance.reset_assignments(group, code)
-            rebalance.proceed(group)
+            rebalance.reset_assignments(code)
+            rebalance.proceed()
             return
-        group.move(ClassicEvent.ASSIGNED)
-        for member in list(group.roster):
+        rebalance.move(ClassicGroupEvent.ASSIGNED)
+        for member in list(generation.roster):
             member.assignment = assignments.get(member.member_id, b"")
-            if member.answer_sync(_assignment(group, member)):
-                group.keep(member)
+            if member.answer_sync(_assignment(generation, member)):
+                rebalance.keep(member)
 
     try:
-        group.host.write(group.group_id, [group.record(assignments)], done)
+        rebalance.host.write(generation.group_id, [generation.record(assignments)], done)
     except GroupError as error:
         done(error.code)
 
 
-def _assignment(group: ClassicGroup, member: Member) -> SyncGroupResponse:
+def _assignment(generation: Generation, member: ClassicGroupMember) -> SyncGroupResponse:
     return SyncGroupResponse(
-        protocol_type=group.protocol_type,
-        protocol_name=group.protocol_name,
+        protocol_type=generation.protocol_type,
+        protocol_name=generation.protocol_name,
         assignment=member.assignment,
     )

@@ -20,8 +20,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from broker.groups.consumer.consumer_member import ClassicSide, ConsumerGroupMember
 from broker.groups.consumer.member_heartbeat import reconcile, remove, settle, static_of, take_place
-from broker.groups.consumer.members import ClassicSide, Member
 from broker.groups.consumer.state import ConsumerState, Draft
 from broker.groups.errors import GroupError
 from broker.groups.group import Caller
@@ -144,7 +144,7 @@ def leave(group: ConsumerGroup, members: Sequence[MemberIdentity]) -> list[Membe
     return responses
 
 
-def assignment_bytes(member: Member, topics: Topics, version: int) -> bytes:
+def assignment_bytes(member: ConsumerGroupMember, topics: Topics, version: int) -> bytes:
     """Return what a member has in the words of the classic protocol."""
     named = {
         topic.name: sorted(numbers)
@@ -191,7 +191,7 @@ def _check_join(group: ConsumerGroup, body: JoinGroupRequest, member_id: str, ve
 
 def _joined(
     group: ConsumerGroup, draft: Draft, body: JoinGroupRequest, member_id: str, caller: Caller
-) -> Member:
+) -> ConsumerGroupMember:
     """Take in what the member says, and move it a step."""
     subscription = read_subscription(body.protocols[0].metadata)
     before = _find(draft, body, member_id)
@@ -221,26 +221,28 @@ def _joined(
     return reconcile(draft, member_id, reported, around)
 
 
-def _replaced(state: ConsumerState, body: JoinGroupRequest) -> Member | None:
+def _replaced(state: ConsumerState, body: JoinGroupRequest) -> ConsumerGroupMember | None:
     """Return the static member whose place a new one takes."""
     if body.group_instance_id is None or body.member_id:
         return None
     return state.static_member(body.group_instance_id)
 
 
-def _find(draft: Draft, body: JoinGroupRequest, member_id: str) -> Member:
+def _find(draft: Draft, body: JoinGroupRequest, member_id: str) -> ConsumerGroupMember:
     state = draft.state
     if body.group_instance_id is None:
-        return state.members.get(member_id) or Member(member_id=member_id)
+        return state.members.get(member_id) or ConsumerGroupMember(member_id=member_id)
     if body.member_id:
         return static_of(state, body.group_instance_id, member_id)
     holder = _replaced(state, body)
     if holder is None:
-        return Member(member_id=member_id)
+        return ConsumerGroupMember(member_id=member_id)
     return take_place(draft, holder, member_id)
 
 
-def _check_sync(group: ConsumerGroup, body: SyncGroupRequest, member: Member) -> ClassicSide:
+def _check_sync(
+    group: ConsumerGroup, body: SyncGroupRequest, member: ConsumerGroupMember
+) -> ClassicSide:
     """Refuse a SyncGroup of another generation or protocol, or one that comes too late."""
     _check_generation(member, body.generation_id)
     assert member.classic is not None, "it speaks the classic protocol"
@@ -255,7 +257,9 @@ def _check_sync(group: ConsumerGroup, body: SyncGroupRequest, member: Member) ->
     return member.classic
 
 
-def _classic_member(state: ConsumerState, member_id: str, instance_id: str | None) -> Member:
+def _classic_member(
+    state: ConsumerState, member_id: str, instance_id: str | None
+) -> ConsumerGroupMember:
     if instance_id is None:
         member = state.members.get(member_id)
     else:
@@ -274,12 +278,12 @@ def _leaving(state: ConsumerState, leaving: MemberIdentity) -> str:
     return _classic_member(state, leaving.member_id, leaving.group_instance_id).member_id
 
 
-def _check_generation(member: Member, generation: int) -> None:
+def _check_generation(member: ConsumerGroupMember, generation: int) -> None:
     if generation != member.member_epoch:
         raise GroupError(ErrorCode.ILLEGAL_GENERATION)
 
 
-def _waits_for_others(state: ConsumerState, member: Member) -> bool:
+def _waits_for_others(state: ConsumerState, member: ConsumerGroupMember) -> bool:
     return any(
         state.owners.get((topic_id, partition), member.member_id) != member.member_id
         for topic_id, numbers in state.targets.get(member.member_id, {}).items()

@@ -23,6 +23,7 @@ from typing import Final
 from broker.groups.alarm import NEVER_NS
 from broker.groups.consumer import classic_side, migration
 from broker.groups.consumer.assignors import Partitions
+from broker.groups.consumer.consumer_member import ConsumerGroupMember
 from broker.groups.consumer.member_heartbeat import (
     WAITING_EPOCH,
     Surroundings,
@@ -30,7 +31,6 @@ from broker.groups.consumer.member_heartbeat import (
     leave,
     remove,
 )
-from broker.groups.consumer.members import Member
 from broker.groups.consumer.state import ConsumerState, Draft
 from broker.groups.consumer.subscriptions import topic_names
 from broker.groups.consumer.targets import put_targets, search
@@ -146,7 +146,7 @@ class ConsumerGroup:
         self.put_off(member_id)
         self.find_targets()
 
-    def _is_settled(self, member: Member, body: ConsumerGroupHeartbeatRequest) -> bool:
+    def _is_settled(self, member: ConsumerGroupMember, body: ConsumerGroupHeartbeatRequest) -> bool:
         """Whether there is nothing to do: the member says nothing, and has what it should."""
         state = self.state
         return (
@@ -162,7 +162,7 @@ class ConsumerGroup:
             and body.rebalance_timeout_ms == -1
         )
 
-    def _nothing_new(self, member: Member) -> ConsumerGroupHeartbeatResponse:
+    def _nothing_new(self, member: ConsumerGroupMember) -> ConsumerGroupHeartbeatResponse:
         return ConsumerGroupHeartbeatResponse(
             member_id=member.member_id,
             member_epoch=member.member_epoch,
@@ -303,7 +303,7 @@ class ConsumerGroup:
             else:
                 self.step_done(member_id)
 
-    def expect_step(self, member: Member) -> None:
+    def expect_step(self, member: ConsumerGroupMember) -> None:
         """Give a member its rebalance timeout for a step out of its epoch, if it has none yet."""
         epoch, _ = self._steps.get(member.member_id, (-1, 0))
         if epoch != member.member_epoch:
@@ -409,7 +409,7 @@ class ConsumerGroup:
         self._alarm.cancel()
 
 
-def _check_epoch(member: Member, epoch: int) -> None:
+def _check_epoch(member: ConsumerGroupMember, epoch: int) -> None:
     if epoch == member.member_epoch:
         return
     if member.classic is not None:

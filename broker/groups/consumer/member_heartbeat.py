@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from broker.groups.consumer.assignors import Partitions
-from broker.groups.consumer.members import Member
+from broker.groups.consumer.consumer_member import ConsumerGroupMember
 from broker.groups.consumer.reconciliation import Target, next_step
 from broker.groups.consumer.state import ConsumerState, Draft, regexes_of
 from broker.groups.consumer.subscriptions import metadata_hash, resolve, topic_ids, topic_names
@@ -135,7 +135,9 @@ def follow(
     return response
 
 
-def settle(draft: Draft, before: Member, said: Member, around: Surroundings) -> None:
+def settle(
+    draft: Draft, before: ConsumerGroupMember, said: ConsumerGroupMember, around: Surroundings
+) -> None:
     """Write what a member says, a new epoch if that or the topics ask for one, and targets."""
     state = draft.state
     is_new = said.member_id not in state.members
@@ -159,7 +161,7 @@ def settle(draft: Draft, before: Member, said: Member, around: Surroundings) -> 
 
 def reconcile(
     draft: Draft, member_id: str, reported: Partitions | None, around: Surroundings
-) -> Member:
+) -> ConsumerGroupMember:
     """Move a member one step towards its target; return it as it is then."""
     state = draft.state
     member = state.members[member_id]
@@ -175,7 +177,9 @@ def reconcile(
     return after
 
 
-def leave(draft: Draft, body: ConsumerGroupHeartbeatRequest, around: Surroundings) -> Member:
+def leave(
+    draft: Draft, body: ConsumerGroupHeartbeatRequest, around: Surroundings
+) -> ConsumerGroupMember:
     """Let a member go, for good or, a static one, for a while; return it as it was."""
     state = draft.state
     if body.instance_id is None:
@@ -206,7 +210,7 @@ def _find(
     member_id: str,
     reported: Partitions | None,
     size_max: int,
-) -> Member:
+) -> ConsumerGroupMember:
     """Return the member as the group knows it, a new one, or one that takes a static one's place.
 
     Raises GroupError for one that is not known or not up to date.
@@ -221,7 +225,7 @@ def _find(
         )
     if body.instance_id is None:
         if known is None and joins:
-            return Member(member_id=member_id)
+            return ConsumerGroupMember(member_id=member_id)
         member = state.member(member_id)
         _check_epoch(member, body.member_epoch, reported)
         return member
@@ -231,7 +235,7 @@ def _find(
         return member
     holder = state.static_member(body.instance_id)
     if holder is None:
-        return known or Member(member_id=member_id)
+        return known or ConsumerGroupMember(member_id=member_id)
     if holder.classic is None and holder.member_epoch != LEAVE_STATIC_EPOCH:
         raise GroupError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
@@ -241,7 +245,7 @@ def _find(
     return take_place(draft, holder, member_id)
 
 
-def take_place(draft: Draft, holder: Member, member_id: str) -> Member:
+def take_place(draft: Draft, holder: ConsumerGroupMember, member_id: str) -> ConsumerGroupMember:
     """Give what a static member has to the one that comes in its place under a new id."""
     target = draft.state.targets.get(holder.member_id, {})
     successor = replace(holder, member_id=member_id, member_epoch=0, previous_member_epoch=0)
@@ -252,7 +256,7 @@ def take_place(draft: Draft, holder: Member, member_id: str) -> Member:
     return successor
 
 
-def static_of(state: ConsumerState, instance_id: str, member_id: str) -> Member:
+def static_of(state: ConsumerState, instance_id: str, member_id: str) -> ConsumerGroupMember:
     """Return the static member, if it is the one that asks."""
     member = state.static_member(instance_id)
     if member is None:
@@ -266,7 +270,7 @@ def static_of(state: ConsumerState, instance_id: str, member_id: str) -> Member:
     return member
 
 
-def _check_epoch(member: Member, epoch: int, reported: Partitions | None) -> None:
+def _check_epoch(member: ConsumerGroupMember, epoch: int, reported: Partitions | None) -> None:
     """Refuse a member that is ahead of us, or behind by more than one lost answer."""
     if epoch in (JOIN_EPOCH, member.member_epoch):
         return

@@ -20,11 +20,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from broker.groups.classic import rebalance
 from broker.groups.classic.classic_group import ClassicGroup
 from broker.groups.consumer.assignors import Partitions
 from broker.groups.consumer.classic_side import assignment_bytes, read_subscription
-from broker.groups.consumer.members import ClassicSide, Member
+from broker.groups.consumer.consumer_member import ClassicSide, ConsumerGroupMember
 from broker.groups.consumer.state import ConsumerState, Draft
 from broker.groups.consumer.subscriptions import metadata_hash
 from broker.groups.errors import GroupError
@@ -53,17 +52,17 @@ def upgraded(old: ClassicGroup, host: Host) -> Draft:
         raise _cannot_upgrade(old.group_id, obstacle)
     draft = Draft(ConsumerState(old.group_id))
     draft.records.extend(old.tombstones())
-    members = [_from_classic(old, one.member_id, host.topics) for one in old.roster]
+    members = [_from_classic(old, one.member_id, host.topics) for one in old.generation.roster]
     for member in members:
         draft.put_member(member)
     names = {name for member in members for name in member.topic_names}
-    draft.put_epoch(old.generation, metadata_hash(names, host.topics))
+    draft.put_epoch(old.generation.generation_id, metadata_hash(names, host.topics))
     for member in members:
         draft.put_target(
             member.member_id,
             {topic_id: frozenset(numbers) for topic_id, numbers in member.assigned.items()},
         )
-    draft.put_target_epoch(old.generation, host.clock.now_ms())
+    draft.put_target_epoch(old.generation.generation_id, host.clock.now_ms())
     for member in members:
         draft.put_current(member)
     return draft
@@ -75,7 +74,7 @@ def _obstacle(old: ClassicGroup, config: BrokerConfig) -> str:
         return "online upgrade is disabled"
     if old.protocol_type != PROTOCOL_TYPE:
         return "the group does not use the consumer embedded protocol"
-    if len(old.roster) > config.group_consumer_max_size:
+    if len(old.generation.roster) > config.group_consumer_max_size:
         return "the group size exceeds the consumer group maximum size"
     return ""
 
@@ -124,15 +123,16 @@ def downgrade(
     group.write(draft, done)
     group.removed(ErrorCode.NONE)
     classic = ClassicGroup.from_record(group.group_id, value, group.host)
-    for member in classic.roster:
-        classic.roster.speak(member, spoken[member.member_id])
+    roster = classic.generation.roster
+    for member in roster:
+        roster.speak(member, spoken[member.member_id])
     group.host.put(classic)
     classic.loaded()
     if not goes_on:
-        rebalance.prepare(classic)
+        classic.rebalance.prepare()
 
 
-def _is_settled(state: ConsumerState, member: Member) -> bool:
+def _is_settled(state: ConsumerState, member: ConsumerGroupMember) -> bool:
     """Whether a member has what it should have, in the group's epoch."""
     target = {
         topic_id: of for topic_id, of in state.targets.get(member.member_id, {}).items() if of
@@ -141,13 +141,15 @@ def _is_settled(state: ConsumerState, member: Member) -> bool:
     return member.member_epoch == state.epoch == state.target_epoch and has == target
 
 
-def _from_classic(old: ClassicGroup, member_id: str, topics: Topics) -> Member:
-    known = old.roster.members[member_id]
-    metadata = known.metadata(old.protocol_name) if old.protocol_name else b""
+def _from_classic(old: ClassicGroup, member_id: str, topics: Topics) -> ConsumerGroupMember:
+    generation = old.generation
+    known = generation.roster.members[member_id]
+    protocol = generation.protocol_name
+    metadata = known.metadata(protocol) if protocol else b""
     metadata = metadata or known.protocols[0].metadata
     subscription = read_subscription(bytes(metadata))
     held = _partitions(old.group_id, bytes(known.assignment), topics)
-    return Member(
+    return ConsumerGroupMember(
         member_id=member_id,
         instance_id=known.instance_id,
         rack_id=subscription.rack_id,
@@ -159,10 +161,11 @@ def _from_classic(old: ClassicGroup, member_id: str, topics: Topics) -> Member:
             known.session_timeout_ms,
             tuple((spoken.name, bytes(spoken.metadata)) for spoken in known.protocols),
         ),
-        member_epoch=old.generation,
-        previous_member_epoch=old.generation,
+        member_epoch=generation.generation_id,
+        previous_member_epoch=generation.generation_id,
         assigned={
-            topic_id: dict.fromkeys(numbers, old.generation) for topic_id, numbers in held.items()
+            topic_id: dict.fromkeys(numbers, generation.generation_id)
+            for topic_id, numbers in held.items()
         },
     )
 

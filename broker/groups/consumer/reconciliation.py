@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from broker.groups.consumer.assignors import Partitions
-from broker.groups.consumer.members import Assigned, Member
+from broker.groups.consumer.consumer_member import Assigned, ConsumerGroupMember
 from protocol.group_records import MemberState
 
 
@@ -33,7 +33,9 @@ class Target:
     is_free: Callable[[bytes, int], bool]  # nobody has it, nor has yet to give it up
 
 
-def next_step(member: Member, target: Target, reported: Partitions | None) -> Member:
+def next_step(
+    member: ConsumerGroupMember, target: Target, reported: Partitions | None
+) -> ConsumerGroupMember:
     """Return the member as it is after this heartbeat; itself, if nothing changes.
 
     `reported` is what the member says it owns, None if it did not say.
@@ -47,7 +49,9 @@ def next_step(member: Member, target: Target, reported: Partitions | None) -> Me
             return _towards(member, target, reported)
 
 
-def _without_unsubscribed(member: Member, target: Target, reported: Partitions | None) -> Member:
+def _without_unsubscribed(
+    member: ConsumerGroupMember, target: Target, reported: Partitions | None
+) -> ConsumerGroupMember:
     """Take partitions of topics away that the member no longer asks for, before a new target."""
     gone = {
         topic_id: numbers
@@ -65,7 +69,9 @@ def _without_unsubscribed(member: Member, target: Target, reported: Partitions |
     return replace(member, previous_member_epoch=member.member_epoch, assigned=kept)
 
 
-def _towards(member: Member, target: Target, reported: Partitions | None) -> Member:
+def _towards(
+    member: ConsumerGroupMember, target: Target, reported: Partitions | None
+) -> ConsumerGroupMember:
     """Move the member towards its target, as far as it and the others allow."""
     wanted = {
         topic_id: numbers
@@ -101,7 +107,9 @@ def _towards(member: Member, target: Target, reported: Partitions | None) -> Mem
     )
 
 
-def _giving_up(member: Member, to_revoke: Assigned, kept: Assigned) -> Member:
+def _giving_up(
+    member: ConsumerGroupMember, to_revoke: Assigned, kept: Assigned
+) -> ConsumerGroupMember:
     """Keep the member in its epoch until it has given up `to_revoke`."""
     return replace(
         member,

@@ -24,7 +24,7 @@ from dataclasses import replace
 from typing import Any
 
 from broker.groups.consumer.assignors import Partitions
-from broker.groups.consumer.members import Assigned, ClassicSide, Member
+from broker.groups.consumer.consumer_member import Assigned, ClassicSide, ConsumerGroupMember
 from broker.groups.consumer.subscriptions import NO_HASH, ResolvedRegex
 from broker.groups.errors import GroupError
 from broker.groups.group import GroupRecord
@@ -73,7 +73,7 @@ class ConsumerState:
         self.epoch = 0
         self.metadata_hash = NO_HASH
         self.target_epoch = 0
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ConsumerGroupMember] = {}
         self.targets: dict[str, Partitions] = {}
         self.regexes: dict[str, ResolvedRegex] = {}
         self.static_ids: dict[str, str] = {}  # instance id -> member id
@@ -122,7 +122,7 @@ class ConsumerState:
         """Whether no member has a partition, or has yet to give it up."""
         return (topic_id, partition) not in self.owners
 
-    def member(self, member_id: str) -> Member:
+    def member(self, member_id: str) -> ConsumerGroupMember:
         """Return a member. GroupError if there is none of that id."""
         member = self.members.get(member_id)
         if member is None:
@@ -132,7 +132,7 @@ class ConsumerState:
             )
         return member
 
-    def static_member(self, instance_id: str) -> Member | None:
+    def static_member(self, instance_id: str) -> ConsumerGroupMember | None:
         """Return the member that has an instance id."""
         return self.members.get(self.static_ids.get(instance_id, ""))
 
@@ -148,7 +148,7 @@ class ConsumerState:
             return
         classic = value.classic_member_metadata
         self.members[member_id] = replace(
-            before or Member(member_id=member_id),
+            before or ConsumerGroupMember(member_id=member_id),
             instance_id=value.instance_id,
             rack_id=value.rack_id,
             client_id=value.client_id,
@@ -174,7 +174,7 @@ class ConsumerState:
         if before is None:
             if value is None:
                 return
-            before = Member(member_id=member_id)
+            before = ConsumerGroupMember(member_id=member_id)
         after = replace(
             before,
             member_epoch=value.member_epoch if value else 0,
@@ -190,7 +190,7 @@ class ConsumerState:
             self._own(member, member.pending_revocation, owner=owner)
         self.members[member_id] = after
 
-    def _own(self, member: Member, assigned: Assigned, *, owner: str | None) -> None:
+    def _own(self, member: ConsumerGroupMember, assigned: Assigned, *, owner: str | None) -> None:
         for topic_id, numbers in assigned.items():
             for partition in numbers:
                 if owner is not None:
@@ -220,7 +220,7 @@ class Draft:
             ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash),
         )
 
-    def put_member(self, member: Member) -> None:
+    def put_member(self, member: ConsumerGroupMember) -> None:
         """Write what a member said."""
         self.put(
             ConsumerGroupMemberMetadataKey(
@@ -262,7 +262,7 @@ class Draft:
             ),
         )
 
-    def put_current(self, member: Member) -> None:
+    def put_current(self, member: ConsumerGroupMember) -> None:
         """Write what a member has."""
         self.put(
             ConsumerGroupCurrentMemberAssignmentKey(
@@ -351,6 +351,6 @@ def _classic_metadata(classic: ClassicSide | None) -> ClassicMemberMetadata | No
     )
 
 
-def regexes_of(members: Iterable[Member]) -> Iterator[str]:
+def regexes_of(members: Iterable[ConsumerGroupMember]) -> Iterator[str]:
     """Yield the expressions that members subscribe with."""
     yield from {member.topic_regex for member in members if member.topic_regex}

@@ -15,7 +15,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from broker.groups.consumer.members import Member
+from broker.groups.consumer.consumer_member import ConsumerGroupMember
 from broker.groups.errors import GroupError
 from broker.metadata.image import TopicInfo
 from broker.topics import Topics
@@ -57,7 +57,9 @@ def resolve(pattern: str, topics: Topics, now_ms: int) -> ResolvedRegex:
     )
 
 
-def topic_names(member: Member, regexes: Mapping[str, ResolvedRegex]) -> frozenset[str]:
+def topic_names(
+    member: ConsumerGroupMember, regexes: Mapping[str, ResolvedRegex]
+) -> frozenset[str]:
     """Return what a member asks for; an expression that is not resolved matches nothing."""
     resolved = regexes.get(member.topic_regex)
     return member.topic_names if resolved is None else member.topic_names | resolved.topics

@@ -173,8 +173,8 @@ def test_a_member_that_does_not_join_again_in_time_is_dropped():
     for _ in range(7):
         party.heartbeat(ids["b"])  # it lives, and never comes
         party.host.advance(REBALANCE_MS // 7 + 1)
-    assert party.joined["a"].generation_id == party.group.generation
-    assert list(party.group.roster.members) == [ids["a"]]
+    assert party.joined["a"].generation_id == party.group.generation.generation_id
+    assert list(party.group.generation.roster.members) == [ids["a"]]
     assert party.heartbeat(ids["b"]) == UNKNOWN
 
 
@@ -188,7 +188,7 @@ def test_a_static_member_is_waited_for_until_its_session_ends():
     party.join("a", ids["a"], protocols=protocols("range", topics=("x",)))
     party.join("s", ids["s"])
     party.host.advance(REBALANCE_MS)
-    assert static in party.group.roster.members
+    assert static in party.group.generation.roster.members
     assert party.state == "CompletingRebalance"
 
 
@@ -244,7 +244,7 @@ def test_members_that_do_not_sync_are_dropped():
     for _ in range(7):
         party.heartbeat(a)
         party.host.advance(REBALANCE_MS // 7 + 1)
-    assert list(party.group.roster.members) == [b]
+    assert list(party.group.generation.roster.members) == [b]
     assert party.synced["b"].error_code == REBALANCING
 
 
@@ -308,7 +308,7 @@ def test_a_static_member_that_takes_over_with_another_protocol_begins_a_rebalanc
     changed = protocols("sticky", "range")
     assert party.join("new", group_instance_id="s", protocols=changed) == 0
     assert party.joined["new"].protocol_name == "sticky"
-    assert party.group.generation == 2
+    assert party.group.generation.generation_id == 2
 
 
 # -- syncing ---------------------------------------------------------------------------------------

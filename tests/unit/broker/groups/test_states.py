@@ -7,8 +7,8 @@ import pytest
 from broker.groups.states import (
     CLASSIC,
     CONSUMER,
-    ClassicEvent,
-    ClassicState,
+    ClassicGroupEvent,
+    ClassicGroupState,
     ConsumerGroupEvent,
     ConsumerGroupState,
     diagram,
@@ -16,7 +16,7 @@ from broker.groups.states import (
 )
 
 STEPS = [
-    *((CLASSIC, state, event) for state in ClassicState for event in ClassicEvent),
+    *((CLASSIC, state, event) for state in ClassicGroupState for event in ClassicGroupEvent),
     *((CONSUMER, state, event) for state in ConsumerGroupState for event in ConsumerGroupEvent),
 ]
 

@@ -50,4 +50,4 @@ async def test_without_a_rebalance_timeout_the_session_stands_for_it(group_rig):
     )
     answer = await ask(group_rig, body, 0)
     group = group_rig.services.groups.group("g")
-    assert group.roster.members[answer.member_id].rebalance_timeout_ms == 7_000
+    assert group.generation.roster.members[answer.member_id].rebalance_timeout_ms == 7_000

@@ -84,7 +84,7 @@ def test_how_offsets_age():
     assert party.state == "Empty"
     expiry = party.group.expiry()
     assert expiry is not None
-    assert expiry.since_ms == party.group.state_since_ms
+    assert expiry.since_ms == party.group.generation.state_since_ms
     connect = Party()
     connect.stable("a", protocol_type="connect", protocols=[JoinGroupRequestProtocol(name="x")])
     assert connect.group.expiry() is None
@@ -142,6 +142,6 @@ def test_what_describe_tells():
 
 def test_the_records_of_a_group_that_has_nothing_yet_and_of_one_that_is_over():
     group = ClassicGroup("g", FakeHost())
-    key, value = group.first_record()
+    key, value = group.generation.first_record()
     assert (key.group, value.generation, value.protocol_type, value.members) == ("g", 0, "", [])
     assert [value for _, value in group.tombstones()] == [None]

@@ -6,8 +6,8 @@ from typing import Any
 
 from broker.groups.classic.classic_group import ClassicGroup
 from broker.groups.consumer.consumer_group import ConsumerGroup
+from broker.groups.consumer.consumer_member import ConsumerGroupMember
 from broker.groups.consumer.consumer_replay import REPLAYS
-from broker.groups.consumer.members import Member
 from broker.groups.consumer.state import ConsumerState, Draft
 from broker.groups.group import GroupRecord
 from broker.groups.registry import Registry
@@ -35,7 +35,7 @@ def replayed(*records: GroupRecord, registry: Registry | None = None) -> Registr
 def draft() -> Draft:
     made = Draft(ConsumerState("g"))
     made.put_epoch(3, 5)
-    made.put_member(Member(member_id="m"))
+    made.put_member(ConsumerGroupMember(member_id="m"))
     return made
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from broker.groups.classic.classic_group import ClassicGroup
 from broker.groups.consumer.consumer_group import ConsumerGroup
-from broker.groups.consumer.members import ClassicSide, Member
+from broker.groups.consumer.consumer_member import ClassicSide, ConsumerGroupMember
 from broker.groups.consumer.migration import may_be_classic, upgraded
 from broker.groups.consumer.state import ConsumerState, Draft
 from broker.groups.consumer.subscriptions import metadata_hash
@@ -159,8 +159,8 @@ def mixed(of: FakeHost) -> ConsumerGroup:
     group = ConsumerGroup("g", of)
     draft = Draft(group.state)
     for member in (
-        Member(member_id="new", topic_names=frozenset({"a"}), assigned={A: {0: 3}}),
-        Member(
+        ConsumerGroupMember(member_id="new", topic_names=frozenset({"a"}), assigned={A: {0: 3}}),
+        ConsumerGroupMember(
             member_id="old",
             topic_names=frozenset({"a"}),
             assigned={A: {1: 3, 2: 3}},
@@ -189,7 +189,7 @@ def test_the_last_new_member_leaves_the_group_to_the_others() -> None:
     leave(mixed(of))
     group = of.group
     assert isinstance(group, ClassicGroup)
-    assert (group.generation, group.state_name) == (4, "PreparingRebalance")
+    assert (group.generation.generation_id, group.state_name) == (4, "PreparingRebalance")
     key, value = of.records[-1]
     assert key == GroupMetadataKey(group="g")
     (member,) = value.members
@@ -229,9 +229,9 @@ def subscription_of(*topics: str) -> bytes:
     return encode_subscription(ConsumerProtocolSubscription(topics=list(topics)), 1)
 
 
-def spoken_by(member_id: str, *names: str) -> Member:
+def spoken_by(member_id: str, *names: str) -> ConsumerGroupMember:
     protocols = tuple((name, subscription_of("a")) for name in names)
-    return Member(
+    return ConsumerGroupMember(
         member_id=member_id,
         topic_names=frozenset({"a"}),
         rebalance_timeout_ms=60_000,
@@ -244,7 +244,7 @@ def test_a_group_that_is_classic_again_knows_all_that_its_members_speak() -> Non
     group = ConsumerGroup("g", of)
     draft = Draft(group.state)
     for member in (
-        Member(member_id="new", topic_names=frozenset({"a"})),
+        ConsumerGroupMember(member_id="new", topic_names=frozenset({"a"})),
         spoken_by("one", "range", "sticky", "own"),
         spoken_by("two", "sticky", "range"),
         spoken_by("three", "sticky", "range", "other"),
@@ -253,20 +253,22 @@ def test_a_group_that_is_classic_again_knows_all_that_its_members_speak() -> Non
         draft.put_current(member)
     group.write(draft, None)
     leave(group)
-    roster = of.group.roster
+    roster = of.group.generation.roster
     assert {one.member_id: [spoken.name for spoken in one.protocols] for one in roster} == {
         "one": ["range", "sticky", "own"],
         "two": ["sticky", "range"],
         "three": ["sticky", "range", "other"],
     }
-    assert of.group.protocol_name == "sticky", "two of three like it best, as Kafka counts"
+    assert of.group.generation.protocol_name == "sticky", (
+        "two of three like it best, as Kafka counts"
+    )
 
 
 def static_pair(of: FakeHost, *, is_settled: bool) -> ConsumerGroup:
     """A static member of the new protocol that is away, and one of the classic protocol."""
     group = ConsumerGroup("g", of)
     draft = Draft(group.state)
-    away = Member(
+    away = ConsumerGroupMember(
         member_id="away", instance_id="i", topic_names=frozenset({"a"}), assigned={A: {0: 3, 1: 3}},
         member_epoch=-2, previous_member_epoch=3, rebalance_timeout_ms=60_000,
     )  # fmt: skip
@@ -307,8 +309,8 @@ def test_the_last_new_member_that_a_classic_one_replaces_leaves_the_group_to_it(
     assert (answer.error_code, answer.generation_id, answer.protocol_name) == (0, 3, "range")
     group = of.group
     assert isinstance(group, ClassicGroup)
-    assert (group.generation, group.state_name) == (3, "Stable")
-    assert set(group.roster.members) == {answer.member_id, "stays"}
+    assert (group.generation.generation_id, group.state_name) == (3, "Stable")
+    assert set(group.generation.roster.members) == {answer.member_id, "stays"}
     synced: list[Any] = []
     body = SyncGroupRequest(group_id="g", generation_id=3, member_id=answer.member_id)
     group.sync(body, synced.append)

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from broker.groups.consumer.assignors import Partitions, Subscriber, assign_uniform
-from broker.groups.consumer.members import Assigned, Member
+from broker.groups.consumer.consumer_member import Assigned, ConsumerGroupMember
 from broker.groups.consumer.reconciliation import Target, next_step
 from protocol.group_records import MemberState
 
@@ -28,8 +28,8 @@ def of(**topics: list[int]) -> Partitions:
 
 def member(
     epoch: int, assigned: Assigned, state: MemberState = STABLE, revoking: Assigned | None = None
-) -> Member:
-    return Member(
+) -> ConsumerGroupMember:
+    return ConsumerGroupMember(
         member_id="m",
         member_epoch=epoch,
         previous_member_epoch=epoch - 1,
@@ -139,7 +139,7 @@ class Simulation:
     def __init__(self, seed: int) -> None:
         self.randomness = random.Random(seed)
         self.counts = {A: self.randomness.randint(1, 9), B: self.randomness.randint(1, 9)}
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ConsumerGroupMember] = {}
         self.reads: dict[str, set[tuple[bytes, int]]] = {}
         self.goals: dict[str, Partitions] = {}
         self.epoch = 0
@@ -158,7 +158,7 @@ class Simulation:
             del self.members[gone], self.reads[gone], self.goals[gone]
         else:
             member_id = f"m{self.epoch}"
-            self.members[member_id] = Member(member_id=member_id)
+            self.members[member_id] = ConsumerGroupMember(member_id=member_id)
             self.reads[member_id] = set()
         self.epoch += 1
         subscribers = {

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from broker.groups.consumer.members import ClassicSide, Member
+from broker.groups.consumer.consumer_member import ClassicSide, ConsumerGroupMember
 from broker.groups.consumer.state import ConsumerState, Draft, regexes_of
 from broker.groups.consumer.subscriptions import ResolvedRegex
 from broker.groups.group import GroupRecord
@@ -22,7 +22,7 @@ from protocol.group_records import (
 
 A, B = b"a" * 16, b"b" * 16
 
-MEMBER = Member(
+MEMBER = ConsumerGroupMember(
     member_id="m1",
     instance_id="i1",
     rack_id="r",
@@ -105,12 +105,12 @@ def test_tombstones_leave_nothing() -> None:
 
 def test_a_partition_of_who_gave_it_up_late_stays_with_its_new_owner() -> None:
     draft = Draft(ConsumerState("g"))
-    first = Member(member_id="m1", assigned={A: {0: 1}})
-    second = Member(member_id="m2", assigned={A: {0: 2}})
+    first = ConsumerGroupMember(member_id="m1", assigned={A: {0: 1}})
+    second = ConsumerGroupMember(member_id="m2", assigned={A: {0: 2}})
     for member in (first, second):
         draft.put_member(member)
         draft.put_current(member)
-    draft.put_current(Member(member_id="m1"))
+    draft.put_current(ConsumerGroupMember(member_id="m1"))
     assert draft.state.owners == {(A, 0): "m2"}
     draft.remove_member("m1")
     assert draft.state.owners == {(A, 0): "m2"}
@@ -118,8 +118,8 @@ def test_a_partition_of_who_gave_it_up_late_stays_with_its_new_owner() -> None:
 
 def test_the_successor_of_a_static_member_keeps_the_instance_id() -> None:
     draft = Draft(ConsumerState("g"))
-    draft.put_member(Member(member_id="old", instance_id="i"))
-    draft.put_member(Member(member_id="new", instance_id="i"))
+    draft.put_member(ConsumerGroupMember(member_id="old", instance_id="i"))
+    draft.put_member(ConsumerGroupMember(member_id="new", instance_id="i"))
     draft.remove_member("old")
     assert draft.state.static_ids == {"i": "new"}
 
@@ -142,10 +142,10 @@ def test_partitions_without_epochs_have_their_members() -> None:
 def test_a_classic_members_side_is_kept() -> None:
     draft = Draft(ConsumerState("g"))
     side = ClassicSide(45_000, (("range", b"sub"),))
-    draft.put_member(Member(member_id="m", classic=side))
+    draft.put_member(ConsumerGroupMember(member_id="m", classic=side))
     assert replayed(draft.records).members["m"].classic == side
 
 
 def test_expressions_are_counted_once() -> None:
-    members = [Member(member_id=name, topic_regex="x.*") for name in "ab"]
-    assert list(regexes_of([*members, Member(member_id="c")])) == ["x.*"]
+    members = [ConsumerGroupMember(member_id=name, topic_regex="x.*") for name in "ab"]
+    assert list(regexes_of([*members, ConsumerGroupMember(member_id="c")])) == ["x.*"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.groups.consumer.members import Member
+from broker.groups.consumer.consumer_member import ConsumerGroupMember
 from broker.groups.consumer.subscriptions import (
     NO_HASH,
     ResolvedRegex,
@@ -51,7 +51,7 @@ def test_no_expression_takes_time_that_grows_faster_than_the_name() -> None:
 
 
 def test_a_member_asks_for_names_and_for_what_its_expression_matched() -> None:
-    member = Member(member_id="m", topic_names=frozenset({"a"}), topic_regex="b.*")
+    member = ConsumerGroupMember(member_id="m", topic_names=frozenset({"a"}), topic_regex="b.*")
     assert topic_names(member, {}) == {"a"}
     assert topic_names(member, {"b.*": ResolvedRegex(frozenset({"b1"}), 0)}) == {"a", "b1"}
 

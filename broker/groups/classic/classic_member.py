@@ -12,7 +12,7 @@ JoinAnswer = Callable[[JoinGroupResponse], None]
 SyncAnswer = Callable[[SyncGroupResponse], None]
 
 
-class Member:
+class ClassicGroupMember:
     """Who it is, what it speaks, and which of its requests wait for the others."""
 
     __slots__ = (

@@ -6,18 +6,18 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
-from broker.groups.consumer.members import Member
+from broker.groups.consumer.consumer_member import ConsumerGroupMember
 from protocol.group_records import MemberState
 
 
 def test_a_new_member_has_nothing_and_follows_nothing() -> None:
-    member = Member(member_id="m")
+    member = ConsumerGroupMember(member_id="m")
     assert (member.member_epoch, member.state) == (0, MemberState.STABLE)
     assert member.assigned == member.pending_revocation == {}
 
 
 def test_a_change_is_a_new_member() -> None:
-    member = Member(member_id="m")
+    member = ConsumerGroupMember(member_id="m")
     with pytest.raises(FrozenInstanceError):
         member.member_epoch = 1  # type: ignore[misc]
     assert replace(member, member_epoch=1) != member

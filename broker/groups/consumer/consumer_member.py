@@ -32,7 +32,7 @@ class ClassicSide:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class ConsumerGroupMember:
     """A member of a consumer group."""
 
     member_id: str
