@@ -58,15 +58,15 @@ def fill(
 ) -> None:
     """Write records of a size to all partitions, in batches as a Java producer makes them."""
     from pyspark_barnabas.wire import protocol
+    from pyspark_barnabas.wire.brokers import ClusterOptions
     from pyspark_barnabas.wire.cluster import Cluster
     from pyspark_barnabas.wire.encode import Record, build_batch
+    from pyspark_barnabas.wire.primitives import parse
 
     dice = random.Random(value_bytes)
     host, port = address.split(":")
     per_batch = max(1, BATCH_BYTES // value_bytes)
-    with Cluster(
-        [(host, int(port))], client_id="bench", request_timeout_ms=30_000, timeout_ms=60_000
-    ) as cluster:
+    with Cluster(ClusterOptions(((host, int(port)),), "bench", 30_000, 60_000)) as cluster:
         cluster.topics([topic], create=True)
         written = 0
         while written < records:
@@ -85,7 +85,7 @@ def fill(
                     batches[topic, partition] = build_batch(made)
             leader = cluster.leader(topic, 0)
             body = protocol.produce_request(-1, 30_000, batches)
-            answer = protocol.parse(protocol.read_produce, leader.call(protocol.PRODUCE, body))
+            answer = parse(protocol.read_produce, leader.call(protocol.PRODUCE, body))
             assert {code for code, _ in answer.values()} == {0}, answer
 
 

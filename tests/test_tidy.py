@@ -40,7 +40,7 @@ UNTESTED: set[str] = set()
 # Sources of pipelines/ that are tested through another's test file: what Spark or a broker calls.
 TESTED_THROUGH = {
     "clock": "test_outbox",
-    "cluster": "test_wire",
+    "brokers": "test_wire",
     "connection": "test_wire",
     "datasource": "test_spark",
     "errors": "test_wire",

@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from pyspark_barnabas.columns import BATCH_BYTES_MAX, BATCH_HEADERS_MAX
 from pyspark_barnabas.known_options import require_known
+from pyspark_barnabas.wire.brokers import ClusterOptions
 from pyspark_barnabas.wire.compression import NAMES
 from pyspark_barnabas.wire.errors import BadOption
 from pyspark_barnabas.wire.protocol import EARLIEST, LATEST, TopicPartition
@@ -123,18 +124,6 @@ class Settings:
     def names(self) -> list[str]:
         """Return the names, in lower case."""
         return sorted(self._values)
-
-
-@dataclass(frozen=True)
-class ClusterOptions:
-    """How to reach the brokers."""
-
-    bootstrap: tuple[tuple[str, int], ...]
-    client_id: str
-    request_timeout_ms: int
-    timeout_ms: int
-    timeout_name: str  # of the option, for errors
-    topic_names: str  # of the options that name topics
 
 
 def cluster_options(settings: Settings, *, is_sink: bool) -> ClusterOptions:

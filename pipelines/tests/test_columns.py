@@ -207,34 +207,6 @@ def headers(count, size=3):
     return [(f"h{number % 300}", b"x" * (number % size)) for number in range(count)]
 
 
-@pytest.mark.parametrize("codec", [0, 4])
-def test_headers_of_few_and_of_many_records_are_the_same(codec):
-    """The first steps take a header of every record, the long chains are followed one by one."""
-    dice = random.Random(3)
-    counts = [dice.choice([0, 1, 2, 3, 9, 40]) for _ in range(900)] + [3000]
-    made = [Record(b"k", b"v", 1000, headers(count)) for count in counts]
-    made[5] = Record(None, None, 1000, [("long" * 5000, b"y" * 20_000), ("", None), ("ü", b"")])
-    rows = decode(build_batch(made, codec=codec), ["headers"])
-    assert [found["headers"] for found in rows] == [
-        [{"key": key, "value": value} for key, value in one.headers] or None for one in made
-    ]
-
-
-def test_headers_cost_no_turn_of_numpy_each(monkeypatch):
-    turns = 0
-    real = columns._Records._varints
-
-    def counted(self, *arguments):
-        nonlocal turns
-        turns += 1
-        return real(self, *arguments)
-
-    monkeypatch.setattr(columns._Records, "_varints", counted)
-    data = build_batch([Record(None, None, 1, headers(20_000)), Record(None, None, 1, headers(7))])
-    assert [len(row["headers"]) for row in decode(data, ["headers"])] == [20_000, 7]
-    assert turns < 20
-
-
 def test_a_batch_with_very_many_headers_is_refused_by_its_option():
     plain = build_batch([Record(b"k", b"v", 1)])
     data = build_batch([Record(b"k", b"v", 1, headers(60))] * 2, codec=4, base_offset=1)
@@ -245,19 +217,6 @@ def test_a_batch_with_very_many_headers_is_refused_by_its_option():
     with pytest.raises(BatchTooLarge) as found:
         decode(plain + data, batch_headers_max=0)
     assert found.value.position == len(plain)
-
-
-@pytest.mark.parametrize("records_count", [1, 300])
-@pytest.mark.parametrize("wrong", ["short", "long", "negative"])
-def test_headers_that_do_not_fit_their_record_are_damage(records_count, wrong):
-    """In the few long chains and in the many short ones alike."""
-    made = [Record(None, None, 1, [("a", b"b"), ("c", b"d")])] * records_count
-    data = build_batch(made)
-    at = len(data) - 2  # size and byte of the last value
-    data[at] = {"short": 0, "long": 126, "negative": 3}[wrong]
-    batch = next(read_batches(data, check_crc=False))
-    with pytest.raises(CorruptBatch, match=r"a header does not fit|behind the last header"):
-        list(Decoder(["headers"], "t", 0).decode(data, [batch]))
 
 
 def test_a_small_batch_of_very_many_records_is_refused_before_it_is_unpacked(monkeypatch):

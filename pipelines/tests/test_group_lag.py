@@ -13,9 +13,9 @@ from pyspark_barnabas.jobs.group_lag import (
 )
 from pyspark_barnabas.options import source_options
 from pyspark_barnabas.wire import protocol
-from pyspark_barnabas.wire.cluster import Retriable
 from pyspark_barnabas.wire.encode import Record
-from pyspark_barnabas.wire.protocol import Reader, string
+from pyspark_barnabas.wire.error_codes import Retriable
+from pyspark_barnabas.wire.primitives import Reader, array, string
 
 OFFSET_COMMIT = 8
 
@@ -24,7 +24,7 @@ def commit(cluster, monkeypatch, group, topic, offsets):
     """Commit as a program without a group's membership does: OffsetCommit 2."""
     monkeypatch.setitem(protocol.ADMIN_VERSIONS, OFFSET_COMMIT, 2)
     rows = [struct.pack(">iq", *pair) + string("") for pair in offsets.items()]
-    topics = protocol.array([string(topic) + protocol.array(rows)])
+    topics = array([string(topic) + array(rows)])
     body = string(group) + struct.pack(">i", -1) + string("") + struct.pack(">q", -1) + topics
 
     def answered(read):

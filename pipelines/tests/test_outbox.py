@@ -17,6 +17,7 @@ from pyspark_barnabas.datasource import COLUMNS
 from pyspark_barnabas.options import sink_options
 from pyspark_barnabas.sink.outbox import EPOCHS, identity
 from pyspark_barnabas.sink.writer import _tables, write_task
+from pyspark_barnabas.wire.brokers import ClusterOptions
 from pyspark_barnabas.wire.cluster import Cluster
 from pyspark_barnabas.wire.errors import (
     BrokerRefused,
@@ -237,8 +238,6 @@ def test_a_topic_that_no_one_makes_is_named_with_the_sinks_option(tmp_path):
 
 def test_producer_ids_do_not_meet_those_that_brokers_give_out(broker):
     host, port = broker.address.split(":")
-    with Cluster(
-        [(host, int(port))], client_id="t", request_timeout_ms=9000, timeout_ms=9000
-    ) as cluster:
+    with Cluster(ClusterOptions(((host, int(port)),), "t", 9000, 9000)) as cluster:
         assert cluster.new_producer_id()[0] < 1 << 62 <= identity("q", 0, 0)[0] < 1 << 63
     assert PARTITIONS > 1

@@ -8,6 +8,7 @@ import pytest
 
 from pyspark_barnabas.wire import protocol
 from pyspark_barnabas.wire.errors import BrokerRefused
+from pyspark_barnabas.wire.primitives import parse
 
 READERS = [
     protocol.read_api_versions,
@@ -28,7 +29,7 @@ def test_garbage_does_not_parse(read):
         size = dice.randrange(60)
         data = bytearray(dice.choice([dice.randbytes(size), bytes(size), b"\xff" * size]))
         try:
-            protocol.parse(read, data)
+            parse(read, data)
         except BrokerRefused as error:
             assert f"answer of {size} bytes does not parse" in str(error)  # noqa: PT017
             refused += 1
@@ -43,15 +44,6 @@ def test_a_request_byte_by_byte():
     )
     whole = protocol.request(protocol.LIST_GROUPS, 7, "me", b"")
     assert whole.hex(" ") == "00 00 00 0c 00 10 00 02 00 00 00 07 00 02 6d 65"
-
-
-def test_topic_ids_are_in_the_form_of_kafkas_tools():
-    """Kafka's Uuid.toString: URL-safe base64 without padding; all zeros mean that there is none."""
-    data = bytearray(bytes(range(250, 256)) + bytes(10) + bytes(16))
-    reader = protocol.Reader(data)
-    assert (reader.uuid(), reader.uuid()) == ("-vv8_f7_AAAAAAAAAAAAAA", "")
-    with pytest.raises(ValueError, match="beyond the end"):
-        reader.uuid()
 
 
 def test_a_request_for_several_partitions_byte_by_byte():

@@ -13,7 +13,7 @@ from test_archive import archive  # noqa: F401 - a fixture
 from test_archive_writer import records
 
 from pyspark_barnabas.jobs import cli
-from pyspark_barnabas.wire.admin import create_topic
+from pyspark_barnabas.wire.cluster import create_topic
 
 pytestmark = pytest.mark.spark
 KEPT = ("key", "value", "headers", "timestamp", "partition")

@@ -12,6 +12,7 @@ from topics import Topic
 
 from pyspark_barnabas.options import source_options
 from pyspark_barnabas.source.reader import WireReader
+from pyspark_barnabas.wire.brokers import ClusterOptions
 from pyspark_barnabas.wire.cluster import Cluster
 from pyspark_barnabas.wire.encode import Record
 from pyspark_barnabas.wire.errors import (
@@ -190,9 +191,7 @@ def serve_once(answer):
 )
 def test_what_is_no_broker(answer, error, words):
     port = serve_once(answer)
-    cluster = Cluster(
-        [("127.0.0.1", port)], client_id="test", request_timeout_ms=2000, timeout_ms=10
-    )
+    cluster = Cluster(ClusterOptions((("127.0.0.1", port),), "test", 2000, 10))
     with cluster, pytest.raises(error, match=words):
         cluster.all_topics()
 

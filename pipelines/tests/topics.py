@@ -7,9 +7,10 @@ import uuid
 from pyspark_barnabas.options import source_options
 from pyspark_barnabas.source.reader import WireReader
 from pyspark_barnabas.wire import protocol
+from pyspark_barnabas.wire.brokers import ClusterOptions
 from pyspark_barnabas.wire.cluster import Cluster
 from pyspark_barnabas.wire.encode import build_batch
-from pyspark_barnabas.wire.protocol import parse
+from pyspark_barnabas.wire.primitives import array, parse, string
 
 DELETE_TOPICS = 20
 protocol.ADMIN_VERSIONS[DELETE_TOPICS] = 3
@@ -23,9 +24,7 @@ class Topic:
         self.address = address
         self.name = f"t-{uuid.uuid4().hex[:8]}"
         host, port = address.split(":")
-        self.cluster = Cluster(
-            [(host, int(port))], client_id="test", request_timeout_ms=10_000, timeout_ms=10_000
-        )
+        self.cluster = Cluster(ClusterOptions(((host, int(port)),), "test", 10_000, 10_000))
         self.cluster.topics([self.name], create=True)
 
     def __enter__(self):
@@ -36,7 +35,7 @@ class Topic:
 
     def remake(self):
         """Delete the topic and make it anew under the same name."""
-        body = protocol.array([protocol.string(self.name)]) + (10_000).to_bytes(4, "big")
+        body = array([string(self.name)]) + (10_000).to_bytes(4, "big")
 
         def read(reader):
             reader.int32()
@@ -44,7 +43,6 @@ class Topic:
 
         found = self.cluster.ask("deleting the topic", DELETE_TOPICS, body, read)
         assert found == [(self.name, 0)]
-        self.cluster.forget(self.name)
         self.cluster.topics([self.name], create=True)
 
     def append(self, partition, records, **settings):

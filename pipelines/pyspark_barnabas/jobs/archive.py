@@ -31,7 +31,7 @@ from pyspark_barnabas.offsets import Offsets, partitions_of, remade, resolve, to
 from pyspark_barnabas.options import SourceOptions
 from pyspark_barnabas.options import source_options as read_options
 from pyspark_barnabas.source.stream import HAS_LIMITS
-from pyspark_barnabas.wire.cluster import Cluster, connect
+from pyspark_barnabas.wire.cluster import Cluster
 from pyspark_barnabas.wire.errors import BadOption, DataLost, UnknownTopic
 from pyspark_barnabas.wire.protocol import EARLIEST, LATEST
 
@@ -162,7 +162,7 @@ def _prepare(options: ArchiveOptions) -> tuple[Offsets, int]:
     if not any(name.lower().startswith("starting") for name in given):
         given["startingOffsets"] = "earliest"
     source = read_options(given, streaming=True)
-    with connect(source.cluster) as cluster:
+    with Cluster(source.cluster) as cluster:
         subscribed = partitions_of(cluster, source.subscription)
         if not subscribed:
             raise UnknownTopic("no topic of this cluster matches --pattern")

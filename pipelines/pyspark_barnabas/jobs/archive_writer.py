@@ -47,7 +47,7 @@ from pyspark_barnabas.options import Settings, SourceOptions
 from pyspark_barnabas.plain_errors import plainly
 from pyspark_barnabas.source.reader import LogPartition, read_range, remade_since
 from pyspark_barnabas.source.stream import WireStreamReader
-from pyspark_barnabas.wire.cluster import connect
+from pyspark_barnabas.wire.cluster import Cluster
 from pyspark_barnabas.wire.errors import BadOption, CorruptArchive, DataLost
 
 MiB = 1024 * 1024
@@ -194,7 +194,7 @@ def archive_range(options: SourceOptions, target: Target, planned: LogPartition)
     with _Files(target, part) as files:
         for table in read_range(options, COLUMNS, planned):
             files.add(table.select(FILE_COLUMNS))
-        with connect(options.cluster) as cluster:
+        with Cluster(options.cluster) as cluster:
             _require_same(remade_since(cluster, planned))
         paths = files.finish()
     row = {

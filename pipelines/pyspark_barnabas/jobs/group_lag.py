@@ -11,21 +11,21 @@ committed nothing for any of them does not appear. All requests are of versions 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from pyspark_barnabas.options import ClusterOptions
 from pyspark_barnabas.wire import protocol
-from pyspark_barnabas.wire.cluster import Cluster, Retriable, connect
+from pyspark_barnabas.wire.brokers import ClusterOptions
+from pyspark_barnabas.wire.cluster import Cluster
+from pyspark_barnabas.wire.error_codes import Retriable, check
+from pyspark_barnabas.wire.primitives import Reader, string
 from pyspark_barnabas.wire.protocol import (
     FIND_COORDINATOR,
     LIST_GROUPS,
     METADATA,
     OFFSET_FETCH,
-    Reader,
     TopicPartition,
-    string,
 )
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
@@ -69,85 +69,71 @@ def lags_of(
 def lag_of_cluster(options: ClusterOptions, ends: Mapping[TopicPartition, int]) -> list[GroupLag]:
     """Ask every broker for its groups, and each group's coordinator for what it committed."""
     committed: dict[tuple[str, str, int], int] = {}
-    with connect(options) as cluster:
+    with Cluster(options) as cluster:
         what = "asking for the brokers"
         body = protocol.metadata_request([])
         brokers = cluster.ask(what, METADATA, body, protocol.read_metadata).brokers
         groups: set[str] = set()
         for broker in brokers:
             with _at(options, broker.host, broker.port) as one:
-                groups.update(one.ask("listing groups", LIST_GROUPS, b"", _read_groups(one)))
+                groups.update(one.ask("listing groups", LIST_GROUPS, b"", _read_groups))
         for group in sorted(groups):
             what = f"finding the coordinator of group {group}"
             body = string(group) + bytes([_GROUP])
-            host, port = cluster.ask(what, FIND_COORDINATOR, body, _read_coordinator(cluster))
+            host, port = cluster.ask(what, FIND_COORDINATOR, body, _read_coordinator)
             with _at(options, host, port) as one:
                 what = f"asking for the offsets of group {group}"
                 body = string(group) + _int32.pack(-1)  # of all topics
-                offsets = one.ask(what, OFFSET_FETCH, body, _read_offsets(one))
+                offsets = one.ask(what, OFFSET_FETCH, body, _read_offsets)
             for (topic, partition), offset in offsets.items():
                 committed[group, topic, partition] = offset
     return lags_of(committed, ends)
 
 
 def _at(options: ClusterOptions, host: str, port: int) -> Cluster:
-    return Cluster(
-        [(host, port)],
-        client_id=options.client_id,
-        request_timeout_ms=options.request_timeout_ms,
-        timeout_ms=options.timeout_ms,
-    )
+    return Cluster(replace(options, bootstrap=((host, port),)))
 
 
-def _check(cluster: Cluster, error: int, what: str) -> None:
+def _check(error: int, what: str) -> None:
     if error in _PASSING:
         raise Retriable(f"{what}: the coordinator is not ready")
-    cluster.check(error, what)
+    check(error, what)
 
 
-def _read_groups(cluster: Cluster) -> Callable[[Reader], list[str]]:
-    def read(reader: Reader) -> list[str]:
-        reader.int32()
-        _check(cluster, reader.int16(), "listing groups")
-        return [name for name, _ in reader.array(lambda: (reader.string(), reader.string()))]
-
-    return read
+def _read_groups(reader: Reader) -> list[str]:
+    reader.int32()
+    _check(reader.int16(), "listing groups")
+    return [name for name, _ in reader.array(lambda: (reader.string(), reader.string()))]
 
 
-def _read_coordinator(cluster: Cluster) -> Callable[[Reader], tuple[str, int]]:
-    def read(reader: Reader) -> tuple[str, int]:
-        reader.int32()
-        error, _ = reader.int16(), reader.string()
-        _check(cluster, error, "finding a coordinator")
-        reader.int32()
-        return reader.string(), reader.int32()
-
-    return read
+def _read_coordinator(reader: Reader) -> tuple[str, int]:
+    reader.int32()
+    error, _ = reader.int16(), reader.string()
+    _check(error, "finding a coordinator")
+    reader.int32()
+    return reader.string(), reader.int32()
 
 
-def _read_offsets(cluster: Cluster) -> Callable[[Reader], dict[TopicPartition, int]]:
-    def read(reader: Reader) -> dict[TopicPartition, int]:
-        found: dict[TopicPartition, int] = {}
+def _read_offsets(reader: Reader) -> dict[TopicPartition, int]:
+    found: dict[TopicPartition, int] = {}
 
-        def topic() -> None:
-            name = reader.string()
+    def topic() -> None:
+        name = reader.string()
 
-            def partition() -> None:
-                index, offset = reader.int32(), reader.int64()
-                reader.int32()
-                reader.string()
-                error = reader.int16()
-                if not error:
-                    found[name, index] = offset
+        def partition() -> None:
+            index, offset = reader.int32(), reader.int64()
+            reader.int32()
+            reader.string()
+            error = reader.int16()
+            if not error:
+                found[name, index] = offset
 
-            reader.array(partition)
+        reader.array(partition)
 
-        reader.int32()
-        reader.array(topic)
-        _check(cluster, reader.int16(), "asking for offsets")
-        return found
-
-    return read
+    reader.int32()
+    reader.array(topic)
+    _check(reader.int16(), "asking for offsets")
+    return found
 
 
 # -- from files ------------------------------------------------------------------------------------

@@ -26,8 +26,7 @@ from pyspark_barnabas.jobs.summary import Outcome, plural, table
 from pyspark_barnabas.offsets import Offsets, from_json, remade, to_json, topic_ids_of
 from pyspark_barnabas.options import sink_options
 from pyspark_barnabas.source.stream import HAS_LIMITS
-from pyspark_barnabas.wire.admin import cluster_id, create_topic, topic_configs
-from pyspark_barnabas.wire.cluster import Cluster, connect
+from pyspark_barnabas.wire.cluster import Cluster, cluster_id, create_topic, topic_configs
 from pyspark_barnabas.wire.errors import BadOption, CorruptArchive, RecordsRefused
 from pyspark_barnabas.wire.protocol import EARLIEST, LATEST
 
@@ -155,7 +154,7 @@ def replay(run: Run, options: ReplayOptions) -> tuple[Plan, Done]:
     Raises BadOption and RecordsRefused before anything is written, CorruptArchive at any time.
     """
     done = Done()
-    with connect(sink_options(options.sink).cluster) as cluster:
+    with Cluster(sink_options(options.sink).cluster) as cluster:
         plan = _plan(cluster, options)
         for remark in plan.remarks:
             run.progress.say(remark)

@@ -40,7 +40,7 @@ from pyspark_barnabas.offsets import Range, every_range, split
 from pyspark_barnabas.options import is_offline, offline_options, source_options
 from pyspark_barnabas.source.offline_log import DataDirectory
 from pyspark_barnabas.source.offline_plan import plan
-from pyspark_barnabas.wire.cluster import connect
+from pyspark_barnabas.wire.cluster import Cluster
 from pyspark_barnabas.wire.errors import UnknownTopic
 from pyspark_barnabas.wire.protocol import LATEST, TopicPartition
 
@@ -91,7 +91,7 @@ class _WireSource:
 
     def __init__(self, options: dict[str, str]) -> None:
         self._options = source_options(options, streaming=False)
-        with connect(self._options.cluster) as cluster:
+        with Cluster(self._options.cluster) as cluster:
             self.ranges = every_range(cluster, self._options)
             self.ends = cluster.list_offsets({at_of(part): LATEST for part in self.ranges})
 

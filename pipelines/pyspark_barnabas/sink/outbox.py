@@ -30,12 +30,14 @@ from pyspark_barnabas.columns import Decoder
 from pyspark_barnabas.options import SinkOptions
 from pyspark_barnabas.wire import protocol
 from pyspark_barnabas.wire.batches import Batch
-from pyspark_barnabas.wire.cluster import Cluster, Retriable, error_name
+from pyspark_barnabas.wire.cluster import Cluster
 from pyspark_barnabas.wire.connection import Connection
 from pyspark_barnabas.wire.encode import Producer, Record, build_batch
+from pyspark_barnabas.wire.error_codes import Retriable, check, error_name
 from pyspark_barnabas.wire.errors import RecordsRefused
 from pyspark_barnabas.wire.fetcher import Fetcher, FetchPlan
-from pyspark_barnabas.wire.protocol import EARLIEST, LATEST, TopicPartition, parse
+from pyspark_barnabas.wire.primitives import parse
+from pyspark_barnabas.wire.protocol import EARLIEST, LATEST, TopicPartition
 
 EPOCHS: Final = 32_768  # an epoch is an int16 that is not negative
 _SEQUENCES: Final = 1 << 31
@@ -215,7 +217,7 @@ class Outbox:
             detail = f" ({said})" if said else ""
             raise RecordsRefused(f"{what}: {error_name(code)}{detail}: {_CURES[code]}")
         try:
-            self._cluster.check(code, what, said)
+            check(code, what, said)
         except Retriable as error:
             return str(error)
         raise AssertionError("a code without error is no refusal")

@@ -26,7 +26,7 @@ from pyspark_barnabas.columns import TYPES
 from pyspark_barnabas.options import SinkOptions
 from pyspark_barnabas.plain_errors import plainly
 from pyspark_barnabas.sink.outbox import Outbox, identity
-from pyspark_barnabas.wire.cluster import Cluster, connect
+from pyspark_barnabas.wire.cluster import Cluster
 from pyspark_barnabas.wire.encode import Record
 from pyspark_barnabas.wire.errors import BadOption, RecordsRefused
 from pyspark_barnabas.wire.partitioner import Partitioner
@@ -150,7 +150,7 @@ def write_task(
 
     context = TaskContext.get()
     task = context.partitionId() if context else 0
-    with connect(options.cluster) as cluster:
+    with Cluster(options.cluster) as cluster:
         outbox = Outbox(cluster, options, producer)
         rows = _Rows(cluster, options, outbox, task)
         for table in tables:

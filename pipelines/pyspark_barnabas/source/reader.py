@@ -17,7 +17,7 @@ from pyspark_barnabas.offsets import Range, batch_ranges, lose, partitions_of, r
 from pyspark_barnabas.options import SourceOptions
 from pyspark_barnabas.plain_errors import plainly
 from pyspark_barnabas.wire.batches import Batch, Visibility
-from pyspark_barnabas.wire.cluster import Cluster, connect
+from pyspark_barnabas.wire.cluster import Cluster
 from pyspark_barnabas.wire.errors import CorruptBatch
 from pyspark_barnabas.wire.fetcher import Fetcher, FetchPlan, located
 from pyspark_barnabas.wire.protocol import Fetched
@@ -41,7 +41,7 @@ class WireReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Ask the cluster where the ranges begin and end."""
-        with connect(self._options.cluster) as cluster:
+        with Cluster(self._options.cluster) as cluster:
             subscribed = partitions_of(cluster, self._options.subscription)
             # Before the offsets: of a topic that is made anew meanwhile they must not be taken.
             topic_ids = cluster.topic_ids(topic for topic, _ in subscribed)
@@ -102,7 +102,7 @@ def fetch_range(
         options.isolation,
         lambda what: lose(options, what),
     )
-    with connect(options.cluster) as cluster:
+    with Cluster(options.cluster) as cluster:
         yield from Fetcher(cluster, plan, part.topic, part.partition, part.start, part.end)
         what = remade_since(cluster, planned)
     if what:

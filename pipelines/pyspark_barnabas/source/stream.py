@@ -46,7 +46,7 @@ from pyspark_barnabas.offsets import (
 from pyspark_barnabas.options import SourceOptions, source_options
 from pyspark_barnabas.plain_errors import plainly
 from pyspark_barnabas.source.reader import LogPartition, read_range, tasks
-from pyspark_barnabas.wire.cluster import Cluster, connect
+from pyspark_barnabas.wire.cluster import Cluster
 from pyspark_barnabas.wire.errors import BadOption
 from pyspark_barnabas.wire.protocol import EARLIEST, LATEST
 
@@ -197,7 +197,7 @@ class WireStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[m
 
     def _way(self) -> Cluster:
         if self._cluster is None:
-            self._cluster = connect(self._options.cluster)
+            self._cluster = Cluster(self._options.cluster)
             warn_without_effect(self._given, "a stream")
         return self._cluster
 

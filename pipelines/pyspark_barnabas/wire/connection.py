@@ -13,11 +13,11 @@ import struct
 from collections import deque
 
 from pyspark_barnabas.wire.errors import BrokerRefused
+from pyspark_barnabas.wire.primitives import parse
 from pyspark_barnabas.wire.protocol import (
     API_NAMES,
     API_VERSIONS,
     VERSIONS,
-    parse,
     read_api_versions,
     request,
 )

@@ -18,7 +18,7 @@ import crc32c
 
 from pyspark_barnabas.wire.batches import CRC_START, HEADER, HEADER_BYTES, PREFIX_BYTES
 from pyspark_barnabas.wire.compression import NONE, compress
-from pyspark_barnabas.wire.protocol import uvarint
+from pyspark_barnabas.wire.primitives import uvarint
 
 Headers = Sequence[tuple[str, bytes | None]]
 

@@ -1,27 +1,25 @@
-"""The requests of Kafka's protocol that a source and a sink need, as bytes and back.
+"""Kafka's messages that a source and a sink need: requests to bytes, responses from bytes.
 
-Each is written in one version, one that Apache Kafka 2.8 to 4.x and Barnabas serve alike;
-`pyspark_barnabas.wire.connection` asks a broker for its versions first and says so if one is
-missing.
+Each has one version, which both Apache Kafka 2.8 to 4.x and Barnabas serve;
+`pyspark_barnabas.wire.connection` asks a broker for its versions first and names one it lacks.
 
     Produce 8 · Fetch 11 · ListOffsets 5 · Metadata 10 · ApiVersions 0 · InitProducerId 1 ·
     DescribeProducers 0 (this and Metadata in the flexible encoding of KIP-482)
 
-More are asked by `pyspark_barnabas.wire.admin` and by pipelines alone, and a broker may lack them:
+Reading and writing need no others. Jobs send five more, which a broker may lack:
 DescribeConfigs 1, CreateTopics 4, ListGroups 2, FindCoordinator 2, OffsetFetch 5.
 
-Schemas: Kafka's ProduceRequest.json and so on. A response that does not parse raises
-BrokerRefused: it is no broker that answers there. Nothing here waits or owns a socket.
+The schemas are Kafka's (ProduceRequest.json and its neighbours); their fields are read and written
+by `pyspark_barnabas.wire.primitives`. Nothing here waits or owns a socket.
 """
 
 from __future__ import annotations
 
-import base64
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
-from pyspark_barnabas.wire.errors import BrokerRefused
+from pyspark_barnabas.wire.primitives import UUID_BYTES, Reader, array, string, uvarint
 
 TopicPartition = tuple[str, int]
 
@@ -57,8 +55,6 @@ API_NAMES: Final = {
 }
 
 EARLIEST, LATEST = -2, -1  # the timestamps of ListOffsets that mean an end of the log
-
-T = TypeVar("T")
 
 
 class Broker(NamedTuple):
@@ -107,135 +103,13 @@ class ProducerState(NamedTuple):
     last_sequence: int
 
 
-class Reader:
-    """Reads the fields of a response in their order."""
-
-    def __init__(self, data: bytearray) -> None:
-        self.data = data
-        self.position = 0
-
-    def _number(self, layout: struct.Struct) -> int:
-        (value,) = layout.unpack_from(self.data, self.position)
-        self.position += layout.size
-        return int(value)
-
-    def int8(self) -> int:
-        """Return a signed byte."""
-        return self._number(_int8)
-
-    def int16(self) -> int:
-        """Return two bytes as a number."""
-        return self._number(_int16)
-
-    def int32(self) -> int:
-        """Return four bytes as a number."""
-        return self._number(_int32)
-
-    def int64(self) -> int:
-        """Return eight bytes as a number."""
-        return self._number(_int64)
-
-    def uvarint(self) -> int:
-        """Return an unsigned varint."""
-        value = 0
-        for shift in range(0, 35, 7):
-            byte = self.int8() & 0xFF
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-        raise ValueError("a varint of more than 5 bytes")
-
-    def string(self) -> str:
-        """Return a string; null is the empty one."""
-        return self._text(self.int16())
-
-    def compact_string(self) -> str:
-        """Return a string of the flexible encoding; null is the empty one."""
-        return self._text(self.uvarint() - 1)
-
-    def _text(self, size: int) -> str:
-        if size < 0:
-            return ""
-        start, self.position = self.position, self.position + size
-        if self.position > len(self.data):
-            raise ValueError("a string beyond the end")
-        return self.data[start : self.position].decode()
-
-    def array(self, read: Callable[[], Any]) -> list[Any]:
-        """Return what `read` gives for each element; null is the empty one."""
-        return [read() for _ in range(self._count(self.int32()))]
-
-    def compact_array(self, read: Callable[[], Any]) -> list[Any]:
-        """Return the elements of an array of the flexible encoding."""
-        return [read() for _ in range(self._count(self.uvarint() - 1))]
-
-    def _count(self, count: int) -> int:
-        """Refuse what cannot be true before anything is made for it."""
-        if count > len(self.data) - self.position:
-            raise ValueError(f"an array of {count} in {len(self.data) - self.position} bytes")
-        return max(0, count)
-
-    def uuid(self) -> str:
-        """Return a UUID as Kafka's tools show it; "" for the one that is all zeros."""
-        start, self.position = self.position, self.position + _UUID_BYTES
-        found = bytes(self.data[start : self.position])
-        if len(found) < _UUID_BYTES:
-            raise ValueError("a UUID beyond the end")
-        return base64.urlsafe_b64encode(found).decode().rstrip("=") if any(found) else ""
-
-    def tags(self) -> None:
-        """Skip tagged fields."""
-        for _ in range(self.uvarint()):
-            self.uvarint()
-            self.position += self.uvarint()
-
-
-_UUID_BYTES: Final = 16
-_int8, _int16 = struct.Struct(">b"), struct.Struct(">h")
-_int32, _int64 = struct.Struct(">i"), struct.Struct(">q")
-
-
-def parse(read: Callable[[Reader], T], data: bytearray) -> T:
-    """Return what `read` makes of a response's body; BrokerRefused if it is none."""
-    try:
-        return read(Reader(data))
-    except (struct.error, ValueError, IndexError) as error:
-        raise BrokerRefused(
-            -1, f"a broker's answer of {len(data)} bytes does not parse ({error})"
-        ) from None
-
-
-def string(text: str | None) -> bytes:
-    """Return a nullable string as bytes."""
-    if text is None:
-        return _int16.pack(-1)
-    encoded = text.encode()
-    return _int16.pack(len(encoded)) + encoded
-
-
-def array(items: Iterable[bytes]) -> bytes:
-    """Return an array of what is bytes already."""
-    parts = list(items)
-    return _int32.pack(len(parts)) + b"".join(parts)
-
-
-def uvarint(value: int) -> bytes:
-    """Return `value`, not negative, as a varint: seven bits a byte, the lowest first."""
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
-
-
 def request(api_key: int, correlation_id: int, client_id: str, body: bytes) -> bytes:
     """Return a whole request, size first."""
     version = VERSIONS.get(api_key, ADMIN_VERSIONS.get(api_key))
     head = struct.pack(">hhi", api_key, version, correlation_id) + string(client_id)
     if api_key in FLEXIBLE:
         head += b"\0"
-    return _int32.pack(len(head) + len(body)) + head + body
+    return struct.pack(">i", len(head) + len(body)) + head + body
 
 
 def read_api_versions(reader: Reader) -> dict[int, tuple[int, int]]:
@@ -250,7 +124,7 @@ def metadata_request(topics: Sequence[str] | None, *, create: bool = False) -> b
     body = bytearray(uvarint(0 if topics is None else len(topics) + 1))
     for topic in topics or ():
         name = topic.encode()
-        body += bytes(_UUID_BYTES) + uvarint(len(name) + 1) + name + b"\0"
+        body += bytes(UUID_BYTES) + uvarint(len(name) + 1) + name + b"\0"
     return bytes(body) + struct.pack(">bbbb", create, 0, 0, 0)  # no authorized operations, no tags
 
 
@@ -411,7 +285,7 @@ def read_produce(reader: Reader) -> dict[TopicPartition, tuple[int, str]]:
 
 def init_producer_id_request() -> bytes:
     """Ask for a producer id that nobody else has."""
-    return string(None) + _int32.pack(0)
+    return string(None) + struct.pack(">i", 0)
 
 
 def read_init_producer_id(reader: Reader) -> tuple[int, int, int]:

@@ -23,7 +23,7 @@ from oracle import connector, kafka
 from pyspark_barnabas.options import TOPIC_IDS, sink_options
 from pyspark_barnabas.sink.outbox import Outbox, identity
 from pyspark_barnabas.sink.writer import write_task
-from pyspark_barnabas.wire.cluster import connect
+from pyspark_barnabas.wire.cluster import Cluster
 from pyspark_barnabas.wire.encode import Record
 from pyspark_barnabas.wire.errors import RecordsRefused
 
@@ -287,7 +287,7 @@ def test_a_task_that_is_run_again_is_the_same_producer_to_either_broker(address)
     with pytest.raises(RecordsRefused, match="a later micro-batch"):
         write_task(options, iter([table]), identity(query, 0, 5))
     stale = sink_options({"kafka.bootstrap.servers": address, "topic": name})
-    with connect(stale.cluster) as cluster:
+    with Cluster(stale.cluster) as cluster:
         outbox = Outbox(cluster, stale, identity(query, 0, 7))
         outbox.open_topic(name)
         write_task(options, iter([table]), identity(query, 0, 8))

@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from pyspark_barnabas.wire import record_starts
+from pyspark_barnabas.wire import varints
 from pyspark_barnabas.wire.batches import HEADER_BYTES, read_batches
 from pyspark_barnabas.wire.encode import Record, build_batch, varint
 from pyspark_barnabas.wire.errors import CorruptBatch
-from pyspark_barnabas.wire.record_starts import Span, find_starts
+from pyspark_barnabas.wire.varints import Span, find_starts
 
 
 def spans_of(data):
@@ -38,7 +38,7 @@ def made(sizes):
 @pytest.mark.parametrize("lanes_min", [1, 3, 12, 10**6])
 @pytest.mark.parametrize("seed", range(12))
 def test_all_records_are_found_however_many_chains_there_are(seed, lanes_min, monkeypatch):
-    monkeypatch.setattr(record_starts, "_LANES_MIN", lanes_min)
+    monkeypatch.setattr(varints, "_LANES_MIN", lanes_min)
     dice = random.Random(seed)
     sizes = [
         [dice.choice([0, 5, 57, 58, 59, 60, 300, 8185, 8190, 9000, 70_000][: dice.randrange(2, 12)])
@@ -64,7 +64,7 @@ def test_batches_without_records_are_passed_over():
 @pytest.mark.parametrize("lanes_min", [1, 10**6])
 @pytest.mark.parametrize("seed", range(40))
 def test_a_wrong_length_is_told_with_its_batch(seed, lanes_min, monkeypatch):
-    monkeypatch.setattr(record_starts, "_LANES_MIN", lanes_min)
+    monkeypatch.setattr(varints, "_LANES_MIN", lanes_min)
     dice = random.Random(seed)
     data, starts = made([[dice.randrange(3, 200) for _ in range(9)] for _ in range(15)])
     changed = bytearray(data)
@@ -79,7 +79,7 @@ def test_a_wrong_length_is_told_with_its_batch(seed, lanes_min, monkeypatch):
 
 @pytest.mark.parametrize("lanes_min", [1, 10**6])
 def test_a_length_without_an_end_and_one_beyond_the_arena(lanes_min, monkeypatch):
-    monkeypatch.setattr(record_starts, "_LANES_MIN", lanes_min)
+    monkeypatch.setattr(varints, "_LANES_MIN", lanes_min)
     for bad in (b"\xff" * 8, varint(2**31 - 1), b"\x80\x80\x80\x80\x80\x01"):
         data, starts = made([[50] * 4] * 15)
         changed = bytearray(data)

@@ -1,4 +1,4 @@
-"""What is asked of a cluster about topics themselves, of a running broker."""
+"""What jobs ask a cluster about topics themselves, of a running broker."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from pyspark_barnabas.wire.admin import cluster_id, create_topic, topic_configs
+from pyspark_barnabas.wire.cluster import cluster_id, create_topic, topic_configs
 from pyspark_barnabas.wire.errors import BrokerRefused
 
 

@@ -1,0 +1,48 @@
+"""Kafka's error codes: their names, and what each means for whoever sent the request.
+
+A code that another try may clear is raised as Retriable, which `Cluster.persist` catches; any other
+is final and raised as BrokerRefused.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark_barnabas.wire.errors import BrokerRefused
+
+OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE, NOT_LEADER = 1, 3, 5, 6
+ERRORS: Final = {
+    -1: "UNKNOWN_SERVER_ERROR", 1: "OFFSET_OUT_OF_RANGE", 2: "CORRUPT_MESSAGE",
+    3: "UNKNOWN_TOPIC_OR_PARTITION", 5: "LEADER_NOT_AVAILABLE", 6: "NOT_LEADER_OR_FOLLOWER",
+    7: "REQUEST_TIMED_OUT", 9: "REPLICA_NOT_AVAILABLE", 10: "MESSAGE_TOO_LARGE",
+    13: "NETWORK_EXCEPTION", 17: "INVALID_TOPIC_EXCEPTION", 18: "RECORD_LIST_TOO_LARGE",
+    19: "NOT_ENOUGH_REPLICAS", 20: "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+    29: "TOPIC_AUTHORIZATION_FAILED", 32: "INVALID_TIMESTAMP", 35: "UNSUPPORTED_VERSION",
+    45: "OUT_OF_ORDER_SEQUENCE_NUMBER", 46: "DUPLICATE_SEQUENCE_NUMBER",
+    47: "INVALID_PRODUCER_EPOCH", 56: "KAFKA_STORAGE_ERROR", 74: "FENCED_LEADER_EPOCH",
+    75: "UNKNOWN_LEADER_EPOCH", 78: "OFFSET_NOT_AVAILABLE", 87: "INVALID_RECORD",
+    89: "THROTTLING_QUOTA_EXCEEDED",
+}  # fmt: skip
+RETRIABLE: Final = frozenset({5, 6, 7, 9, 13, 19, 20, 56, 74, 75, 78, 89})
+
+
+class Retriable(Exception):
+    """A failure that another try may clear; the text says what failed."""
+
+
+def error_name(code: int) -> str:
+    """Return Kafka's name for an error code."""
+    return ERRORS.get(code, f"error code {code}")
+
+
+def check(code: int, what: str, said: str = "") -> None:
+    """Return if `code` is 0; raise Retriable if another try may help, else BrokerRefused.
+
+    `what` was being done, and `said` is the broker's own message, if it sent one.
+    """
+    if code == 0:
+        return
+    text = f"{what}: the broker answers {error_name(code)}{f' ({said})' if said else ''}"
+    if code in RETRIABLE:
+        raise Retriable(text)
+    raise BrokerRefused(code, text)
