@@ -1,30 +1,26 @@
 """One segment's `.log` walked from end to end: sizes, checksums, offsets, epochs, its indexes.
 
-The fields that no checksum covers (base offset, length, leader epoch, magic) are held against
-their neighbours: an offset follows the one before, a leader epoch never falls and is the one of
-`leader-epoch-checkpoint`. Where a deletion has cut that file's beginning off, its first epoch is
-still the largest that an earlier batch can have. A base offset that alone is wrong is told from a
-hole by the batch behind it. Holes are no damage in a compacted log, and whether it is one may only
-be known at its end: they are kept back in `LogState.holes`.
+The fields that no checksum covers (base offset, length, magic; for the leader epoch see
+`verify_epochs`) are held against their neighbours: an offset follows the one before. A base offset
+that alone is wrong is told from a hole by the batch behind it. Holes are no damage in a compacted
+log, and whether it is one may only be known at its end: they are kept back in `LogState.holes`.
 
 Behind damage the walk goes on at the next entry whose checksum is right.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from client.files.batches import Entry, LogBytes, next_entry_behind, read_entry
-from client.files.findings import REBUILD, TAIL, Report
+from client.files.findings import TAIL, Report
+from client.files.verify_epochs import EpochCheck
 from client.files.verify_index import IndexCheck
 from protocol.record_errors import CorruptBatch, RecordError
 
 Progress = Callable[[int], None]
-NO_EPOCH = -1
-CHECKPOINT_WRONG = "; or the checkpoint is wrong: it can be deleted and is made anew"
 
 
 @dataclass(slots=True)
@@ -32,26 +28,12 @@ class LogState:
     """What is carried from segment to segment of one log."""
 
     report: Report
-    epochs: list[tuple[int, int]] = field(default_factory=list)  # of the checkpoint
-    epochs_may_lag: bool = False  # the newest epoch may not be in the checkpoint yet
-    epoch_max: int = -1  # the leader's by the metadata log; -1 if that does not say
-    epochs_from: int = 0  # the first offset that the checkpoint must have an epoch for
+    epochs: EpochCheck
     open_records: bool = False
     progress: Progress = lambda _count: None
     is_compacted: bool = False
     end_offset: int = -1  # the next offset; -1 before the first batch
-    epoch: int = -1
-    epoch_from: tuple[str, int, int] = ("", -1, -1)  # path, position, offset of its first batch
     holes: list[tuple[str, int, int, int]] = field(default_factory=list)  # path, position, from, to
-
-    def epoch_of(self, offset: int) -> int:
-        """The epoch of an offset by the checkpoint; -1 if it does not say."""
-        found = -1
-        for epoch, start_offset in self.epochs:
-            if start_offset > offset:
-                break
-            found = epoch
-        return found
 
 
 class SegmentCheck:
@@ -196,7 +178,7 @@ class SegmentCheck:
         header = entry.header
         if header is not None:
             offset = wanted if is_misnumbered else max(first, wanted)
-            self._check_epoch(entry, header.leader_epoch, offset)
+            state.epochs.see(self._path, entry, offset)
             if header.record_count != header.last_offset_delta + 1:
                 state.is_compacted = True
         if not is_misnumbered:  # else its entries were skipped: its own offsets mean nothing
@@ -229,75 +211,6 @@ class SegmentCheck:
         self._state.end_offset = after
         self._index.skip(entry.position, entry.position + entry.size, wanted, after)
         return True
-
-    def _check_epoch(self, entry: Entry, epoch: int, offset: int) -> None:
-        state = self._state
-        if epoch == NO_EPOCH:
-            return  # written before there were epochs
-        recorded = state.epoch_of(offset)
-        lagging = state.epochs_may_lag and state.epochs and recorded == state.epochs[-1][0]
-        meaning = (
-            "the field is outside the checksum; consumers that ask for the end of an epoch are "
-            "told a wrong one"
-        )
-        if epoch < state.epoch:
-            self._tell_fall(entry, epoch, offset, meaning)
-        elif 0 <= state.epoch_max < epoch:
-            found = f"leader epoch {epoch} at offset {offset}"
-            found += f", the metadata log says {state.epoch_max}"
-            self._damage_at(entry, "epoch", found, meaning)
-        elif recorded < 0 and self._is_epoch_missing(offset):
-            self._report.cache(
-                "epoch", self._path,
-                f"leader-epoch-checkpoint begins at offset {state.epochs[0][1]}, but the log "
-                f"holds offset {offset} of epoch {epoch}", meaning, remedy=REBUILD,
-            )  # fmt: skip
-            self._go_on_with(entry, epoch, offset)
-        elif recorded < 0 and state.epochs and epoch > state.epochs[0][0]:
-            first, start = state.epochs[0]
-            self._damage_at(
-                entry, "epoch",
-                f"leader epoch {epoch} at offset {offset}, but leader-epoch-checkpoint has {first} "
-                f"for offset {start} behind it", meaning + CHECKPOINT_WRONG,
-            )  # fmt: skip
-        elif recorded >= 0 and epoch != recorded and not (lagging and epoch > recorded):
-            self._damage_at(
-                entry, "epoch",
-                f"leader epoch {epoch}, but leader-epoch-checkpoint has {recorded} for offset "
-                f"{offset}",
-                meaning + CHECKPOINT_WRONG,
-            )  # fmt: skip
-        else:
-            self._go_on_with(entry, epoch, offset)
-
-    def _go_on_with(self, entry: Entry, epoch: int, offset: int) -> None:
-        state = self._state
-        if epoch != state.epoch:
-            state.epoch, state.epoch_from = epoch, (self._path, entry.position, offset)
-
-    def _tell_fall(self, entry: Entry, epoch: int, offset: int, meaning: str) -> None:
-        """Report a batch of a lower epoch, or the higher one before it: the checkpoint decides."""
-        state = self._state
-        path, position, start = state.epoch_from
-        if epoch == state.epoch_of(offset):
-            self._report.damage(
-                "epoch", path,
-                f"leader epoch {state.epoch} at offset {start}, but offset {offset} behind it has "
-                f"{epoch}, and so it has in leader-epoch-checkpoint", meaning,
-                position=position, offset=start,
-            )  # fmt: skip
-            self._go_on_with(entry, epoch, offset)
-            return
-        self._damage_at(
-            entry, "epoch",
-            f"leader epoch {epoch} follows {state.epoch}, which begins at offset {start} "
-            f"({os.path.basename(path)} at {position})",
-            meaning + "; either of the two may be wrong",
-        )  # fmt: skip
-
-    def _is_epoch_missing(self, offset: int) -> bool:
-        state = self._state
-        return bool(state.epochs) and not state.epochs_may_lag and offset >= state.epochs_from
 
     def _damage_at(self, entry: Entry, kind: str, found: str, meaning: str) -> None:
         self._report.damage(

@@ -402,7 +402,7 @@ def test_a_path_that_cannot_be_read_is_refused(command, tmp_path):
 
 
 def test_a_running_broker_is_told(original, monkeypatch):
-    monkeypatch.setattr("client.files.verify.holder_of", lambda _path: 77)
+    monkeypatch.setattr("client.files.verify_home.holder_of", lambda _path: 77)
     result = invoke("verify", original)
     assert result.exit_code == 0
     assert "process 77" in result.output

@@ -1,0 +1,239 @@
+"""What a data directory says of itself: whose it is, how its broker ended, and which logs it has.
+
+The checkpoints, `meta.properties` and the metadata log must agree with each other and with the
+directories of the partitions. What they say of one log is `Home.expected`, against which
+`verify_partition` holds it. The broker's lock is asked after, never taken.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from broker.metadata.image import ClusterImage
+from broker.metadata.metadata_log import METADATA_TOPIC_ID
+from client.files.findings import RESET, Report
+from client.files.lock import holder_of
+from client.files.verify_expected import CLEAN, CRASHED, RUNNING, Expected
+from client.files.verify_metadata import MetadataCheck
+from storage.errors import CheckpointError, CorruptMetadata
+from storage.files import filenames, meta_properties
+from storage.files.filenames import Kind
+from storage.files.filesystem import FileSystem
+from storage.files.text_files import Offsets, read_offsets, uuid_text
+
+_CLEAN_MARKER = re.compile(rb'\{"version":0,"brokerEpoch":-?[0-9]{1,19}\}')
+COMPACTED_ALWAYS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+# Kafka makes these files when it starts, and writes them when it has something to say.
+_EMPTY_AT_FIRST = (filenames.CLEANER_CHECKPOINT, filenames.REPLICATION_CHECKPOINT)
+_IDS = {filenames.METADATA_TOPIC: METADATA_TOPIC_ID}
+_RESERVED_UUIDS = 100  # Kafka's: unassigned, lost, migrating and the like
+
+
+@dataclass(slots=True, kw_only=True)
+class Home:
+    """What a data directory says about all of its logs."""
+
+    path: str
+    ending: str = CRASHED
+    holder: int = 0  # process id of the broker that runs on it; 0: none
+    recovery_points: Offsets = field(default_factory=dict)
+    log_starts: Offsets = field(default_factory=dict)
+    cleaned: Offsets = field(default_factory=dict)  # what Kafka has compacted
+    image: ClusterImage | None = None
+    all_compacted: bool = False
+
+    def expected(self, topic: str, partition: int) -> Expected:
+        """What there should be in the directory of one log."""
+        known = self.image.topics.get(topic) if self.image else None
+        configs = dict(known.configs) if known else {}
+        defaults = self.image.broker_configs.get("", {}) if self.image else {}
+        policy = configs.get("cleanup.policy", defaults.get("log.cleanup.policy", "delete"))
+        return Expected(
+            ending=self.ending,
+            recovery_point=self.recovery_points.get((topic, partition)),
+            log_start=self.log_starts.get((topic, partition)),
+            topic_id=known.topic_id if known else _IDS.get(topic),
+            leader_epoch=max(
+                (one.leader_epoch for one in known.partitions if one.partition == partition),
+                default=-1,
+            )
+            if known
+            else -1,
+            has_points=bool(self.recovery_points) and topic != filenames.METADATA_TOPIC,
+            is_compacted=self.all_compacted
+            or "compact" in policy
+            or (topic, partition) in self.cleaned
+            or topic in COMPACTED_ALWAYS,
+        )
+
+
+class HomeCheck:
+    """The check of one data directory, but for its logs; `read` comes first."""
+
+    def __init__(
+        self, report: Report, filesystem: FileSystem, path: str, *, all_compacted: bool
+    ) -> None:
+        self._report = report
+        self._filesystem = filesystem
+        self._home = Home(path=path, all_compacted=all_compacted)
+
+    def read(self) -> Home:
+        """Find out how the broker ended, read the checkpoints and the metadata log."""
+        home, path = self._home, self._home.path
+        home.holder = holder_of(os.path.join(path, filenames.LOCK))
+        if home.holder:
+            home.ending = RUNNING
+        elif os.path.exists(os.path.join(path, filenames.CLEAN_SHUTDOWN)):
+            home.ending = CLEAN
+        home.recovery_points = self._offsets(filenames.RECOVERY_POINT_CHECKPOINT)
+        home.log_starts = self._offsets(filenames.LOG_START_CHECKPOINT)
+        home.cleaned = self._offsets(filenames.CLEANER_CHECKPOINT)
+        self._offsets(filenames.REPLICATION_CHECKPOINT)
+        if not home.recovery_points and home.ending == CLEAN:
+            self._missing_checkpoint()
+        point = home.recovery_points.get((filenames.METADATA_TOPIC, 0), 0)
+        home.image = MetadataCheck(self._report, self._filesystem).log(path, point)
+        return home
+
+    def _offsets(self, name: str) -> Offsets:
+        path = os.path.join(self._home.path, name)
+        if name in _EMPTY_AT_FIRST and os.path.exists(path) and not os.path.getsize(path):
+            return {}
+        try:
+            found = read_offsets(self._filesystem, path)
+        except CheckpointError as error:
+            self._report.cache(
+                "checkpoint", path, str(error), "the next start takes longer", remedy=RESET
+            )
+            return {}
+        if self._filesystem.exists(path):
+            self._report.file_count += 1
+        return found
+
+    def _missing_checkpoint(self) -> None:
+        directory = self._home.path
+        path = os.path.join(directory, filenames.RECOVERY_POINT_CHECKPOINT)
+        has_logs = any(
+            (name := filenames.parse(base)) is not None and name.kind is Kind.PARTITION
+            for base in os.listdir(directory)
+            if base != filenames.METADATA_DIRECTORY
+        )
+        if has_logs and not os.path.exists(path):
+            self._report.cache(
+                "missing", path, "the file is missing", "the next start takes longer",
+                remedy="Start the broker: it writes the file",
+            )  # fmt: skip
+
+    def clean_marker(self) -> None:
+        """Check the file that a clean stop leaves behind."""
+        path = os.path.join(self._home.path, filenames.CLEAN_SHUTDOWN)
+        if not os.path.exists(path):
+            return
+        text = self._filesystem.read(path)
+        self._report.file_count += 1
+        if text and not _CLEAN_MARKER.fullmatch(text):
+            self._report.cache(
+                "checkpoint", path, f"holds {text[:60]!r}, wanted {{\"version\":0,…}}",
+                "Kafka cannot read its broker epoch from it", remedy=RESET,
+            )  # fmt: skip
+
+    def points_of_nobody(self, logs: Mapping[tuple[str, int], str]) -> None:
+        """Report checkpoints of logs that have no directory."""
+        home = self._home
+        if home.ending != CLEAN:
+            return
+        for offsets, name in (
+            (home.recovery_points, filenames.RECOVERY_POINT_CHECKPOINT),
+            (home.log_starts, filenames.LOG_START_CHECKPOINT),
+        ):
+            for topic, partition in sorted(set(offsets) - set(logs)):
+                self._report.cache(
+                    "checkpoint", os.path.join(home.path, name),
+                    f"names {topic}-{partition}, which has no directory",
+                    "either the file or a directory is not what it was", remedy=RESET,
+                )  # fmt: skip
+
+    def meta_properties(self) -> None:
+        """Check whose directory it is, by itself and by the metadata log."""
+        path = os.path.join(self._home.path, filenames.META_PROPERTIES)
+        try:
+            found = meta_properties.read(self._filesystem, path)
+        except CorruptMetadata as error:
+            self._identity(path, str(error))
+            return
+        if found is None:
+            self._identity(path, "the file is missing")
+        else:
+            self._report.file_count += 1
+            self._check_directory_id(path, found.node_id, found.directory_id)
+
+    def _check_directory_id(self, path: str, node_id: int, directory_id: bytes | None) -> None:
+        """The metadata log has the directory of each replica: it must be this one."""
+        image = self._home.image
+        partitions = [
+            one for topic in (image.topics.values() if image else ()) for one in topic.partitions
+        ]
+        if partitions and all(node_id not in one.replicas for one in partitions):
+            self._identity(path, f"node.id={node_id}, which holds no replica in the metadata log")
+            return
+        named = {one.directory_of(node_id) for one in partitions if node_id in one.replicas}
+        named = {one for one in named if int.from_bytes(one, "big") >= _RESERVED_UUIDS}
+        if named and directory_id not in named:
+            texts = ", ".join(sorted(uuid_text(one) for one in named))
+            self._identity(
+                path,
+                f"directory.id={uuid_text(directory_id) if directory_id else '(none)'}, "
+                f"the metadata log says {texts}",
+            )
+
+    def _identity(self, path: str, found: str) -> None:
+        self._report.damage(
+            "identity", path, found, "the broker cannot tell whose directory this is",
+            remedy="Restore it: version=1, and the cluster.id, node.id and directory.id that the "
+            "broker's first log line or a backup has",
+        )  # fmt: skip
+
+    def note_stray(self, topic: str, partition: int, path: str) -> None:
+        """Note the directory of a partition that the metadata log does not know."""
+        image = self._home.image
+        if image is None or topic == filenames.METADATA_TOPIC:
+            return
+        known = image.topics.get(topic)
+        if known is None or all(one.partition != partition for one in known.partitions):
+            self._report.note(
+                "stray", path, "the metadata log knows no such partition",
+                "the broker leaves it alone; its records are served to nobody",
+                remedy="Delete the directory if the topic was deleted",
+            )  # fmt: skip
+
+    def missing_logs(self, logs: Mapping[tuple[str, int], str]) -> None:
+        """Report partitions of the metadata log that have no directory."""
+        home = self._home
+        if home.image is None or home.ending == RUNNING:
+            return
+        wanted = {
+            (topic.name, one.partition)
+            for topic in home.image.topics.values()
+            for one in topic.partitions
+        }
+        for topic, partition in sorted(wanted - set(logs)):
+            path = os.path.join(home.path, filenames.partition_directory(topic, partition))
+            point = home.recovery_points.get((topic, partition), 0)
+            if point or home.ending == CLEAN:
+                self._report.damage(
+                    "missing", path, "the directory is missing",
+                    f"its records up to offset {point} are gone" if point else
+                    "the metadata log has this partition",
+                    remedy="Restore the directory from a backup; else the broker begins it anew",
+                )  # fmt: skip
+
+
+def is_data_directory(path: str) -> bool:
+    """Whether a path is what log.dirs names."""
+    return any(
+        os.path.exists(os.path.join(path, name))
+        for name in (filenames.META_PROPERTIES, filenames.METADATA_DIRECTORY)
+    )
