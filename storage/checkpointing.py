@@ -20,7 +20,6 @@ import logging
 import posixpath
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from storage.errors import LogFailed
 from storage.files import filenames
@@ -28,11 +27,9 @@ from storage.files.filesystem import File
 from storage.files.text_files import encode_leader_epochs
 from storage.home import Home
 from storage.lease import Lease
+from storage.log_state import LogState
 from storage.producers.snapshot_files import Encode, names
 from storage.segments.segment import Segment
-
-if TYPE_CHECKING:
-    from storage.log import Log
 
 _log = logging.getLogger("barnabas.storage")
 
@@ -105,75 +102,75 @@ class Checkpoint:
             _log.warning("Old snapshots in %s stay: %s", self._directory, failure)
 
 
-def begin(log: Log, *, with_snapshot: bool) -> Checkpoint | None:
+def begin(state: LogState, *, with_snapshot: bool) -> Checkpoint | None:
     """Capture what a recovery point at the durable offset relies on; None if nothing is to do.
 
     Index entries are written here, into the page cache. With `with_snapshot` the producers are
     written as they are, for a clean stop.
     """
-    target = log.durable_offset
-    snapshots = log.snapshots
-    damaged = _damaged_segment(log)
+    target = state.durable_offset
+    snapshots = state.snapshots
+    damaged = _damaged_segment(state)
     if with_snapshot:
-        if snapshots.is_behind(log.producers):
-            snapshots.take(log.producers)
-    elif target == log.recovery_point and damaged is None and not snapshots.has_unwritten:
+        if snapshots.is_behind(state.producers):
+            snapshots.take(state.producers)
+    elif target == state.recovery_point and damaged is None and not snapshots.has_unwritten:
         return None
-    elif snapshots.is_due(log.producers):
-        snapshots.take(log.producers)
+    elif snapshots.is_due(state.producers):
+        snapshots.take(state.producers)
     files: list[File] = []
     try:
-        for segment in reversed(log.segments.all):
+        for segment in reversed(state.segments.all):
             files += segment.write_indexes()
-            if segment.base_offset < log.recovery_point:  # the one that was active then, too
+            if segment.base_offset < state.recovery_point:  # the one that was active then, too
                 break
     except OSError as error:
-        if not log.home.room.note(error):
-            _log.warning("No checkpoint of %s: %s", log.directory, error)
+        if not state.home.room.note(error):
+            _log.warning("No checkpoint of %s: %s", state.directory, error)
         return None
     unwritten = snapshots.unwritten(target)
     small_files = [file for pair in unwritten.values() for file in pair]
-    if log.epochs.is_dirty:
-        path = posixpath.join(log.directory, filenames.LEADER_EPOCH_CHECKPOINT)
-        small_files.append((path, partial(encode_leader_epochs, log.epochs.entries())))
-        log.epochs.is_dirty = False
-    bases = {segment.base_offset for segment in log.segments}
+    if state.epochs.is_dirty:
+        path = posixpath.join(state.directory, filenames.LEADER_EPOCH_CHECKPOINT)
+        small_files.append((path, partial(encode_leader_epochs, state.epochs.entries())))
+        state.epochs.is_dirty = False
+    bases = {segment.base_offset for segment in state.segments}
     return Checkpoint(
-        log.home,
-        log.directory,
+        state.home,
+        state.directory,
         files,
         small_files,
-        log.lease,
+        state.lease,
         recovery_point=target,
         snapshot_offsets=list(unwritten),
         superfluous_offsets=snapshots.superfluous(bases, unwritten),
-        mended=None if damaged is None else _twin(log, damaged),
+        mended=None if damaged is None else _twin(state, damaged),
     )
 
 
-def finish(log: Log, checkpoint: Checkpoint, error: Exception | None) -> None:
+def finish(state: LogState, checkpoint: Checkpoint, error: Exception | None) -> None:
     """Take note of how `checkpoint.run()` went; nothing of a log that was closed meanwhile."""
-    if log.lease.is_over:
+    if state.lease.is_over:
         return
     if error is not None:
-        log.epochs.is_dirty = True
+        state.epochs.is_dirty = True
         return
-    log.recovery_point = max(log.recovery_point, checkpoint.recovery_point)
-    log.home.checkpoint_changes += 1
-    log.snapshots.settle(checkpoint.snapshot_offsets)
-    log.snapshots.forget(checkpoint.superfluous_offsets)
+    state.recovery_point = max(state.recovery_point, checkpoint.recovery_point)
+    state.home.checkpoint_changes += 1
+    state.snapshots.settle(checkpoint.snapshot_offsets)
+    state.snapshots.forget(checkpoint.superfluous_offsets)
     if checkpoint.mended is not None:
         if checkpoint.mending_error is None:
-            log.segments.replace(checkpoint.mended)
+            state.segments.replace(checkpoint.mended)
         else:
-            _note_unmended(log, checkpoint.mended, checkpoint.mending_error)
+            _note_unmended(state, checkpoint.mended, checkpoint.mending_error)
 
 
-def _note_unmended(log: Log, twin: Segment, error: Exception) -> None:
+def _note_unmended(state: LogState, twin: Segment, error: Exception) -> None:
     """Say once why the indexes of a segment cannot be rebuilt. It is tried again."""
-    segment = log.segments.all[log.segments.index_of(twin.base_offset)]
+    segment = state.segments.all[state.segments.index_of(twin.base_offset)]
     reason = f"cannot be rebuilt: {error!r}"
-    if isinstance(error, OSError) and log.home.room.note(error):
+    if isinstance(error, OSError) and state.home.room.note(error):
         return
     if segment.index_damage != reason:
         segment.index_damage = reason
@@ -184,27 +181,27 @@ def _unforeseen(error: Exception) -> Exception | None:
     return None if isinstance(error, OSError | LogFailed) else error
 
 
-def _damaged_segment(log: Log) -> Segment | None:
-    for segment in log.segments.all[:-1]:
+def _damaged_segment(state: LogState) -> Segment | None:
+    for segment in state.segments.all[:-1]:
         if segment.index_damage:
             return segment
     return None
 
 
-def _twin(log: Log, segment: Segment) -> Segment | None:
+def _twin(state: LogState, segment: Segment) -> Segment | None:
     try:
         for path in segment.files():  # an index may be empty, but then it is there
-            log.home.files.get(path, create=True)
+            state.home.files.get(path, create=True)
     except OSError as error:
-        if not log.home.room.note(error):
+        if not state.home.room.note(error):
             _log.warning("Indexes of %s not rebuilt: %s", segment, error)
         return None
     return Segment.open(
-        log.home.files,
-        log.directory,
+        state.home.files,
+        state.directory,
         segment.base_offset,
         size=segment.size,
-        index_interval_bytes=log.config.index_interval_bytes,
-        index_size_max=log.config.segment_index_bytes,
+        index_interval_bytes=state.config.index_interval_bytes,
+        index_size_max=state.config.segment_index_bytes,
         created_ms=segment.created_ms,
     )

@@ -16,7 +16,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
+from storage.errors import LogFailed
+from storage.failing import fail
 from storage.files.filesystem import File, FileSystem
+from storage.log_state import LogState, Unsynced
 
 
 class Flush:
@@ -69,3 +72,54 @@ class Flush:
         for directory in self._directories:
             with contextlib.suppress(FileNotFoundError):
                 self._filesystem.sync_directory(directory)
+
+
+def begin(state: LogState) -> Flush | None:
+    """Capture what must reach the disk; None if nothing does, or the log has failed."""
+    unsynced = state.unsynced
+    if state.failed is not None:
+        return None
+    if state.durable_offset == state.end_offset and not unsynced.directories:
+        return None
+    active = state.segments.active
+    files = unsynced.files
+    if (file := active.log_file.take_unsynced()) is not None:
+        files.append(file)
+    flush = Flush(
+        state.home.filesystem,
+        files,
+        unsynced.paths,
+        unsynced.directories,
+        end_offset=state.end_offset,
+        segment_base_offset=active.base_offset,
+        segment_position=active.size,
+        size_bytes=state.unflushed_bytes,
+    )
+    state.unsynced = Unsynced()
+    return flush
+
+
+def is_due(state: LogState, now_ms: int | None) -> bool:
+    """Whether flush.messages, flush.ms (given the time) or a roll asks for a flush."""
+    config = state.config
+    unflushed_count = state.end_offset - state.durable_offset
+    return unflushed_count > 0 and (
+        unflushed_count >= config.flush_messages
+        or bool(state.unsynced.files)
+        or (now_ms is not None and now_ms - state.unflushed_since_ms >= config.flush_ms)
+    )
+
+
+def finish(state: LogState, flush: Flush, error: OSError | None) -> None:
+    """Take note of how `flush.run()` went; an error is the end of this log."""
+    if error is not None:
+        fail(state, LogFailed(state.directory, f"fsync failed: {error}"))
+        return
+    state.durable_offset = flush.end_offset
+    state.segments.note_durable(flush.end_offset, flush.segment_base_offset, flush.segment_position)
+    if state.failed is None:
+        state.unflushed_bytes -= flush.size_bytes
+        if not state.write_caching:
+            state.home.unflushed_bytes -= flush.size_bytes
+    if not state.write_caching:
+        state.high_watermark = max(state.high_watermark, flush.end_offset)

@@ -1,21 +1,11 @@
-"""One partition: a row of segments that is appended to at one end and cut at the other.
+"""One partition: what may be done with its log.
 
-    start_offset            durable_offset          end_offset
-         |  readable: below the high watermark  |  in the page cache  |
-    [segment][segment][segment]…[active segment                      ]
+Batches are appended at one end, read anywhere, and cut off at the other end. `storage.log_state`
+explains the offsets between which all this happens.
 
-- `end_offset` is the offset that the next record gets. A batch is in the log when it is wholly in
-  the file (design.md, I5), so an append is one write into the page cache.
-- `durable_offset` follows it by way of `begin_flush`, `Flush.run` and `finish_flush`; the records
-  below it survive a power cut.
-- `high_watermark`: readers see what is below it. It is the durable offset, or the end offset
-  where `write.caching` is on.
-- `recovery_point` follows the durable offset by way of `begin_checkpoint` and
-  `finish_checkpoint`: below it, indexes and producer state are durable too, and a restart does
-  not look.
-
-Everything but `run` is called on one thread, and nothing waits for the disk except cold reads:
-`load_end` is the one that precedes the first append.
+Everything is called on one thread, and nothing waits for the disk except cold reads. What waits
+for it is returned as a job, whose `run` is for another thread: `begin_flush`, `begin_checkpoint`
+and `begin_retention`. The first append reads the end of the log, unless `load_end` has.
 
 Failure (`storage.failing`). A write that failed with the disk full is taken back and the log goes
 on; any other failed write, and every failed fsync, makes the log `failed` until it is opened anew:
@@ -26,7 +16,7 @@ Looking things up is in `storage.segments.row`, opening in `storage.opening.log_
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from config.topic import TopicConfig
 from protocol.record_batch import (
@@ -37,7 +27,7 @@ from protocol.record_batch import (
     stamp_append_time,
     verify_produced,
 )
-from storage import checkpointing, failing, rolling, trimming
+from storage import checkpointing, failing, flush, rolling, trimming
 from storage.appending import NO_TIMESTAMP, Appended, check_timestamps
 from storage.checkpointing import Checkpoint
 from storage.errors import (
@@ -45,26 +35,19 @@ from storage.errors import (
     BatchTooLarge,
     LogFailed,
     NoTransaction,
-    OffsetOutOfRange,
 )
-from storage.files.filesystem import File
 from storage.flush import Flush
 from storage.home import Home
-from storage.leader_epochs import LeaderEpochs
-from storage.lease import Lease
-from storage.producers.producer_state import ProducerState
-from storage.producers.snapshot_files import SnapshotFiles
+from storage.log_reader import LogReader
+from storage.log_state import LogContents, LogIdentity
 from storage.rolling import is_roll_due, roll_after_ms
-from storage.segments.log_file import LogSlice
-from storage.segments.row import HoleInLogError, Segments
 from storage.segments.segment import Segment
-from storage.segments.timestamp_lookup import TimestampCandidate
 
 __all__ = ["Appended", "Log"]
 
 
-class Log:
-    """One partition's log. See the module's theory for the offsets and for who may call what."""
+class Log(LogReader):
+    """One partition's log: its state, and the operations on it."""
 
     __slots__ = (
         "_after_max_ms",
@@ -73,89 +56,25 @@ class Log:
         "_before_max_ms",
         "_checkpoint",
         "_flush",
-        "_roll_after_ms",
         "_segment_bytes_max",
         "_stamps_append_time",
-        "_unsynced",
-        "_unsynced_directories",
-        "_unsynced_paths",
-        "config",
-        "directory",
-        "durable_offset",
-        "end_offset",
-        "epochs",
-        "failed",
-        "high_watermark",
-        "home",
         "is_end_loaded",
-        "leader_epoch",
-        "lease",
-        "partition",
-        "producers",
-        "recovery_point",
-        "segments",
-        "snapshots",
-        "start_offset",
-        "topic",
-        "topic_id",
-        "unflushed_bytes",
-        "unflushed_since_ms",
-        "write_caching",
-    )  # fmt: skip
+    )
 
     def __init__(
         self,
         home: Home,
-        topic: str,
-        partition: int,
-        topic_id: bytes,
-        directory: str,
+        identity: LogIdentity,
         config: TopicConfig,
-        segments: Segments,
-        *,
-        start_offset: int,
-        end_offset: int,
-        recovery_point: int,
+        contents: LogContents,
         leader_epoch: int,
-        producers: ProducerState,
-        epochs: LeaderEpochs,
-        snapshots: SnapshotFiles,
     ) -> None:
-        """Take over loaded parts, of which everything below `end_offset` is durable."""
-        self.home = home
-        self.topic = topic
-        self.partition = partition
-        self.topic_id = topic_id
-        self.directory = directory
-        self.segments = segments
-        self.start_offset = start_offset
-        self.end_offset = end_offset
-        self.durable_offset = end_offset
-        self.high_watermark = end_offset
-        self.recovery_point = recovery_point
-        self.leader_epoch = leader_epoch
-        self.producers = producers
-        self.epochs = segments.soundness.epochs = epochs
-        self.snapshots = snapshots
-        self.failed: LogFailed | None = None
-        self.lease = Lease()
-        self.unflushed_bytes = 0
-        self.unflushed_since_ms = 0
-        self.write_caching = config.write_caching
+        super().__init__(home, identity, config, contents, leader_epoch)
         self.is_end_loaded = False  # whether an append needs to read nothing
         self._flush: Flush | None = None
-        self._unsynced: list[File] = []  # of segments that were rolled since the last flush began
-        self._unsynced_directories: list[str] = []
-        self._unsynced_paths: list[str] = []
         self._checkpoint: Checkpoint | None = None
         self._append_time_ms = NO_TIMESTAMP
         self.update_config(config)
-
-    def __repr__(self) -> str:
-        return (
-            f"Log({self.topic}-{self.partition}, {self.start_offset} to {self.end_offset}, "
-            f"durable {self.durable_offset}, {len(self.segments)} segments)"
-        )
 
     def update_config(self, config: TopicConfig) -> None:
         """Use another configuration from the next call on."""
@@ -170,16 +89,11 @@ class Log:
         self._stamps_append_time = config.message_timestamp_type == "LogAppendTime"
         self._after_max_ms = config.message_timestamp_after_max_ms
         self._before_max_ms = config.message_timestamp_before_max_ms
-        self._roll_after_ms = roll_after_ms(config, self.segments.active)
+        self.roll_after_ms = roll_after_ms(config, self.segments.active)
         if self.failed is None:
             # Without write.caching it is what is durable; what readers saw before stays visible.
             wanted = self.end_offset if self.write_caching else self.durable_offset
             self.high_watermark = max(self.high_watermark, wanted)
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes in all log files."""
-        return self.segments.size_bytes
 
     # -- Appending ----------------------------------------------------------------------------
 
@@ -252,7 +166,7 @@ class Log:
         active = self.segments.active
         if active.size + size > self._segment_bytes_max or (
             active.size
-            and is_roll_due(active, self._roll_after_ms, last_offset, header.max_timestamp, now_ms)
+            and is_roll_due(active, self.roll_after_ms, last_offset, header.max_timestamp, now_ms)
         ):
             if size > self._segment_bytes_max:
                 raise BatchTooLarge(size, self._segment_bytes_max)
@@ -284,15 +198,7 @@ class Log:
 
         Raises AppendFailed, with the active segment as before, if its files cannot be made.
         """
-        if self.segments.active.base_offset == self.end_offset:
-            return self.segments.active
-        if self.directory not in self._unsynced_directories:
-            self._unsynced_directories.append(self.directory)  # also for a name that goes again
-        if (file := self.segments.active.log_file.take_unsynced()) is not None:
-            self._unsynced.append(file)
-        new = rolling.roll(self, now_ms)
-        self._roll_after_ms = roll_after_ms(self.config, new)
-        return new
+        return rolling.roll(self, now_ms)
 
     # -- Flushing -----------------------------------------------------------------------------
 
@@ -301,59 +207,20 @@ class Log:
 
         For logs with `write.caching`; the others are flushed for their waiters and readers.
         """
-        unflushed_count = self.end_offset - self.durable_offset
-        return unflushed_count > 0 and (
-            unflushed_count >= self.config.flush_messages
-            or bool(self._unsynced)
-            or (now_ms is not None and now_ms - self.unflushed_since_ms >= self.config.flush_ms)
-        )
-
-    def note_created(self, paths: Sequence[str], directories: Sequence[str]) -> None:
-        """Have the first flush sync what was made with the log too: making one costs no fsync."""
-        self._unsynced_paths += paths
-        self._unsynced_directories += directories
+        return flush.is_due(self, now_ms)
 
     def begin_flush(self) -> Flush | None:
         """Capture what must reach the disk; None if nothing does, or a flush is under way."""
-        if self._flush is not None or self.failed is not None:
+        if self._flush is not None:
             return None
-        if self.durable_offset == self.end_offset and not self._unsynced_directories:
-            return None
-        active = self.segments.active
-        files, self._unsynced = self._unsynced, []
-        if (file := active.log_file.take_unsynced()) is not None:
-            files.append(file)
-        self._flush = flush = Flush(
-            self.home.filesystem,
-            files,
-            self._unsynced_paths,
-            self._unsynced_directories,
-            end_offset=self.end_offset,
-            segment_base_offset=active.base_offset,
-            segment_position=active.size,
-            size_bytes=self.unflushed_bytes,
-        )
-        self._unsynced_paths = []
-        self._unsynced_directories = []
-        return flush
+        self._flush = flush.begin(self)
+        return self._flush
 
-    def finish_flush(self, flush: Flush, error: OSError | None) -> None:
-        """Take note of how `flush.run()` went; an error is the end of this log."""
-        assert flush is self._flush, "finish_flush of a flush that is not under way"
+    def finish_flush(self, job: Flush, error: OSError | None) -> None:
+        """Take note of how `job.run()` went; an error is the end of this log."""
+        assert job is self._flush, "finish_flush of a flush that is not under way"
         self._flush = None
-        if error is not None:
-            failing.fail(self, LogFailed(self.directory, f"fsync failed: {error}"))
-            return
-        self.durable_offset = flush.end_offset
-        self.segments.note_durable(
-            flush.end_offset, flush.segment_base_offset, flush.segment_position
-        )
-        if self.failed is None:
-            self.unflushed_bytes -= flush.size_bytes
-            if not self.write_caching:
-                self.home.unflushed_bytes -= flush.size_bytes
-        if not self.write_caching:
-            self.high_watermark = max(self.high_watermark, flush.end_offset)
+        flush.finish(self, job, error)
 
     # -- Checkpoints --------------------------------------------------------------------------
 
@@ -380,76 +247,6 @@ class Log:
         checkpointing.finish(self, checkpoint, error)
         return self.recovery_point
 
-    # -- Reading ------------------------------------------------------------------------------
-
-    def read(
-        self,
-        start_offset: int,
-        size_max: int,
-        *,
-        at_least_one_batch: bool = True,
-        end_offset: int | None = None,
-    ) -> LogSlice | None:
-        """Return whole batches from the one that holds `start_offset` on, `size_max` bytes at most.
-
-        The first batch may begin before `start_offset`: readers skip records, as Kafka's clients
-        do. With `at_least_one_batch` the first batch is returned even if larger (KIP-74).
-        Only batches below `end_offset` (default: the high watermark) are returned, and only
-        from one segment; None if there are none yet.
-
-        Raises OffsetOutOfRange if `start_offset` is outside [start, end] of the log, or in a hole
-        between two segments; DamagedLog, LogFailed if the bytes cannot be served.
-        """
-        limit = self.high_watermark if end_offset is None else end_offset
-        if start_offset >= limit:
-            if start_offset > self.end_offset:
-                raise OffsetOutOfRange(start_offset, self.start_offset, self.end_offset)
-            return None
-        if start_offset < self.start_offset:
-            raise OffsetOutOfRange(start_offset, self.start_offset, self.end_offset)
-        segments = self.segments
-        active = segments.active
-        if start_offset >= active.base_offset:
-            position_end = segments.position_of_end(active, limit, self.end_offset)
-            found = active.read(
-                start_offset,
-                size_max,
-                position_end,
-                at_least_one_batch=at_least_one_batch,
-                offset_end=limit,
-            )
-            if found is None:
-                return None
-            return segments.soundness.checked(active, found, start_offset, self.end_offset)
-        try:
-            return segments.read(
-                start_offset,
-                size_max,
-                limit=limit,
-                end_offset=self.end_offset,
-                at_least_one_batch=at_least_one_batch,
-            )
-        except HoleInLogError:
-            raise OffsetOutOfRange(start_offset, self.start_offset, self.end_offset) from None
-
-    def available_bytes(self, start_offset: int) -> int:
-        """How many bytes there are to read from `start_offset` on, over all segments."""
-        limit = self.high_watermark
-        if start_offset >= limit or start_offset < self.start_offset:
-            return 0
-        return self.segments.available_bytes(start_offset, limit, self.end_offset)
-
-    def timestamp_candidates(self, timestamp: int | None) -> Iterator[TimestampCandidate]:
-        """Yield where the first record with a timestamp >= `timestamp` (None: the largest) may be.
-
-        The first that, looked into to its end, has `found` something holds it.
-        """
-        return self.segments.timestamp_candidates(timestamp, self.start_offset)
-
-    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """Answer OffsetForLeaderEpoch: (epoch, end offset), (-1, -1) if undefined."""
-        return self.epochs.end_offset_for(epoch, self.end_offset)
-
     # -- Cutting at the start -----------------------------------------------------------------
 
     def delete_records_before(self, offset: int) -> int:
@@ -458,12 +255,7 @@ class Log:
         The segments wholly below it go with the next retention. Raises OffsetOutOfRange for an
         offset above the high watermark.
         """
-        if offset > self.high_watermark:
-            raise OffsetOutOfRange(offset, self.start_offset, self.high_watermark)
-        if offset > self.start_offset:
-            self.start_offset = offset
-            self.home.checkpoint_changes += 1
-            self.epochs.drop_before(offset)
+        trimming.move_start(self, offset)
         return self.start_offset
 
     def segments_to_delete(self, now_ms: int) -> list[tuple[Segment, str]]:

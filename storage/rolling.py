@@ -17,17 +17,14 @@ left outside, they would claim the offsets that are given out next.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 from zlib import crc32
 
 from config.topic import TopicConfig
 from storage import failing
 from storage.errors import AppendFailed, LogFailed
+from storage.log_state import LogState
 from storage.segments.row import create_segment
 from storage.segments.segment import Segment
-
-if TYPE_CHECKING:
-    from storage.log import Log
 
 _log = logging.getLogger("barnabas.storage")
 
@@ -62,24 +59,29 @@ def is_roll_due(
     return age_ms > after_ms or not active.fits(last_offset) or active.is_index_full
 
 
-def roll(log: Log, now_ms: int) -> Segment:
-    """Begin a new active segment at the log's end, and close the one before.
+def roll(state: LogState, now_ms: int) -> Segment:
+    """Begin a new active segment at the log's end and close the one before, unless that is empty.
 
-    Raises AppendFailed, with the log as before, if its files cannot be made.
+    Raises AppendFailed, with the active segment as before, if the new one's files cannot be made.
     """
-    old, home = log.segments.active, log.home
+    old, home = state.segments.active, state.home
+    if old.base_offset == state.end_offset:
+        return old
+    # Before the files are made: a name that goes again is synced, too.
+    state.unsynced.note_rolled(state.directory, old.log_file.take_unsynced())
     try:
-        new = create_segment(home.files, log.directory, log.end_offset, log.config, now_ms)
+        new = create_segment(home.files, state.directory, state.end_offset, state.config, now_ms)
     except AppendFailed as error:
-        failing.failed_write(log, error)
+        failing.failed_write(state, error)
         raise
-    log.segments.push(new)
-    log.producers.end_offset = new.base_offset
+    state.segments.push(new)
+    state.producers.end_offset = new.base_offset
     try:
         old.on_roll()
     except (OSError, LogFailed) as error:
         # Indexes are caches: what is not in their files stays in memory, or in the log alone.
         if not (isinstance(error, OSError) and home.room.note(error)):
             _log.warning("Indexes of %s not written at its roll: %s", old, error)
-    log.snapshots.take(log.producers)
+    state.snapshots.take(state.producers)
+    state.roll_after_ms = roll_after_ms(state.config, new)
     return new

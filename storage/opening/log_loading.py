@@ -22,6 +22,7 @@ from storage.files.filenames import OFFSET_MAX
 from storage.home import Home
 from storage.leader_epochs import LeaderEpochs
 from storage.log import Log
+from storage.log_state import LogContents, LogIdentity
 from storage.opening import producer_replay
 from storage.opening.epoch_loading import read_epochs, rebuild_epochs
 from storage.opening.listing import Listing, list_files
@@ -97,25 +98,20 @@ class _Loading:
         epochs.drop_from(found.end_offset)
         start_offset = self._start_offset(segments[0], found)
         epochs.drop_before(start_offset)
-        log = Log(
-            home,
-            known.topic,
-            known.partition,
-            known.topic_id,
-            known.directory,
-            self.config,
-            Segments(segments, found.end_offset, known.cleaned_offset),
+        contents = LogContents(
+            segments=Segments(segments, found.end_offset, known.cleaned_offset),
             start_offset=start_offset,
             end_offset=found.end_offset,
             recovery_point=found.recovery_point,
-            leader_epoch=known.leader_epoch,
             producers=found.producers,
             epochs=epochs,
             snapshots=snapshots,
+            failed=found.failed,
         )
-        log.failed = found.failed
+        identity = LogIdentity(known.topic, known.partition, known.topic_id, known.directory)
+        log = Log(home, identity, self.config, contents, known.leader_epoch)
         if not listing.logs:
-            log.note_created([], [known.directory])
+            log.unsynced.note_created([], [known.directory])
         return log
 
     # -- Segments -----------------------------------------------------------------------------

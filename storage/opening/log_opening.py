@@ -156,5 +156,5 @@ class Opening:
             attempt.is_unsynced = True
         log, report = load_log(self._home, known, wanted.config, self._now_ms)
         if attempt.is_unsynced:
-            log.note_created([path], [self._data_directory, known.directory])
+            log.unsynced.note_created([path], [self._data_directory, known.directory])
         attempt.log, attempt.report = log, report

@@ -1,10 +1,10 @@
-"""One partition's log: appending, rolling, flushing, reading, and how each of them fails."""
+"""One partition's log: appending, rolling, flushing, and how each of them fails."""
 
 import errno
 
 import pytest
 
-from protocol.record_batch import read_header, verify
+from protocol.record_batch import verify
 from protocol.record_errors import CorruptBatch, RecordBatchTooLarge
 from protocol.records import Record, build
 from storage.errors import (
@@ -13,11 +13,9 @@ from storage.errors import (
     InvalidTimestamp,
     LogFailed,
     NoTransaction,
-    OffsetOutOfRange,
     OutOfOrderSequence,
 )
 from tests.support.log_house import NOW, House, append, batch, checkpoint, flush, read_all
-from tests.support.lookups import first_found
 
 SIZE = len(batch())
 LOG = "00000000000000000000.log"
@@ -365,77 +363,6 @@ def test_write_caching_can_be_changed(house):
     assert log.high_watermark == 3
     flush(log)
     assert log.high_watermark == log.durable_offset == 4
-
-
-# -- Reading ----------------------------------------------------------------------------------
-
-
-def test_reads_stop_at_batches_segments_and_limits(house):
-    log = house.log(internal_segment_bytes=5 * SIZE)
-    append(log, 12)
-    flush(log)
-    assert len(log.read(0, 10**6)) == 5 * SIZE, "one segment at a time"
-    assert len(log.read(0, 3 * SIZE + 5)) == 3 * SIZE, "whole batches"
-    assert len(log.read(0, 1)) == SIZE, "at least one"
-    assert log.read(0, 1, at_least_one_batch=False) is None
-    assert log.read(6, 1, at_least_one_batch=False) is None
-    assert len(log.read(1, 10**6, end_offset=3)) == 2 * SIZE
-    assert log.read(12, 100) is None
-    assert list(read_all(log, size_max=1)) == list(range(12))
-
-
-def test_a_read_from_within_a_batch_gives_the_whole_batch(house):
-    log = house.log()
-    log.append(batch(count=5), NOW)
-    log.append(batch(count=5), NOW)
-    flush(log)
-    assert read_header(log.read(7, 10**6).read()).base_offset == 5
-
-
-@pytest.mark.parametrize("offset", [-1, 3, 21])
-def test_reads_outside_are_refused_with_the_range(house, offset):
-    log = house.log(internal_segment_bytes=5 * SIZE)
-    append(log, 20)
-    flush(log)
-    log.delete_records_before(4)
-    with pytest.raises(OffsetOutOfRange) as caught:
-        log.read(offset, 100)
-    assert (caught.value.start, caught.value.end) == (4, 20)
-
-
-def test_available_bytes(house):
-    log = house.log(internal_segment_bytes=5 * SIZE)
-    append(log, 12)
-    flush(log)
-    append(log, 2)
-    sizes = [log.available_bytes(offset) for offset in (0, 4, 5, 11, 12, 13, 99)]
-    assert sizes == [12 * SIZE, 8 * SIZE, 7 * SIZE, SIZE, 0, 0, 0]
-
-
-def test_lookup_by_time(house):
-    log = house.log(internal_segment_bytes=3 * SIZE)
-    times = [10, 30, 20, 40, 35, 50, 45]
-    for n in times:
-        log.append(batch(timestamp=NOW + n), NOW)
-    for asked in range(60):
-        wanted = next((i for i, t in enumerate(times) if t >= asked), None)
-        found = first_found(log.timestamp_candidates(NOW + asked))
-        assert (found and found.offset) == wanted, asked
-    assert first_found(log.timestamp_candidates(None))[:2] == (NOW + 50, 5)
-    log.delete_records_before(0)
-    assert first_found(house.log("empty").timestamp_candidates(None)) is None
-
-
-def test_the_end_of_an_epoch(house):
-    log = house.log(epoch=3)
-    append(log, 4)
-    log.leader_epoch = 5
-    append(log, 2)
-    assert log.end_offset_for_epoch(3) == (3, 4)
-    assert log.end_offset_for_epoch(5) == (5, 6)
-    assert log.end_offset_for_epoch(6) == (-1, -1)
-    with pytest.raises(OffsetOutOfRange):
-        log.delete_records_before(1)  # above the high watermark, which is 0
 
 
 def test_producers_are_forgotten_in_time(house):
