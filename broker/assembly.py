@@ -25,7 +25,7 @@ from broker.metadata.producer_ids import ProducerIds
 from broker.metadata.topic_rules import GROUP_TOPIC, Placement
 from broker.network.advertised import Advertised
 from broker.network.byte_budget import ByteBudget
-from broker.network.gathered_writes import Outbox
+from broker.network.gathered_writes import GatheredWrites
 from broker.partitions.append_queue import AppendQueue
 from broker.partitions.checkpoint_writer import CheckpointWriter
 from broker.partitions.group_commit import FLUSH_THREADS, GroupCommit
@@ -77,7 +77,7 @@ class Assembly:
     services: Services
     queue: RequestQueue
     budget: ByteBudget
-    outbox: Outbox
+    writes: GatheredWrites
     bound: Sequence[tuple[Listener, int]]
 
 
@@ -251,7 +251,7 @@ def assemble(
         _ = services.groups  # which begins to load them
     queue = RequestQueue(config.queued_max_requests, metrics)
     budget = ByteBudget(config.queued_max_request_bytes, metrics, "budget_full_waits")
-    return Assembly(services, queue, budget, Outbox(), bound)
+    return Assembly(services, queue, budget, GatheredWrites(), bound)
 
 
 def _coordinator(loop: asyncio.AbstractEventLoop, services: Services) -> Coordinator:

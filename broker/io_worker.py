@@ -7,7 +7,7 @@ once, or hands back something that completes later. One bad request never ends a
 from __future__ import annotations
 
 from broker.dispatch import Dispatcher
-from broker.network.gathered_writes import Outbox
+from broker.network.gathered_writes import GatheredWrites
 from broker.runtime import owners
 from broker.runtime.clock import MS_NS, Clock
 from broker.runtime.owners import Owner
@@ -21,20 +21,20 @@ SLICE_NS = 2 * MS_NS
 class IoWorker:
     """One of `num.io.threads` workers."""
 
-    __slots__ = ("_clock", "_dispatcher", "_outbox", "_queue", "name")
+    __slots__ = ("_clock", "_dispatcher", "_queue", "_writes", "name")
 
     def __init__(
         self,
         index: int,
         queue: RequestQueue,
         dispatcher: Dispatcher,
-        outbox: Outbox,
+        writes: GatheredWrites,
         clock: Clock,
     ) -> None:
         self.name = f"io-worker-{index}"
         self._queue = queue
         self._dispatcher = dispatcher
-        self._outbox = outbox
+        self._writes = writes
         self._clock = clock
 
     async def run(self) -> None:
@@ -42,10 +42,10 @@ class IoWorker:
         take = self._queue.take
         dispatch = self._dispatcher.dispatch
         monotonic_ns = self._clock.monotonic_ns
-        outbox = self._outbox
+        writes = self._writes
         while True:
             slice_end_ns = monotonic_ns() + SLICE_NS
-            outbox.held = True
+            writes.held = True
             try:
                 while (request := take()) is not None:
                     try:
@@ -56,6 +56,6 @@ class IoWorker:
                     if monotonic_ns() > slice_end_ns:
                         break
             finally:
-                outbox.held = False
-            outbox.flush()
+                writes.held = False
+            writes.flush()
             await self._queue.rest()

@@ -40,7 +40,7 @@ from broker.maintenance.housekeeping import Housekeeping
 from broker.maintenance.log_cleaner import LogCleaner
 from broker.network.acceptor import Acceptor, bind
 from broker.network.connection_limits import ConnectionLimits
-from broker.network.processor import ConnectionSettings, Processor
+from broker.network.processor import ConnectionSettings, Network, Processor
 from broker.runtime import log_lines, owners
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.clock import SECOND_NS, Clock, SystemClock, let_others_run
@@ -204,24 +204,23 @@ class Broker:
             frame_ms_max=config.barnabas_frame_deadline_ms,
             fetch_bytes_max=config.fetch_max_bytes,
         )
+        network = Network(
+            settings=settings,
+            limits=limits,
+            queue=assembly.queue,
+            budget=assembly.budget,
+            answers=services.answers,
+            writes=assembly.writes,
+            record_work=services.record_work,
+            metrics=services.metrics,
+            clock=self._clock,
+        )
         self._processors = [
-            Processor(
-                index,
-                assembly.queue,
-                assembly.budget,
-                services.answers,
-                settings,
-                limits,
-                assembly.outbox,
-                services.record_work,
-                services.metrics,
-                self._clock,
-            )
-            for index in range(config.num_network_threads)
+            Processor(index, network) for index in range(config.num_network_threads)
         ]
         self._dispatcher = Dispatcher(services)
         workers = [
-            IoWorker(index, assembly.queue, self._dispatcher, assembly.outbox, self._clock)
+            IoWorker(index, assembly.queue, self._dispatcher, assembly.writes, self._clock)
             for index in range(config.num_io_threads)
         ]
         dialects = _dialects(self._clock)

@@ -10,12 +10,8 @@ flight; each keeps its place in `slots`, and an answer leaves when everything be
 Answers that become ready together are gathered and leave in one write
 (`broker.network.gathered_writes`).
 
-Flow. Reading stops while any of the `Hold` reasons stands, and that is the client's backpressure:
-nobody else's connection is touched. Whether it is read is asked of the transport each time, never
-remembered: uvloop begins to read after `connection_made`, whatever that has said.
-
-Memory. What the connection holds is counted in its `account` only
-(`broker.network.connection_account`).
+Flow. What stops reading is in `reading` (`broker.network.reading`), what the connection holds of
+the broker's memory in `account` (`broker.network.connection_account`).
 
 End. A connection ends by the peer's close, by an error in what it sent, by
 `connections.max.idle.ms`, or by a frame that was begun and not ended in time. Whole frames that a
@@ -28,16 +24,17 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, Protocol, cast
 
+from broker.network.byte_budget import ByteBudget
 from broker.network.connection_account import ConnectionAccount, own_bytes
+from broker.network.gathered_writes import GatheredWrites
+from broker.network.reading import Hold, Reading
 from broker.partitions.record_work import Walk
+from broker.runtime.clock import Clock
 from broker.runtime.request import Buffer, ConnectionInfo, Request
 from protocol.errors import FrameTooLarge
-from protocol.framing import FrameReader
-
-if TYPE_CHECKING:
-    from broker.network.processor import Processor
+from protocol.framing import FramePool, FrameReader
 
 logger = logging.getLogger("barnabas.network")
 
@@ -49,67 +46,66 @@ WRITE_HIGH_WATER_BYTES = 1024 * 1024
 JOINED_BYTES_MAX = 16 * 1024
 
 
-class Hold:
-    """Why a connection is not being read: bits.
-
-    Plain integers, since each request looks at them and an enum's operators are calls.
-    """
-
-    NONE: Final = 0
-    QUEUE_FULL: Final = 1  # queued.max.requests
-    IN_FLIGHT: Final = 2  # barnabas.requests.per.connection.max
-    BUDGET: Final = 4  # queued.max.request.bytes
-    UNSENT: Final = 8  # the client does not read its answers
-    CLOSING: Final = 16
-    ANSWERS: Final = 32  # barnabas.answer.bytes.max
-    DECODING: Final = 128  # a thread decodes the first frame
-    REFUSED: Final = 64  # no more is read; what came before the refused bytes is still answered
-
-
-# These stop reading and let the frames that are here be submitted.
-_READING_ONLY: Final = Hold.BUDGET | Hold.REFUSED
-
 # These end with an answer.
 _UNANSWERED: Final = Hold.IN_FLIGHT | Hold.ANSWERS
+
+
+class Submitter(Protocol):
+    """The processor as its connections see it: what they share, and what it is told of them."""
+
+    budget: ByteBudget  # of request bytes
+    answers: ByteBudget
+    writes: GatheredWrites
+    frame_pool: FramePool
+    receive_buffer: memoryview
+    clock: Clock
+
+    def ready(self, connection: Connection) -> None:
+        """Submit the whole frames of `connection` soon."""
+        ...
+
+    def forget(self, connection: Connection) -> None:
+        """Drop `connection`, which has ended."""
+        ...
+
+    def count_refusal(self, connection: Connection, error: Exception) -> None:
+        """Count `connection` as closed for what it sent."""
+        ...
 
 
 class Connection(asyncio.BufferedProtocol):
     """The socket of one client, and the requests it has in flight."""
 
     __slots__ = (
-        "_hold",
         "_out",
         "_peer_has_ended",
         "_processor",
         "_reader",
         "_refusal",
-        "_transport",
         "account",
         "decoded",
         "decoding",
-        "frame_begun_ns",
         "frames",
         "in_ready_list",
         "info",
         "last_active_ns",
+        "reading",
         "slots",
     )
 
-    def __init__(self, processor: Processor, info: ConnectionInfo, frame_bytes_max: int) -> None:
+    def __init__(self, processor: Submitter, info: ConnectionInfo, frame_bytes_max: int) -> None:
         self.info = info
         self.frames: deque[bytearray] = deque()
         self.slots: deque[Request] = deque()
         self.account = ConnectionAccount(processor.budget, processor.answers)
+        self.reading = Reading(self.frames, processor.clock)
         # The first of `frames`, if it may not be started yet, or why it cannot be.
         self.decoded: Request | BaseException | None = None
         self.decoding: Walk | None = None  # the same, in a thread
         self.in_ready_list = False
-        self.frame_begun_ns = 0  # 0: no frame is begun
         self.last_active_ns = 0
         self._processor = processor
         self._reader = FrameReader(frame_bytes_max, processor.frame_pool)
-        self._transport: asyncio.Transport | None = None
-        self._hold: int = Hold.NONE
         self._out: list[Buffer] = []  # gathered since the last flush
         self._peer_has_ended = False
         self._refusal: Exception | None = None  # closes the connection after the last answer
@@ -118,11 +114,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin; the transport is the loop's."""
-        self._transport = cast("asyncio.Transport", transport)
-        self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
+        self.reading.transport = cast("asyncio.Transport", transport)
+        self.reading.transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
         self.last_active_ns = self._processor.clock.monotonic_ns()
         if self._processor.budget.full:
-            self.hold(Hold.BUDGET)
+            self.reading.hold(Hold.BUDGET)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
         """Return the processor's receive buffer: what is read is taken out before the next read.
@@ -137,13 +133,14 @@ class Connection(asyncio.BufferedProtocol):
             return reader.room
         processor = self._processor
         buffer = processor.receive_buffer
-        if self._hold:
+        if self.reading.holds:
             return buffer[:1]
         return buffer[: reader.missing_bytes] if processor.budget.full else buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take `nbytes` that have just arrived in the buffer."""
         processor = self._processor
+        reading = self.reading
         reader = self._reader
         try:
             if reader.has_room:
@@ -156,19 +153,19 @@ class Connection(asyncio.BufferedProtocol):
         self.last_active_ns = now_ns = processor.clock.monotonic_ns()
         if frames:
             self.frames.extend(frames)
-            self.frame_begun_ns = 0
+            reading.frame_begun_ns = 0
             processor.ready(self)
         begun = reader.begun
-        if begun and not self.frame_begun_ns:
-            self.frame_begun_ns = now_ns
+        if begun and not reading.frame_begun_ns:
+            reading.frame_begun_ns = now_ns
         self.account.received(nbytes)
         if processor.budget.full and not begun:
-            self.hold(Hold.BUDGET)
-        elif self._hold:
-            self.pause_or_resume()
+            reading.hold(Hold.BUDGET)
+        elif reading.holds:
+            reading.pause_or_resume()
         if reader.refused is not None:
             self._refusal = reader.refused
-            self.hold(Hold.REFUSED)
+            reading.hold(Hold.REFUSED)
 
     def eof_received(self) -> bool:
         """End the connection when the peer has sent its last byte, as Kafka does.
@@ -176,15 +173,15 @@ class Connection(asyncio.BufferedProtocol):
         What it sent before is started first: a producer with acks=0 leaves without an answer. No
         answer is waited for. Returns whether the connection stays for that.
         """
-        if self.frames and not self._hold & Hold.CLOSING:
+        if self.frames and not self.reading.holds & Hold.CLOSING:
             self._peer_has_ended = True
-            self.hold(Hold.REFUSED)
+            self.reading.hold(Hold.REFUSED)
         return self._peer_has_ended
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         """Let go of everything that is not being worked on."""
-        self._hold |= Hold.CLOSING
-        self._transport = None
+        self.reading.holds |= Hold.CLOSING
+        self.reading.transport = None
         self._processor.forget(self)
         self._reader.drop()
         self.frames.clear()
@@ -205,7 +202,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         """Stop reading a client that does not read its answers."""
-        self.hold(Hold.UNSENT)
+        self.reading.hold(Hold.UNSENT)
 
     def resume_writing(self) -> None:
         """Go on: the client has read."""
@@ -220,47 +217,15 @@ class Connection(asyncio.BufferedProtocol):
         """Whether a frame has begun and not ended."""
         return self._reader.begun
 
-    @property
-    def may_send(self) -> bool:
-        """Whether only the client keeps its frame from ending; else the frame's clock rests."""
-        transport = self._transport
-        return transport is None or transport.is_reading() or bool(self._hold & Hold.UNSENT)
-
-    @property
-    def held(self) -> bool:
-        """Whether the connection's frames must wait."""
-        return bool(self._hold & ~_READING_ONLY)
-
-    def hold(self, reason: int) -> None:
-        """Stop reading for one more reason."""
-        self._hold |= reason
-        self.pause_or_resume()
-
     def release(self, reason: int) -> None:
         """Forget one reason; submit what waited, and read on when it was the last."""
-        if not self._hold & reason:
+        reading = self.reading
+        if not reading.holds & reason:
             return
-        self._hold &= ~reason
-        if self.frames and not self.held:
+        reading.holds &= ~reason
+        if self.frames and not reading.held:
             self._processor.ready(self)
-        self.pause_or_resume()
-
-    def pause_or_resume(self) -> None:
-        """Read while no reason stands against it; once stopped, only when no frame waits here.
-
-        Without the second half each answer would let another receive buffer of small frames in.
-        """
-        transport = self._transport
-        if transport is None:
-            return
-        is_reading = transport.is_reading()
-        if bool(self._hold) or (not is_reading and bool(self.frames)):
-            if is_reading:
-                transport.pause_reading()
-        elif not is_reading:
-            transport.resume_reading()
-            if self.frame_begun_ns:  # it was ours that waited, not the client
-                self.frame_begun_ns = self._processor.clock.monotonic_ns()
+        reading.pause_or_resume()
 
     def hear_of_room(self) -> bool:
         """Go on, there is room in the queue; whether the connection will use it."""
@@ -269,7 +234,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def submitted(self) -> None:
         """Go on after the last frame that was here has become a request."""
-        self.pause_or_resume()
+        self.reading.pause_or_resume()
         if self._peer_has_ended:
             self.close()
         else:
@@ -283,7 +248,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def respond(self, request: Request, buffers: Sequence[Buffer]) -> None:
         """Send the answer to `request` in its turn (I7), with all that waited behind it."""
-        if self._transport is None:
+        reading = self.reading
+        if reading.transport is None:
             self._answered_late(request)
             return
         request.buffers = buffers
@@ -296,7 +262,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         out = self._out
         if not out:
-            self._processor.outbox.add(self)
+            self._processor.writes.add(self)
         kept_bytes = 0
         while slots and (ready := slots[0].buffers) is not None:
             out += ready
@@ -304,7 +270,7 @@ class Connection(asyncio.BufferedProtocol):
                 kept_bytes += own_bytes(ready)
         if kept_bytes:
             self.account.let_go(kept_bytes)
-        if self._hold & _UNANSWERED:
+        if reading.holds & _UNANSWERED:
             self.release(_UNANSWERED)
         if self._refusal is not None:
             self._close_if_refused()
@@ -318,15 +284,16 @@ class Connection(asyncio.BufferedProtocol):
     def flush(self) -> None:
         """Send the answers gathered since the last flush, small ones in one piece."""
         out, self._out = self._out, []
-        if self._transport is None or not out:
+        transport = self.reading.transport
+        if transport is None or not out:
             return
         if len(out) == 1:
-            self._transport.write(out[0])
+            transport.write(out[0])
         elif sum(map(len, out)) <= JOINED_BYTES_MAX:
-            self._transport.write(b"".join(out))
+            transport.write(b"".join(out))
         else:
-            self._transport.writelines(out)
-        if self._hold & Hold.UNSENT:
+            transport.writelines(out)
+        if self.reading.holds & Hold.UNSENT:
             self.account.unsent(own_bytes(out))
 
     def refuse(self, error: Exception) -> None:
@@ -336,15 +303,16 @@ class Connection(asyncio.BufferedProtocol):
 
     def abort(self, reason: str) -> None:
         """Close at once, dropping what was not sent."""
-        if self._transport is None:
+        transport = self.reading.transport
+        if transport is None:
             return
         logger.debug("closing %s:%d: %s", self.info.peer_host, self.info.peer_port, reason)
-        self._hold |= Hold.CLOSING
-        self._transport.abort()
+        self.reading.holds |= Hold.CLOSING
+        transport.abort()
 
     def close(self) -> None:
         """Close after what has been answered is sent."""
-        self._hold |= Hold.CLOSING
+        self.reading.holds |= Hold.CLOSING
         self.flush()
-        if self._transport is not None:
-            self._transport.close()
+        if self.reading.transport is not None:
+            self.reading.transport.close()

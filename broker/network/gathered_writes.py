@@ -26,7 +26,7 @@ class Sender(Protocol):
         ...
 
 
-class Outbox:
+class GatheredWrites:
     """The connections that have something to send."""
 
     __slots__ = ("_is_scheduled", "_senders", "held")

@@ -16,10 +16,11 @@ import socket
 from dataclasses import dataclass
 
 from broker.network.byte_budget import ByteBudget
-from broker.network.connection import Connection, Hold
+from broker.network.connection import Connection
 from broker.network.connection_account import answer_bytes_max
 from broker.network.connection_limits import ConnectionLimits
-from broker.network.gathered_writes import Outbox
+from broker.network.gathered_writes import GatheredWrites
+from broker.network.reading import Hold
 from broker.partitions.record_work import RecordWork
 from broker.runtime import owners
 from broker.runtime.clock import MS_NS, Clock
@@ -49,40 +50,43 @@ class ConnectionSettings:
     fetch_bytes_max: int  # fetch.max.bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Network:
+    """What all processors of a broker share."""
+
+    settings: ConnectionSettings
+    limits: ConnectionLimits
+    queue: RequestQueue
+    budget: ByteBudget  # of request bytes
+    answers: ByteBudget
+    writes: GatheredWrites
+    record_work: RecordWork
+    metrics: Metrics
+    clock: Clock
+
+
 class Processor:
     """One of `num.network.threads` processors."""
 
-    def __init__(
-        self,
-        index: int,
-        queue: RequestQueue,
-        budget: ByteBudget,
-        answers: ByteBudget,
-        settings: ConnectionSettings,
-        limits: ConnectionLimits,
-        outbox: Outbox,
-        record_work: RecordWork,
-        metrics: Metrics,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, index: int, network: Network) -> None:
         self.name = f"processor-{index}"
-        self.outbox = outbox
-        self.budget = budget
-        self.answers = answers
-        self.clock = clock
+        self.writes = network.writes
+        self.budget = network.budget
+        self.answers = network.answers
+        self.clock = network.clock
         self.frame_pool = FramePool()
         self.receive_buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
         self.connections: set[Connection] = set()
-        self._queue = queue
-        self._record_work = record_work
-        self._settings = settings
-        self._limits = limits
-        self._metrics = metrics
+        self._queue = network.queue
+        self._record_work = network.record_work
+        self._settings = network.settings
+        self._limits = network.limits
+        self._metrics = network.metrics
         self._ready: list[Connection] = []
         self._wake: asyncio.Future[None] | None = None
-        self._refusals = RateLimiter(clock, per_second_max=5)
-        budget.listen(self._budget_changed)
-        answers.listen(self._answers_changed)
+        self._refusals = RateLimiter(network.clock, per_second_max=5)
+        network.budget.listen(self._budget_changed)
+        network.answers.listen(self._answers_changed)
 
     async def adopt(self, sock: socket.socket, info: ConnectionInfo) -> None:
         """Make `sock` a connection of this processor."""
@@ -138,17 +142,18 @@ class Processor:
     def _submit(self, connection: Connection) -> None:
         frames = connection.frames
         slots = connection.slots
+        reading = connection.reading
         account = connection.account
         queue = self._queue
         in_flight_max = self._settings.in_flight_max
-        while frames and not connection.held:
+        while frames and not reading.held:
             if queue.full:
-                connection.hold(Hold.QUEUE_FULL)
+                reading.hold(Hold.QUEUE_FULL)
                 queue.wait_for_room(connection)
                 return
             if len(slots) >= in_flight_max:
                 self._metrics.connection_full_waits += 1
-                connection.hold(Hold.IN_FLIGHT)
+                reading.hold(Hold.IN_FLIGHT)
                 return
             request = connection.decoded
             if type(request) is not Request:
@@ -171,7 +176,7 @@ class Processor:
             if slots and (reserved or account.answer_bytes) and not account.may_start(reserved):
                 self._metrics.answers_full_waits += 1
                 connection.decoded = request
-                connection.hold(Hold.ANSWERS)
+                reading.hold(Hold.ANSWERS)
                 return
             connection.decoded = None
             frames.popleft()
@@ -195,7 +200,7 @@ class Processor:
                 connection.decoded = error or decoded[0]
             connection.release(Hold.DECODING)
 
-        connection.hold(Hold.DECODING)
+        connection.reading.hold(Hold.DECODING)
         walk = self._record_work.submit(Owner.PROCESSOR, connection, decode, ended)
         connection.decoding = walk
 
@@ -235,7 +240,8 @@ class Processor:
         frame_begun_before_ns = now_ns - settings.frame_ms_max * MS_NS
         active_before_ns = now_ns - settings.idle_ms_max * MS_NS
         for connection in tuple(self.connections):
-            if 0 < connection.frame_begun_ns < frame_begun_before_ns and connection.may_send:
+            reading = connection.reading
+            if 0 < reading.frame_begun_ns < frame_begun_before_ns and reading.waits_for_client:
                 self._metrics.frames_timed_out += 1
                 connection.refuse(
                     TimeoutError(f"a frame was begun and not ended in {settings.frame_ms_max} ms")
@@ -262,7 +268,7 @@ class Processor:
     def pause_all(self) -> None:
         """Stop reading everywhere: the broker is stopping."""
         for connection in tuple(self.connections):
-            connection.hold(Hold.CLOSING)
+            connection.reading.hold(Hold.CLOSING)
 
     def close_all(self, *, abort: bool) -> None:
         """End all connections, at once or after what was answered is sent."""
@@ -276,7 +282,7 @@ class Processor:
         for connection in tuple(self.connections):
             if full:
                 if not connection.within_frame:
-                    connection.hold(Hold.BUDGET)
+                    connection.reading.hold(Hold.BUDGET)
             else:
                 connection.release(Hold.BUDGET)
 

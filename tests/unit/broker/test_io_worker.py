@@ -3,7 +3,7 @@
 import asyncio
 
 from broker.io_worker import IoWorker
-from broker.network.gathered_writes import Outbox
+from broker.network.gathered_writes import GatheredWrites
 from broker.runtime.clock import ManualClock
 from broker.runtime.metrics import Metrics
 from broker.runtime.request import Request
@@ -27,9 +27,9 @@ async def test_a_slice_ends_and_the_next_worker_goes_on() -> None:
     clock = ManualClock()
     queue = RequestQueue(100, Metrics())
     dispatcher = SlowDispatcher(clock)
-    outbox = Outbox()
+    writes = GatheredWrites()
     workers = [
-        asyncio.create_task(IoWorker(index, queue, dispatcher, outbox, clock).run())  # type: ignore[arg-type]
+        asyncio.create_task(IoWorker(index, queue, dispatcher, writes, clock).run())  # type: ignore[arg-type]
         for index in range(2)
     ]
     await asyncio.sleep(0)

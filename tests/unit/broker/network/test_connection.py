@@ -9,10 +9,16 @@ from typing import Any
 import pytest
 
 from broker.network.byte_budget import ByteBudget
-from broker.network.connection import Connection, Hold
+from broker.network.connection import Connection
 from broker.network.connection_limits import ConnectionLimits
-from broker.network.gathered_writes import Outbox
-from broker.network.processor import RECEIVE_BUFFER_BYTES, ConnectionSettings, Processor
+from broker.network.gathered_writes import GatheredWrites
+from broker.network.processor import (
+    RECEIVE_BUFFER_BYTES,
+    ConnectionSettings,
+    Network,
+    Processor,
+)
+from broker.network.reading import Hold
 from broker.runtime.clock import ManualClock
 from broker.runtime.metrics import Metrics
 from broker.runtime.request import ConnectionInfo, Request
@@ -21,6 +27,7 @@ from protocol.dialect import DecodedRequest, RequestHeader
 from protocol.errors import BadRequest, DecodeError, TakesLong
 from protocol.messages.fetch import FetchRequest
 from tests.support.fake_connection import LISTENER
+from tests.support.fake_transport import FakeTransport
 
 
 class NumberDialect:
@@ -51,45 +58,6 @@ class NumberDialect:
         return [response]
 
 
-class FakeTransport(asyncio.Transport):
-    """Records what is written, and whether it is read from."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = b""
-        self.reading = True
-        self.ended = ""
-        self.full: Connection | None = None  # whose client does not read
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        pass
-
-    def is_reading(self) -> bool:
-        return self.reading
-
-    def pause_reading(self) -> None:
-        assert self.reading, "paused twice"
-        self.reading = False
-
-    def resume_reading(self) -> None:
-        assert not self.reading, "resumed twice"
-        self.reading = True
-
-    def write(self, data: Any) -> None:
-        self.written += bytes(data)
-        if self.full is not None:
-            self.full.pause_writing()
-
-    def writelines(self, list_of_data: Any) -> None:
-        self.written += b"".join(bytes(data) for data in list_of_data)
-
-    def abort(self) -> None:
-        self.ended = "aborted"
-
-    def close(self) -> None:
-        self.ended = "closed"
-
-
 class Rig:
     """One processor with one connection; `pump` does what the processor's task would."""
 
@@ -114,24 +82,24 @@ class Rig:
         self.record_work: Any = SimpleNamespace(
             submit=lambda owner, client, call, done: self.jobs.append((call, done))
         )
-        self.processor = Processor(
-            0,
-            self.queue,
-            self.budget,
-            self.answers,
-            ConnectionSettings(
+        network = Network(
+            settings=ConnectionSettings(
                 frame_bytes_max=frame_bytes_max,
                 in_flight_max=in_flight_max,
                 idle_ms_max=600_000,
                 frame_ms_max=30_000,
                 fetch_bytes_max=1_000,
             ),
-            self.limits,
-            Outbox(),
-            self.record_work,
-            self.metrics,
-            self.clock,
+            limits=self.limits,
+            queue=self.queue,
+            budget=self.budget,
+            answers=self.answers,
+            writes=GatheredWrites(),
+            record_work=self.record_work,
+            metrics=self.metrics,
+            clock=self.clock,
         )
+        self.processor = Processor(0, network)
         self.frame_bytes_max = frame_bytes_max
         self.connect()
 
@@ -324,7 +292,7 @@ async def test_whatever_ends_a_connection_gives_back_what_it_holds(ends: str) ->
         rig.clock.advance(700_000)
         rig.processor.sweep()
     elif ends == "frame deadline":
-        rig.connection.hold(Hold.UNSENT)
+        rig.connection.reading.hold(Hold.UNSENT)
         rig.clock.advance(40_000)
         rig.processor.sweep()
     elif ends == "undecodable":
@@ -388,9 +356,9 @@ async def test_a_connection_made_while_the_budget_is_full_is_held_from_the_first
 
 async def test_a_hold_stops_reading_however_the_transport_came_to_read() -> None:
     rig = Rig()
-    rig.connection.hold(Hold.QUEUE_FULL)
+    rig.connection.reading.hold(Hold.QUEUE_FULL)
     rig.transport.reading = True
-    rig.connection.hold(Hold.UNSENT)
+    rig.connection.reading.hold(Hold.UNSENT)
     assert not rig.transport.reading
 
 
@@ -458,7 +426,7 @@ async def test_stopping_lets_answers_out_and_takes_nothing_in() -> None:
     rig.receive(frames(1))
     await rig.pump()
     (request,) = rig.take()
-    rig.connection.hold(Hold.CLOSING)
+    rig.connection.reading.hold(Hold.CLOSING)
     rig.receive(frames(2))
     await rig.pump()
     assert rig.take() == []

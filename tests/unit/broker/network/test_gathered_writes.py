@@ -2,7 +2,7 @@
 
 import asyncio
 
-from broker.network.gathered_writes import Outbox
+from broker.network.gathered_writes import GatheredWrites
 from broker.runtime.clock import SystemClock
 from broker.runtime.metrics import Metrics
 from broker.runtime.owners import FailureLog
@@ -22,50 +22,50 @@ class CountingSender:
 
 
 async def test_without_a_holder_the_next_turn_flushes() -> None:
-    outbox = Outbox()
+    writes = GatheredWrites()
     first, second = CountingSender(), CountingSender()
-    outbox.add(first)
-    outbox.add(second)
+    writes.add(first)
+    writes.add(second)
     assert (first.flushes, second.flushes) == (0, 0)
     await asyncio.sleep(0)
     assert (first.flushes, second.flushes) == (1, 1)
-    outbox.add(first)
+    writes.add(first)
     await asyncio.sleep(0)
     assert (first.flushes, second.flushes) == (2, 1)
 
 
 async def test_a_holder_flushes_itself() -> None:
-    outbox = Outbox()
+    writes = GatheredWrites()
     sender = CountingSender()
-    outbox.held = True
-    outbox.add(sender)
+    writes.held = True
+    writes.add(sender)
     await asyncio.sleep(0)
     assert sender.flushes == 0
-    outbox.held = False
-    outbox.flush()
+    writes.held = False
+    writes.flush()
     assert sender.flushes == 1
     await asyncio.sleep(0)
     assert sender.flushes == 1
 
 
 async def test_a_sender_may_add_itself_again_while_it_is_flushed() -> None:
-    outbox = Outbox()
+    writes = GatheredWrites()
 
     class Again(CountingSender):
         def flush(self) -> None:
             super().flush()
             if self.flushes == 1:
-                outbox.add(self)
+                writes.add(self)
 
     sender = Again()
-    outbox.add(sender)
+    writes.add(sender)
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert sender.flushes == 2
 
 
 async def test_a_sender_that_fails_is_closed_and_the_others_send() -> None:
-    outbox = Outbox()
+    writes = GatheredWrites()
 
     class Failing(CountingSender):
         def flush(self) -> None:
@@ -73,8 +73,8 @@ async def test_a_sender_that_fails_is_closed_and_the_others_send() -> None:
 
     asyncio.get_running_loop().set_exception_handler(FailureLog(Metrics(), SystemClock()))
     failing, behind = Failing(), CountingSender()
-    outbox.add(failing)
-    outbox.add(behind)
+    writes.add(failing)
+    writes.add(behind)
     await asyncio.sleep(0)
     assert failing.aborted == "internal error"
     assert behind.flushes == 1
