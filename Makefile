@@ -110,6 +110,7 @@ check: $(VENV)/development $(SPARK_VENV)/development
 	$(BIN)/mypy
 	cd pipelines && ../$(BIN)/mypy --python-executable ../$(SPARK)
 	$(BIN)/lint-imports
+	cd pipelines && ../$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/test_tidy.py tests/test_streets.py
 
 bench: $(VENV)/development

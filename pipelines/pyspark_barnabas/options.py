@@ -15,7 +15,6 @@ and `deduplicate` (of the streaming sink). Nothing here asks a broker.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -23,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pyspark_barnabas.columns import BATCH_BYTES_MAX, BATCH_HEADERS_MAX
-from pyspark_barnabas.known_options import require_known
+from pyspark_barnabas.settings import Settings
 from pyspark_barnabas.wire.brokers import ClusterOptions
 from pyspark_barnabas.wire.compression import NAMES
 from pyspark_barnabas.wire.errors import BadOption
@@ -43,87 +42,11 @@ _REFUSED: Final = {
     "kafka.partitioner.class": "there is no Java client; give the column partition, or keys, which "
     "choose partitions as the Java client's default does",
 }
-_DELAYS_MS: Final = {
-    "us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000,
-}  # fmt: skip
 _TRIGGER_DELAY: Final = "15m"  # Spark's
 
 
 # In a stream's offset map, beside the topics; no topic can have that name.
 TOPIC_IDS: Final = "@topicIds"
-
-
-class Settings:
-    """Options by name without case, with the errors that name them."""
-
-    def __init__(self, options: Mapping[str, str]) -> None:
-        self._values = {name.lower(): value for name, value in options.items()}
-        self._given = list(options)
-
-    def get(self, name: str, default: str | None = None) -> str | None:
-        """Return an option's text."""
-        return self._values.get(name.lower(), default)
-
-    def integer(self, name: str, default: int | None, lowest: int = 1) -> int | None:
-        """Return an option that is a number of at least `lowest`."""
-        text = self.get(name)
-        if text is None:
-            return default
-        try:
-            number = int(text)
-        except ValueError:
-            number = lowest - 1
-        if number < lowest:
-            raise BadOption(f"{name} is {text!r}, wanted a whole number of at least {lowest}")
-        return number
-
-    def number(self, name: str, default: int, lowest: int = 1) -> int:
-        """Return an option that has a number in any case."""
-        found = self.integer(name, default, lowest)
-        assert found is not None
-        return found
-
-    def boolean(self, name: str, *, default: bool) -> bool:
-        """Return an option that is true or false."""
-        return self.choice(name, ("true", "false"), str(default).lower()) == "true"
-
-    def choice(self, name: str, allowed: tuple[str, ...], default: str) -> str:
-        """Return an option that is one of a few words."""
-        text = str(self.get(name, default)).strip().lower()
-        if text not in allowed:
-            raise BadOption(f"{name} is {text!r}, wanted one of {', '.join(allowed)}")
-        return text
-
-    def duration_ms(self, name: str, default: str) -> int:
-        """Return an option that is a duration as Spark writes them: 500ms, 30s, 15m, 2h; or ms."""
-        text = str(self.get(name, default)).strip().lower()
-        found = re.fullmatch(r"(\d+)\s*([a-z]*)", text)
-        unit = _DELAYS_MS.get(found[2] or "ms") if found else None
-        if found is None or unit is None:
-            raise BadOption(f"{name} is {text!r}, wanted a duration such as 500ms, 30s, 15m or 2h")
-        return int(int(found[1]) * unit)
-
-    def require_known(self) -> None:
-        """Raise BadOption for a name that is no option's, with the one that was meant."""
-        require_known(self._given)
-
-    def json(self, name: str) -> Any:
-        """Return an option that is JSON; BadOption with where it is not."""
-        text = self.get(name) or ""
-        try:
-            return json.loads(text)
-        except ValueError as error:
-            raise BadOption(f"{name} is {text!r}, which is no JSON: {error}") from None
-
-    def refuse(self, *names: str, reason: str) -> None:
-        """Raise BadOption if one of these is given."""
-        for name in names:
-            if name.lower() in self._values:
-                raise BadOption(f"{name} cannot be used here: {reason}")
-
-    def names(self) -> list[str]:
-        """Return the names, in lower case."""
-        return sorted(self._values)
 
 
 def cluster_options(settings: Settings, *, is_sink: bool) -> ClusterOptions:

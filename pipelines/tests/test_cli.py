@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from pyspark_barnabas.jobs import cli
-from pyspark_barnabas.jobs.summary import Outcome
+from pyspark_barnabas.jobs.session import Outcome
 from pyspark_barnabas.wire.errors import BadOption, UnknownTopic
 
 PIPELINES = Path(__file__).parents[1]
@@ -123,8 +123,8 @@ def test_every_pipeline_has_its_module():
 def test_a_reader_that_has_had_enough_is_no_error():
     """As `barnabas-pipeline … | head`."""
     script = (
-        "import sys, types; from pyspark_barnabas.jobs import cli, summary\n"
-        "work = lambda _: summary.Outcome(facts={}, lines=['x' * 99] * 9999)\n"
+        "import sys, types; from pyspark_barnabas.jobs import cli, session\n"
+        "work = lambda _: session.Outcome(facts={}, lines=['x' * 99] * 9999)\n"
         "module = types.SimpleNamespace(add_arguments=lambda _: None, run=work)\n"
         "cli.import_module = lambda _: module\n"
         "sys.exit(cli.main(['verify'], spark=object()))\n"

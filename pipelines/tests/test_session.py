@@ -1,4 +1,4 @@
-"""Which source a run reads, and a Spark session that speaks to nobody but its log."""
+"""A Spark session that writes to its log only, how a query ends, and what is said at the end."""
 
 from __future__ import annotations
 
@@ -11,56 +11,20 @@ import sys
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
 
 from pyspark_barnabas.jobs.progress import Progress
 from pyspark_barnabas.jobs.session import (
-    BOOTSTRAP,
     Run,
     _uninterrupted,
-    add_common_arguments,
-    add_source_arguments,
-    assignment,
-    source_options,
+    bytes_text,
+    finish,
+    plural,
+    table,
 )
-from pyspark_barnabas.wire.errors import BadOption
+from pyspark_barnabas.wire.errors import DataLost, RunCut
 
 PIPELINES = Path(__file__).parents[1]
-
-
-def parse(*words):
-    parser = argparse.ArgumentParser()
-    add_source_arguments(parser)
-    add_common_arguments(parser)
-    return parser.parse_args(words)
-
-
-@pytest.mark.parametrize(
-    ("words", "environment", "options"),
-    [
-        (["--topic", "a,b"], {},
-         {"kafka.bootstrap.servers": BOOTSTRAP, "subscribe": "a,b"}),
-        (["--pattern", "a.*"], {"BARNABAS_BOOTSTRAP": "h:1"},
-         {"kafka.bootstrap.servers": "h:1", "subscribePattern": "a.*"}),
-        (["--topic", "a", "--bootstrap", "g:2"], {"BARNABAS_BOOTSTRAP": "h:1"},
-         {"kafka.bootstrap.servers": "g:2", "subscribe": "a"}),
-        (["--path", "data", "--topic", "a", "--option", "startingOffsets=earliest"], {},
-         {"path": "data", "subscribe": "a", "startingOffsets": "earliest"}),
-        (["--option", 'assign={"a":[0]}'], {},
-         {"kafka.bootstrap.servers": BOOTSTRAP, "assign": '{"a":[0]}'}),
-    ],
-)  # fmt: skip
-def test_arguments_become_options_of_the_format(words, environment, options):
-    assert source_options(parse(*words), environment) == options
-
-
-def test_a_topic_must_be_named_and_only_one_place():
-    with pytest.raises(BadOption, match="no topic is named: give --topic NAME"):
-        source_options(parse(), {})
-    for words in (["--path", "x", "--bootstrap", "y"], ["--topic", "x", "--pattern", "y"]):
-        with pytest.raises(SystemExit):
-            parse(*words)
-    with pytest.raises(argparse.ArgumentTypeError, match="'x' is not of the form KEY=VALUE"):
-        assignment("x")
 
 
 def test_a_session_that_is_given_is_used_and_left():
@@ -71,7 +35,7 @@ def test_a_session_that_is_given_is_used_and_left():
             self.stopped = True
 
     given = Session()
-    run = Run(parse(), Progress(io.StringIO()), given)
+    run = Run(argparse.Namespace(), Progress(io.StringIO()), given)
     assert run.spark is given
     run.close()
     assert not given.stopped
@@ -80,7 +44,8 @@ def test_a_session_that_is_given_is_used_and_left():
 STARTED = """
 import argparse, os, sys
 from pyspark_barnabas.jobs.progress import Progress
-from pyspark_barnabas.jobs.session import Run, add_common_arguments
+from pyspark_barnabas.jobs.arguments import add_common_arguments
+from pyspark_barnabas.jobs.session import Run
 parser = argparse.ArgumentParser()
 add_common_arguments(parser)
 arguments = parser.parse_args(sys.argv[1:])
@@ -114,3 +79,84 @@ def test_an_interrupt_waits_until_spark_has_started():
         started.append(os.kill(os.getpid(), signal.SIGINT))
     assert started
     assert signal.getsignal(signal.SIGINT) is before
+
+
+class Query:
+    """Goes on for two looks, then ends, or raises."""
+
+    def __init__(self, error=None):
+        self.error = error
+        self.looks = 0
+        self.is_stopped = False
+
+    def awaitTermination(self, _seconds):
+        if self.looks == 2 and self.error is not None:
+            raise self.error
+        return self.looks == 2
+
+    def look(self):
+        self.looks += 1
+
+    def stop(self):
+        self.is_stopped = True
+        raise Py4JNetworkError("gone")
+
+
+def test_a_query_is_looked_at_until_its_end():
+    query = Query()
+    finish(query, query.look)
+    assert (query.looks, query.is_stopped) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (RuntimeError("… SparkException: Python worker exited unexpectedly (crashed) …"),
+         "a Python worker was lost in the middle: .* run the command again"),
+        (RuntimeError("ExecutorLostFailure (executor 1 exited …)"), "an executor was lost"),
+        (Py4JNetworkError("Error while sending"), "Spark's JVM was lost"),
+        (Py4JError("An error occurred while calling o59.awaitTermination"), "Spark's JVM was"),
+        (ConnectionRefusedError(111, "Connection refused"), "Spark's JVM was lost"),
+    ],
+)  # fmt: skip
+def test_a_lost_part_is_named(error, words):
+    query = Query(error)
+    with pytest.raises(RunCut, match=words):
+        finish(query, query.look)
+    assert query.is_stopped
+
+
+@pytest.mark.parametrize("error", [DataLost("expired"), RuntimeError("else"), KeyboardInterrupt()])
+def test_other_errors_are_left_as_they_are(error):
+    query = Query(error)
+    with pytest.raises(type(error)):
+        finish(query, query.look)
+    assert query.is_stopped
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1536, "1.5 KiB"),
+        (3 << 40, "3.0 TiB"),
+        (5 << 60, "5120.0 PiB"),
+    ],
+)
+def test_bytes_have_a_unit(count, text):
+    assert bytes_text(count) == text
+
+
+def test_one_file_two_batches():
+    assert [plural(1, "file"), plural(2000, "batch")] == ["1 file", "2,000 batches"]
+
+
+def test_numbers_stand_to_the_right_and_nothing_is_blank():
+    rows = [("a", 1000, 0.5, None), ("long", 2, 12.346, None)]
+    assert table(["name", "n", "share", "x"], rows) == [
+        "name      n  share  x",
+        "a     1,000   0.50",
+        "long      2  12.35",
+    ]
+    assert table(["a"], []) == ["a"]

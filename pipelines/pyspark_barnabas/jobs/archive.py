@@ -24,9 +24,8 @@ from typing import Any, Final
 from pyspark_barnabas.jobs import archive_files
 from pyspark_barnabas.jobs.archive_files import CHECKPOINT, Contents, Description
 from pyspark_barnabas.jobs.archive_writer import CODECS, ELSEWHERE, ArchiveWriter, Target
-from pyspark_barnabas.jobs.query import finish
-from pyspark_barnabas.jobs.session import Run, add_source_arguments, source_options
-from pyspark_barnabas.jobs.summary import Outcome, bytes_text, plural, table
+from pyspark_barnabas.jobs.arguments import add_source_arguments, source_options
+from pyspark_barnabas.jobs.session import Outcome, Run, bytes_text, finish, plural, table
 from pyspark_barnabas.offsets import Offsets, partitions_of, remade, resolve, to_json
 from pyspark_barnabas.options import SourceOptions
 from pyspark_barnabas.options import source_options as read_options
@@ -53,7 +52,7 @@ class ArchiveOptions:
 
 
 @dataclass
-class Done:
+class Archived:
     """What a run has written so far; of a range that was written again, both times."""
 
     batches: int = 0
@@ -121,12 +120,12 @@ def run(run: Run) -> Outcome:
     return outcome(options, done)
 
 
-def archive(run: Run, options: ArchiveOptions) -> Done:
+def archive(run: Run, options: ArchiveOptions) -> Archived:
     """Write what there is, or with `follow` what comes, until interrupted.
 
     Raises CorruptArchive if files are missing or too many, and whatever the source raises.
     """
-    done = Done()
+    done = Archived()
     options.root.mkdir(parents=True, exist_ok=True)
     with archive_files.locked(options.root):
         starts, waiting = _prepare(options)
@@ -205,7 +204,7 @@ def _starts(
     return {**description.starts, **earliest}
 
 
-def _start(spark: Any, options: ArchiveOptions, starts: Offsets, done: Done) -> Any:
+def _start(spark: Any, options: ArchiveOptions, starts: Offsets, done: Archived) -> Any:
     """Start the query; each micro-batch's rows go to `done`."""
     given = {
         name: value
@@ -252,7 +251,7 @@ def _until_interrupted(options: ArchiveOptions) -> Iterator[None]:
             signal.signal(signal.SIGTERM, before)
 
 
-def outcome(options: ArchiveOptions, done: Done) -> Outcome:
+def outcome(options: ArchiveOptions, done: Archived) -> Outcome:
     """Return the summary of a run, and of what the archive holds now."""
     found = archive_files.contents(options.root)
     ends = found.ends()

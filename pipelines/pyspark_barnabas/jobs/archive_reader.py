@@ -35,8 +35,8 @@ from pyspark_barnabas.jobs.archive_files import (
     pieces,
 )
 from pyspark_barnabas.offsets import Offsets, Range, from_json, limited, to_json
-from pyspark_barnabas.options import Settings
 from pyspark_barnabas.plain_errors import plainly
+from pyspark_barnabas.settings import Settings
 from pyspark_barnabas.source.reader import LogPartition
 from pyspark_barnabas.source.stream import HAS_LIMITS
 from pyspark_barnabas.wire.errors import BadOption, CorruptArchive

@@ -43,8 +43,9 @@ from pyspark_barnabas.jobs.archive_files import (
     sync_directory,
 )
 from pyspark_barnabas.offsets import Range, from_json
-from pyspark_barnabas.options import Settings, SourceOptions
+from pyspark_barnabas.options import SourceOptions
 from pyspark_barnabas.plain_errors import plainly
+from pyspark_barnabas.settings import Settings
 from pyspark_barnabas.source.reader import LogPartition, read_range, remade_since
 from pyspark_barnabas.source.stream import WireStreamReader
 from pyspark_barnabas.wire.cluster import Cluster

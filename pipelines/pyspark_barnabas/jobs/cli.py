@@ -27,9 +27,9 @@ from importlib import import_module
 from typing import Any, Final, TextIO
 
 from pyspark_barnabas.jobs import failures
+from pyspark_barnabas.jobs.arguments import add_common_arguments
 from pyspark_barnabas.jobs.progress import Progress
-from pyspark_barnabas.jobs.session import Run, add_common_arguments
-from pyspark_barnabas.jobs.summary import Outcome
+from pyspark_barnabas.jobs.session import Outcome, Run
 
 FINE, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 PIPELINES: Final[dict[str, str]] = {

@@ -11,7 +11,7 @@ import json
 import re
 from typing import Final
 
-from pyspark_barnabas.jobs.summary import Outcome
+from pyspark_barnabas.jobs.session import Outcome
 from pyspark_barnabas.wire.errors import BarnabasError
 
 # The last line of a Python trace, or where there is none what Spark says of it before; or what

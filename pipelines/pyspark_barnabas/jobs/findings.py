@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from pyspark_barnabas.jobs.summary import plural
+from pyspark_barnabas.jobs.session import plural
 
 DAMAGE: Final = "damage"
 CACHE: Final = "cache"

@@ -17,8 +17,8 @@ import argparse
 import os
 from typing import Any, Final
 
-from pyspark_barnabas.jobs.session import Run, add_source_arguments, source_options
-from pyspark_barnabas.jobs.summary import Outcome, plural
+from pyspark_barnabas.jobs.arguments import add_source_arguments, source_options
+from pyspark_barnabas.jobs.session import Outcome, Run, plural
 from pyspark_barnabas.options import include_headers
 from pyspark_barnabas.wire.errors import BadOption
 

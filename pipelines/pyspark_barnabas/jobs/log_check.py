@@ -37,7 +37,7 @@ from pyspark_barnabas.jobs.segment_check import (
     tell_epoch,
     tell_transactions,
 )
-from pyspark_barnabas.jobs.summary import plural
+from pyspark_barnabas.jobs.session import plural
 from pyspark_barnabas.source.segments import PartitionLog, Segment, find_logs
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"

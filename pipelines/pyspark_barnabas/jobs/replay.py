@@ -20,9 +20,8 @@ from typing import Any, Final
 
 from pyspark_barnabas.jobs import archive_files
 from pyspark_barnabas.jobs.archive_reader import ArchiveSource, listed
-from pyspark_barnabas.jobs.query import finish
-from pyspark_barnabas.jobs.session import FORMAT, Run, add_bootstrap, assignment, bootstrap
-from pyspark_barnabas.jobs.summary import Outcome, plural, table
+from pyspark_barnabas.jobs.arguments import add_bootstrap, assignment, bootstrap
+from pyspark_barnabas.jobs.session import FORMAT, Outcome, Run, finish, plural, table
 from pyspark_barnabas.offsets import Offsets, from_json, remade, to_json, topic_ids_of
 from pyspark_barnabas.options import sink_options
 from pyspark_barnabas.source.stream import HAS_LIMITS
@@ -71,7 +70,7 @@ class Plan:
 
 
 @dataclass
-class Done:
+class Replayed:
     """What a run has written so far."""
 
     batches: dict[int, int] = field(default_factory=dict)  # records by micro-batch
@@ -148,12 +147,12 @@ def run(run: Run) -> Outcome:
     return outcome(plan, done)
 
 
-def replay(run: Run, options: ReplayOptions) -> tuple[Plan, Done]:
+def replay(run: Run, options: ReplayOptions) -> tuple[Plan, Replayed]:
     """Write what of the archive is not in the topics yet.
 
     Raises BadOption and RecordsRefused before anything is written, CorruptArchive at any time.
     """
-    done = Done()
+    done = Replayed()
     with Cluster(sink_options(options.sink).cluster) as cluster:
         plan = _plan(cluster, options)
         for remark in plan.remarks:
@@ -168,12 +167,12 @@ def replay(run: Run, options: ReplayOptions) -> tuple[Plan, Done]:
     return plan, done
 
 
-def _so_far(plan: Plan, done: Done) -> str:
+def _so_far(plan: Plan, done: Replayed) -> str:
     through = sum(done.through.get(at, begin) - begin for at, begin in plan.begins.items())
     return f"replayed {through:,} of {plan.offsets:,} offsets"
 
 
-def _follow(cluster: Cluster, query: Any, plan: Plan, done: Done) -> None:
+def _follow(cluster: Cluster, query: Any, plan: Plan, done: Replayed) -> None:
     """Take in what the query did, and keep how far the topics had come."""
     news = [done.add(json.loads(progress.json)) for progress in query.recentProgress]
     if any(news):
@@ -358,7 +357,7 @@ def _start(spark: Any, options: ReplayOptions, plan: Plan) -> Any:
     )
 
 
-def outcome(plan: Plan, done: Done) -> Outcome:
+def outcome(plan: Plan, done: Replayed) -> Outcome:
     """Return the summary of a run."""
     facts = {
         "records": done.records - done.found,

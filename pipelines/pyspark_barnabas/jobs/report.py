@@ -18,7 +18,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from pyspark_barnabas.jobs import session
+from pyspark_barnabas.jobs import arguments
 from pyspark_barnabas.jobs.batch_tally import (
     INTERVAL_NAMES,
     Tally,
@@ -26,16 +26,14 @@ from pyspark_barnabas.jobs.batch_tally import (
     tally_files,
     tally_range,
 )
-from pyspark_barnabas.jobs.charts import time_text
 from pyspark_barnabas.jobs.group_lag import (
     OFFSETS_TOPIC,
     GroupLag,
     lag_of_cluster,
     lag_of_records,
 )
-from pyspark_barnabas.jobs.page import page
-from pyspark_barnabas.jobs.session import Run, add_source_arguments
-from pyspark_barnabas.jobs.summary import Outcome, bytes_text, plural, table
+from pyspark_barnabas.jobs.page import page, time_text
+from pyspark_barnabas.jobs.session import Outcome, Run, bytes_text, plural, table
 from pyspark_barnabas.offsets import Range, every_range, split
 from pyspark_barnabas.options import is_offline, offline_options, source_options
 from pyspark_barnabas.source.offline_log import DataDirectory
@@ -50,7 +48,7 @@ _SHOWN_MAX: Final = 10  # rows of a table for a person; the page and --json have
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what `report` takes."""
-    add_source_arguments(parser)
+    arguments.add_source_arguments(parser)
     parser.add_argument(
         "--to", metavar="FILE", default="report.html",
         help="where the page goes, replacing what is there; default report.html",
@@ -62,8 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(run: Run) -> Outcome:
     """Read, write the page, and return its figures. Raises BadOption, UnknownTopic, DataLost."""
-    arguments = run.arguments
-    options = session.source_options(arguments)
+    given = run.arguments
+    options = arguments.source_options(given)
     if is_offline(options):
         options = {"onDamage": "skip"} | options
     source = _FileSource(options) if is_offline(options) else _WireSource(options)
@@ -75,13 +73,13 @@ def run(run: Run) -> Outcome:
             parallel = spark.sparkContext.parallelize(work, len(work))
             tallies += parallel.map(task).collect()
     facts = figures(merged(tallies))
-    facts["keys"] = None if arguments.no_keys else count_keys(run, options, source.ranges)
+    facts["keys"] = None if given.no_keys else count_keys(run, options, source.ranges)
     groups, facts["groups_note"] = source.groups(run)
     facts["groups"] = None if groups is None else [_group(one) for one in groups]
     facts["source"] = options.get("path") or options["kafka.bootstrap.servers"]
     facts["written"] = time_text(run.clock.now_ms())
-    facts["to"] = os.path.abspath(arguments.to)
-    with open(arguments.to, "w", encoding="utf-8") as file:
+    facts["to"] = os.path.abspath(given.to)
+    with open(given.to, "w", encoding="utf-8") as file:
         file.write(page(facts))
     return Outcome(facts=facts, lines=lines(facts))
 

@@ -1,9 +1,16 @@
-"""A run of a pipeline: its arguments, its Spark session and its source.
+"""A run of a job: its Spark session, its streaming query, and what it says at the end.
 
-The session is made when it is first asked for, so that a wrong option costs no start of a JVM. A
-JVM that is started here writes to a file without a name, not between progress and summary; it gets
-one when something unexpected has happened. Under spark-submit the JVM is there already, and where
-it writes is for whoever called spark-submit.
+The session is started on first use, so a wrong option does not cost a JVM start. A JVM started here
+writes to an unnamed file, so that its log does not mix with progress and summary; the file gets a
+name when something unexpected happens. Under spark-submit the JVM is already running, and
+spark-submit decides where it writes.
+
+`finish` waits for a streaming query. When a Python worker, an executor or the JVM is killed, Spark
+reports it in traces of many lines; to the user all of them mean one thing: run the job again, it
+continues.
+
+An `Outcome` is the end of a run: lines for a person, facts for a program. `plural`, `bytes_text`
+and `table` write numbers as a person reads them.
 """
 
 from __future__ import annotations
@@ -17,17 +24,17 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
 
 from pyspark_barnabas.clock import Clock
 from pyspark_barnabas.java import use_java
+from pyspark_barnabas.jobs.arguments import MASTER
 from pyspark_barnabas.jobs.progress import Progress
-from pyspark_barnabas.wire.errors import BadOption, BarnabasError
+from pyspark_barnabas.wire.errors import BarnabasError, RunCut
 
-MASTER: Final = "local[*]"
-BOOTSTRAP: Final = "127.0.0.1:9092"
 FORMAT: Final = "barnabas"
 # What serves these pipelines better than Spark's defaults; --conf overrides each.
 SETTINGS: Final = {
@@ -37,75 +44,17 @@ SETTINGS: Final = {
     "spark.python.unix.domain.socket.enabled": "true",
 }
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"  # set by spark-submit: its JVM waits there
-
-
-def add_common_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what every pipeline takes."""
-    group = parser.add_argument_group("every pipeline")
-    group.add_argument("--master", metavar="URL", help=f"Spark's master; default {MASTER}")
-    group.add_argument(
-        "--conf", metavar="KEY=VALUE", action="append", default=[], type=assignment,
-        help="a setting of Spark's, as spark.driver.memory=4g; may be repeated",
-    )  # fmt: skip
-    group.add_argument("--json", action="store_true", help="print one JSON object, for programs")
-    group.add_argument("--quiet", action="store_true", help="show no progress")
-    group.add_argument("--trace", action="store_true", help="show the whole trace of an error")
-
-
-def add_source_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what says which topics are read, and from where."""
-    group = parser.add_argument_group("source")
-    where = group.add_mutually_exclusive_group()
-    add_bootstrap(where)
-    where.add_argument(
-        "--path", metavar="DIR", help="a data directory, read without a broker (log.dirs)"
-    )
-    which = group.add_mutually_exclusive_group()
-    which.add_argument("--topic", metavar="NAME[,NAME]", help="topics to read")
-    which.add_argument("--pattern", metavar="REGEX", help="read topics whose names match")
-    group.add_argument(
-        "--option", metavar="NAME=VALUE", action="append", default=[], type=assignment,
-        help='any option of format("barnabas"), as startingOffsets; may be repeated',
-    )  # fmt: skip
-
-
-def add_bootstrap(arguments: argparse._ActionsContainer) -> None:
-    """Add --bootstrap to a parser or to a group of its arguments."""
-    arguments.add_argument(
-        "--bootstrap", metavar="HOST:PORT",
-        help=f"a listener of the broker; default $BARNABAS_BOOTSTRAP, else {BOOTSTRAP}",
-    )  # fmt: skip
-
-
-def bootstrap(arguments: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> str:
-    """Return the HOST:PORT that --bootstrap gives, else the environment, else BOOTSTRAP."""
-    return arguments.bootstrap or environment.get("BARNABAS_BOOTSTRAP") or BOOTSTRAP
-
-
-def assignment(text: str) -> tuple[str, str]:
-    """Return the two sides of KEY=VALUE, for argparse."""
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form KEY=VALUE")
-    return name, value
-
-
-def source_options(
-    arguments: argparse.Namespace, environment: Mapping[str, str] = os.environ
-) -> dict[str, str]:
-    """Return the options of format("barnabas") that the arguments ask for. Raises BadOption."""
-    options = dict(arguments.option)
-    if arguments.path:
-        options["path"] = arguments.path
-    elif "kafka.bootstrap.servers" not in options:
-        options["kafka.bootstrap.servers"] = bootstrap(arguments, environment)
-    if arguments.topic:
-        options["subscribe"] = arguments.topic
-    elif arguments.pattern:
-        options["subscribePattern"] = arguments.pattern
-    elif not {"subscribe", "subscribepattern", "assign"} & {name.lower() for name in options}:
-        raise BadOption("no topic is named: give --topic NAME, or --pattern REGEX for several")
-    return options
+POLL_S: Final = 1
+_LOST: Final = (
+    (re.compile(r"Python worker (exited unexpectedly|failed to connect back)"), "a Python worker"),
+    (
+        re.compile(r"ExecutorLostFailure|Executor heartbeat timed out|[Ll]ost executor"),
+        "an executor",
+    ),
+)
+# Py4JError itself, not what derives from it: py4j has asked and was given no answer.
+_JVM_ERRORS: Final = ("Py4JError", "Py4JNetworkError", "ConnectionRefusedError")
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 class SparkNotStarted(BarnabasError):
@@ -255,3 +204,109 @@ def _redirected(target: int) -> Iterator[None]:
         for number, old in zip((1, 2), kept, strict=True):
             os.dup2(old, number)
             os.close(old)
+
+
+# -- a streaming query -----------------------------------------------------------------------------
+
+
+def finish(query: Any, look: Callable[[], None] = lambda: None) -> None:
+    """Return when the query has ended; `look` at it meanwhile. It is stopped in any case.
+
+    Raises RunCut for a part that was lost, and what the query raised otherwise.
+    """
+    try:
+        while not query.awaitTermination(POLL_S):
+            look()
+        look()
+    except Exception as error:
+        part = lost_part(error)
+        if part is None:
+            raise
+        raise RunCut(
+            f"{part} was lost in the middle: killed, or out of memory. What was done is kept; run "
+            "the command again, and it goes on from there"
+        ) from error
+    finally:
+        with contextlib.suppress(Exception):  # the JVM may be gone, and that is the error to show
+            query.stop()
+
+
+def lost_part(error: BaseException) -> str | None:
+    """Return which part of Spark an error shows to be gone, None for other errors."""
+    if isinstance(error, BarnabasError):
+        return None
+    if {type(each).__name__ for each in _chain(error)} & set(_JVM_ERRORS):
+        return "Spark's JVM"
+    try:
+        text = str(error)
+    except Exception:  # py4j asks a JVM that may be gone
+        return "Spark's JVM"
+    return next((part for pattern, part in _LOST if pattern.search(text)), None)
+
+
+def _chain(error: BaseException | None) -> list[BaseException]:
+    found = []
+    while error is not None and error not in found:
+        found.append(error)
+        error = error.__cause__ or error.__context__
+    return found
+
+
+# -- the end of a run ------------------------------------------------------------------------------
+
+
+@dataclass(kw_only=True)
+class Outcome:
+    """How a run ended. `facts` hold JSON's types only; `failed` means exit code 1.
+
+    `error` is the kind of an error where the run could not be done: what it found otherwise, as
+    damage, is no error.
+    """
+
+    facts: dict[str, Any]
+    lines: list[str] = field(default_factory=list)
+    failed: bool = False
+    error: str | None = None
+
+
+def bytes_text(count: float) -> str:
+    """Return a number of bytes with a unit, three digits or so."""
+    size = float(count)
+    for unit in _UNITS:
+        if abs(size) < 1024 or unit == _UNITS[-1]:
+            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    raise AssertionError(count)
+
+
+def plural(count: int, noun: str) -> str:
+    """Return "1 file", "2,000 files", "2 batches"."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count:,} {noun}{'es' if noun.endswith(('ch', 's', 'x')) else 's'}"
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    """Return rows under their columns as lines; numbers stand to the right."""
+    texts = [[cell_text(cell) for cell in row] for row in rows]
+    right = [
+        bool(rows) and all(isinstance(row[n], int | float | None) for row in rows)
+        for n in range(len(columns))
+    ]
+    widths = [max([len(name), *(len(row[n]) for row in texts)]) for n, name in enumerate(columns)]
+    return [
+        "  ".join(
+            cell.rjust(width) if is_right else cell.ljust(width)
+            for cell, width, is_right in zip(line, widths, right, strict=True)
+        ).rstrip()
+        for line in [list(columns), *texts]
+    ]
+
+
+def cell_text(value: object) -> str:
+    """Return a cell of a table: numbers with separators, nothing for None."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

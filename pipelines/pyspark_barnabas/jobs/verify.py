@@ -17,8 +17,7 @@ from typing import Any, Final
 from pyspark_barnabas.jobs.findings import CACHE, DAMAGE, Findings
 from pyspark_barnabas.jobs.log_check import Plan, conclude, plan
 from pyspark_barnabas.jobs.segment_check import SegmentReport, check_segment
-from pyspark_barnabas.jobs.session import Run
-from pyspark_barnabas.jobs.summary import Outcome, bytes_text, plural
+from pyspark_barnabas.jobs.session import Outcome, Run, bytes_text, plural
 from pyspark_barnabas.source.segments import Segment
 
 MiB = 1024 * 1024
