@@ -14,8 +14,10 @@ from random import Random
 
 import pytest
 
-from broker.groups.consumer.member_heartbeat import Surroundings, follow, leave, remove
-from broker.groups.consumer.state import ConsumerState, Draft
+from broker.groups.consumer.draft import Draft
+from broker.groups.consumer.member_heartbeat import heartbeat, leave
+from broker.groups.consumer.member_steps import Surroundings, remove
+from broker.groups.consumer.state import ConsumerState
 from broker.groups.errors import GroupError
 from broker.groups.group import Caller
 from client.msgpack.membership import MemberSettings, Membership, State, Subscription
@@ -66,7 +68,7 @@ class World:
                 leave(draft, request, self.around())
                 response = ConsumerGroupHeartbeatResponse(member_epoch=request.member_epoch)
             else:
-                response = follow(draft, request, request.member_id, CALLER, self.around())
+                response = heartbeat(draft, request, request.member_id, CALLER, self.around())
         except GroupError as error:
             return asdict(ConsumerGroupHeartbeatResponse(error_code=error.code))
         self.state = draft.state

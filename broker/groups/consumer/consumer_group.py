@@ -1,17 +1,11 @@
-"""A consumer group (KIP-848): its state, its members' deadlines, and what the coordinator asks it.
+"""A consumer group (KIP-848), as the coordinator sees it.
 
-    heartbeat ── draft (consumer/heartbeat.py) ── host.write ── the draft is the state ── answer
+    heartbeat ── draft (consumer/member_heartbeat.py) ── membership.write ── answer
 
-Two deadlines a member: the session, put off by every heartbeat, and the time it has for the next
-step that is its own: to give partitions up, or, for a member of the classic protocol, to join
-again and to sync. A member that misses one is out, as if it had left; a static one that has left
-for a while keeps the session it had.
-
-What members of the classic protocol ask is in consumer/classic_side.py, how a group changes its
-kind in consumer/migration.py.
-
-Its state (Empty, Assigning …) follows from epochs and members; the steps are the table of
-broker/groups/states.py.
+What the group has and writes is in consumer/membership.py, when its members are removed in
+consumer/deadlines.py: a member that misses a deadline is out, as if it had left; a static one that
+has left for a while keeps the session it had. What members of the classic protocol ask is in
+consumer/classic_members.py, how a group changes its kind in consumer/migration.py.
 """
 
 from __future__ import annotations
@@ -20,28 +14,16 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from broker.groups.alarm import NEVER_NS
-from broker.groups.consumer import classic_side, migration
-from broker.groups.consumer.assignors import Partitions
+from broker.groups.consumer import classic_members, member_heartbeat, migration
 from broker.groups.consumer.consumer_member import ConsumerGroupMember
-from broker.groups.consumer.member_heartbeat import (
-    WAITING_EPOCH,
-    Surroundings,
-    follow,
-    leave,
-    remove,
-)
-from broker.groups.consumer.state import ConsumerState, Draft
+from broker.groups.consumer.deadlines import Deadlines
+from broker.groups.consumer.draft import Draft
+from broker.groups.consumer.member_steps import remove
+from broker.groups.consumer.membership import Membership
+from broker.groups.consumer.state import ConsumerState
 from broker.groups.consumer.subscriptions import topic_names
-from broker.groups.consumer.targets import put_targets, search
 from broker.groups.errors import GroupError
 from broker.groups.group import Caller, Expiry, GroupKind, GroupRecord, Host
-from broker.groups.states import (
-    CONSUMER,
-    ConsumerGroupEvent,
-    ConsumerGroupState,
-    next_state,
-)
 from broker.runtime.clock import MS_NS
 from protocol.consumer_protocol import PROTOCOL_TYPE
 from protocol.errors import ErrorCode
@@ -61,49 +43,45 @@ logger = logging.getLogger("barnabas.groups")
 
 HeartbeatAnswer = Callable[[ConsumerGroupHeartbeatResponse], None]
 
-# What may be set on a group itself; the rest is the broker's.
-SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
-HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
 EPOCH_COMMIT_VERSION: Final = 9  # of OffsetCommit: from here on it names a member's epoch
 
 
 class ConsumerGroup:
-    """One consumer group."""
+    """One consumer group. Implements broker.groups.group.Group."""
 
     kind = GroupKind.CONSUMER
 
-    def __init__(self, group_id: str, host: Host, replaced: Sequence[GroupRecord] = ()) -> None:
-        """Make a group of nobody; `replaced` takes back what has its id, with the first write."""
+    def __init__(
+        self,
+        group_id: str,
+        host: Host,
+        replaced: Sequence[GroupRecord] = (),
+        state: ConsumerState | None = None,
+    ) -> None:
+        """Make a group with `state`, or of nobody.
+
+        `replaced` takes back what has its id, with the first write.
+        """
         self.group_id = group_id
-        self.state = ConsumerState(group_id)
-        self._replaced = replaced
-        self.host = host
-        self._topics_changed = True  # the targets may not be right for the topics that are now
-        self._sessions: dict[str, int] = {}  # member id -> when it is given up (monotonic ns)
-        self._steps: dict[str, tuple[int, int]] = {}  # member id -> its epoch, deadline of a step
-        self._phase = ConsumerGroupState.EMPTY
-        self._is_searching = False  # for targets, in the pool
-        self._is_over = False
-        self._alarm = host.alarm(self._ring)
+        self._host = host
+        self.membership = Membership(
+            state or ConsumerState(group_id),
+            host,
+            Deadlines(host.clock, host.alarm(self._ring)),
+            replaced,
+        )
 
     # -- What a group is ----------------------------------------------------------------------
 
     @property
+    def state(self) -> ConsumerState:
+        """What is written of it."""
+        return self.membership.state
+
+    @property
     def state_name(self) -> str:
         """The state as clients are told it."""
-        return self._phase.value
-
-    def _event(self) -> ConsumerGroupEvent:
-        """Say what the state has come to."""
-        state = self.state
-        if not state.members:
-            return ConsumerGroupEvent.DESERTED
-        if state.epoch > state.target_epoch:
-            return ConsumerGroupEvent.CHANGED
-        for member in state.members.values():
-            if member.state != MemberState.STABLE or member.member_epoch != state.target_epoch:
-                return ConsumerGroupEvent.ASSIGNED
-        return ConsumerGroupEvent.REACHED
+        return self.membership.group_state.value
 
     @property
     def protocol_type(self) -> str:
@@ -122,38 +100,47 @@ class ConsumerGroup:
 
     def topics_changed(self, name: str) -> None:  # noqa: ARG002 - an expression may match any
         """Look at the topics again with the next heartbeat."""
-        self._topics_changed = True
+        self.membership.topics_changed = True
 
     # -- KIP-848 --------------------------------------------------------------------------------
 
-    def follow(
+    def consumer_group_heartbeat(
         self, body: ConsumerGroupHeartbeatRequest, caller: Caller, answer: HeartbeatAnswer
     ) -> None:
-        """Serve a ConsumerGroupHeartbeat that `heartbeat.check` has let through."""
+        """Serve a ConsumerGroupHeartbeat that `member_heartbeat.check` has let through."""
         if body.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
             self._leave(body, answer)
             return
-        member = self.state.members.get(body.member_id)
-        if member is not None and self._is_settled(member, body):
-            self.put_off(member.member_id)
-            answer(self._nothing_new(member))
+        membership = self.membership
+        member = membership.state.members.get(body.member_id)
+        if member is not None and self._says_nothing_new(member, body):
+            membership.put_off(member.member_id)
+            answer(
+                ConsumerGroupHeartbeatResponse(
+                    member_id=member.member_id,
+                    member_epoch=member.member_epoch,
+                    heartbeat_interval_ms=membership.heartbeat_interval_ms,
+                )
+            )
             return
-        draft = Draft(self.state)
-        member_id = body.member_id or self.host.new_id()
-        response = follow(draft, body, member_id, caller, self.around())
-        self.write(draft, lambda code: answer(_failed(code) if code else response))
-        self._topics_changed = False
-        self.put_off(member_id)
-        self.find_targets()
+        draft = Draft(membership.state)
+        member_id = body.member_id or self._host.new_id()
+        response = member_heartbeat.heartbeat(draft, body, member_id, caller, membership.around())
+        membership.write(draft, lambda code: answer(_failed(code) if code else response))
+        membership.topics_changed = False
+        membership.put_off(member_id)
+        membership.find_targets()
 
-    def _is_settled(self, member: ConsumerGroupMember, body: ConsumerGroupHeartbeatRequest) -> bool:
+    def _says_nothing_new(
+        self, member: ConsumerGroupMember, body: ConsumerGroupHeartbeatRequest
+    ) -> bool:
         """Whether there is nothing to do: the member says nothing, and has what it should."""
         state = self.state
         return (
             body.member_epoch == member.member_epoch == state.target_epoch == state.epoch
             and member.state == MemberState.STABLE
             and member.classic is None
-            and not self._topics_changed
+            and not self.membership.topics_changed
             and body.subscribed_topic_names is None
             and body.subscribed_topic_regex is None
             and body.server_assignor is None
@@ -162,107 +149,15 @@ class ConsumerGroup:
             and body.rebalance_timeout_ms == -1
         )
 
-    def _nothing_new(self, member: ConsumerGroupMember) -> ConsumerGroupHeartbeatResponse:
-        return ConsumerGroupHeartbeatResponse(
-            member_id=member.member_id,
-            member_epoch=member.member_epoch,
-            heartbeat_interval_ms=self._heartbeat_interval_ms,
-        )
-
     def _leave(self, body: ConsumerGroupHeartbeatRequest, answer: HeartbeatAnswer) -> None:
         draft = Draft(self.state)
-        member = leave(draft, body, self.around())
+        member = member_heartbeat.leave(draft, body, self.membership.around())
         response = ConsumerGroupHeartbeatResponse(
             member_id=member.member_id, member_epoch=body.member_epoch
         )
-        self.write_removal(draft, lambda code: answer(_failed(code) if code else response))
-
-    def write(self, draft: Draft, done: Callable[[ErrorCode], None] | None) -> None:
-        """Write a draft's records; then the draft is the state. GroupError: nothing happened.
-
-        An answer that needs no record waits, too: what it tells may not be durable yet, as when
-        a member asks again because the answer to its first heartbeat was lost.
-        """
-        if draft.records:
-            self.host.write(self.group_id, [*self._replaced, *draft.records], done)
-            self._replaced = ()
-        self.state = draft.state
-        self._phase = next_state(CONSUMER, self._phase, self._event())
-        for member_id in self._sessions.keys() - self.state.members.keys():
-            del self._sessions[member_id]
-        for member_id in self._steps.keys() - self.state.members.keys():
-            del self._steps[member_id]
-        if not draft.records and done is not None:
-            self.host.when_durable(self.group_id, done)
-
-    def write_removal(self, draft: Draft, done: Callable[[ErrorCode], None] | None) -> None:
-        """As `write`; if only members of the classic protocol are left, the group is theirs."""
-        if migration.may_be_classic(draft.state, self.host.config):
-            migration.downgrade(self, draft, done)
-            return
-        self.write(draft, done)
-
-    def write_replacement(self, draft: Draft, done: Callable[[ErrorCode], None]) -> bool:
-        """As `write`, when a member of the classic protocol took the place of one of the new.
-
-        If it was the last one of the new, the group is theirs who are left. Return whether it is.
-        """
-        is_theirs = migration.may_be_classic(draft.state, self.host.config)
-        if is_theirs:
-            migration.downgrade(self, draft, done, replaces=True)
-        else:
-            self.write(draft, done)
-        return is_theirs
-
-    def find_targets(self) -> None:
-        """Have targets found for the group's epoch, where the heartbeat left that to the group."""
-        searched = self.state
-        if self._is_searching or self._is_over or searched.epoch == searched.target_epoch:
-            return
-        wanted = search(searched, self.host.topics, self.host.config.group_consumer_assignors)
-        self._is_searching = True
-        self.host.compute(wanted.run, lambda found: self._found(searched, found))
-
-    def _found(self, searched: ConsumerState, found: dict[str, Partitions] | None) -> None:
-        self._is_searching = False
-        if self._is_over or found is None:
-            return  # after a failure the next heartbeat tries again
-        draft = Draft(self.state)
-        put_targets(draft, searched, found, self.host.clock.now_ms())
-        try:
-            self.write(draft, None)
-        except GroupError as error:
-            logger.warning("group %s gets no new targets: %s", self.group_id, error)
-            return
-        self.find_targets()
-
-    @property
-    def reachable_epoch(self) -> int:
-        """The epoch to which a member can move now, once it has asked for it."""
-        state = self.state
-        return state.target_epoch or WAITING_EPOCH if self._is_searching else state.epoch
-
-    def around(self) -> Surroundings:
-        """Return what a step needs to know beside the group."""
-        config = self.host.config
-        return Surroundings(
-            self.host.topics,
-            self._topics_changed,
-            self.host.clock.now_ms(),
-            config.group_consumer_assignors,
-            config.group_consumer_max_size,
-            self._heartbeat_interval_ms,
+        migration.write_removal(
+            self.membership, draft, lambda code: answer(_failed(code) if code else response)
         )
-
-    @property
-    def _session_timeout_ms(self) -> int:
-        default_ms = self.host.config.group_consumer_session_timeout_ms
-        return int(self.host.own_configs(self.group_id).get(SESSION_TIMEOUT, default_ms))
-
-    @property
-    def _heartbeat_interval_ms(self) -> int:
-        default_ms = self.host.config.group_consumer_heartbeat_interval_ms
-        return int(self.host.own_configs(self.group_id).get(HEARTBEAT_INTERVAL, default_ms))
 
     # -- The classic APIs -----------------------------------------------------------------------
 
@@ -270,62 +165,33 @@ class ConsumerGroup:
         self, body: JoinGroupRequest, caller: Caller, answer: Callable[[JoinGroupResponse], None]
     ) -> None:
         """Let a member of the classic protocol join, or join again."""
-        classic_side.join(self, body, caller, answer)
+        classic_members.join(self.membership, body, caller, answer)
 
     def sync(self, body: SyncGroupRequest, answer: Callable[[SyncGroupResponse], None]) -> None:
         """Tell a member of the classic protocol its assignment."""
-        classic_side.sync(self, body, answer)
+        classic_members.sync(self.membership, body, answer)
 
     def heartbeat(self, body: HeartbeatRequest) -> ErrorCode:
         """Keep a member of the classic protocol alive; the code is the answer."""
-        return classic_side.heartbeat(self, body)
+        return classic_members.heartbeat(self.membership, body)
 
     def leave(self, members: Sequence[MemberIdentity]) -> list[MemberResponse]:
         """Let members of the classic protocol go."""
-        return classic_side.leave(self, members)
+        return classic_members.leave(self.membership, members)
 
     # -- Deadlines ------------------------------------------------------------------------------
 
-    def put_off(self, member_id: str) -> None:
-        """Begin a member's session anew, and the time to give partitions up, if it has to."""
-        member = self.state.members[member_id]
-        now_ns = self.host.clock.monotonic_ns()
-        timeout_ms = (
-            self._session_timeout_ms
-            if member.classic is None
-            else member.classic.session_timeout_ms
-        )
-        self._sessions[member_id] = now_ns + timeout_ms * MS_NS
-        self._alarm.at_latest(self._sessions[member_id])
-        if member.classic is None:
-            if member.state == MemberState.UNREVOKED_PARTITIONS:
-                self.expect_step(member)
-            else:
-                self.step_done(member_id)
-
-    def expect_step(self, member: ConsumerGroupMember) -> None:
-        """Give a member its rebalance timeout for a step out of its epoch, if it has none yet."""
-        epoch, _ = self._steps.get(member.member_id, (-1, 0))
-        if epoch != member.member_epoch:
-            due_ns = self.host.clock.monotonic_ns() + member.rebalance_timeout_ms * MS_NS
-            self._steps[member.member_id] = member.member_epoch, due_ns
-            self._alarm.at_latest(due_ns)
-
-    def step_done(self, member_id: str) -> None:
-        """Note that a member has done what it was given time for."""
-        self._steps.pop(member_id, None)
-
     def _ring(self, now_ns: int) -> int:
-        """Take out who has missed a deadline; return the next one."""
-        silent = [member_id for member_id, due_ns in self._sessions.items() if due_ns <= now_ns]
-        holding = [member_id for member_id, (_, due_ns) in self._steps.items() if due_ns <= now_ns]
-        for member_id in silent:
+        """Take out members that have missed a deadline; return the next one."""
+        membership = self.membership
+        missed = membership.deadlines.missed(now_ns)
+        for member_id in missed.sessions:
             logger.info(
                 "member %s fenced from the group %s because its session expired",
                 member_id,
                 self.group_id,
             )
-        for member_id in holding:
+        for member_id in missed.steps:
             logger.info(
                 "member %s fenced from the group %s because it failed to transition from epoch %d"
                 " to epoch %d within its rebalance timeout",
@@ -334,17 +200,16 @@ class ConsumerGroup:
                 self.state.members[member_id].member_epoch,
                 self.state.target_epoch,
             )
-        gone = dict.fromkeys((*silent, *holding))
+        gone = dict.fromkeys((*missed.sessions, *missed.steps))
         if gone:
             draft = Draft(self.state)
-            remove(draft, list(gone), self.around())
+            remove(draft, list(gone), membership.around())
             try:
-                self.write_removal(draft, None)
+                migration.write_removal(membership, draft, None)
             except GroupError as error:
                 logger.warning("group %s keeps members that are gone: %s", self.group_id, error)
-                return now_ns + self._session_timeout_ms * MS_NS
-        dues = (*self._sessions.values(), *(due_ns for _, due_ns in self._steps.values()))
-        return min(dues, default=NEVER_NS)
+                return now_ns + membership.session_timeout_ms * MS_NS
+        return membership.deadlines.next_ns()
 
     # -- Offsets and administration -------------------------------------------------------------
 
@@ -398,15 +263,13 @@ class ConsumerGroup:
 
     def loaded(self) -> None:
         """Let every member's session begin: it has this long to be heard of."""
-        self._phase = next_state(CONSUMER, self._phase, self._event())
+        self.membership.note_change()
         for member_id in self.state.members:
-            self.put_off(member_id)
+            self.membership.put_off(member_id)
 
     def removed(self, code: ErrorCode) -> None:  # noqa: ARG002 - nobody waits here
         """End: no deadline counts any more."""
-        self._is_over = True
-        self._phase = next_state(CONSUMER, self._phase, ConsumerGroupEvent.REMOVED)
-        self._alarm.cancel()
+        self.membership.end()
 
 
 def _check_epoch(member: ConsumerGroupMember, epoch: int) -> None:

@@ -2,28 +2,28 @@
 
 In the order of Kafka's GroupMetadataManager: who is it, what does it say, does the group need a
 new epoch for that, does the epoch need new targets, and how far does this member get now. A
-heartbeat that says nothing new in a group that has settled makes no record.
-
-Targets are found at once, at the heartbeat that needs them: there is no interval between them
-(Kafka's group.consumer.assignment.interval.ms). Those of a large group are left to the group, which
-has them found in the pool (consumer/targets.py).
+heartbeat that says nothing new makes no record in a group whose members have their targets.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from broker.groups.consumer.assignors import Partitions
 from broker.groups.consumer.consumer_member import ConsumerGroupMember
-from broker.groups.consumer.reconciliation import Target, next_step
-from broker.groups.consumer.state import ConsumerState, Draft, regexes_of
-from broker.groups.consumer.subscriptions import metadata_hash, resolve, topic_ids, topic_names
-from broker.groups.consumer.targets import put_targets, search, topics_of
+from broker.groups.consumer.draft import Draft
+from broker.groups.consumer.member_steps import (
+    Surroundings,
+    reconcile,
+    remove,
+    static_of,
+    take_place,
+    update_member,
+)
 from broker.groups.errors import GroupError
 from broker.groups.group import Caller
-from broker.topics import Topics
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import (
     JOIN_EPOCH,
@@ -36,20 +36,7 @@ from protocol.messages.consumer_group_heartbeat import (
 
 _T = TypeVar("_T")
 
-WAITING_EPOCH = 1  # as in Kafka 4.3, of members that wait for a first target
-FIRST_EPOCH = 2
 OWN_MEMBER_ID_VERSION = 1  # from here on members make their ids themselves (KIP-1082)
-
-
-class Surroundings(NamedTuple):
-    """What a step needs to know beside the group and the request."""
-
-    topics: Topics
-    topics_changed: bool  # since the group last looked
-    now_ms: int
-    assignors: Collection[str]  # by preference: the first is taken where nobody asks for one
-    size_max: int
-    heartbeat_interval_ms: int
 
 
 def check(body: ConsumerGroupHeartbeatRequest, version: int, assignors: Collection[str]) -> None:
@@ -85,7 +72,7 @@ def check(body: ConsumerGroupHeartbeatRequest, version: int, assignors: Collecti
         )
 
 
-def follow(
+def heartbeat(
     draft: Draft,
     body: ConsumerGroupHeartbeatRequest,
     member_id: str,
@@ -113,7 +100,7 @@ def follow(
         client_host=caller.client_host,
         classic=None,
     )
-    settle(draft, before, said, around)
+    update_member(draft, before, said, around)
     after = reconcile(draft, said.member_id, reported, around)
     response = ConsumerGroupHeartbeatResponse(
         member_id=after.member_id,
@@ -135,48 +122,6 @@ def follow(
     return response
 
 
-def settle(
-    draft: Draft, before: ConsumerGroupMember, said: ConsumerGroupMember, around: Surroundings
-) -> None:
-    """Write what a member says, a new epoch if that or the topics ask for one, and targets."""
-    state = draft.state
-    is_new = said.member_id not in state.members
-    if is_new or said != before:
-        draft.put_member(said)
-    changed = (
-        state.epoch == 0
-        or is_new
-        or said.topic_names != before.topic_names
-        or said.topic_regex != before.topic_regex
-    )
-    _refresh_regexes(draft, around)
-    hash_now = metadata_hash(topics_of(state), around.topics)
-    if changed or hash_now != state.metadata_hash:
-        draft.put_epoch(state.epoch + 1 if state.epoch else FIRST_EPOCH, hash_now)
-    if state.epoch > state.target_epoch:
-        wanted = search(state, around.topics, around.assignors)
-        if wanted.is_small:
-            put_targets(draft, state, wanted.run(), around.now_ms)
-
-
-def reconcile(
-    draft: Draft, member_id: str, reported: Partitions | None, around: Surroundings
-) -> ConsumerGroupMember:
-    """Move a member one step towards its target; return it as it is then."""
-    state = draft.state
-    member = state.members[member_id]
-    target = Target(
-        epoch=state.target_epoch or WAITING_EPOCH,
-        partitions=state.targets.get(member_id, {}),
-        subscribed=topic_ids(topic_names(member, state.regexes), around.topics),
-        is_free=state.is_free,
-    )
-    after = next_step(member, target, reported)
-    if after != member:
-        draft.put_current(after)
-    return after
-
-
 def leave(
     draft: Draft, body: ConsumerGroupHeartbeatRequest, around: Surroundings
 ) -> ConsumerGroupMember:
@@ -193,15 +138,6 @@ def leave(
             return member
     remove(draft, [member.member_id], around)
     return member
-
-
-def remove(draft: Draft, member_ids: Collection[str], around: Surroundings) -> None:
-    """Take members out: the group moves to an epoch without them."""
-    for member_id in member_ids:
-        draft.remove_member(member_id)
-    _drop_unused_regexes(draft)
-    state = draft.state
-    draft.put_epoch(state.epoch + 1, metadata_hash(topics_of(state), around.topics))
 
 
 def _find(
@@ -245,31 +181,6 @@ def _find(
     return take_place(draft, holder, member_id)
 
 
-def take_place(draft: Draft, holder: ConsumerGroupMember, member_id: str) -> ConsumerGroupMember:
-    """Give what a static member has to the one that comes in its place under a new id."""
-    target = draft.state.targets.get(holder.member_id, {})
-    successor = replace(holder, member_id=member_id, member_epoch=0, previous_member_epoch=0)
-    draft.remove_member(holder.member_id)
-    draft.put_member(successor)
-    draft.put_target(member_id, target)
-    draft.put_current(successor)
-    return successor
-
-
-def static_of(state: ConsumerState, instance_id: str, member_id: str) -> ConsumerGroupMember:
-    """Return the static member, if it is the one that asks."""
-    member = state.static_member(instance_id)
-    if member is None:
-        raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-    if member.member_id != member_id:
-        raise GroupError(
-            ErrorCode.FENCED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {instance_id} was fenced by member"
-            f" {member.member_id}.",
-        )
-    return member
-
-
 def _check_epoch(member: ConsumerGroupMember, epoch: int, reported: Partitions | None) -> None:
     """Refuse a member that is ahead of us, or behind by more than one lost answer."""
     if epoch in (JOIN_EPOCH, member.member_epoch):
@@ -291,24 +202,6 @@ def _check_epoch(member: ConsumerGroupMember, epoch: int, reported: Partitions |
         f" the group coordinator ({member.member_epoch}). The member must abandon all its"
         " partitions and rejoin.",
     )
-
-
-def _refresh_regexes(draft: Draft, around: Surroundings) -> None:
-    """Look again at what expressions match, where topics have changed since, and drop the rest."""
-    _drop_unused_regexes(draft)
-    state = draft.state
-    for pattern in sorted(regexes_of(state.members.values())):
-        known = state.regexes.get(pattern)
-        if known is None or around.topics_changed:
-            resolved = resolve(pattern, around.topics, around.now_ms)
-            if known is None or known.topics != resolved.topics:
-                draft.put_regex(pattern, resolved)
-
-
-def _drop_unused_regexes(draft: Draft) -> None:
-    used = set(regexes_of(draft.state.members.values()))
-    for pattern in sorted(draft.state.regexes.keys() - used):
-        draft.put_regex(pattern, None)
 
 
 def _reported(topics: list[TopicPartitions] | None) -> Partitions | None:

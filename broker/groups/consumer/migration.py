@@ -18,13 +18,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from broker.groups.classic.classic_group import ClassicGroup
 from broker.groups.consumer.assignors import Partitions
-from broker.groups.consumer.classic_side import assignment_bytes, read_subscription
 from broker.groups.consumer.consumer_member import ClassicSide, ConsumerGroupMember
-from broker.groups.consumer.state import ConsumerState, Draft
+from broker.groups.consumer.draft import Draft
+from broker.groups.consumer.embedded_protocol import assignment_bytes, read_subscription
+from broker.groups.consumer.membership import Membership
+from broker.groups.consumer.state import ConsumerState
 from broker.groups.consumer.subscriptions import metadata_hash
 from broker.groups.errors import GroupError
 from broker.groups.group import Host
@@ -34,9 +35,6 @@ from protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment, version
 from protocol.errors import DecodeError, ErrorCode
 from protocol.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from protocol.messages.join_group import JoinGroupRequestProtocol
-
-if TYPE_CHECKING:
-    from broker.groups.consumer.consumer_group import ConsumerGroup
 
 UPGRADES = ("upgrade", "bidirectional")
 DOWNGRADES = ("downgrade", "bidirectional")
@@ -86,6 +84,34 @@ def _cannot_upgrade(group_id: str, why: str) -> GroupError:
     )
 
 
+def write_removal(
+    membership: Membership, draft: Draft, done: Callable[[ErrorCode], None] | None
+) -> None:
+    """As `Membership.write`, after members have gone.
+
+    If only members of the classic protocol are left, the group becomes a classic one.
+    """
+    if may_be_classic(draft.state, membership.host.config):
+        _downgrade(membership, draft, done, replaces=False)
+    else:
+        membership.write(draft, done)
+
+
+def write_replacement(
+    membership: Membership, draft: Draft, done: Callable[[ErrorCode], None]
+) -> bool:
+    """As `Membership.write`, when a classic member took the place of one of the new protocol.
+
+    If that was the last one, the group becomes a classic one. Return whether it did.
+    """
+    is_theirs = may_be_classic(draft.state, membership.host.config)
+    if is_theirs:
+        _downgrade(membership, draft, done, replaces=True)
+    else:
+        membership.write(draft, done)
+    return is_theirs
+
+
 def may_be_classic(state: ConsumerState, config: BrokerConfig) -> bool:
     """Whether only members of the classic protocol are left, and they may have the group."""
     return (
@@ -96,20 +122,20 @@ def may_be_classic(state: ConsumerState, config: BrokerConfig) -> bool:
     )
 
 
-def downgrade(
-    group: ConsumerGroup,
+def _downgrade(
+    membership: Membership,
     draft: Draft,
     done: Callable[[ErrorCode], None] | None,
     *,
-    replaces: bool = False,
+    replaces: bool,
 ) -> None:
     """Write what `draft` says and the group's end as one of this kind, and put a classic one up.
 
     `replaces`: a member of the classic protocol has taken the place of the last of the new.
     Raises GroupError with nothing changed.
     """
-    state = draft.state
-    value = _as_classic(state, group.host)
+    state, host, group_id = draft.state, membership.host, membership.group_id
+    value = _as_classic(state, host)
     spoken = {
         member_id: [
             JoinGroupRequestProtocol(name=name, metadata=said)
@@ -117,22 +143,22 @@ def downgrade(
         ]
         for member_id, member in state.members.items()
     }
-    goes_on = replaces and all(_is_settled(state, member) for member in state.members.values())
+    goes_on = replaces and all(_has_target(state, member) for member in state.members.values())
     draft.remove_group()
-    draft.put(GroupMetadataKey(group=group.group_id), value)
-    group.write(draft, done)
-    group.removed(ErrorCode.NONE)
-    classic = ClassicGroup.from_record(group.group_id, value, group.host)
+    draft.put(GroupMetadataKey(group=group_id), value)
+    membership.write(draft, done)
+    membership.end()
+    classic = ClassicGroup.from_record(group_id, value, host)
     roster = classic.generation.roster
     for member in roster:
         roster.speak(member, spoken[member.member_id])
-    group.host.put(classic)
+    host.put(classic)
     classic.loaded()
     if not goes_on:
         classic.rebalance.prepare()
 
 
-def _is_settled(state: ConsumerState, member: ConsumerGroupMember) -> bool:
+def _has_target(state: ConsumerState, member: ConsumerGroupMember) -> bool:
     """Whether a member has what it should have, in the group's epoch."""
     target = {
         topic_id: of for topic_id, of in state.targets.get(member.member_id, {}).items() if of

@@ -36,7 +36,7 @@ def serve(
         group = _group(coordinator, body)
         # Asked before: what the member says may turn the group into a classic one.
         is_new = coordinator.registry_of(body.group_id).get(body.group_id) is not group
-        group.follow(body, caller, answer)
+        group.consumer_group_heartbeat(body, caller, answer)
     except GroupError as error:
         answer(ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=str(error)))
         return
@@ -63,6 +63,4 @@ def _group(coordinator: Coordinator, body: ConsumerGroupHeartbeatRequest) -> Con
         return ConsumerGroup(group_id, coordinator, replaced=known.tombstones())
     assert isinstance(known, ClassicGroup), "there are two kinds"
     draft = upgraded(known, coordinator)
-    group = ConsumerGroup(group_id, coordinator, replaced=draft.records)
-    group.state = draft.state
-    return group
+    return ConsumerGroup(group_id, coordinator, replaced=draft.records, state=draft.state)

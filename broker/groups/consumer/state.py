@@ -1,9 +1,7 @@
-"""What the log says of a consumer group, as values, and the records that say it.
+"""What the log says of a consumer group, as values.
 
 The state changes by `apply` and by nothing else: by the records of the log when the group is
-loaded, and by those that an operation is about to write afterwards. An operation works on a
-`Draft`: a copy, changed record by record as they are made up. When they are in the log the draft
-becomes the state; if they cannot be written it is dropped, and nothing has happened.
+loaded, and by those that an operation is about to write afterwards (consumer/draft.py).
 
     key                                   value
     ConsumerGroupMetadata                 epoch, digest of the topics
@@ -27,30 +25,19 @@ from broker.groups.consumer.assignors import Partitions
 from broker.groups.consumer.consumer_member import Assigned, ClassicSide, ConsumerGroupMember
 from broker.groups.consumer.subscriptions import NO_HASH, ResolvedRegex
 from broker.groups.errors import GroupError
-from broker.groups.group import GroupRecord
 from protocol.errors import ErrorCode
 from protocol.group_records import (
-    ClassicMemberMetadata,
-    ClassicProtocol,
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataKey,
-    ConsumerGroupMetadataValue,
     ConsumerGroupRegularExpressionKey,
-    ConsumerGroupRegularExpressionValue,
     ConsumerGroupTargetAssignmentMemberKey,
-    ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataKey,
-    ConsumerGroupTargetAssignmentMetadataValue,
     MemberState,
-    TopicPartition,
     TopicPartitions,
 )
-
-# Of the topics it was resolved with; a group that is loaded resolves its expressions anew.
-RESOLVED_VERSION = 0
 
 
 class ConsumerState:
@@ -199,120 +186,6 @@ class ConsumerState:
                     del self.owners[topic_id, partition]
 
 
-class Draft:
-    """A state in the making, and the records that make it."""
-
-    __slots__ = ("records", "state")
-
-    def __init__(self, state: ConsumerState) -> None:
-        self.state = state.copy()
-        self.records: list[GroupRecord] = []
-
-    def put(self, key: Any, value: Any) -> None:
-        """Add a record, and apply it."""
-        self.records.append((key, value))
-        self.state.apply(key, value)
-
-    def put_epoch(self, epoch: int, metadata_hash: int) -> None:
-        """Move the group to `epoch`: it needs a target."""
-        self.put(
-            ConsumerGroupMetadataKey(group_id=self.state.group_id),
-            ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash),
-        )
-
-    def put_member(self, member: ConsumerGroupMember) -> None:
-        """Write what a member said."""
-        self.put(
-            ConsumerGroupMemberMetadataKey(
-                group_id=self.state.group_id, member_id=member.member_id
-            ),
-            ConsumerGroupMemberMetadataValue(
-                instance_id=member.instance_id,
-                rack_id=member.rack_id,
-                client_id=member.client_id,
-                client_host=member.client_host,
-                subscribed_topic_names=sorted(member.topic_names),
-                subscribed_topic_regex=member.topic_regex,
-                rebalance_timeout_ms=member.rebalance_timeout_ms,
-                server_assignor=member.server_assignor,
-                classic_member_metadata=_classic_metadata(member.classic),
-            ),
-        )
-
-    def put_target(self, member_id: str, target: Partitions) -> None:
-        """Write what a member should have."""
-        self.put(
-            ConsumerGroupTargetAssignmentMemberKey(
-                group_id=self.state.group_id, member_id=member_id
-            ),
-            ConsumerGroupTargetAssignmentMemberValue(
-                topic_partitions=[
-                    TopicPartition(topic_id=topic_id, partitions=sorted(target[topic_id]))
-                    for topic_id in sorted(target)
-                ]
-            ),
-        )
-
-    def put_target_epoch(self, epoch: int, now_ms: int) -> None:
-        """Write that the targets are those of `epoch`."""
-        self.put(
-            ConsumerGroupTargetAssignmentMetadataKey(group_id=self.state.group_id),
-            ConsumerGroupTargetAssignmentMetadataValue(
-                assignment_epoch=epoch, assignment_timestamp=now_ms
-            ),
-        )
-
-    def put_current(self, member: ConsumerGroupMember) -> None:
-        """Write what a member has."""
-        self.put(
-            ConsumerGroupCurrentMemberAssignmentKey(
-                group_id=self.state.group_id, member_id=member.member_id
-            ),
-            ConsumerGroupCurrentMemberAssignmentValue(
-                member_epoch=member.member_epoch,
-                previous_member_epoch=member.previous_member_epoch,
-                state=member.state,
-                assigned_partitions=_topic_partitions(member.assigned),
-                partitions_pending_revocation=_topic_partitions(member.pending_revocation),
-            ),
-        )
-
-    def put_regex(self, pattern: str, resolved: ResolvedRegex | None) -> None:
-        """Write what an expression matched; None when nobody uses it any more."""
-        self.put(
-            ConsumerGroupRegularExpressionKey(
-                group_id=self.state.group_id, regular_expression=pattern
-            ),
-            None
-            if resolved is None
-            else ConsumerGroupRegularExpressionValue(
-                topics=sorted(resolved.topics),
-                version=RESOLVED_VERSION,
-                timestamp=resolved.timestamp_ms,
-            ),
-        )
-
-    def remove_member(self, member_id: str) -> None:
-        """Take back everything that was written of a member."""
-        group_id = self.state.group_id
-        for key in (
-            ConsumerGroupCurrentMemberAssignmentKey,
-            ConsumerGroupTargetAssignmentMemberKey,
-            ConsumerGroupMemberMetadataKey,
-        ):
-            self.put(key(group_id=group_id, member_id=member_id), None)
-
-    def remove_group(self) -> None:
-        """Take back everything that was written of the group."""
-        for member_id in tuple(self.state.members):
-            self.remove_member(member_id)
-        group_id = self.state.group_id
-        self.put(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), None)
-        for pattern in tuple(self.state.regexes):
-            self.put_regex(pattern, None)
-        self.put(ConsumerGroupMetadataKey(group_id=group_id), None)
-
-
 def _assigned(topics: Iterable[TopicPartitions], member_epoch: int) -> Assigned:
     """Read partitions and their epochs; before Apache Kafka 4.3 all had the member's."""
     return {
@@ -325,30 +198,6 @@ def _assigned(topics: Iterable[TopicPartitions], member_epoch: int) -> Assigned:
         )
         for topic in topics
     }
-
-
-def _topic_partitions(assigned: Assigned) -> list[TopicPartitions]:
-    return [
-        TopicPartitions(
-            topic_id=topic_id,
-            partitions=sorted(assigned[topic_id]),
-            assignment_epochs=[
-                assigned[topic_id][partition] for partition in sorted(assigned[topic_id])
-            ],
-        )
-        for topic_id in sorted(assigned)
-    ]
-
-
-def _classic_metadata(classic: ClassicSide | None) -> ClassicMemberMetadata | None:
-    if classic is None:
-        return None
-    return ClassicMemberMetadata(
-        session_timeout_ms=classic.session_timeout_ms,
-        supported_protocols=[
-            ClassicProtocol(name=name, metadata=metadata) for name, metadata in classic.protocols
-        ],
-    )
 
 
 def regexes_of(members: Iterable[ConsumerGroupMember]) -> Iterator[str]:

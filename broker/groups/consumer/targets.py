@@ -16,7 +16,8 @@ from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from broker.groups.consumer.assignors import ASSIGNORS, Partitions, Subscriber
-from broker.groups.consumer.state import ConsumerState, Draft
+from broker.groups.consumer.draft import Draft
+from broker.groups.consumer.state import ConsumerState
 from broker.groups.consumer.subscriptions import existing, topic_names
 from broker.topics import Topics
 

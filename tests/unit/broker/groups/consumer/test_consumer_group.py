@@ -44,7 +44,7 @@ class House:
             else [],
             **said,
         )
-        self.group.follow(body, CALLER, self.answers.append)
+        self.group.consumer_group_heartbeat(body, CALLER, self.answers.append)
 
     def join(self, member_id: str, **said: Any) -> None:
         said = {"subscribed_topic_names": ["a"], "rebalance_timeout_ms": REBALANCE_MS, **said}

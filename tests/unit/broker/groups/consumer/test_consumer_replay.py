@@ -8,7 +8,8 @@ from broker.groups.classic.classic_group import ClassicGroup
 from broker.groups.consumer.consumer_group import ConsumerGroup
 from broker.groups.consumer.consumer_member import ConsumerGroupMember
 from broker.groups.consumer.consumer_replay import REPLAYS
-from broker.groups.consumer.state import ConsumerState, Draft
+from broker.groups.consumer.draft import Draft
+from broker.groups.consumer.state import ConsumerState
 from broker.groups.group import GroupRecord
 from broker.groups.registry import Registry
 from protocol.group_records import (

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from broker.groups.consumer.member_heartbeat import Surroundings, check, follow, leave, remove
-from broker.groups.consumer.state import ConsumerState, Draft
+from broker.groups.consumer.draft import Draft
+from broker.groups.consumer.member_heartbeat import check, heartbeat, leave
+from broker.groups.consumer.member_steps import Surroundings
+from broker.groups.consumer.state import ConsumerState
 from broker.groups.errors import GroupError
 from broker.groups.group import Caller
 from protocol.errors import ErrorCode
@@ -18,7 +20,6 @@ from protocol.group_records import (
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMetadataKey,
-    MemberState,
 )
 from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -60,7 +61,7 @@ class Group:
     ) -> ConsumerGroupHeartbeatResponse:
         draft = Draft(self.state)
         body = request(member_id, epoch, owned, **said)
-        response = follow(draft, body, member_id, CALLER, self.around())
+        response = heartbeat(draft, body, member_id, CALLER, self.around())
         self.keep(draft)
         self.topics_changed = False
         return response
@@ -381,15 +382,3 @@ def test_what_is_no_expression_changes_nothing() -> None:
         group.join("m1", subscribed_topic_regex="(")
     assert refused.value.code == ErrorCode.INVALID_REGULAR_EXPRESSION
     assert group.state.members == {}
-
-
-def test_members_are_taken_out_together() -> None:
-    group = Group()
-    for name in ("m1", "m2", "m3"):
-        group.join(name, "a")
-    draft = Draft(group.state)
-    remove(draft, ["m1", "m2"], group.around())
-    group.keep(draft)
-    assert group.written.count("epoch") == 1
-    assert list(group.state.members) == ["m3"]
-    assert group.state.members["m3"].state == MemberState.UNRELEASED_PARTITIONS

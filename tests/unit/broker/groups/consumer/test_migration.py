@@ -10,8 +10,9 @@ import pytest
 from broker.groups.classic.classic_group import ClassicGroup
 from broker.groups.consumer.consumer_group import ConsumerGroup
 from broker.groups.consumer.consumer_member import ClassicSide, ConsumerGroupMember
+from broker.groups.consumer.draft import Draft
 from broker.groups.consumer.migration import may_be_classic, upgraded
-from broker.groups.consumer.state import ConsumerState, Draft
+from broker.groups.consumer.state import ConsumerState
 from broker.groups.consumer.subscriptions import metadata_hash
 from broker.groups.errors import GroupError
 from broker.groups.group import Caller
@@ -100,10 +101,9 @@ def test_everyone_keeps_what_it_has() -> None:
 def test_the_first_new_member_makes_them_share() -> None:
     of = host()
     draft = upgraded(classic(of, held([0, 1, 2, 3])), of)
-    group = ConsumerGroup("g", of, replaced=draft.records)
-    group.state = draft.state
+    group = ConsumerGroup("g", of, replaced=draft.records, state=draft.state)
     answers: list[Any] = []
-    group.follow(
+    group.consumer_group_heartbeat(
         ConsumerGroupHeartbeatRequest(
             group_id="g",
             member_id="new",
@@ -172,12 +172,12 @@ def mixed(of: FakeHost) -> ConsumerGroup:
         draft.put_current(member)
     draft.put_epoch(3, 1)
     draft.put_target_epoch(3, 0)
-    group.write(draft, None)
+    group.membership.write(draft, None)
     return group
 
 
 def leave(group: ConsumerGroup) -> None:
-    group.follow(
+    group.consumer_group_heartbeat(
         ConsumerGroupHeartbeatRequest(group_id="g", member_id="new", member_epoch=-1),
         Caller("c", "/h", 1),
         lambda _: None,
@@ -251,7 +251,7 @@ def test_a_group_that_is_classic_again_knows_all_that_its_members_speak() -> Non
     ):
         draft.put_member(member)
         draft.put_current(member)
-    group.write(draft, None)
+    group.membership.write(draft, None)
     leave(group)
     roster = of.group.generation.roster
     assert {one.member_id: [spoken.name for spoken in one.protocols] for one in roster} == {
@@ -283,7 +283,7 @@ def static_pair(of: FakeHost, *, is_settled: bool) -> ConsumerGroup:
     draft.put_target_epoch(3, 0)
     for member in (away, stays):
         draft.put_current(member)
-    group.write(draft, None)
+    group.membership.write(draft, None)
     return group
 
 

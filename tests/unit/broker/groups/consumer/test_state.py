@@ -7,7 +7,8 @@ import random
 import pytest
 
 from broker.groups.consumer.consumer_member import ClassicSide, ConsumerGroupMember
-from broker.groups.consumer.state import ConsumerState, Draft, regexes_of
+from broker.groups.consumer.draft import Draft
+from broker.groups.consumer.state import ConsumerState, regexes_of
 from broker.groups.consumer.subscriptions import ResolvedRegex
 from broker.groups.group import GroupRecord
 from protocol.group_records import (
@@ -83,15 +84,6 @@ def test_the_order_of_different_records_does_not_matter(seed: int) -> None:
     shuffled = list(draft.records)
     random.Random(seed).shuffle(shuffled)
     assert facts(replayed(shuffled)) == facts(draft.state)
-
-
-def test_a_draft_that_is_dropped_has_changed_nothing() -> None:
-    draft = Draft(ConsumerState("g"))
-    fill(draft)
-    before = facts(draft.state.copy())
-    dropped = Draft(draft.state)
-    dropped.remove_group()
-    assert facts(draft.state) == before
 
 
 def test_tombstones_leave_nothing() -> None:

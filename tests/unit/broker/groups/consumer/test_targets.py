@@ -53,7 +53,7 @@ class House:
             else [],
             **said,
         )
-        self.group.follow(body, CALLER, answers.append)
+        self.group.consumer_group_heartbeat(body, CALLER, answers.append)
         self.epochs[member_id] = answers[0].member_epoch
         if answers[0].assignment is not None:
             self.owned[member_id] = {
@@ -167,9 +167,9 @@ def test_what_cannot_be_written_is_looked_for_again_at_the_next_heartbeat(
 def test_a_classic_member_is_not_told_to_join_again_before_there_is_a_target() -> None:
     house = House()
     house.join("m1")
-    assert house.group.reachable_epoch == 1
+    assert house.group.membership.reachable_epoch == 1
     house.compute()
-    assert house.group.reachable_epoch == 2
+    assert house.group.membership.reachable_epoch == 2
 
 
 async def beat(rig: Rig, epoch: int) -> ConsumerGroupHeartbeatResponse:

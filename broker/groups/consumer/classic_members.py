@@ -18,49 +18,50 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from broker.groups.consumer import migration
 from broker.groups.consumer.consumer_member import ClassicSide, ConsumerGroupMember
-from broker.groups.consumer.member_heartbeat import reconcile, remove, settle, static_of, take_place
-from broker.groups.consumer.state import ConsumerState, Draft
+from broker.groups.consumer.draft import Draft
+from broker.groups.consumer.embedded_protocol import assignment_bytes, read_subscription
+from broker.groups.consumer.member_steps import (
+    reconcile,
+    remove,
+    static_of,
+    take_place,
+    update_member,
+)
+from broker.groups.consumer.membership import Membership
+from broker.groups.consumer.state import ConsumerState
 from broker.groups.errors import GroupError
 from broker.groups.group import Caller
-from broker.topics import Topics
 from protocol.consumer_protocol import (
     PROTOCOL_TYPE,
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    TopicPartition,
-    decode_subscription,
-    encode_assignment,
     version_of,
 )
-from protocol.errors import DecodeError, ErrorCode
+from protocol.errors import ErrorCode
 from protocol.group_records import MemberState
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from protocol.messages.leave_group import MemberIdentity, MemberResponse
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
-if TYPE_CHECKING:
-    from broker.groups.consumer.consumer_group import ConsumerGroup
-
 REQUIRES_MEMBER_ID_VERSION: Final = 4  # of JoinGroup (KIP-394)
 
 
 def join(
-    group: ConsumerGroup,
+    membership: Membership,
     body: JoinGroupRequest,
     caller: Caller,
     answer: Callable[[JoinGroupResponse], None],
 ) -> None:
     """Let a member join, or join again."""
-    member_id = body.member_id or group.host.new_id()
+    member_id = body.member_id or membership.host.new_id()
     try:
-        _check_join(group, body, member_id, caller.version)
-        draft = Draft(group.state)
-        replaced = _replaced(group.state, body)
-        after = _joined(group, draft, body, member_id, caller)
+        _check_join(membership, body, member_id, caller.version)
+        draft = Draft(membership.state)
+        replaced = _replaced(membership.state, body)
+        after = _joined(membership, draft, body, member_id, caller)
         response = JoinGroupResponse(
             member_id=member_id,
             generation_id=after.member_epoch,
@@ -69,62 +70,62 @@ def join(
         )
         done = partial(_answer_join, answer, response)
         if replaced is None or replaced.classic is not None:
-            group.write(draft, done)
-        elif group.write_replacement(draft, done):
+            membership.write(draft, done)
+        elif migration.write_replacement(membership, draft, done):
             return  # the group is a classic one, and no longer this
     except GroupError as error:
         answer(JoinGroupResponse(member_id=member_id, error_code=error.code))
         return
-    group.put_off(member_id)
-    group.step_done(member_id)
-    group.expect_step(after)
-    group.find_targets()
+    membership.put_off(member_id)
+    membership.deadlines.step_done(member_id)
+    membership.deadlines.expect_step(after)
+    membership.find_targets()
 
 
 def sync(
-    group: ConsumerGroup, body: SyncGroupRequest, answer: Callable[[SyncGroupResponse], None]
+    membership: Membership, body: SyncGroupRequest, answer: Callable[[SyncGroupResponse], None]
 ) -> None:
     """Tell a member what it has."""
     try:
-        member = _classic_member(group.state, body.member_id, body.group_instance_id)
-        side = _check_sync(group, body, member)
+        member = _classic_member(membership.state, body.member_id, body.group_instance_id)
+        side = _check_sync(membership, body, member)
     except GroupError as error:
         answer(SyncGroupResponse(error_code=error.code))
         return
-    group.step_done(member.member_id)
-    group.put_off(member.member_id)
+    membership.deadlines.step_done(member.member_id)
+    membership.put_off(member.member_id)
     name, subscription = side.protocols[0]
     answer(
         SyncGroupResponse(
             protocol_type=PROTOCOL_TYPE,
             protocol_name=name,
-            assignment=assignment_bytes(member, group.host.topics, version_of(subscription)),
+            assignment=assignment_bytes(member, membership.host.topics, version_of(subscription)),
         )
     )
 
 
-def heartbeat(group: ConsumerGroup, body: HeartbeatRequest) -> ErrorCode:
+def heartbeat(membership: Membership, body: HeartbeatRequest) -> ErrorCode:
     """Keep a member alive; tell it to join again when there is a step to make."""
     try:
-        member = _classic_member(group.state, body.member_id, body.group_instance_id)
+        member = _classic_member(membership.state, body.member_id, body.group_instance_id)
         _check_generation(member, body.generation_id)
     except GroupError as error:
         return error.code
-    group.put_off(member.member_id)
+    membership.put_off(member.member_id)
     if (
-        member.member_epoch < group.reachable_epoch
+        member.member_epoch < membership.reachable_epoch
         or member.state == MemberState.UNREVOKED_PARTITIONS
         or (
             member.state == MemberState.UNRELEASED_PARTITIONS
-            and not _waits_for_others(group.state, member)
+            and not _waits_for_others(membership.state, member)
         )
     ):
-        group.expect_step(member)
+        membership.deadlines.expect_step(member)
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
 
 
-def leave(group: ConsumerGroup, members: Sequence[MemberIdentity]) -> list[MemberResponse]:
+def leave(membership: Membership, members: Sequence[MemberIdentity]) -> list[MemberResponse]:
     """Let members go, all in one epoch; an administrator names static ones by that id alone."""
     responses = []
     gone: dict[str, None] = {}
@@ -134,47 +135,22 @@ def leave(group: ConsumerGroup, members: Sequence[MemberIdentity]) -> list[Membe
         )
         responses.append(response)
         try:
-            gone[_leaving(group.state, leaving)] = None
+            gone[_leaving(membership.state, leaving)] = None
         except GroupError as error:
             response.error_code = error.code
     if gone:
-        draft = Draft(group.state)
-        remove(draft, list(gone), group.around())
-        group.write_removal(draft, None)
+        draft = Draft(membership.state)
+        remove(draft, list(gone), membership.around())
+        migration.write_removal(membership, draft, None)
     return responses
 
 
-def assignment_bytes(member: ConsumerGroupMember, topics: Topics, version: int) -> bytes:
-    """Return what a member has in the words of the classic protocol."""
-    named = {
-        topic.name: sorted(numbers)
-        for topic_id, numbers in member.assigned.items()
-        if (topic := topics.by_id(topic_id)) is not None
-    }
-    return encode_assignment(
-        ConsumerProtocolAssignment(
-            assigned_partitions=[
-                TopicPartition(topic=name, partitions=named[name]) for name in sorted(named)
-            ]
-        ),
-        version,
-    )
-
-
-def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
-    """Read what a member told for its protocol. Raises GroupError."""
-    try:
-        return decode_subscription(metadata)
-    except DecodeError as error:
-        raise GroupError(
-            ErrorCode.UNKNOWN_SERVER_ERROR, f"Malformed embedded consumer protocol: {error}"
-        ) from error
-
-
-def _check_join(group: ConsumerGroup, body: JoinGroupRequest, member_id: str, version: int) -> None:
-    """Refuse who has no room, does not speak what the others do, or must come back with an id."""
-    size_max = group.host.config.group_consumer_max_size
-    members = group.state.members
+def _check_join(
+    membership: Membership, body: JoinGroupRequest, member_id: str, version: int
+) -> None:
+    """Refuse a member without room, protocol or id."""
+    size_max = membership.host.config.group_consumer_max_size
+    members = membership.state.members
     if member_id not in members and len(members) >= size_max:
         raise GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED)
     classic = [member.classic for member in members.values() if member.classic is not None]
@@ -190,7 +166,7 @@ def _check_join(group: ConsumerGroup, body: JoinGroupRequest, member_id: str, ve
 
 
 def _joined(
-    group: ConsumerGroup, draft: Draft, body: JoinGroupRequest, member_id: str, caller: Caller
+    membership: Membership, draft: Draft, body: JoinGroupRequest, member_id: str, caller: Caller
 ) -> ConsumerGroupMember:
     """Take in what the member says, and move it a step."""
     subscription = read_subscription(body.protocols[0].metadata)
@@ -211,11 +187,11 @@ def _joined(
             tuple((spoken.name, bytes(spoken.metadata)) for spoken in body.protocols),
         ),
     )
-    around = group.around()
-    settle(draft, before, said, around)
+    around = membership.around()
+    update_member(draft, before, said, around)
     reported: dict[bytes, frozenset[int]] = {}
     for owned in subscription.owned_partitions:
-        topic = group.host.topics.by_name(owned.topic)
+        topic = membership.host.topics.by_name(owned.topic)
         if topic is not None:
             reported[topic.topic_id] = frozenset(owned.partitions)
     return reconcile(draft, member_id, reported, around)
@@ -241,7 +217,7 @@ def _find(draft: Draft, body: JoinGroupRequest, member_id: str) -> ConsumerGroup
 
 
 def _check_sync(
-    group: ConsumerGroup, body: SyncGroupRequest, member: ConsumerGroupMember
+    membership: Membership, body: SyncGroupRequest, member: ConsumerGroupMember
 ) -> ClassicSide:
     """Refuse a SyncGroup of another generation or protocol, or one that comes too late."""
     _check_generation(member, body.generation_id)
@@ -250,9 +226,9 @@ def _check_sync(
     is_of_protocol = (body.protocol_type or PROTOCOL_TYPE) == PROTOCOL_TYPE
     if not is_of_protocol or (body.protocol_name or name) != name:
         raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    is_behind = group.reachable_epoch > member.member_epoch
+    is_behind = membership.reachable_epoch > member.member_epoch
     if is_behind and member.state != MemberState.UNREVOKED_PARTITIONS:
-        group.expect_step(member)
+        membership.deadlines.expect_step(member)
         raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
     return member.classic
 

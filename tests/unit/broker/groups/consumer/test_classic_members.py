@@ -45,7 +45,7 @@ class House:
         body = ConsumerGroupHeartbeatRequest(
             group_id="g", member_id="new", member_epoch=epoch, **said
         )
-        self.group.follow(
+        self.group.consumer_group_heartbeat(
             body, Caller("c", "/h", 1), lambda answer: self.epochs.append(answer.member_epoch)
         )
 

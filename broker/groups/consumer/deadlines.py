@@ -1,0 +1,76 @@
+"""When the members of a consumer group are removed: two deadlines a member.
+
+    session   put off by every heartbeat
+    step      the time for the next step that is the member's own: to give partitions up, or, for a
+              member of the classic protocol, to join again and to sync
+
+The deadlines are numbers; the group's one alarm is set for the earliest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import NamedTuple
+
+from broker.groups.alarm import NEVER_NS, Alarm
+from broker.groups.consumer.consumer_member import ConsumerGroupMember
+from broker.runtime.clock import MS_NS, Clock
+
+
+class Missed(NamedTuple):
+    """The ids of members that have missed a deadline: of the session, and of a step."""
+
+    sessions: list[str]
+    steps: list[str]
+
+
+class Deadlines:
+    """Sessions and steps by member id."""
+
+    __slots__ = ("_alarm", "_clock", "_sessions", "_steps")
+
+    def __init__(self, clock: Clock, alarm: Alarm) -> None:
+        self._clock = clock
+        self._alarm = alarm
+        self._sessions: dict[str, int] = {}  # member id -> monotonic ns
+        self._steps: dict[str, tuple[int, int]] = {}  # member id -> its epoch, monotonic ns
+
+    def begin_session(self, member_id: str, timeout_ms: int) -> None:
+        """Begin a member's session anew."""
+        self._sessions[member_id] = self._clock.monotonic_ns() + timeout_ms * MS_NS
+        self._alarm.at_latest(self._sessions[member_id])
+
+    def expect_step(self, member: ConsumerGroupMember) -> None:
+        """Give a member its rebalance timeout for a step out of its epoch, if it has none yet."""
+        epoch, _ = self._steps.get(member.member_id, (-1, 0))
+        if epoch != member.member_epoch:
+            due_ns = self._clock.monotonic_ns() + member.rebalance_timeout_ms * MS_NS
+            self._steps[member.member_id] = member.member_epoch, due_ns
+            self._alarm.at_latest(due_ns)
+
+    def step_done(self, member_id: str) -> None:
+        """Note that a member has done what it was given time for."""
+        self._steps.pop(member_id, None)
+
+    def keep_only(self, member_ids: Container[str]) -> None:
+        """Drop the deadlines of every other member."""
+        for member_id in [one for one in self._sessions if one not in member_ids]:
+            del self._sessions[member_id]
+        for member_id in [one for one in self._steps if one not in member_ids]:
+            del self._steps[member_id]
+
+    def missed(self, now_ns: int) -> Missed:
+        """Return the members whose time is up."""
+        return Missed(
+            [member_id for member_id, due_ns in self._sessions.items() if due_ns <= now_ns],
+            [member_id for member_id, (_, due_ns) in self._steps.items() if due_ns <= now_ns],
+        )
+
+    def next_ns(self) -> int:
+        """Return the earliest deadline, NEVER_NS if there is none."""
+        dues = (*self._sessions.values(), *(due_ns for _, due_ns in self._steps.values()))
+        return min(dues, default=NEVER_NS)
+
+    def stop(self) -> None:
+        """Let no deadline count any more."""
+        self._alarm.cancel()

@@ -1,0 +1,46 @@
+"""Subscriptions and assignments as members of the classic protocol write them.
+
+The group coordinator of Kafka calls it the embedded consumer protocol: bytes inside JoinGroup and
+SyncGroup that the classic protocol passes on unread (`protocol.consumer_protocol` has the codecs).
+"""
+
+from __future__ import annotations
+
+from broker.groups.consumer.consumer_member import ConsumerGroupMember
+from broker.groups.errors import GroupError
+from broker.topics import Topics
+from protocol.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartition,
+    decode_subscription,
+    encode_assignment,
+)
+from protocol.errors import DecodeError, ErrorCode
+
+
+def assignment_bytes(member: ConsumerGroupMember, topics: Topics, version: int) -> bytes:
+    """Return what a member has in the words of the classic protocol."""
+    named = {
+        topic.name: sorted(numbers)
+        for topic_id, numbers in member.assigned.items()
+        if (topic := topics.by_id(topic_id)) is not None
+    }
+    return encode_assignment(
+        ConsumerProtocolAssignment(
+            assigned_partitions=[
+                TopicPartition(topic=name, partitions=named[name]) for name in sorted(named)
+            ]
+        ),
+        version,
+    )
+
+
+def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
+    """Read what a member told for its protocol. Raises GroupError."""
+    try:
+        return decode_subscription(metadata)
+    except DecodeError as error:
+        raise GroupError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"Malformed embedded consumer protocol: {error}"
+        ) from error

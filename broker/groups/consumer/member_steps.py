@@ -1,0 +1,137 @@
+"""The steps of a member of a consumer group, whichever protocol it speaks, as records in a draft.
+
+    update_member    what it says of itself: a new epoch if that or the topics ask for one, and
+                     targets for the epoch
+    reconcile        one step towards its target
+    take_place       a static member that comes back under a new id has what it had
+    remove           members go: the group moves to an epoch without them
+
+Targets are found at once, by the request that needs them: there is no interval between them
+(Kafka's group.consumer.assignment.interval.ms). Those of a large group are left to the group, which
+has them found in the pool (consumer/targets.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import NamedTuple
+
+from broker.groups.consumer.assignors import Partitions
+from broker.groups.consumer.consumer_member import ConsumerGroupMember
+from broker.groups.consumer.draft import Draft
+from broker.groups.consumer.reconciliation import Target, next_step
+from broker.groups.consumer.state import ConsumerState, regexes_of
+from broker.groups.consumer.subscriptions import metadata_hash, resolve, topic_ids, topic_names
+from broker.groups.consumer.targets import put_targets, search, topics_of
+from broker.groups.errors import GroupError
+from broker.topics import Topics
+from protocol.errors import ErrorCode
+
+WAITING_EPOCH = 1  # as in Kafka 4.3, of members that wait for a first target
+FIRST_EPOCH = 2
+
+
+class Surroundings(NamedTuple):
+    """What a step needs to know beside the group and the request."""
+
+    topics: Topics
+    topics_changed: bool  # since the group last looked
+    now_ms: int
+    assignors: Collection[str]  # by preference: the first is taken where nobody asks for one
+    size_max: int
+    heartbeat_interval_ms: int
+
+
+def update_member(
+    draft: Draft, before: ConsumerGroupMember, said: ConsumerGroupMember, around: Surroundings
+) -> None:
+    """Write what a member says, a new epoch if that or the topics ask for one, and targets."""
+    state = draft.state
+    is_new = said.member_id not in state.members
+    if is_new or said != before:
+        draft.put_member(said)
+    changed = (
+        state.epoch == 0
+        or is_new
+        or said.topic_names != before.topic_names
+        or said.topic_regex != before.topic_regex
+    )
+    _refresh_regexes(draft, around)
+    hash_now = metadata_hash(topics_of(state), around.topics)
+    if changed or hash_now != state.metadata_hash:
+        draft.put_epoch(state.epoch + 1 if state.epoch else FIRST_EPOCH, hash_now)
+    if state.epoch > state.target_epoch:
+        wanted = search(state, around.topics, around.assignors)
+        if wanted.is_small:
+            put_targets(draft, state, wanted.run(), around.now_ms)
+
+
+def reconcile(
+    draft: Draft, member_id: str, reported: Partitions | None, around: Surroundings
+) -> ConsumerGroupMember:
+    """Move a member one step towards its target; return it as it is then."""
+    state = draft.state
+    member = state.members[member_id]
+    target = Target(
+        epoch=state.target_epoch or WAITING_EPOCH,
+        partitions=state.targets.get(member_id, {}),
+        subscribed=topic_ids(topic_names(member, state.regexes), around.topics),
+        is_free=state.is_free,
+    )
+    after = next_step(member, target, reported)
+    if after != member:
+        draft.put_current(after)
+    return after
+
+
+def remove(draft: Draft, member_ids: Collection[str], around: Surroundings) -> None:
+    """Take members out: the group moves to an epoch without them."""
+    for member_id in member_ids:
+        draft.remove_member(member_id)
+    _drop_unused_regexes(draft)
+    state = draft.state
+    draft.put_epoch(state.epoch + 1, metadata_hash(topics_of(state), around.topics))
+
+
+def take_place(draft: Draft, holder: ConsumerGroupMember, member_id: str) -> ConsumerGroupMember:
+    """Give what a static member has to the one that comes in its place under a new id."""
+    target = draft.state.targets.get(holder.member_id, {})
+    successor = replace(holder, member_id=member_id, member_epoch=0, previous_member_epoch=0)
+    draft.remove_member(holder.member_id)
+    draft.put_member(successor)
+    draft.put_target(member_id, target)
+    draft.put_current(successor)
+    return successor
+
+
+def static_of(state: ConsumerState, instance_id: str, member_id: str) -> ConsumerGroupMember:
+    """Return the static member, if it is the one that asks."""
+    member = state.static_member(instance_id)
+    if member is None:
+        raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+    if member.member_id != member_id:
+        raise GroupError(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} was fenced by member"
+            f" {member.member_id}.",
+        )
+    return member
+
+
+def _refresh_regexes(draft: Draft, around: Surroundings) -> None:
+    """Look again at what expressions match, where topics have changed since, and drop the rest."""
+    _drop_unused_regexes(draft)
+    state = draft.state
+    for pattern in sorted(regexes_of(state.members.values())):
+        known = state.regexes.get(pattern)
+        if known is None or around.topics_changed:
+            resolved = resolve(pattern, around.topics, around.now_ms)
+            if known is None or known.topics != resolved.topics:
+                draft.put_regex(pattern, resolved)
+
+
+def _drop_unused_regexes(draft: Draft) -> None:
+    used = set(regexes_of(draft.state.members.values()))
+    for pattern in sorted(draft.state.regexes.keys() - used):
+        draft.put_regex(pattern, None)
