@@ -41,6 +41,17 @@ def end_of_epoch(log: Log, epoch: int) -> tuple[int, int]:
     return (log.epochs.latest if log.epochs.latest != NO_EPOCH else epoch), log.end_offset
 
 
+def divergence(log: Log, last_fetched_epoch: int, fetch_offset: int) -> tuple[int, int] | None:
+    """Return where a reader's history parts from the log's, as `end_of_epoch` does (KIP-595).
+
+    None if it does not: the log has the records that the reader fetched last.
+    """
+    epoch, end_offset = end_of_epoch(log, last_fetched_epoch)
+    if epoch < last_fetched_epoch or end_offset < fetch_offset:
+        return epoch, end_offset
+    return None
+
+
 def epoch_at(log: Log, offset: int) -> int:
     """Return the epoch under which `offset` was, or will be, written."""
     if offset >= log.end_offset:

@@ -37,7 +37,7 @@ PLACES = {
     "WORKER": ["broker.dispatch:Dispatcher.dispatch"],
     "REQUEST": ["broker.topics:Topics.create"],
     "ANSWERS": ["broker.network.connection:Connection.flush"],
-    "PARKED_FETCH": ["broker.handlers.fetch:_Reading.answer"],
+    "PARKED_FETCH": ["broker.partitions.fetch_reading:FetchReading.answer"],
     "TIMESTAMP_LOOKUP": ["storage.segments.timestamp_lookup:TimestampCandidate.look_on"],
     "FLUSH": ["broker.partitions.group_commit:GroupCommit._start"],
     "GROUP_ALARM": ["broker.groups.classic.rebalance:Rebalance._ring"],
@@ -48,7 +48,7 @@ PLACES = {
 # Owners whose step takes more to cause; the test that has it.
 ELSEWHERE = {
     "APPEND": "tests/unit/broker/partitions/test_append_queue.py",
-    "FETCH_READ": "tests/unit/broker/handlers/test_fetch_waiting.py",
+    "FETCH_READ": "tests/unit/broker/partitions/test_fetch_reading.py",
     "GROUP_LOADING": "tests/integration/test_group_restart.py",
     "GROUP_TARGETS": "tests/unit/broker/groups/consumer/test_targets.py",
     "TOPIC_CHANGE": "tests/unit/broker/test_topics.py",

@@ -1,7 +1,7 @@
 """Fetch: what is read, what is refused, and with which code. Compared with Kafka's answers.
 
 Kafka cuts the last batch off at the limit; here only whole batches leave (docs/unsupported.md).
-How long a reader waits is in test_fetch_waiting.py.
+How long a reader waits is in broker/partitions/test_fetch_reading.py.
 """
 
 from dataclasses import replace

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from broker.partitions.epoch_fencing import end_of_epoch, epoch_at, fence
+from broker.partitions.epoch_fencing import UNDEFINED, divergence, end_of_epoch, epoch_at, fence
 from protocol.errors import ErrorCode
 from storage.leader_epochs import LeaderEpochs
 
@@ -71,3 +71,18 @@ def test_end_of_epoch(name: str, of: Any, epoch: int, expected: tuple[int, int])
 )
 def test_epoch_at(of: Any, offset: int, epoch: int) -> None:
     assert epoch_at(of, offset) == epoch
+
+
+@pytest.mark.parametrize(
+    ("name", "epoch", "offset", "expected"),
+    [
+        ("same history", 0, 5, None),
+        ("same history, the epoch in force", 2, 9, None),
+        ("read beyond the end of an epoch", 0, 6, (0, 5)),
+        ("read an epoch that the log skipped", 1, 5, (0, 5)),
+        ("read beyond the end of the log", 2, 10, (2, 9)),
+        ("an epoch that has not come yet", 3, 5, UNDEFINED),
+    ],
+)
+def test_divergence(name: str, epoch: int, offset: int, expected: tuple[int, int] | None) -> None:
+    assert divergence(log(2, 9, (0, 0), (2, 5)), epoch, offset) == expected, name

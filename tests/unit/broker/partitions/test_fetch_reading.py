@@ -1,7 +1,11 @@
-"""Fetch: who waits and for how long, and what the disk does meanwhile. Compared with Kafka's."""
+"""Fetch: which requests wait and for how long, and reads that the disk delays or refuses.
+
+Compared with Kafka's answers.
+"""
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +34,14 @@ from tests.support.rig_fetch import (
     sizes,
     values,
 )
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    made = Rig(tmp_path / "data")
+    yield made
+    assert await made.close()
+
 
 # -- waiting ---------------------------------------------------------------------------------------
 

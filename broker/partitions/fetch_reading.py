@@ -1,0 +1,326 @@
+"""The reading of one fetch: whether there is enough to answer, and the records of the answer.
+
+The handler resolves once what the client asks for; the reading is made from that, and reads as
+often as the fetch is woken (Kafka's DelayedFetch and ReplicaManager.readFromLog). Nothing here
+waits for the disk. What a read needs and memory does not have is loaded by a thread of the pool:
+
+- bytes of a look-up (an index, a batch header): the thread pulls them in, then everything is read
+  again, since the look-up was given up half-way (`storage.segments.cold`);
+- record bytes of a slice that was found: the thread loads them into the answer.
+
+An error belongs to the partition that has it, and the other partitions are answered all the same.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import Final, Protocol
+
+from broker.error_mapping import error_code_of
+from broker.partitions.epoch_fencing import UNDEFINED, divergence
+from broker.partitions.partition import Partition
+from broker.partitions.warm_reads import ATTEMPTS_MAX
+from broker.runtime.blocking_pool import BlockingPool
+from broker.runtime.metrics import Metrics
+from broker.runtime.owners import Owner
+from broker.runtime.request import Pending, Request
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from storage.errors import StorageError
+from storage.log import Log
+from storage.segments.cold import Cold, without_waiting
+from storage.segments.log_file import LogSlice
+
+logger = logging.getLogger("barnabas.requests")
+
+TOPIC_ID_VERSION: Final = 13
+READ_COMMITTED: Final = 1
+SESSION_NONE: Final = 0
+PRESSED_BYTES_MAX: Final = 1024 * 1024
+UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+
+Target = Partition | ErrorCode  # what a client asks for: the partition, or why it is refused
+Targets = list[tuple[FetchTopic, list[tuple[FetchPartition, Target]]]]
+
+
+class AnswerBudget(Protocol):
+    """Bytes of answers that cannot leave yet (`barnabas.answer.bytes.max`)."""
+
+    @property
+    def full(self) -> bool:
+        """Whether a fetch is to answer with less."""
+
+
+class FetchReading:
+    """What one fetch asks for, read as often as the fetch is woken."""
+
+    __slots__ = (
+        "_answers",
+        "_attempts_left",
+        "_body",
+        "_bytes_max",
+        "_cold",
+        "_metrics",
+        "_missing",
+        "_pool",
+        "_request",
+        "_targets",
+        "_unforeseen_count",
+        "pending",
+    )
+
+    def __init__(
+        self,
+        request: Request,
+        targets: Targets,
+        bytes_max: int,
+        answers: AnswerBudget,
+        pool: BlockingPool,
+        metrics: Metrics,
+    ) -> None:
+        self._request = request
+        self._body: FetchRequest = request.body
+        self._targets = targets
+        self._bytes_max = bytes_max  # the broker's own limit (fetch.max.bytes)
+        self._answers = answers
+        self._pool = pool
+        self._metrics = metrics
+        self.pending: Pending | None = None
+        self._cold: list[tuple[PartitionData, LogSlice]] = []  # records to be loaded
+        self._missing: list[Cold] = []  # bytes that look-ups need
+        self._attempts_left = ATTEMPTS_MAX
+        self._unforeseen_count = 0  # failures that are not in the metrics yet
+
+    def partitions(self) -> list[Partition]:
+        """Return the partitions that can be read."""
+        return [
+            target
+            for _, asked_targets in self._targets
+            for _, target in asked_targets
+            if isinstance(target, Partition)
+        ]
+
+    def is_enough(self) -> bool:
+        """Whether an answer now would have `min_bytes`, or something that cannot wait.
+
+        An error cannot wait: the read that follows reports it. Nor can bytes that are not in
+        memory: the same read has them loaded.
+        """
+        try:
+            with without_waiting():
+                return self._is_enough()
+        except (StorageError, OSError, Cold):
+            return True
+
+    def _is_enough(self) -> bool:
+        wanted = min(self._body.min_bytes, self._body.max_bytes, self._bytes_max)
+        none_known = True
+        for _, asked_targets in self._targets:
+            for asked, target in asked_targets:
+                if not isinstance(target, Partition):
+                    if target not in UNKNOWN:
+                        return True
+                    continue
+                none_known = False
+                log = target.log
+                offset = asked.fetch_offset
+                epoch = asked.last_fetched_epoch
+                if epoch >= 0 and divergence(log, epoch, offset) is not None:
+                    return True
+                if not log.start_offset <= offset <= log.end_offset:
+                    return True
+                if offset < log.high_watermark:
+                    if wanted <= 1:
+                        return True  # as most consumers ask: no look-up before the one that reads
+                    # 0 bytes below the high watermark mean damage, which a read reports.
+                    available = log.available_bytes(offset)
+                    if available <= 0:
+                        return True
+                    # The first partition gives a batch however little of it is asked for.
+                    wanted -= min(available, max(asked.partition_max_bytes, 1))
+                    if wanted <= 0:
+                        return True
+        return none_known or wanted <= 0
+
+    def answer(self) -> None:
+        """Read, and complete `pending`: what a parked fetch is released to."""
+        pending = self.pending
+        assert pending is not None
+        try:
+            response = self.read_or_load()
+        except Exception as error:  # must not reach the caller, who has other fetches to release
+            pending.fail(error)
+            return
+        if response is not pending:
+            pending.complete(response)
+
+    def read_or_load(self) -> FetchResponse | Pending:
+        """Read and return the answer; return `pending` if a thread must load something first."""
+        if self._attempts_left:
+            with without_waiting():
+                response = self._read()
+        else:
+            response = self._read()
+        if self._unforeseen_count:
+            self._count_failures()
+        if not self._missing and not self._cold:
+            return response
+        if self.pending is None:
+            self.pending = Pending()
+        if self._missing:
+            self._attempts_left -= 1
+            self._pool.submit(Owner.FETCH_READ, self._pull, self._pulled)
+        else:
+            self._metrics.reads_cold += len(self._cold)
+            self._pool.submit(Owner.FETCH_READ, self._load, partial(self._loaded, response))
+        return self.pending
+
+    def _read(self) -> FetchResponse:
+        """Read what is in memory; note in `_cold` and `_missing` what is not."""
+        left = min(self._body.max_bytes, self._bytes_max)
+        if self._answers.full:
+            left = min(left, PRESSED_BYTES_MAX)
+        by_id = self._request.header.api_version >= TOPIC_ID_VERSION
+        response = FetchResponse(session_id=SESSION_NONE)
+        nothing_yet = True
+        for topic, asked_targets in self._targets:
+            answers = []
+            for asked, target in asked_targets:
+                if not isinstance(target, Partition):
+                    answers.append(refused(asked, target))
+                    continue
+                data, size = self._read_partition(target.log, asked, left, first=nothing_yet)
+                answers.append(data)
+                left -= size
+                nothing_yet = nothing_yet and not size
+            response.responses.append(
+                FetchableTopicResponse(
+                    topic="" if by_id else topic.topic,
+                    topic_id=topic.topic_id,
+                    partitions=answers,
+                )
+            )
+        return response
+
+    def _read_partition(
+        self, log: Log, asked: FetchPartition, left: int, *, first: bool
+    ) -> tuple[PartitionData, int]:
+        """Return the answer for one partition, and how many bytes of records it has or will have.
+
+        `left` bytes may be read. The `first` partition with records gives at least one batch.
+        """
+        data = PartitionData(
+            partition_index=asked.partition,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.high_watermark,
+            log_start_offset=log.start_offset,
+            # Null tells a reader of uncommitted records that nothing was left out (Kafka's answer).
+            aborted_transactions=[] if self._body.isolation_level == READ_COMMITTED else None,
+            records=b"",
+        )
+        bytes_max = min(left, asked.partition_max_bytes)
+        offset = asked.fetch_offset
+        try:
+            if asked.last_fetched_epoch >= 0:
+                diverged = divergence(log, asked.last_fetched_epoch, offset)
+                if diverged == UNDEFINED:
+                    _say_error(data, ErrorCode.OFFSET_OUT_OF_RANGE)
+                    return data, 0
+                if diverged is not None:
+                    epoch, end_offset = diverged
+                    data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+                    return data, 0
+            if bytes_max <= 0 and not first:
+                # Out of range must be said even when there is no room for bytes.
+                if not log.start_offset <= offset <= log.end_offset:
+                    _say_error(data, ErrorCode.OFFSET_OUT_OF_RANGE)
+                return data, 0
+            piece = log.read(offset, max(bytes_max, 0), at_least_one_batch=first)
+            if piece is None:
+                return data, 0
+            copies = self._request.header.copies_records
+            records = piece.read_hot() if copies else piece.load_hot()
+        except Cold as cold:
+            self._missing.append(cold)
+            return data, 0
+        except Exception as error:
+            self._fail(data, log.directory, error)
+            return data, 0
+        if records is None:
+            self._cold.append((data, piece))
+        else:
+            data.records = records
+        return data, len(piece)
+
+    def _pull(self) -> None:
+        """Bring into memory what look-ups missed. For a thread; the next read reports errors."""
+        for cold in self._missing:
+            try:
+                cold.pull()
+            except OSError:
+                self._attempts_left = 0
+
+    def _pulled(self, error: BaseException | None) -> None:
+        assert self.pending is not None
+        self._missing.clear()
+        self._cold.clear()
+        if isinstance(error, Exception):
+            self.pending.fail(error)
+        else:
+            self.answer()
+
+    def _load(self) -> None:
+        """Load the records of slices that are not in memory. For a thread: waits for the disk."""
+        copies = self._request.header.copies_records
+        for data, piece in self._cold:
+            try:
+                data.records = piece.read() if copies else piece.load()
+            except Exception as error:
+                self._fail(data, piece.log_file.path, error)
+
+    def _loaded(self, response: FetchResponse, error: BaseException | None) -> None:
+        assert self.pending is not None
+        self._count_failures()
+        if isinstance(error, Exception):
+            self.pending.fail(error)
+        else:
+            self.pending.complete(response)
+
+    def _fail(self, data: PartitionData, path: str, error: Exception) -> None:
+        """Answer a failed read with its error code; log errors that were not foreseen."""
+        code = error_code_of(error)
+        if code is ErrorCode.UNKNOWN_SERVER_ERROR:
+            self._unforeseen_count += 1
+            logger.error("Error processing fetch from %s", path, exc_info=error)
+        _say_error(data, code)
+
+    def _count_failures(self) -> None:
+        self._metrics.request_errors += self._unforeseen_count
+        self._unforeseen_count = 0
+
+
+def refused(asked: FetchPartition, code: ErrorCode) -> PartitionData:
+    """Return the answer for a partition that is not read, because of `code`."""
+    data = PartitionData(
+        partition_index=asked.partition, high_watermark=-1, aborted_transactions=None, records=b""
+    )
+    _say_error(data, code)
+    if code in UNKNOWN:
+        data.aborted_transactions = []  # null is for partitions that were found, as in Kafka
+    return data
+
+
+def _say_error(data: PartitionData, code: ErrorCode) -> None:
+    data.error_code = code
+    data.records = b""
+    data.aborted_transactions = None
+    data.high_watermark = data.last_stable_offset = data.log_start_offset = -1
