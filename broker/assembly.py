@@ -100,12 +100,12 @@ def open_directory(config: BrokerConfig, clock: Clock) -> Opened:
     except PermissionError as error:
         reason = f"{error.strerror} for uid {os.getuid()}"
         raise PermissionError(error.errno, reason, error.filename or directory) from error
-    if settings.cluster_id not in (None, logs.meta.cluster_id):
+    if settings.cluster_id not in (None, logs.directory.meta.cluster_id):
         logger.warning(
             "barnabas.cluster.id=%s is not used: %s has the cluster id %s already",
             settings.cluster_id,
             directory,
-            logs.meta.cluster_id,
+            logs.directory.meta.cluster_id,
         )
     try:
         return _open_metadata(config, clock, logs)
@@ -125,16 +125,16 @@ def _open_metadata(config: BrokerConfig, clock: Clock, logs: LogManager) -> Open
             create=True,
         )
 
-    node_id = logs.meta.node_id
+    node_id = logs.directory.meta.node_id
     metadata_log = open_metadata_log(
-        logs.filesystem,
-        logs.data_directory,
+        logs.directory.filesystem,
+        logs.directory.path,
         open_log,
         node_id,
         clock.now_ms(),
         recovery_point=logs.recovery_point(METADATA_TOPIC, 0) or 0,
     )
-    assert logs.meta.directory_id is not None, "the manager gives every directory an id"
+    assert logs.directory.meta.directory_id is not None, "the manager gives every directory an id"
     controller = Controller(
         metadata_log,
         placement=Placement(
@@ -144,12 +144,12 @@ def _open_metadata(config: BrokerConfig, clock: Clock, logs: LogManager) -> Open
             clamp=config.barnabas_replication_factor_clamp,
         ),
         topic_defaults=config.topic_defaults,
-        directory_id=logs.meta.directory_id,
-        has_directory=logs.has_directory,
+        directory_id=logs.directory.meta.directory_id,
+        has_directory=logs.directory.has_partition,
         random_bytes=os.urandom,
     )
     _check_node_id(controller.image, logs)
-    leadership = controller.take_leadership(clock.now_ms(), unclean=not logs.was_clean)
+    leadership = controller.take_leadership(clock.now_ms(), unclean=not logs.directory.was_clean)
     metadata_log.flush()
     for warning in metadata_log.warnings:
         logger.warning("%s", warning)
@@ -157,10 +157,14 @@ def _open_metadata(config: BrokerConfig, clock: Clock, logs: LogManager) -> Open
         logger.warning("%s is not here: another directory or node has it", name)
     logger.info(
         "cluster %s, node %d, directory %s: %s, %d topics with %d partitions",
-        logs.meta.cluster_id,
+        logs.directory.meta.cluster_id,
         node_id,
-        logs.data_directory,
-        "new" if logs.is_new else "stopped cleanly" if logs.was_clean else "recovering",
+        logs.directory.path,
+        "new"
+        if logs.directory.is_new
+        else "stopped cleanly"
+        if logs.directory.was_clean
+        else "recovering",
         len(controller.image.topics),
         controller.image.partition_count,
     )
@@ -169,18 +173,18 @@ def _open_metadata(config: BrokerConfig, clock: Clock, logs: LogManager) -> Open
 
 def _check_node_id(image: ClusterImage, logs: LogManager) -> None:
     """Refuse a node id under which nothing of what is here would be served: it is wrong."""
-    node_id = logs.meta.node_id
+    node_id = logs.directory.meta.node_id
     other: tuple[str, Sequence[int]] | None = None
     for topic in image.topics.values():
         for partition in topic.partitions:
             if node_id in partition.replicas:
                 return
-            if other is None and logs.has_directory(topic.name, partition.partition):
+            if other is None and logs.directory.has_partition(topic.name, partition.partition):
                 other = f"{topic.name}-{partition.partition}", partition.replicas
     if other is not None:
         name, replicas = other
         raise CorruptMetadata(
-            os.path.join(logs.data_directory, META_PROPERTIES),
+            os.path.join(logs.directory.path, META_PROPERTIES),
             f"node.id={node_id}, but the metadata has {name}, and all else that is here, on node "
             f"{', '.join(map(str, replicas))}: set the node.id that it was",
         )
@@ -198,7 +202,9 @@ def assemble(
     `bind` returns the listeners with the ports they got. It is called when recovery has ended:
     nothing listens before.
     """
-    settings = BrokerSettings(loaded, opened.controller, node_id := opened.logs.meta.node_id)
+    settings = BrokerSettings(
+        loaded, opened.controller, node_id := opened.logs.directory.meta.node_id
+    )
     config = settings.loaded.config
     metrics = Metrics()
     loop.set_exception_handler(FailureLog(metrics, clock))
@@ -243,7 +249,7 @@ def assemble(
         advertised=Advertised(bound, config.advertised),
         api_versions=_api_versions(),
         served_keys=frozenset(int(row.api_key) for row in HANDLERS),
-        cluster_id=opened.logs.meta.cluster_id,
+        cluster_id=opened.logs.directory.meta.cluster_id,
         node_id=node_id,
     )
     settings.listen(services.reconfigure)

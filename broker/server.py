@@ -375,7 +375,7 @@ class Broker:
         logger.error(
             "the disk of %s %s: leaving without it. What was acknowledged is on it; "
             "the next start recovers the rest.",
-            self._assembly.services.logs.data_directory,
+            self._assembly.services.logs.directory.path,
             "is being written to" if self._force.is_set() else "does not answer",
         )
         logging.shutdown()

@@ -4,7 +4,7 @@
     Deletion.run()               in a thread: the directories are renamed to `…-delete`
     LogManager.finish_delete()   on the caller's thread: they are trash, for file.delete.delay.ms
 
-    LogManager.begin_purge(), Purge.run(), LogManager.finish_purge()    the same way, what is due
+Removing what is due is a job in parts, too: `storage.trash`.
 
 A log that is closed goes on under the paths in its `…-delete` directory: whatever still works on
 it can reach no file of a later log of its name. Until `finish_delete` that name must not be used.
@@ -22,10 +22,10 @@ from typing import NamedTuple
 
 from storage.errors import CheckpointError
 from storage.files import filenames
-from storage.files.filesystem import FileSystem
 from storage.files.text_files import read_partition_metadata
 from storage.home import Home
 from storage.lease import Lease
+from storage.log import Log
 
 
 class Leaving(NamedTuple):
@@ -39,6 +39,13 @@ class Leaving(NamedTuple):
     lease: Lease
     due_ms: int
     owner: bytes | None = None
+
+
+def leave(log: Log, moved_to: str, due_ms: int) -> Leaving:
+    """Close a log whose directory is about to become `moved_to`."""
+    directory = log.directory
+    log.close(moved_to)
+    return Leaving(directory, moved_to, log.lease, due_ms)
 
 
 class Deletion:
@@ -85,36 +92,3 @@ class Deletion:
         except CheckpointError:
             return False
         return found is None or found == topic_id
-
-
-class Purge:
-    """Files and directories whose delay is over; `complaints` says what could not be removed."""
-
-    __slots__ = ("_directories", "_filesystem", "_paths", "complaints")
-
-    def __init__(
-        self, filesystem: FileSystem, paths: Sequence[str], directories: Sequence[str]
-    ) -> None:
-        self._filesystem = filesystem
-        self._paths = paths
-        self._directories = directories
-        self.complaints: list[str] = []
-
-    def run(self) -> None:
-        """Unlink them. Blocks."""
-        for path in self._paths:
-            try:
-                self._filesystem.unlink(path)
-            except FileNotFoundError:
-                continue  # its directory went meanwhile, or was renamed with it in it
-            except OSError as error:
-                self.complaints.append(f"cannot delete {path}: {error}")
-        for directory in self._directories:
-            try:
-                for name in self._filesystem.list(directory):
-                    self._filesystem.unlink(posixpath.join(directory, name))
-                self._filesystem.rmdir(directory)
-            except OSError as error:
-                self.complaints.append(
-                    f"cannot delete {directory}: {error}; it will be tried at the next start"
-                )

@@ -49,7 +49,7 @@ class Gone:
                 while is_ours and self._left:  # otherwise the directory goes as a whole
                     for path in self._left[0].rename_deleted():
                         home.files.forget(path)
-                        home.toss(self._due_ms, path)
+                        home.trash.toss(self._due_ms, path)
                     del self._left[0]
                 for offset in self._snapshot_offsets if is_ours else ():
                     home.discard(self._directory, names(offset), self._due_ms)

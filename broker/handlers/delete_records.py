@@ -36,7 +36,7 @@ from protocol.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from storage.errors import OffsetOutOfRange, StorageError, UnknownPartition
-from storage.home import FOREVER_MS
+from storage.trash import FOREVER_MS
 
 logger = logging.getLogger("barnabas.topics")
 
@@ -159,7 +159,7 @@ async def _remove_files(services: Services, cut: Iterable[tuple[str, int]]) -> N
             if gone is not None:
                 await services.pool.run(gone.run)
                 gone.finish()
-    purge = services.logs.begin_purge(FOREVER_MS)
+    purge = services.logs.home.trash.begin_purge(FOREVER_MS)
     if purge is not None:
         await services.pool.run(purge.run)
         services.logs.finish_purge(purge)

@@ -34,10 +34,12 @@ PARTITIONS_PER_TURN = 1_000  # then the loop gets a turn: 1,000 take about a mil
 async def handle(request: Request, services: Services) -> Steps:
     """Describe the data directory."""
     logs = services.logs
-    path = logs.data_directory
+    path = logs.directory.path
 
     def volume() -> tuple[int, int]:
-        return logs.filesystem.total_bytes(path), logs.filesystem.free_bytes(path)
+        return logs.directory.filesystem.total_bytes(path), logs.directory.filesystem.free_bytes(
+            path
+        )
 
     total_bytes, usable_bytes = await services.pool.run(volume)
     result = DescribeLogDirsResult(

@@ -38,8 +38,8 @@ from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.owners import Owner
 from broker.services import Services
 from storage.errors import StorageError
-from storage.home import FOREVER_MS
 from storage.log import Log
+from storage.trash import FOREVER_MS
 
 logger = logging.getLogger("barnabas.housekeeping")
 
@@ -78,8 +78,8 @@ class Housekeeping:
         self._processors = processors
         self._room = DiskRoom(
             services.logs.home.room,
-            services.logs.filesystem,
-            services.logs.data_directory,
+            services.logs.directory.filesystem,
+            services.logs.directory.path,
             services.metrics,
             services.clock,
         )
@@ -180,7 +180,7 @@ class Housekeeping:
             await self._services.checkpoints.write()
         except OSError as caught:
             error = caught
-        self._complain(self._services.logs.data_directory, error)
+        self._complain(self._services.logs.directory.path, error)
 
     async def _checkpoint(self, log: Log) -> None:
         checkpoint = log.begin_checkpoint()
@@ -240,7 +240,7 @@ class Housekeeping:
             await self._retention()
         # Readers of a deleted file hold it open: on a full disk the delay only delays.
         now_ms = FOREVER_MS if self._room.is_full else self._services.clock.now_ms()
-        purge = self._services.logs.begin_purge(now_ms)
+        purge = self._services.logs.home.trash.begin_purge(now_ms)
         if purge is not None:
             await self._services.pool.run(purge.run)
             self._services.logs.finish_purge(purge)

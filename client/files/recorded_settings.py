@@ -71,10 +71,10 @@ def _open_metadata_log(logs: LogManager, now_ms: int) -> MetadataLog:
         )
 
     return open_metadata_log(
-        logs.filesystem,
-        logs.data_directory,
+        logs.directory.filesystem,
+        logs.directory.path,
         open_log,
-        logs.meta.node_id,
+        logs.directory.meta.node_id,
         now_ms,
         recovery_point=logs.recovery_point(filenames.METADATA_TOPIC, 0) or 0,
     )
@@ -97,9 +97,9 @@ def _recorded(
 
 def _close(logs: LogManager, metadata_log: MetadataLog) -> None:
     epochs = metadata_log.image.broker_epochs
-    was_clean = logs.was_clean
+    was_clean = logs.directory.was_clean
     went_well = logs.close(
-        clean=was_clean, broker_epoch=epochs.get(logs.meta.node_id, NO_BROKER_EPOCH)
+        clean=was_clean, broker_epoch=epochs.get(logs.directory.meta.node_id, NO_BROKER_EPOCH)
     )
     if was_clean and not went_well:
         raise StorageError("; ".join(logs.warnings) or "the directory could not be closed")

@@ -286,7 +286,7 @@ class _Cleaned:
         due_ms = now_ms + log.config.file_delete_delay_ms
         for path in old_paths:
             log.home.files.forget(filenames.deleted(path))
-            log.home.toss(due_ms, filenames.deleted(path))
+            log.home.trash.toss(due_ms, filenames.deleted(path))
         merged = self._open(log.home.files, self.segment.size)
         merged.next_offset = self.segment.next_offset
         log.segments.merge(sources, merged)

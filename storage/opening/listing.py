@@ -43,7 +43,7 @@ def list_files(home: Home, directory: str, report: RecoveryReport, now_ms: int) 
             listing.has_epochs |= name.file == filenames.LEADER_EPOCH_CHECKPOINT
         elif name.kind is Kind.SEGMENT:
             if name.transit == filenames.DELETED:
-                home.toss(now_ms, posixpath.join(directory, file_name))
+                home.trash.toss(now_ms, posixpath.join(directory, file_name))
             else:
                 _sort_in(listing, name, file_name)
         elif name.kind is Kind.QUARANTINE:

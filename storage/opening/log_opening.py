@@ -18,11 +18,12 @@ and whose log could then not be opened stays on the manager's list, for whoever 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from config.topic import TopicConfig
+from storage.data_directory import DataDirectory
 from storage.errors import CheckpointError, CorruptMetadata, StorageError, UnknownPartition
 from storage.files import filenames
 from storage.files.text_files import (
@@ -34,6 +35,7 @@ from storage.files.text_files import (
 )
 from storage.home import Home
 from storage.log import Log
+from storage.offset_checkpoints import Key, OffsetCheckpoints
 from storage.opening.log_loading import LastKnown, load_log
 from storage.opening.recovery_report import RecoveryReport
 
@@ -67,22 +69,74 @@ class Attempt:
     error: OSError | StorageError | None = None
 
 
-class Opening:
-    """Some logs on their way. `stray_name` gives the name under which a directory is put aside."""
+class Opener:
+    """Begins openings and takes note of how they ended; on the thread of the logs."""
 
-    __slots__ = ("_data_directory", "_home", "_now_ms", "_stray_name", "attempts", "warnings")
+    __slots__ = ("_checkpoints", "_directory", "_home", "_under_way", "_unsynced")
+
+    def __init__(
+        self, home: Home, directory: DataDirectory, checkpoints: OffsetCheckpoints
+    ) -> None:
+        self._home = home
+        self._directory = directory
+        self._checkpoints = checkpoints
+        self._under_way: set[Key] = set()  # logs that are being opened
+        self._unsynced: set[Key] = set()  # directories made for logs that did not open
+
+    def begin(self, wanted: Iterable[Wanted], now_ms: int) -> Opening:
+        """Capture what is known of some logs, none of which is open or being opened."""
+        attempts = []
+        for one in wanted:
+            key = one.key
+            assert key not in self._under_way, f"{one.topic}-{one.partition} is being opened"
+            self._under_way.add(key)
+            known = LastKnown(
+                one.topic,
+                one.partition,
+                one.topic_id,
+                self._directory.partition_path(*key),
+                one.leader_epoch,
+                self._checkpoints.recovery_points.get(key),
+                self._checkpoints.log_starts.get(key),
+                self._directory.was_clean,
+                self._checkpoints.cleaned_offsets.get(key, 0),
+            )
+            attempts.append(Attempt(one, known, is_unsynced=key in self._unsynced))
+        return Opening(self._home, self._directory, attempts, now_ms)
+
+    def finish(self, opening: Opening) -> list[tuple[Log, RecoveryReport]]:
+        """Take note of how an opening ended; returns the logs that were opened."""
+        opened = []
+        for attempt in opening.attempts:
+            key = attempt.wanted.key
+            self._under_way.discard(key)
+            if attempt.log is not None:
+                assert attempt.report is not None, "a log comes with its report"
+                self._unsynced.discard(key)
+                opened.append((attempt.log, attempt.report))
+            elif attempt.is_unsynced:
+                self._unsynced.add(key)
+        return opened
+
+    def forget(self, key: Key) -> None:
+        """Forget the directory of a log that is deleted."""
+        self._unsynced.discard(key)
+
+
+class Opening:
+    """Some logs on their way."""
+
+    __slots__ = ("_directory", "_home", "_now_ms", "attempts", "warnings")
 
     def __init__(
         self,
         home: Home,
-        data_directory: str,
+        directory: DataDirectory,
         attempts: Sequence[Attempt],
-        stray_name: Callable[[str, int], str],
         now_ms: int,
     ) -> None:
         self._home = home
-        self._data_directory = data_directory
-        self._stray_name = stray_name
+        self._directory = directory
         self._now_ms = now_ms
         self.attempts = attempts
         self.warnings: list[str] = []
@@ -139,10 +193,12 @@ class Opening:
         theirs = uuid_text(found)
         if not wanted.create:
             raise CorruptMetadata(path, f"topic id {theirs}, the metadata says {ours}")
-        stray = self._stray_name(wanted.topic, wanted.partition)
-        self.warnings.append(f"{directory} belongs to topic id {theirs}: put aside as {stray}")
-        filesystem.rename(directory, posixpath.join(self._data_directory, stray))
-        filesystem.sync_directory(self._data_directory)
+        stray = self._directory.stray_path(wanted.topic, wanted.partition)
+        self.warnings.append(
+            f"{directory} belongs to topic id {theirs}: put aside as {posixpath.basename(stray)}"
+        )
+        filesystem.rename(directory, stray)
+        filesystem.sync_directory(self._directory.path)
         return True
 
     def _load(self, attempt: Attempt) -> None:
@@ -156,5 +212,5 @@ class Opening:
             attempt.is_unsynced = True
         log, report = load_log(self._home, known, wanted.config, self._now_ms)
         if attempt.is_unsynced:
-            log.unsynced.note_created([path], [self._data_directory, known.directory])
+            log.unsynced.note_created([path], [self._directory.path, known.directory])
         attempt.log, attempt.report = log, report

@@ -20,7 +20,6 @@ from protocol.errors import ErrorCode
 from protocol.record_batch import read_header
 from storage import offset_checkpoints
 from storage.files import filenames
-from storage.files.text_files import encode_clean_shutdown
 from storage.flush import Flush
 from storage.log import Log
 from storage.log_manager import LogManager
@@ -124,8 +123,7 @@ def _mark_clean_before_the_flush() -> None:
             log.recovery_point = log.end_offset
         self.home.checkpoint_changes += 1
         self.write_checkpoints()
-        path = self._path(filenames.CLEAN_SHUTDOWN)
-        self.filesystem.replace(path, encode_clean_shutdown(broker_epoch))
+        self.directory.write_clean_mark(broker_epoch)
         self.abandon()
         return clean
 

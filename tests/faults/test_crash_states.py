@@ -85,7 +85,7 @@ class Run:
 
     def retain(self) -> None:
         self.log.apply_retention(self.house.now_ms)
-        self.house.manager.purge_deleted(self.house.now_ms)
+        self.house.purge(self.house.now_ms)
 
 
 ALPHABET: dict[str, Callable[[Run], None]] = {

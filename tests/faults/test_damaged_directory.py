@@ -18,6 +18,7 @@ from client.files.verify import Verification
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from tests.support import data_directory, rotten
 from tests.support.broker_rig import Rig, batch
+from tests.support.log_house import purge
 from tests.support.rig_client import produce
 from tests.support.rotten import DELETED_BEFORE, Original
 
@@ -227,7 +228,7 @@ async def test_a_partition_may_lie_on_another_disk(tmp_path: Path) -> None:
     assert await produce(rig, batch(b"more")) == end
     answer = await rig.call(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1_000), 4)
     assert answer.responses[0].error_code == 0
-    rig.services.logs.purge_deleted(rig.clock.now_ms() + 3_600_000)
+    purge(rig.services.logs, rig.clock.now_ms() + 3_600_000)
     assert rig.services.logs.warnings == []
     assert not [path for path in data.iterdir() if path.name.startswith("t-")]
     assert list(elsewhere.iterdir()) == []

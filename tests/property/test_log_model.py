@@ -83,7 +83,7 @@ class LogModel(RuleBasedStateMachine):
         assert self.log.delete_records_before(offset) == offset
         self.start = offset
         self.log.apply_retention(NOW)
-        self.house.manager.purge_deleted(NOW + 10**6)
+        self.house.purge(NOW + 10**6)
         # What was said to be deleted may come back after a crash only until this is written.
         self.house.manager.write_checkpoints()
 
@@ -92,7 +92,7 @@ class LogModel(RuleBasedStateMachine):
         assert self.house.stop()
         self.durable = len(self.values)
         self.log = self.house.restart(**self.config)
-        assert self.house.manager.was_clean
+        assert self.house.manager.directory.was_clean
         assert not any(report.reason for report in self.house.manager.reports)
 
     @rule(wipe=st.sampled_from(["index", "timeindex", "leader-epoch-checkpoint", "producers"]))

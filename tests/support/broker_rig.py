@@ -54,7 +54,7 @@ class Rig:
 
     def _watch(self, *, serving: bool) -> None:
         if self._is_watched:
-            filesystem: Any = self.services.logs.filesystem
+            filesystem: Any = self.services.logs.directory.filesystem
             filesystem.serving = serving
 
     async def _load_groups(self) -> None:
@@ -98,7 +98,7 @@ class Rig:
     def _check_descriptors(self) -> None:
         """Fail if a file of the directory is still open."""
         for _ in range(2):
-            left = open_files(self.services.logs.data_directory)
+            left = open_files(self.services.logs.directory.path)
             if not left or has_captured_traces():
                 return
             self.connection.sent.clear()  # views of mapped files

@@ -54,7 +54,7 @@ def _fail_once(place: str) -> None:
 
 
 async def _serve_watched(broker: Any) -> bool:
-    filesystem = broker._assembly.services.logs.filesystem
+    filesystem = broker._assembly.services.logs.directory.filesystem
     filesystem.serving = True
     if "LOOP_GUARD_TRIAL" in os.environ:
         filesystem.free_bytes("/")

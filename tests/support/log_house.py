@@ -12,6 +12,7 @@ from storage.log_manager import LogManager, ManagerSettings
 from tests.support.memory_filesystem import MemoryFileSystem
 
 DATA = "/data"
+CLEAN_MARK = f"{DATA}/.kafka_cleanshutdown"
 NOW = 1_700_000_000_000
 TOPIC_ID = bytes(range(16))
 
@@ -59,6 +60,13 @@ class House:
         """Cut the power."""
         self.manager.abandon()
         self.filesystem.crash(unsynced)
+
+    def delete_log(self, topic: str, partition: int) -> str:
+        return delete_log(self.manager, topic, partition)
+
+    def purge(self, now_ms: int) -> None:
+        """Remove what is due of what was deleted."""
+        purge(self.manager, now_ms)
 
     def restart(self, **config) -> Log:
         self.open()
@@ -120,3 +128,22 @@ def read_all(log: Log, start: int | None = None, size_max: int = 500) -> dict[in
         offset = end
     assert offset == max(log.high_watermark, offset)
     return found
+
+
+def purge(manager: LogManager, now_ms: int) -> None:
+    """Remove what is due of what was deleted, as housekeeping does."""
+    due = manager.home.trash.begin_purge(now_ms)
+    if due is not None:
+        due.run()
+        manager.finish_purge(due)
+
+
+def delete_log(manager: LogManager, topic: str, partition: int) -> str:
+    """Delete a log as the broker does; returns its directory's new path. Raises OSError."""
+    manager.get(topic, partition)
+    deletion = manager.begin_delete([(topic, partition)])
+    deletion.run()
+    manager.finish_delete(deletion)
+    if deletion.error is not None:
+        raise deletion.error
+    return deletion.leaving[0].moved_to

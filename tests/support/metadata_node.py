@@ -62,7 +62,7 @@ class Node:
         return open_logs(self.controller, self.logs, topic)
 
     def drop_logs(self, topic):
-        drop_logs(self.controller, self.logs, topic)
+        drop_logs(self.controller, self.logs.delete_log, topic)
 
     def create(self, name="orders", count=2, **configs):
         topic, _end_offset = self.controller.create_topic(
@@ -102,12 +102,12 @@ def open_logs(controller, logs, topic):
     return opened
 
 
-def drop_logs(controller, logs, topic):
+def drop_logs(controller, delete_log, topic):
     """Drop the logs of a removed topic, as the broker does once the removal is durable."""
     life = controller.lives.of(topic)
     life.move(TopicEvent.GONE)
     for number in life.opened:
-        logs.delete_log(topic.name, number)
+        delete_log(topic.name, number)
     life.move(TopicEvent.DROPPED)
     controller.forget(life)
 

@@ -339,7 +339,7 @@ class Life(LifeClient):
         assert self._stop(), f"no clean stop: {self.broker.services.logs.warnings}"
         assert self._start(), f"no start after a clean stop: {self.refusals[-1]}"
         logs = self.broker.services.logs
-        assert logs.was_clean, "the stop was not clean"
+        assert logs.directory.was_clean, "the stop was not clean"
         lines = [line for report in logs.reports for line in report.lines()]
         assert all("aborted transactions" in line for line in lines), lines
         self._drive(self._judge())

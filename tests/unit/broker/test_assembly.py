@@ -49,7 +49,7 @@ def test_a_new_directory_gets_the_cluster_id_that_is_set_and_keeps_it(
         caplog.clear()
         config = loaded(tmp_path / "data", f"barnabas.cluster.id={wanted}").config
         opened = open_directory(config, SystemClock())
-        assert opened.logs.meta.cluster_id == "first+/=="
+        assert opened.logs.directory.meta.cluster_id == "first+/=="
         assert bool(told(caplog, "barnabas.cluster.id=second is not used")) == warned
         assert opened.logs.close(clean=True)
 

@@ -134,11 +134,11 @@ async def test_a_deletion_that_is_late_takes_no_records_and_is_finished(
     slow = hold_for_impatient(monkeypatch)
     await is_late(rig.services.topics.delete("t"))
     assert await produced(rig) == UNKNOWN
-    assert rig.services.logs.has_directory("t", 0), "a power cut may undo it"
+    assert rig.services.logs.directory.has_partition("t", 0), "a power cut may undo it"
     await is_late(rig.services.topics.create([NewTopic(name="t")]))
     slow.release()
     await settled(rig, monkeypatch)
-    assert not rig.services.logs.has_directory("t", 0)
+    assert not rig.services.logs.directory.has_partition("t", 0)
     assert rig.services.logs.strays() == []
     await create(rig)
     assert await produce(rig, batch(b"b")) == 0
@@ -169,7 +169,7 @@ async def test_partitions_that_are_late_appear(rig: Rig, monkeypatch: pytest.Mon
     assert await produced(rig) == ErrorCode.NONE
     assert await produced(rig, partition=2) == UNKNOWN
     await rig.services.topics.open_offline()
-    assert not rig.services.logs.has_directory("t", 2), "opened before it was durable"
+    assert not rig.services.logs.directory.has_partition("t", 2), "opened before it was durable"
     slow.release()
     await settled(rig, monkeypatch)
     assert [await produced(rig, partition=number) for number in range(4)] == [0] * 4
@@ -236,7 +236,7 @@ async def test_a_partition_that_is_offline_hides_no_other_topic(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Metadata once answered KAFKA_STORAGE_ERROR for everything."""
-    disk = rig.services.logs.filesystem
+    disk = rig.services.logs.directory.filesystem
     mkdir = disk.mkdir
 
     def full(_: object, path: str) -> None:

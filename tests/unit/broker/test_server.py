@@ -242,7 +242,7 @@ async def test_a_taken_port_is_said_and_leaves_the_directory_clean(
     assert "MainThread" not in closed_in
     assert closed_in
     rig = Rig(tmp_path / "data")
-    assert rig.services.logs.was_clean
+    assert rig.services.logs.directory.was_clean
     assert await rig.close()
 
 

@@ -179,7 +179,7 @@ async def test_a_metadata_log_that_has_failed_changes_nothing(tmp_path: Path) ->
 async def test_a_partition_that_finds_no_room_is_offline_alone_and_tried_again(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    disk = rig.services.logs.filesystem
+    disk = rig.services.logs.directory.filesystem
     mkdir = disk.mkdir
 
     def full(path: str) -> None:
@@ -216,7 +216,7 @@ async def test_the_files_of_a_partition_that_is_offline_go_with_its_topic(
     await rig.services.topics.delete("t")
     assert rig.services.partitions.offline() == []
     assert rig.services.logs.strays() == []
-    names = rig.services.logs.filesystem.list(rig.services.logs.data_directory)
+    names = rig.services.logs.directory.filesystem.list(rig.services.logs.directory.path)
     assert len([name for name in names if name.endswith("-delete")]) == 2
 
 

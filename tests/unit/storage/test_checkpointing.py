@@ -85,7 +85,7 @@ def test_old_snapshots_in_the_middle_of_a_segment_go(house):
         for sequence in range(n * PRODUCER_BATCHES_MAX, (n + 1) * PRODUCER_BATCHES_MAX):
             log.append(batch(pid=5, epoch=0, sequence=sequence), NOW)
         flush(log)
-    house.manager.purge_deleted(NOW)
+    house.purge(NOW)
     assert len(house.names(".snapshot")) == 2
     assert len(house.names(".producers")) == 2
 

@@ -308,7 +308,7 @@ def test_a_flush_is_safe_against_roll_retention_and_eviction():
     append(other, 9)
     checkpoint(house, log)
     assert log.apply_retention(NOW) == 1
-    house.manager.purge_deleted(NOW + 10**9)
+    house.purge(NOW + 10**9)
     job.run()
     log.finish_flush(job, None)
     assert (log.durable_offset, log.start_offset) == (5, 2)
@@ -322,8 +322,8 @@ def test_a_flush_that_ends_after_its_log_was_deleted_changes_nothing(house):
     append(log, 3)
     append(other, 1)
     job = log.begin_flush()
-    house.manager.delete_log("t", 0)
-    house.manager.purge_deleted(NOW + 10**9)
+    house.delete_log("t", 0)
+    house.purge(NOW + 10**9)
     job.run()
     log.finish_flush(job, None)
     assert house.manager.unflushed_bytes == other.unflushed_bytes == SIZE
@@ -401,7 +401,7 @@ def test_what_counts_as_unflushed_follows_write_caching_as_it_is_now(house, swit
     if ending == "close":
         log.close(log.directory + "-delete")
     elif ending == "delete":
-        house.manager.delete_log("t", 0)
+        house.delete_log("t", 0)
     log.finish_flush(job, OSError(errno.EIO, "lost") if ending == "failed flush" else None)
     if ending == "flush":
         counted = 0 if switches[-1] else len(switches) * SIZE

@@ -29,7 +29,7 @@ def house():
 
 def again(house, **config):
     """Delete t-0 and make it anew, as another topic of that name."""
-    house.manager.delete_log("t", 0)
+    house.delete_log("t", 0)
     return house.log(topic_id=NEXT_ID, **config)
 
 
@@ -156,17 +156,17 @@ def test_one_directory_that_cannot_be_renamed_does_not_keep_the_others(house):
     deletion.run()
     house.manager.finish_delete(deletion)
     assert deletion.error is not None
-    house.manager.purge_deleted(NOW)
+    house.purge(NOW)
     assert [name for name in house.filesystem.list(DATA) if "t-" in name] == ["t-1"]
 
 
 def test_what_is_due_is_taken_once_and_unlinked_elsewhere(house):
     log = house.log(file_delete_delay_ms=0)
     append(log, 3)
-    path = house.manager.delete_log("t", 0)
-    purge = house.manager.begin_purge(NOW)
+    path = house.delete_log("t", 0)
+    purge = house.manager.home.trash.begin_purge(NOW)
     assert house.filesystem.exists(path)
-    assert house.manager.begin_purge(NOW) is None
+    assert house.manager.home.trash.begin_purge(NOW) is None
     house.filesystem.fail("rmdir")
     purge.run()
     house.manager.finish_purge(purge)
@@ -187,6 +187,6 @@ def test_the_directory_of_a_log_that_could_not_be_opened_goes_with_its_topic(hou
     deletion.run()
     house.manager.finish_delete(deletion)
     assert deletion.error is None
-    house.manager.purge_deleted(NOW)
+    house.purge(NOW)
     left = [name for name in house.filesystem.list(DATA) if name.startswith("t-")]
     assert left == ["t-1", "t-3"], "of another topic, and of who knows which"

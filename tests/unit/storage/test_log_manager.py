@@ -1,4 +1,4 @@
-"""The data directory: identity, lock, clean mark, checkpoints, creation and deletion of logs."""
+"""All logs of a directory: their checkpoints, how they are made, deleted and found."""
 
 import errno
 import resource
@@ -6,13 +6,12 @@ import resource
 import pytest
 
 from config.topic import TopicConfig
-from storage.errors import CorruptMetadata, DirectoryLocked, UnknownPartition
+from storage.errors import CorruptMetadata, UnknownPartition
 from storage.files.text_files import encode_offsets, read_offsets, uuid_text
 from tests.support.log_house import DATA, NOW, TOPIC_ID, House, append, checkpoint, flush, read_all
 
 POINTS = f"{DATA}/recovery-point-offset-checkpoint"
 STARTS = f"{DATA}/log-start-offset-checkpoint"
-MARK = f"{DATA}/.kafka_cleanshutdown"
 
 
 @pytest.fixture
@@ -20,105 +19,6 @@ def house():
     house = House()
     house.open()
     return house
-
-
-def test_a_new_directory_gets_an_identity_that_stays(house):
-    assert house.manager.is_new
-    assert house.manager.was_clean
-    meta = house.manager.meta
-    assert (meta.node_id, len(meta.cluster_id)) == (1, 22)
-    house.stop()
-    house.filesystem.crash()
-    assert house.open().meta == meta
-    assert not house.manager.is_new
-
-
-def test_parent_directories_are_made_and_survive_a_power_cut():
-    house = House()
-    house.settings = {"cluster_id": "mine", "node_id": 5}
-    house.open()
-    house.filesystem.crash()
-    assert house.open().meta.cluster_id == "mine"
-    assert house.manager.meta.node_id == 5
-
-
-def test_a_second_manager_is_refused(house):
-    other = House(house.filesystem)
-    with pytest.raises(DirectoryLocked):
-        other.open()
-    house.stop()
-    other.open()
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("garbage", b"\xff\xfe"),
-        ("empty", b""),
-        ("another node", b"version=1\ncluster.id=x\nnode.id=2\n"),
-    ],
-)
-def test_an_identity_that_does_not_fit_stops_the_start(house, name, text):
-    house.stop()
-    house.filesystem.replace(f"{DATA}/meta.properties", text)
-    house.settings = {"node_id": 1}
-    with pytest.raises(CorruptMetadata):
-        house.open()
-    assert house.filesystem.exists(MARK), name
-    house.filesystem.replace(f"{DATA}/meta.properties", b"version=1\ncluster.id=x\nnode.id=1\n")
-    assert house.open().was_clean, "the lock was let go, the mark was left"
-    assert house.manager.meta.directory_id is not None
-
-
-def test_partitions_without_an_identity_stop_the_start(house):
-    house.log()
-    house.stop()
-    house.filesystem.unlink(f"{DATA}/meta.properties")
-    with pytest.raises(CorruptMetadata, match="t-0"):
-        house.open()
-
-
-# -- The clean mark -----------------------------------------------------------------------------
-
-
-def test_the_mark_is_gone_durably_before_the_first_log_is_loaded(house):
-    house.stop()
-    assert house.filesystem.durable_bytes(MARK) == b'{"version":0,"brokerEpoch":-1}'
-    assert house.open().was_clean
-    house.crash()
-    assert not house.open().was_clean
-
-
-@pytest.mark.parametrize("operation", ["fdatasync", "pwrite", "rename", "sync_directory"])
-def test_a_stop_that_fails_anywhere_is_not_clean(operation):
-    """Every call of the stop fails once: either nothing is lost, or the mark is not there."""
-    for nth in range(1, 40):
-        house = House()
-        house.open()
-        log = house.log(internal_segment_bytes=300)
-        append(log, 7, pid=-1)
-        house.filesystem.fail(operation, nth)
-        clean = house.stop()
-        calls_failed = house.filesystem._faults[0].seen >= nth
-        house.filesystem.heal()
-        assert clean or calls_failed
-        assert clean == house.filesystem.exists(MARK) or operation in ("sync_directory",)
-        house.crash()
-        log = house.restart(internal_segment_bytes=300)
-        if clean:
-            assert list(read_all(log)) == list(range(7)), nth
-            assert house.manager.was_clean
-        if not calls_failed:
-            break
-    else:
-        pytest.fail("the stop has no end")
-
-
-def test_a_stop_without_clean_leaves_no_mark(house):
-    append(house.log(), 3)
-    assert not house.stop(clean=False)
-    assert not house.filesystem.exists(MARK)
-    assert house.restart().end_offset == 3
 
 
 # -- Checkpoints --------------------------------------------------------------------------------
@@ -180,8 +80,8 @@ def test_logs_are_found_by_name(house):
             house.manager.get(*key)
     with pytest.raises(UnknownPartition):
         house.manager.open_log("x", 0, TOPIC_ID, TopicConfig(), 0)
-    assert house.manager.has_directory("a-b.c", 7)
-    assert not house.manager.has_directory("a-b.c", 8)
+    assert house.manager.directory.has_partition("a-b.c", 7)
+    assert not house.manager.directory.has_partition("a-b.c", 8)
 
 
 @pytest.mark.parametrize("flushed", [True, False])
@@ -213,15 +113,15 @@ def test_a_log_that_cannot_be_made_leaves_the_manager_as_it_was(house):
 def test_deleting_renames_at_once_and_unlinks_later(house):
     log = house.log(file_delete_delay_ms=100)
     append(log, 3)
-    path = house.manager.delete_log("t", 0)
+    path = house.delete_log("t", 0)
     assert path.endswith("-delete")
-    assert not house.manager.has_directory("t", 0)
+    assert not house.manager.directory.has_partition("t", 0)
     assert house.manager.unflushed_bytes == 0
     again = house.log()
     assert again.end_offset == 0
-    house.manager.purge_deleted(NOW + 99)
+    house.purge(NOW + 99)
     assert house.filesystem.exists(path)
-    house.manager.purge_deleted(NOW + 100)
+    house.purge(NOW + 100)
     assert not house.filesystem.exists(path)
 
 
@@ -237,7 +137,7 @@ def test_a_file_that_a_thread_opened_meanwhile_is_none_of_the_next_log(house, mo
         rename(old, new)
 
     monkeypatch.setattr(house.filesystem, "rename", opened_just_before)
-    house.manager.delete_log("t", 0)
+    house.delete_log("t", 0)
     monkeypatch.undo()
     assert append(house.log(), 1) == [0]
 
@@ -248,7 +148,7 @@ def test_a_log_whose_directory_could_not_be_renamed_is_gone_all_the_same(house, 
     append(house.log(), 3)
     house.filesystem.fail(operation)
     with pytest.raises(OSError, match="Input/output"):
-        house.manager.delete_log("t", 0)
+        house.delete_log("t", 0)
     with pytest.raises(UnknownPartition):
         house.manager.get("t", 0)
     assert house.log(topic_id=bytes(reversed(TOPIC_ID))).end_offset == 0
@@ -271,7 +171,7 @@ def test_a_checkpoint_that_could_not_be_read_may_name_what_is_made_anew(house):
     append(log, 3)
     flush(log)
     checkpoint(house, log)
-    house.manager.delete_log("t", 0)
+    house.delete_log("t", 0)
     house.kill()
     house.filesystem.fail("read", path_part="recovery-point")
     house.open()
@@ -288,7 +188,7 @@ def test_checkpoints_of_a_deleted_log_are_not_taken_for_those_of_the_next(house,
     checkpoint(house, log)
     log.delete_records_before(2)
     house.manager.write_checkpoints()
-    house.manager.delete_log("t", 0)
+    house.delete_log("t", 0)
     if ending == "deleted before a start":
         house.kill()
         house.open()
@@ -313,11 +213,11 @@ def test_an_older_state_of_the_checkpoints_is_not_written_over_a_newer_one(house
 
 def test_a_deletion_is_finished_by_the_next_start(house):
     house.log()
-    path = house.manager.delete_log("t", 0)
+    path = house.delete_log("t", 0)
     house.crash()
     house.open()
     assert house.filesystem.exists(path)
-    house.manager.purge_deleted(NOW)
+    house.purge(NOW)
     assert not house.filesystem.exists(path)
 
 
@@ -346,20 +246,6 @@ def test_a_lost_topic_id_is_written_again(house, text):
     assert uuid_text(TOPIC_ID).encode() in house.filesystem.live_bytes(
         house.path("partition.metadata")
     )
-
-
-def test_strays_are_reported_and_left_alone(house):
-    append(house.log("gone"), 3)
-    house.stop()
-    for name in ("lost+found", "notes.txt", "t-x"):
-        house.filesystem.mkdir(f"{DATA}/{name}")
-    house.open()
-    house.log("t")
-    assert house.manager.strays() == ["gone-0", "lost+found", "notes.txt", "t-x"]
-    house.manager.purge_deleted(NOW + 10**12)
-    house.stop()
-    house.open()
-    assert house.log("gone").end_offset == 3
 
 
 def test_few_descriptors_serve_many_logs():

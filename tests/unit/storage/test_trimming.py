@@ -29,9 +29,9 @@ def test_segments_go_by_name_first_and_by_unlink_later():
     assert log.start_offset == 4
     assert house.names("deleted")
     assert len(piece.read()) == 2 * SIZE, "who holds it still reads it"
-    house.manager.purge_deleted(NOW + 99)
+    house.purge(NOW + 99)
     assert house.names("deleted")
-    house.manager.purge_deleted(NOW + 100)
+    house.purge(NOW + 100)
     assert not house.names("deleted")
     assert house.names(".log") == [f"{base:020}.log" for base in (4, 6)]
     with pytest.raises(OffsetOutOfRange):
@@ -46,7 +46,7 @@ def test_a_rename_that_fails_leaves_nothing_behind(nth):
         log.apply_retention(NOW)
     assert list(read_all(log)) == [4, 5, 6]
     log.apply_retention(NOW)
-    house.manager.purge_deleted(NOW)
+    house.purge(NOW)
     for suffix in (".log", ".index", ".timeindex"):
         assert house.names(suffix) == [f"{base:020}{suffix}" for base in (4, 6)]
     assert not house.names("deleted")
@@ -94,7 +94,7 @@ def test_snapshots_go_with_their_segments():
     house, log = house_with(7, retention_bytes=0, file_delete_delay_ms=0)
     assert len(house.names(".snapshot")) == 3
     log.apply_retention(NOW)
-    house.manager.purge_deleted(NOW)
+    house.purge(NOW)
     assert house.names(".snapshot") == []
 
 

@@ -43,7 +43,7 @@ broker_asks = FunctionType(ask.__code__, {"__name__": "broker.made_up"}, "ask")
 
 
 def filesystem_of(rig: Rig) -> Any:
-    return rig.services.logs.filesystem
+    return rig.services.logs.directory.filesystem
 
 
 async def test_a_call_of_the_brokers_is_noted_with_who_made_it(tmp_path: Path) -> None:

@@ -98,6 +98,6 @@ async def test_a_directory_that_cannot_be_asked_answers_with_an_error(
         raise OSError(5, "input/output error", path)
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(rig.services.logs.filesystem), "total_bytes", fail)
+        patched.setattr(type(rig.services.logs.directory.filesystem), "total_bytes", fail)
         answer = await ask(rig, request(), 3)
     assert (answer.error_code, answer.results) == (56, [])

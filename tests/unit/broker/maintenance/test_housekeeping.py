@@ -279,7 +279,7 @@ async def test_a_checkpoint_that_fails_as_nobody_expected_is_its_logs_alone(
 def test_the_coordinator_of_groups_is_imported_before_anyone_asks() -> None:
     """In a process of its own: here somebody has asked."""
     program = (
-        "import sys; from broker.housekeeping import GroupModules;"
+        "import sys; from broker.maintenance.housekeeping import GroupModules;"
         "assert 'broker.groups.coordinator' not in sys.modules;"
         "GroupModules().load();"
         "assert {'broker.groups.coordinator', 'broker.groups.group_log'} <= set(sys.modules)"

@@ -6,6 +6,7 @@ power goes, and a new start must hold what the history was told before (docs/des
 
 import itertools
 import random
+from functools import partial
 
 import pytest
 
@@ -16,6 +17,7 @@ from config.topic import TopicConfig
 from storage.errors import StorageError
 from storage.files.filenames import METADATA_DIRECTORY, METADATA_TOPIC, log_name
 from storage.log_manager import LogManager, ManagerSettings
+from tests.support.log_house import delete_log
 from tests.support.memory_filesystem import MemoryFileSystem
 from tests.support.metadata_node import drop_logs, open_logs
 
@@ -52,11 +54,11 @@ class Started:
             self.metadata_log,
             placement=PLACEMENT,
             topic_defaults=TopicConfig(),
-            directory_id=self.logs.meta.directory_id,
-            has_directory=self.logs.has_directory,
+            directory_id=self.logs.directory.meta.directory_id,
+            has_directory=self.logs.directory.has_partition,
             random_bytes=random.Random(len(self.metadata_log.image.topics) + 5).randbytes,
         )
-        self.controller.take_leadership(NOW_MS, unclean=not self.logs.was_clean)
+        self.controller.take_leadership(NOW_MS, unclean=not self.logs.directory.was_clean)
         self.metadata_log.flush()
         for topic in list(self.controller.image.topics.values()):
             opened = open_logs(self.controller, self.logs, topic)
@@ -75,7 +77,7 @@ class Started:
     def delete(self, name):
         topic, _end_offset = self.controller.delete_topic(name, NOW_MS)
         self.metadata_log.flush()
-        drop_logs(self.controller, self.logs, topic)
+        drop_logs(self.controller, partial(delete_log, self.logs), topic)
 
     def producer_ids(self):
         block = self.controller.next_producer_id_block(NOW_MS)

@@ -40,7 +40,7 @@ async def test_what_is_taken_back_is_gone_at_the_next_start(tmp_path: Path, clea
     ]
     assert (data / ".kafka_cleanshutdown").exists() is clean
     rig = Rig(data)
-    assert rig.services.logs.was_clean is clean
+    assert rig.services.logs.directory.was_clean is clean
     assert rig.services.config.connection_limits == {}
     assert await produce(rig, batch(b"b")) == 1
     assert await rig.close()
@@ -52,7 +52,7 @@ async def test_what_is_not_recorded_changes_nothing(tmp_path: Path) -> None:
     with pytest.raises(NotRecorded, match=r"num\.partitions is not recorded for broker 1"):
         unset_recorded(str(data), ["1"], [KEY, "num.partitions"])
     rig = Rig(data)
-    assert rig.services.logs.was_clean
+    assert rig.services.logs.directory.was_clean
     assert rig.services.config.connection_limits == {"127.0.0.1": 1}
     assert await rig.close()
 

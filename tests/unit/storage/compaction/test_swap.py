@@ -90,7 +90,7 @@ def test_a_slice_handed_out_before_the_swap_is_read_after_it():
     piece = log.read(0, 3 * ONE)
     before = piece.read()
     clean(house, log)
-    house.manager.purge_deleted(NOW + 10**9)
+    house.purge(NOW + 10**9)
     assert piece.read() == before
     assert bytes(piece.load()) == before
 
@@ -233,7 +233,7 @@ def test_a_closed_log_ends_its_pass():
     settle(house, log)
     steps = compact(log, cleanable(log, NOW), limits(), NOW)
     next(steps)()
-    house.manager.delete_log("t", 0)
+    house.delete_log("t", 0)
     with pytest.raises(CompactionAborted):
         drive(steps)
     new = house.log(**FIVE)

@@ -10,7 +10,7 @@ def test_foreign_files_are_left_alone_and_named():
         house.filesystem.replace(house.path(name), b"mine")
     log = house.restart(**SEGMENTS)
     assert sum("left alone" in text for text in warnings_of(house)) == 4
-    house.manager.purge_deleted(NOW + 10**12)
+    house.purge(NOW + 10**12)
     assert house.filesystem.live_bytes(house.path("notes.txt")) == b"mine"
     assert log.end_offset == 12
 
@@ -34,7 +34,7 @@ def test_an_orphaned_index_goes():
         house.filesystem.replace(house.path(f"{7:020}.{kind}"), b"")
     house.restart(**SEGMENTS)
     assert sum("Found an orphaned index file" in text for text in warnings_of(house)) == 3
-    house.manager.purge_deleted(NOW)
+    house.purge(NOW)
     assert not [name for name in house.names() if name.startswith(f"{7:020}")]
 
 
@@ -43,7 +43,7 @@ def test_files_on_their_way_out_go():
     for name in (f"{FIRST}.log.deleted", f"{SECOND}.index.deleted", f"{FIRST}.log.cleaned"):
         house.filesystem.replace(house.path(name), b"old")
     log = house.restart(**SEGMENTS)
-    house.manager.purge_deleted(NOW)
+    house.purge(NOW)
     assert not house.names("deleted")
     assert not house.names("cleaned")
     assert list(read_all(log)) == list(range(12))

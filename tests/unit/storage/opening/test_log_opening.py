@@ -79,7 +79,7 @@ def test_old_checkpoints_of_a_name_are_gone_before_its_log_is_made(house):
     flush(log)
     log.delete_records_before(2)
     house.manager.write_checkpoints()
-    house.manager.delete_log("t", 0)
+    house.delete_log("t", 0)
     opening = house.manager.begin_open(wanted(0, topic_id=OTHER_ID))
     opening.look()
     write = house.manager.begin_forget(opening)

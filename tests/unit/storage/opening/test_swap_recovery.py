@@ -51,7 +51,7 @@ def drop(house, *bases, kinds=KINDS):
 
 def reopened(house):
     log = house.restart(**LARGE)
-    house.manager.purge_deleted(house.now_ms)
+    house.purge(house.now_ms)
     left = house.names(".cleaned") + house.names(".swap") + house.names(".deleted")
     assert not left
     return log

@@ -1,0 +1,94 @@
+"""Files and directories that were deleted by name only, until their delay has passed.
+
+A deleted file is called `.deleted`, the directory of a deleted log `…-delete`; nothing reads them
+any more. Kafka does the same (file.delete.delay.ms), so that a reader that has just found a segment
+can still open it. Nothing here is remembered across a restart: the next start finds the names.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import threading
+from collections.abc import Container, Sequence
+from typing import Final
+
+from storage.files.filesystem import FileSystem
+
+FOREVER_MS: Final = 1 << 64  # given as the time, it makes everything due: no delay is longer
+
+_Due = list[tuple[int, str]]  # (when to remove it, ms; path)
+
+
+class Trash:
+    """What one data directory has to remove, and when. Times in ms."""
+
+    __slots__ = ("_directories", "_files", "_filesystem", "_lock")
+
+    def __init__(self, filesystem: FileSystem) -> None:
+        self._filesystem = filesystem
+        self._files: _Due = []
+        self._directories: _Due = []
+        self._lock = threading.Lock()  # logs are opened in threads, and find some
+
+    def toss(self, due_ms: int, path: str) -> None:
+        """Have a file that nothing reads any more unlinked at `due_ms`; from any thread."""
+        with self._lock:
+            self._files.append((due_ms, path))
+
+    def toss_directory(self, due_ms: int, path: str) -> None:
+        """Have a directory removed at `due_ms`, with the files in it; from any thread."""
+        with self._lock:
+            self._directories.append((due_ms, path))
+
+    def forget_in(self, directories: Container[str]) -> None:
+        """Forget the files in `directories`, which have become trash themselves."""
+        with self._lock:
+            self._files = [
+                item for item in self._files if posixpath.dirname(item[1]) not in directories
+            ]
+
+    def begin_purge(self, now_ms: int) -> Purge | None:
+        """Take out what is due; returns the job that removes it, None if nothing is due."""
+        with self._lock:
+            paths, self._files = _split(self._files, now_ms)
+            directories, self._directories = _split(self._directories, now_ms)
+        return Purge(self._filesystem, paths, directories) if paths or directories else None
+
+
+def _split(items: _Due, now_ms: int) -> tuple[list[str], _Due]:
+    """Return the paths that are due, and the other items."""
+    due = [path for due_ms, path in items if due_ms <= now_ms]
+    return due, [item for item in items if item[0] > now_ms] if due else items
+
+
+class Purge:
+    """Files and directories whose delay is over; `complaints` says what could not be removed."""
+
+    __slots__ = ("_directories", "_filesystem", "_paths", "complaints")
+
+    def __init__(
+        self, filesystem: FileSystem, paths: Sequence[str], directories: Sequence[str]
+    ) -> None:
+        self._filesystem = filesystem
+        self._paths = paths
+        self._directories = directories
+        self.complaints: list[str] = []
+
+    def run(self) -> None:
+        """Unlink them. Blocks."""
+        for path in self._paths:
+            try:
+                self._filesystem.unlink(path)
+            except FileNotFoundError:
+                continue  # its directory went meanwhile, or was renamed with it in it
+            except OSError as error:
+                self.complaints.append(f"cannot delete {path}: {error}")
+        for directory in self._directories:
+            try:
+                for name in self._filesystem.list(directory):
+                    self._filesystem.unlink(posixpath.join(directory, name))
+                self._filesystem.rmdir(directory)
+            except OSError as error:
+                self.complaints.append(
+                    f"cannot delete {directory}: {error}; it will be tried at the next start"
+                )
