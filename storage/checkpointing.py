@@ -28,7 +28,7 @@ from storage.files.text_files import encode_leader_epochs
 from storage.home import Home
 from storage.lease import Lease
 from storage.log_state import LogState
-from storage.producers.snapshot_files import Encode, names
+from storage.producers.snapshot_files import Encode, SnapshotWrite, names
 from storage.segments.segment import Segment
 
 _log = logging.getLogger("barnabas.storage")
@@ -46,31 +46,28 @@ class Checkpoint:
         "mended",
         "mending_error",
         "recovery_point",
-        "snapshot_offsets",
-        "superfluous_offsets",
+        "snapshots",
     )
 
     def __init__(
         self,
         home: Home,
         directory: str,
+        lease: Lease,
         files: Sequence[File],
         small_files: Sequence[tuple[str, Encode]],
-        lease: Lease,
         *,
         recovery_point: int,
-        snapshot_offsets: Sequence[int],
-        superfluous_offsets: Sequence[int],
+        snapshots: SnapshotWrite,
         mended: Segment | None,
     ) -> None:
         self._home = home
         self._directory = directory
+        self._lease = lease
         self._files = files
         self._small_files = small_files
-        self._lease = lease
         self.recovery_point = recovery_point
-        self.snapshot_offsets = snapshot_offsets
-        self.superfluous_offsets = superfluous_offsets  # of snapshots, once the others are there
+        self.snapshots = snapshots
         self.mended = mended  # a segment of its own, over the files of the damaged one
         self.mending_error: Exception | None = None
 
@@ -84,9 +81,9 @@ class Checkpoint:
 
     def _write_by_name(self) -> None:
         filesystem = self._home.filesystem
-        for path, encode in self._small_files:
+        for path, encode in (*self.snapshots.files, *self._small_files):
             filesystem.replace(path, encode())
-        self._remove_superfluous()
+        self._remove_obsolete()
         if self.mended is not None:
             try:
                 self.mended.rebuild_indexes()
@@ -94,9 +91,9 @@ class Checkpoint:
             except Exception as error:
                 self.mending_error = error
 
-    def _remove_superfluous(self) -> None:
+    def _remove_obsolete(self) -> None:
         try:
-            for offset in self.superfluous_offsets:
+            for offset in self.snapshots.obsolete_offsets:
                 self._home.discard(self._directory, names(offset), due_ms=0)
         except OSError as failure:  # they cost space and nothing else
             _log.warning("Old snapshots in %s stay: %s", self._directory, failure)
@@ -128,8 +125,7 @@ def begin(state: LogState, *, with_snapshot: bool) -> Checkpoint | None:
         if not state.home.room.note(error):
             _log.warning("No checkpoint of %s: %s", state.directory, error)
         return None
-    unwritten = snapshots.unwritten(target)
-    small_files = [file for pair in unwritten.values() for file in pair]
+    small_files: list[tuple[str, Encode]] = []
     if state.epochs.is_dirty:
         path = posixpath.join(state.directory, filenames.LEADER_EPOCH_CHECKPOINT)
         small_files.append((path, partial(encode_leader_epochs, state.epochs.entries())))
@@ -138,12 +134,11 @@ def begin(state: LogState, *, with_snapshot: bool) -> Checkpoint | None:
     return Checkpoint(
         state.home,
         state.directory,
+        state.lease,
         files,
         small_files,
-        state.lease,
         recovery_point=target,
-        snapshot_offsets=list(unwritten),
-        superfluous_offsets=snapshots.superfluous(bases, unwritten),
+        snapshots=snapshots.begin_write(target, bases),
         mended=None if damaged is None else _twin(state, damaged),
     )
 
@@ -157,8 +152,7 @@ def finish(state: LogState, checkpoint: Checkpoint, error: Exception | None) -> 
         return
     state.recovery_point = max(state.recovery_point, checkpoint.recovery_point)
     state.home.checkpoint_changes += 1
-    state.snapshots.settle(checkpoint.snapshot_offsets)
-    state.snapshots.forget(checkpoint.superfluous_offsets)
+    state.snapshots.finish_write(checkpoint.snapshots)
     if checkpoint.mended is not None:
         if checkpoint.mending_error is None:
             state.segments.replace(checkpoint.mended)

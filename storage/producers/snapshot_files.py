@@ -1,9 +1,9 @@
 """The producer snapshots of one partition: which exist, which are to be written, which may go.
 
-A snapshot is taken in memory at an offset (`take`), written by a checkpoint in another thread
-(`unwritten`, `settle`), and read when the log is opened (`load`). Kept are those at the base
-offset of a segment, as Kafka keeps them, and the newest two; older ones in the middle of a segment
-are of no use any more (`superfluous`). Their formats are in `storage.producers.snapshot_format`.
+A snapshot is taken in memory at an offset (`take`). The next checkpoint writes it in another
+thread (`begin_write`, `finish_write`), and opening the log reads it (`load`). The snapshots at the
+base offset of a segment are kept, as Kafka keeps them, and the newest two; older ones in the middle
+of a segment are obsolete. Their formats are in `storage.producers.snapshot_format`.
 
 A clean stop leaves one at the end of every log that is not empty, if only to say that there are no
 producers. So where there is none it was lost, and the start replays the log.
@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import posixpath
 from bisect import insort
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from storage.errors import CheckpointError
 from storage.files.filenames import producers_name, snapshot_name
@@ -34,6 +35,14 @@ BATCHES_MAX = 4096
 
 
 Encode = Callable[[], bytes]
+
+
+class SnapshotWrite(NamedTuple):
+    """What one checkpoint does to the snapshot files."""
+
+    files: Sequence[tuple[str, Encode]]  # the path of each, and what makes its bytes
+    offsets: Sequence[int]  # of the snapshots in these files
+    obsolete_offsets: Sequence[int]  # of the snapshots to delete once the files are written
 
 
 class SnapshotFiles:
@@ -76,28 +85,31 @@ class SnapshotFiles:
         """Whether the log below `offset` may go without taking knowledge of producers along."""
         return not state.entries or (bool(self.offsets) and self.offsets[-1] >= offset)
 
-    def unwritten(self, offset_max: int) -> dict[int, list[tuple[str, Encode]]]:
-        """Files to write for each snapshot taken at or below `offset_max`: path and bytes.
+    def begin_write(self, offset_max: int, segment_base_offsets: Collection[int]) -> SnapshotWrite:
+        """Say which files to write for the snapshots taken at or below `offset_max`.
 
         The bytes are made when they are asked for, which takes 1 µs a producer: in the thread that
         writes them. Ours comes first: where a `.snapshot` with producers stands, its `.producers`
         does too.
         """
-        found: dict[int, list[tuple[str, Encode]]] = {}
-        for offset, entries in self._unwritten.items():
-            if offset <= offset_max:
+        files: list[tuple[str, Encode]] = []
+        written = {o: entries for o, entries in self._unwritten.items() if o <= offset_max}
+        for offset, entries in written.items():
+            if entries:
                 history = posixpath.join(self.directory, producers_name(offset))
-                snapshot = posixpath.join(self.directory, snapshot_name(offset))
-                found[offset] = [(snapshot, partial(encode_snapshot, entries))]
-                if entries:
-                    found[offset].insert(0, (history, partial(encode_history, entries)))
-        return found
+                files.append((history, partial(encode_history, entries)))
+            snapshot = posixpath.join(self.directory, snapshot_name(offset))
+            files.append((snapshot, partial(encode_snapshot, entries)))
+        offsets = sorted({*self.offsets, *written})
+        obsolete = [offset for offset in offsets[:-2] if offset not in segment_base_offsets]
+        return SnapshotWrite(files, list(written), obsolete)
 
-    def settle(self, offsets: Iterable[int]) -> None:
-        """Note that the snapshots taken at these offsets are on disk."""
-        for offset in offsets:
+    def finish_write(self, write: SnapshotWrite) -> None:
+        """Note that the files of `write` are on disk, and the obsolete ones gone."""
+        for offset in write.offsets:
             if self._unwritten.pop(offset, None) is not None and offset not in self.offsets:
                 insort(self.offsets, offset)
+        self.offsets = [offset for offset in self.offsets if offset not in write.obsolete_offsets]
 
     def forget_before(self, offset: int) -> list[int]:
         """Let go of the snapshots below `offset`; returns those that have files."""
@@ -111,17 +123,6 @@ class SnapshotFiles:
         gone = [o for o in self.offsets if o >= offset]
         self.offsets = [o for o in self.offsets if o < offset]
         return gone
-
-    def superfluous(
-        self, segment_base_offsets: Collection[int], unwritten: Iterable[int] = ()
-    ) -> list[int]:
-        """What nothing will ask for again when the `unwritten` ones are on disk: the offsets."""
-        offsets = sorted({*self.offsets, *unwritten})
-        return [offset for offset in offsets[:-2] if offset not in segment_base_offsets]
-
-    def forget(self, offsets: Collection[int]) -> None:
-        """Let go of some snapshots."""
-        self.offsets = [offset for offset in self.offsets if offset not in offsets]
 
     def load(
         self, filesystem: FileSystem, offset_max: int, now_ms: int, expiration_ms: int

@@ -44,20 +44,21 @@ def test_is_behind(name, offsets, state, behind):
     assert SnapshotFiles("/d", offsets).is_behind(state) is behind, name
 
 
-def test_taken_written_settled_and_read_again():
+def test_taken_written_and_read_again():
     filesystem = MemoryFileSystem()
     filesystem.mkdir("/d")
     files = SnapshotFiles("/d", [])
     state = state_at(9)
     files.take(state)
     assert state.changes == 0
-    assert files.unwritten(8) == {}
-    (pairs,) = files.unwritten(9).values()
-    assert [path for path, _ in pairs] == [f"/d/{9:020}.producers", f"/d/{9:020}.snapshot"]
-    for path, encode in pairs:
+    assert files.begin_write(8, ()) == ([], [], [])
+    write = files.begin_write(9, ())
+    assert [path for path, _ in write.files] == [f"/d/{9:020}.producers", f"/d/{9:020}.snapshot"]
+    for path, encode in write.files:
         filesystem.replace(path, encode())
-    files.settle([9])
-    assert (files.offsets, files.unwritten(99)) == ([9], {})
+    files.finish_write(write)
+    assert files.offsets == [9]
+    assert files.begin_write(99, ()) == ([], [], [])
     loaded, warnings = SnapshotFiles("/d", [9]).load(filesystem, 9, 100, 1000)
     assert (loaded.entries, loaded.end_offset, warnings) == (state.entries, 9, [])
     loaded, _ = SnapshotFiles("/d", [9]).load(filesystem, 8, 100, 1000)
@@ -70,7 +71,7 @@ def test_taken_written_settled_and_read_again():
     assert "producer history" in warnings[0]
 
 
-def test_a_snapshot_is_encoded_by_who_writes_it(monkeypatch):
+def test_a_snapshot_is_encoded_where_it_is_written(monkeypatch):
     """Taking one is a step of the loop, and there may be 100,000 producers."""
     state = state_at(9)
     files = SnapshotFiles("/d", [])
@@ -80,31 +81,33 @@ def test_a_snapshot_is_encoded_by_who_writes_it(monkeypatch):
                 f"storage.producers.snapshot_files.{name}", lambda _: pytest.fail("encoded")
             )
         files.take(state)
-        (pairs,) = files.unwritten(9).values()
-        assert len(pairs) == 2
+        assert len(files.begin_write(9, ()).files) == 2
     before = ProducerState()
     before.replace([entry.copy(0) for entry in state.entries.values()], 9)
     header = read_header(build([Record(0, 1, None, b"v")], producer_id=5, producer_epoch=1))
     state.take(header._replace(base_sequence=100), 20, 2)
-    ((_, history), (_, snapshot)) = next(iter(files.unwritten(9).values()))
+    ((_, history), (_, snapshot)) = files.begin_write(9, ()).files
     assert snapshot() == encode_snapshot(before.frozen())
     assert history() == encode_history(before.frozen())
 
 
 def test_kept_are_segment_starts_and_the_newest_two():
     files = SnapshotFiles("/d", [1, 2, 3, 4, 5])
-    assert files.superfluous({2}) == [1, 3]
-    assert files.superfluous({2}, [6]) == [1, 3, 4]
-    files.forget([1, 3])
+    write = files.begin_write(99, {2})
+    assert write == ([], [], [1, 3])
+    files.take(state_at(6))
+    assert files.begin_write(5, {2}).obsolete_offsets == [1, 3], "it is not written"
+    assert files.begin_write(6, {2}).obsolete_offsets == [1, 3, 4]
+    files.finish_write(write)
     assert files.offsets == [2, 4, 5]
-    assert files.superfluous(set()) == [2]
+    assert files.begin_write(5, ()).obsolete_offsets == [2]
 
 
 def test_forgetting_at_either_end():
     files = SnapshotFiles("/d", [1, 5, 9])
     files.take(state_at(3))
     assert files.forget_before(5) == [1]
-    assert files.unwritten(99) == {}
+    assert files.begin_write(99, ()).files == []
     assert files.forget_from(9) == [9]
     assert files.offsets == [5]
     assert names(5) == (f"{5:020}.snapshot", f"{5:020}.producers")
