@@ -87,7 +87,7 @@ class Checkpoint:
         if self.mended is not None:
             try:
                 self.mended.rebuild_indexes()
-                self.mended.sync_indexes()
+                self.mended.indexes.sync()
             except Exception as error:
                 self.mending_error = error
 
@@ -118,7 +118,7 @@ def begin(state: LogState, *, with_snapshot: bool) -> Checkpoint | None:
     files: list[File] = []
     try:
         for segment in reversed(state.segments.all):
-            files += segment.write_indexes()
+            files += segment.indexes.write()
             if segment.base_offset < state.recovery_point:  # the one that was active then, too
                 break
     except OSError as error:
@@ -166,8 +166,8 @@ def _note_unmended(state: LogState, twin: Segment, error: Exception) -> None:
     reason = f"cannot be rebuilt: {error!r}"
     if isinstance(error, OSError) and state.home.room.note(error):
         return
-    if segment.index_damage != reason:
-        segment.index_damage = reason
+    if segment.indexes.damage != reason:
+        segment.indexes.damage = reason
         _log.warning("Indexes of %s %s", segment, reason, exc_info=_unforeseen(error))
 
 
@@ -177,20 +177,20 @@ def _unforeseen(error: Exception) -> Exception | None:
 
 def _damaged_segment(state: LogState) -> Segment | None:
     for segment in state.segments.all[:-1]:
-        if segment.index_damage:
+        if segment.indexes.damage:
             return segment
     return None
 
 
 def _twin(state: LogState, segment: Segment) -> Segment | None:
     try:
-        for path in segment.files():  # an index may be empty, but then it is there
+        for path in segment.files.paths():  # an index may be empty, but then it is there
             state.home.files.get(path, create=True)
     except OSError as error:
         if not state.home.room.note(error):
             _log.warning("Indexes of %s not rebuilt: %s", segment, error)
         return None
-    return Segment.open(
+    return Segment(
         state.home.files,
         state.directory,
         segment.base_offset,

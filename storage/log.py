@@ -285,5 +285,5 @@ class Log(LogReader):
         self.lease.end()
         self.directory = self.snapshots.directory = moved_to
         for segment in self.segments:
-            segment.forget_files()
-            segment.note_moved(moved_to)
+            segment.files.forget()
+            segment.files.note_moved(moved_to)

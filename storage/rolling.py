@@ -56,7 +56,7 @@ def is_roll_due(
         age_ms = timestamp - first_timestamp
     else:
         age_ms = now_ms - active.created_ms
-    return age_ms > after_ms or not active.fits(last_offset) or active.is_index_full
+    return age_ms > after_ms or not active.fits(last_offset) or active.indexes.is_full
 
 
 def roll(state: LogState, now_ms: int) -> Segment:

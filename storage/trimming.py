@@ -47,7 +47,7 @@ class Gone:
         try:
             with self._state.lease.use() as is_ours:
                 while is_ours and self._left:  # otherwise the directory goes as a whole
-                    for path in self._left[0].rename_deleted():
+                    for path in self._left[0].files.rename_deleted():
                         home.files.forget(path)
                         home.trash.toss(self._due_ms, path)
                     del self._left[0]

@@ -200,19 +200,19 @@ class _Cleaned:
         self._filesystem: FileSystem = log.home.filesystem
         self._files = OpenFiles(self._filesystem, OWN_FILES_MAX)
         self.segment = self._open(self._files, 0)
-        self._paths = self.segment.files()
+        self._paths = self.segment.files.paths()
         self._old_paths: list[str] = []
 
     def make(self) -> None:
         """Make the files. Blocks."""
-        for part in (self.segment.log_file, self.segment.offset_index, self.segment.time_index):
+        for part in (self.segment.log_file, self.segment.indexes.offset, self.segment.indexes.time):
             part.path = _in_transit(part.path, filenames.CLEANED)
             self._files.get(part.path, create=True)
         self._copy_aborts()
 
     def _open(self, files: OpenFiles, size: int) -> Segment:
         config = self._log.config
-        return Segment.open(
+        return Segment(
             files,
             self._log.directory,
             self._group[0].segment.base_offset,
@@ -227,7 +227,7 @@ class _Cleaned:
         aborts = b"".join(
             self._filesystem.read(path)
             for part in self._group
-            for path in part.segment.existing_files()
+            for path in part.segment.files.existing()
             if path.endswith(filenames.TRANSACTION_INDEX)
         )
         if aborts:
@@ -260,7 +260,7 @@ class _Cleaned:
 
     def look(self) -> None:
         """See which files the sources have. Blocks."""
-        self._old_paths = [path for part in self._group for path in part.segment.existing_files()]
+        self._old_paths = [path for part in self._group for path in part.segment.files.existing()]
 
     def remove(self) -> None:
         """Remove the files that have their names in transit. Blocks."""
@@ -282,7 +282,7 @@ class _Cleaned:
             + [(_in_transit(path, filenames.SWAP), path) for path in self._paths],
         )
         for segment in sources:
-            segment.note_deleted()
+            segment.files.note_deleted()
         due_ms = now_ms + log.config.file_delete_delay_ms
         for path in old_paths:
             log.home.files.forget(filenames.deleted(path))
@@ -336,7 +336,7 @@ def grouped(parts: Sequence[Part], size_max: int, index_size_max: int) -> list[l
     sizes = [0, 0, 0]
     for part in parts:
         segment, source = part
-        own = [source.size, segment.offset_index.size_bytes, segment.time_index.size_bytes]
+        own = [source.size, segment.indexes.offset.size_bytes, segment.indexes.time.size_bytes]
         both = [size + more for size, more in zip(sizes, own, strict=True)]
         base_offset = groups[-1][0].segment.base_offset if groups else 0
         if (

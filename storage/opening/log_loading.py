@@ -130,7 +130,7 @@ class _Loading:
         segments = []
         for base_offset in listing.logs:
             path = posixpath.join(directory, filenames.log_name(base_offset))
-            segment = Segment.open(
+            segment = Segment(
                 self.home.files,
                 directory,
                 base_offset,
@@ -140,7 +140,7 @@ class _Loading:
                 created_ms=self.now_ms,
             )
             if base_offset not in listing.indexed and segment.size > config.index_interval_bytes:
-                segment.index_damage = "missing"
+                segment.indexes.damage = "missing"
                 self.report.warnings.append(
                     f"Could not find offset index file corresponding to log file {path}, "
                     "it will be rebuilt"
@@ -151,9 +151,9 @@ class _Loading:
     def _mend_active(self, active: Segment) -> None:
         """Make missing indexes of the active segment anew: only closed ones can be mended later."""
         try:
-            for path in active.files()[1:]:
+            for path in active.files.index_paths():
                 self.home.files.get(path, create=True)
-            if active.index_damage:
+            if active.indexes.damage:
                 active.rebuild_indexes()
         except OSError as error:  # no room: look-ups work without
             self.report.warnings.append(f"indexes of {active} not rebuilt: {error}")

@@ -40,7 +40,7 @@ class Quarantine:
         An empty log file is deleted.
         """
         path, directory = segment.log_file.path, self._directory
-        indexes = [posixpath.basename(other) for other in segment.files() if other != path]
+        indexes = [posixpath.basename(other) for other in segment.files.paths() if other != path]
         if segment.size == 0:
             self._home.discard(directory, [posixpath.basename(path)], self._now_ms)
         else:

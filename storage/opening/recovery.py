@@ -79,7 +79,7 @@ class _Recovery:
     ) -> None:
         self.home = home
         self.segments = segments
-        self.directory = segments[0].directory
+        self.directory = segments[0].files.directory
         self.recovery_point = recovery_point
         self.config = config
         self.holes_below = holes_below
@@ -148,7 +148,7 @@ class _Recovery:
         segment.truncate_indexes(self.next_offset if start else segment.base_offset)
         segment.next_offset = self.next_offset
         if self.behind_damage is not None:
-            segment.offset_index.append(*self.behind_damage)  # the only way past the damage
+            segment.indexes.offset.append(*self.behind_damage)  # the only way past the damage
             self.behind_damage = None
         if start == segment.size:
             return
@@ -312,8 +312,8 @@ def recover(
     except (OSError, LogFailed) as error:
         # The disk does not even take what it already holds. Below the recovery point the
         # records are safe; above it nobody can say, so nothing from there is shown.
-        report.warnings.append(f"recovery of {segments[0].directory} failed: {error}")
-        recovery.failed = LogFailed(segments[0].directory, f"recovery failed: {error}")
+        report.warnings.append(f"recovery of {segments[0].files.directory} failed: {error}")
+        recovery.failed = LogFailed(segments[0].files.directory, f"recovery failed: {error}")
         _hide_from(segments, recovery_point)
         report.end_offset = recovery_point
         return recovery_point, recovery.failed
@@ -324,8 +324,7 @@ def recover(
 def _end_roll(segment: Segment) -> None:
     """Do for a closed segment what the crash may have kept its roll from."""
     with suppress(OSError, LogFailed):  # indexes are caches
-        segment.offset_index.drop_zeros()
-        segment.time_index.drop_zeros()
+        segment.indexes.drop_zeros()
         segment.on_roll()
 
 

@@ -36,7 +36,7 @@ def find_start(
     next_offset = segment.base_offset
     if segment.base_offset >= recovery_point:
         return Start(0, next_offset)
-    entry = segment.offset_index.lookup(recovery_point - 1)
+    entry = segment.indexes.offset.lookup(recovery_point - 1)
     position = entry[1] if entry is not None and is_batch_at(segment, entry) else 0
     try:
         is_known = position == 0  # whether next_offset is what the next batch must begin with

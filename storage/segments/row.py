@@ -215,7 +215,7 @@ def create_segment(
     One that cannot be made leaves no file: the log may go on in the segment before it, and at
     the next start an empty file would claim the offsets that were given out since.
     """
-    segment = Segment.open(
+    segment = Segment(
         files,
         directory,
         base_offset,
@@ -228,8 +228,7 @@ def create_segment(
     try:
         segment.log_file.create()
         is_made = True
-        segment.offset_index.clear()
-        segment.time_index.clear()
+        segment.indexes.clear()
         return segment
     except OSError as error:
         is_gone = not is_made or _unmake(files, segment)
@@ -238,7 +237,7 @@ def create_segment(
 
 def _unmake(files: OpenFiles, segment: Segment) -> bool:
     """Remove the files of a segment that could not be made, all empty; whether they are gone."""
-    for path in segment.files():
+    for path in segment.files.paths():
         files.forget(path)
         try:
             files.filesystem.unlink(path)

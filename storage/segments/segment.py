@@ -23,10 +23,13 @@ from functools import partial
 from protocol.record_batch import LOG_OVERHEAD, BatchHeader
 from storage.errors import DamagedLog
 from storage.files import filenames
-from storage.files.filesystem import Buffer, File
+from storage.files.filesystem import Buffer
 from storage.files.open_files import OpenFiles
+from storage.segments.largest_timestamp import is_timestamp_of_batch, largest_timestamp
 from storage.segments.log_file import LogFile
 from storage.segments.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
+from storage.segments.segment_files import SegmentFiles
+from storage.segments.segment_indexes import SegmentIndexes
 from storage.segments.segment_reader import HINTS_MAX, SegmentReader
 from storage.segments.time_index import NO_TIMESTAMP, TimeIndex
 from storage.segments.timestamp_lookup import TimestampCandidate
@@ -40,9 +43,12 @@ class Segment(SegmentReader):
     """One segment: made, appended to, truncated, deleted. Touches no file when it is opened."""
 
     __slots__ = (
-        "_files", "_first_timestamp", "_max_timestamp", "_max_timestamp_offset",
-        "_unindexed_bytes", "created_ms", "directory", "index_interval_bytes",
-    )  # fmt: skip
+        "_first_timestamp",
+        "_max_timestamp",
+        "_max_timestamp_offset",
+        "created_ms",
+        "files",
+    )
 
     def __init__(
         self,
@@ -58,84 +64,16 @@ class Segment(SegmentReader):
         log_path = os.path.join(directory, filenames.log_name(base_offset))
         index_path = os.path.join(directory, filenames.offset_index_name(base_offset))
         time_path = os.path.join(directory, filenames.time_index_name(base_offset))
-        super().__init__(
-            base_offset,
-            LogFile(files, log_path, size),
-            OffsetIndex(files, index_path, base_offset, index_size_max),
-            TimeIndex(files, time_path, base_offset, index_size_max),
-        )
-        self._files = files
-        self.directory = directory
-        self.index_interval_bytes = index_interval_bytes
+        log_file = LogFile(files, log_path, size)
+        offset_index = OffsetIndex(files, index_path, base_offset, index_size_max)
+        time_index = TimeIndex(files, time_path, base_offset, index_size_max)
+        indexes = SegmentIndexes(files, log_file, offset_index, time_index, index_interval_bytes)
+        super().__init__(base_offset, log_file, indexes)
+        self.files = SegmentFiles(files, directory, log_file, offset_index, time_index)
         self.created_ms = created_ms
         self._max_timestamp = NO_TIMESTAMP if size == 0 else NOT_LOADED
         self._max_timestamp_offset = base_offset
         self._first_timestamp = NOT_LOADED
-        self._unindexed_bytes = 0
-
-    @classmethod
-    def open(
-        cls,
-        files: OpenFiles,
-        directory: str,
-        base_offset: int,
-        *,
-        size: int,
-        index_interval_bytes: int,
-        index_size_max: int,
-        created_ms: int,
-    ) -> Segment:
-        """Return a segment whose log file has `size` bytes, touching no file."""
-        return cls(
-            files,
-            directory,
-            base_offset,
-            size=size,
-            index_interval_bytes=index_interval_bytes,
-            index_size_max=index_size_max,
-            created_ms=created_ms,
-        )
-
-    @classmethod
-    def create(
-        cls,
-        files: OpenFiles,
-        directory: str,
-        base_offset: int,
-        *,
-        index_interval_bytes: int,
-        index_size_max: int,
-        created_ms: int,
-    ) -> Segment:
-        """Make an empty segment: three empty files; index files left by a crash are emptied.
-
-        The caller syncs the directory before it acknowledges anything in the segment. Raises
-        OSError, FileExistsError for a log file that holds bytes already.
-        """
-        segment = cls.open(
-            files,
-            directory,
-            base_offset,
-            size=0,
-            index_interval_bytes=index_interval_bytes,
-            index_size_max=index_size_max,
-            created_ms=created_ms,
-        )
-        segment.log_file.create()
-        segment.offset_index.clear()
-        segment.time_index.clear()
-        return segment
-
-    @property
-    def is_index_full(self) -> bool:
-        """Whether the next batch wants an entry and one of the indexes has no room for it: roll."""
-        if self._unindexed_bytes <= self.index_interval_bytes:
-            return False
-        try:
-            return self.offset_index.is_full or self.time_index.is_full
-        except OSError as error:
-            self._report_index(f"an index that cannot be read: {error}")
-            return False
 
     def fits(self, last_offset: int) -> bool:
         """Whether an offset can be indexed here: relative to the base it takes 31 bits."""
@@ -146,8 +84,8 @@ class Segment(SegmentReader):
     def load_end(self) -> None:
         """Read what an append or a roll goes by, so that neither reads. Raises LogFailed, Cold."""
         _ = self.max_timestamp, self.first_timestamp
-        for index in (self.offset_index, self.time_index):
-            self._ask_index(lambda _, index=index: index.last_entry, 0)  # type: ignore[misc]
+        self.indexes.last_offset_entry()
+        self.indexes.last_time_entry()
 
     def append(self, buffer: Buffer, header: BatchHeader, base_offset: int | None = None) -> int:
         """Write one stamped batch at the end and return its position.
@@ -183,13 +121,14 @@ class Segment(SegmentReader):
         """As `note_batch`, for batches that lie one behind the other from `position` on."""
         if self._max_timestamp == NOT_LOADED:
             self._load_max_timestamp(position)
-        interval = self.index_interval_bytes
+        indexes = self.indexes
+        interval = indexes.interval_bytes
         for header in headers:
             base_offset, length, _, _, _, _, delta, _, max_timestamp, _, _, _, _ = header
-            if self._unindexed_bytes > interval or max_timestamp > self._max_timestamp:
+            if indexes.unindexed_bytes > interval or max_timestamp > self._max_timestamp:
                 self._account(position, length + LOG_OVERHEAD, base_offset + delta, max_timestamp)
             else:
-                self._unindexed_bytes += length + LOG_OVERHEAD
+                indexes.unindexed_bytes += length + LOG_OVERHEAD
             position += length + LOG_OVERHEAD
         self.next_offset = headers[-1].next_offset
 
@@ -198,14 +137,10 @@ class Segment(SegmentReader):
         if max_timestamp > self._max_timestamp:
             self._max_timestamp = max_timestamp
             self._max_timestamp_offset = last_offset
-        if self._unindexed_bytes > self.index_interval_bytes:
-            try:
-                self.offset_index.append(last_offset, position)
-                self.time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
-            except OSError as error:  # the batch is in the log all the same
-                self._report_index(f"an index that cannot be read: {error}")
-            self._unindexed_bytes = 0
-        self._unindexed_bytes += size
+        indexes = self.indexes
+        if indexes.unindexed_bytes > indexes.interval_bytes:
+            indexes.add(last_offset, position, self._max_timestamp, self._max_timestamp_offset)
+        indexes.unindexed_bytes += size
         self.next_offset = last_offset + 1
 
     # Timestamps.
@@ -238,48 +173,7 @@ class Segment(SegmentReader):
         return self._first_timestamp
 
     def _load_max_timestamp(self, end: int) -> None:
-        """Take the largest timestamp before `end` from the time index, if the log agrees.
-
-        The index's last entry must stand for its batch, and no batch behind the last entry of
-        the offset index may have a larger timestamp; otherwise the whole log is walked, so that
-        a damaged time index never drives retention.
-        """
-        best = (NO_TIMESTAMP, self.base_offset)
-        start = 0
-        entry = self._last_entry(self.time_index)
-        if entry is not None and self._is_timestamp_of(entry):
-            best = entry
-            last = self._last_entry(self.offset_index)
-            if last is not None and last[1] < end and self._leads_to_batch(last):
-                start = last[1]
-        found = self._walk_timestamps(start, end, best)
-        if start > 0 and found != best:
-            found = self._walk_timestamps(0, end, best)
-        self._max_timestamp, self._max_timestamp_offset = found
-
-    def _walk_timestamps(self, start: int, end: int, best: tuple[int, int]) -> tuple[int, int]:
-        try:
-            for _, header in self.log_file.scan(start, end, offset_min=self.base_offset):
-                if header.max_timestamp > best[0]:
-                    best = header.max_timestamp, header.last_offset
-        except DamagedLog as damage:
-            _log.warning("Largest timestamp known only in part: %s", damage)
-        return best
-
-    def _is_timestamp_of(self, entry: tuple[int, int]) -> bool:
-        """Whether the batch that holds a time index entry's offset has its timestamp."""
-        timestamp, offset = entry
-        if offset < self.base_offset or 0 <= self.next_offset <= offset:
-            return False
-        try:
-            found = self.position_of(offset)
-        except DamagedLog:
-            return False
-        return (
-            found is not None
-            and found[1].base_offset <= offset
-            and found[1].max_timestamp == timestamp
-        )
+        self._max_timestamp, self._max_timestamp_offset = largest_timestamp(self, end)
 
     def timestamp_candidates(
         self, timestamp: int, start_offset: int = 0, end_position: int | None = None
@@ -291,12 +185,12 @@ class Segment(SegmentReader):
         """
         end = self.log_file.size if end_position is None else end_position
         start = max(start_offset, self.base_offset)
-        entry = self._ask_index(self.time_index.lookup_entry, timestamp)
+        entry = self.indexes.lookup_timestamp(timestamp)
         if entry is not None:
-            if self._is_timestamp_of(entry):
+            if is_timestamp_of_batch(self, entry):
                 start = max(start, entry[1])
             else:
-                self._report_index(f"the time index entry {entry} is not that of its batch")
+                self.indexes.report(f"the time index entry {entry} is not that of its batch")
         found = self.position_of(start, end)
         if found is not None:
             batches = partial(self._scan, end=end)
@@ -311,24 +205,8 @@ class Segment(SegmentReader):
         if the log cannot be read: then only the index lacks its last entry.
         """
         if self.max_timestamp != NO_TIMESTAMP:
-            self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
-        self.write_indexes()
-
-    def write_indexes(self) -> list[File]:
-        """Write the index entries that only memory holds. OSError leaves them in memory.
-
-        Returns the index files that must be synced (`sync_indexes`, or file by file in a thread
-        of the pool) before anything may rely on them.
-        """
-        self.offset_index.write_tail()
-        self.time_index.write_tail()
-        files = (self._files.peek(self.offset_index.path), self._files.peek(self.time_index.path))
-        return [file for file in files if file is not None and file.dirty]
-
-    def sync_indexes(self) -> None:
-        """Make the written index entries durable. Blocks; for a thread of the pool."""
-        self.offset_index.sync()
-        self.time_index.sync()
+            self.indexes.time.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+        self.indexes.write()
 
     def rebuild_indexes(self) -> DamagedLog | None:
         """Build both indexes again from the log, and write them. May walk the whole file.
@@ -346,23 +224,18 @@ class Segment(SegmentReader):
             self.next_offset = next_offset  # what stands before damage may be wrong, too
         elif self.next_offset < 0:
             self.next_offset = self.base_offset
-        self.index_damage = ""
+        self.indexes.damage = ""
         self.on_roll()
         return damage
 
     def truncate_indexes(self, offset: int) -> None:
         """Drop index entries of batches that do not lie wholly below `offset`."""
         if offset <= self.base_offset:
-            self.offset_index.clear()
-            self.time_index.clear()
+            self.indexes.clear()
             self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
         else:
-            self.offset_index.truncate_to(offset)
-            self.time_index.truncate_to(offset)
-            self.offset_index.drop_zeros()
-            self.time_index.drop_zeros()
+            self.indexes.truncate_to(offset)
             self._max_timestamp = NOT_LOADED
-        self._unindexed_bytes = 0
         self._forget_positions()
 
     def _forget_positions(self) -> None:
@@ -382,52 +255,3 @@ class Segment(SegmentReader):
         self.next_offset = next_offset
         self._first_timestamp = NOT_LOADED
         return cut_bytes
-
-    def files(self) -> list[str]:
-        """Paths of the log file and its indexes, whether they exist or not."""
-        return [self.log_file.path, self.offset_index.path, self.time_index.path]
-
-    def rename_deleted(self) -> list[str]:
-        """Rename the files with `.deleted` behind, the log first; return the paths they have now.
-
-        Raises OSError, with nothing changed, if the log keeps its name. An index may: it is of no
-        use any more. Slices that were handed out go on. A crash in between leaves an index without
-        a log, which the next start removes.
-        """
-        paths: list[str] = []
-        for path in self.existing_files():
-            try:
-                self._files.rename(path, filenames.deleted(path))
-            except OSError:
-                if not paths:
-                    raise
-                paths.append(path)
-            else:
-                paths.append(filenames.deleted(path))
-        self.note_deleted()
-        return paths
-
-    def existing_files(self) -> list[str]:
-        """Paths of the files that there are, the log first, the list of aborts with them."""
-        transactions = os.path.join(
-            self.directory, filenames.transaction_index_name(self.base_offset)
-        )
-        exists = self._files.filesystem.exists
-        return [path for path in (*self.files(), transactions) if exists(path)]
-
-    def note_deleted(self) -> None:
-        """Go on under the `.deleted` names, which the files have got."""
-        for part in (self.log_file, self.offset_index, self.time_index):
-            part.path = filenames.deleted(part.path)
-
-    def note_moved(self, directory: str) -> None:
-        """Go on under the name that the directory gets, also before it has it."""
-        self.directory = directory
-        for part in (self.log_file, self.offset_index, self.time_index):
-            part.path = os.path.join(directory, os.path.basename(part.path))
-
-    def forget_files(self) -> None:
-        """Let go of descriptors and maps; they come back at the next use."""
-        self.log_file.forget()
-        for path in self.files()[1:]:
-            self._files.forget(path)

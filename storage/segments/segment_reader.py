@@ -15,42 +15,29 @@ What changes a segment is in `storage.segments.segment`.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from protocol.legacy_batches import LegacyHeader
 from protocol.record_batch import HEADER_SIZE, MAGIC, BatchHeader, read_header
 from storage.errors import DamagedLog
 from storage.segments.log_file import LogFile, LogSlice
-from storage.segments.offset_index import OffsetIndex
-from storage.segments.time_index import TimeIndex
+from storage.segments.segment_indexes import SegmentIndexes
 
 LOOKUP_CHUNK_BYTES = 4096  # Kafka's index.interval.bytes default: what a look-up walks
 HINTS_MAX = 16  # remembered positions of each kind
-
-_log = logging.getLogger("barnabas.storage")
 
 
 class SegmentReader:
     """One segment, for reading. `next_offset` is the offset after its last batch, -1 unknown."""
 
     __slots__ = (
-        "_appended", "_found", "_read_ends", "base_offset", "index_damage", "log_file",
-        "next_offset", "offset_index", "time_index",
+        "_appended", "_found", "_read_ends", "base_offset", "indexes", "log_file", "next_offset",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        base_offset: int,
-        log_file: LogFile,
-        offset_index: OffsetIndex,
-        time_index: TimeIndex,
-    ) -> None:
+    def __init__(self, base_offset: int, log_file: LogFile, indexes: SegmentIndexes) -> None:
         self.base_offset = base_offset
         self.log_file = log_file
-        self.offset_index = offset_index
-        self.time_index = time_index
-        self.index_damage = ""  # why the indexes must be rebuilt, if they must
+        self.indexes = indexes
         self.next_offset = base_offset if log_file.size == 0 else -1
         self._appended: dict[int, int] = {}  # base offset of a batch -> its position
         self._read_ends: dict[int, int] = {}  # offset a read ended before -> the position
@@ -93,12 +80,12 @@ class SegmentReader:
                 if header.base_offset == offset and self._is_sound(position, header, end):
                     return position, header
             # A gap, or damage: look properly.
-        entry = self._ask_index(self.offset_index.lookup, offset)
+        entry = self.indexes.lookup(offset)
         if entry is None:
             return self._walk(0, end, offset)
         size = self.log_file.size
         if 0 <= entry[1] < size:
-            if entry[1] >= end and self._leads_to_batch(entry):
+            if entry[1] >= end and self.leads_to_batch(entry):
                 return None
             try:
                 return self._walk(entry[1], end, offset, entry[0])
@@ -106,13 +93,13 @@ class SegmentReader:
                 if damage.position != entry[1]:
                     raise
         found = self._walk(0, end, offset)  # raises if it is the log that is damaged
-        self._report_index(f"the offset index leads to no batch at entry {entry}")
+        self.indexes.report(f"the offset index leads to no batch at entry {entry}")
         return found
 
     def walk_start(self, offset: int) -> int:
         """A batch's position at or before the one of `offset`, from where a walk is short."""
-        entry = self._ask_index(self.offset_index.lookup, offset)
-        return entry[1] if entry is not None and self._leads_to_batch(entry) else 0
+        entry = self.indexes.lookup(offset)
+        return entry[1] if entry is not None and self.leads_to_batch(entry) else 0
 
     def _walk(
         self, position: int, end: int, offset: int, indexed_offset: int | None = None
@@ -170,7 +157,7 @@ class SegmentReader:
             and (self.next_offset < 0 or header.last_offset < self.next_offset)
         )
 
-    def _leads_to_batch(self, entry: tuple[int, int]) -> bool:
+    def leads_to_batch(self, entry: tuple[int, int]) -> bool:
         """Whether an offset index entry points at a batch that its offset fits (see `_walk`)."""
         offset, position = entry
         header = self.log_file.read_header_at(position) if position >= 0 else None
@@ -180,29 +167,6 @@ class SegmentReader:
             and _is_at_most(header, offset)
         )
 
-    def _ask_index(
-        self, lookup: Callable[[int], tuple[int, int] | None], target: int
-    ) -> tuple[int, int] | None:
-        """Look something up; an index that the disk cannot deliver is as good as none."""
-        try:
-            return lookup(target)
-        except OSError as error:
-            self._report_index(f"an index that cannot be read: {error}")
-            return None
-
-    def _last_entry(self, index: OffsetIndex | TimeIndex) -> tuple[int, int] | None:
-        return self._ask_index(lambda _: index.last_entry, 0)
-
-    def _report_index(self, reason: str) -> None:
-        if not self.index_damage:
-            self.index_damage = reason
-            _log.warning(
-                "Found a corrupted index file corresponding to log file %s due to %s, wanted "
-                "entries that fit its batches; answers come from the log until it is rebuilt",
-                self.log_file.path,
-                reason,
-            )
-
     def read_next_offset(self) -> int:
         """Return the offset after the last batch, and remember it as `next_offset`.
 
@@ -210,8 +174,8 @@ class SegmentReader:
         no whole batch.
         """
         self.next_offset = -1  # not to be held against what the walk finds
-        entry = self._last_entry(self.offset_index)
-        start = entry[1] if entry is not None and self._leads_to_batch(entry) else 0
+        entry = self.indexes.last_offset_entry()
+        start = entry[1] if entry is not None and self.leads_to_batch(entry) else 0
         next_offset = self.base_offset
         for _, header in self._scan(start, self.log_file.size):
             next_offset = header.next_offset
@@ -261,7 +225,7 @@ class SegmentReader:
         start = position + first.size
         entry = None
         if limit - start > LOOKUP_CHUNK_BYTES:
-            entry = self._ask_index(self.offset_index.lookup_position, limit)
+            entry = self.indexes.lookup_position(limit)
         try:
             if entry is not None and start < entry[1] < self.log_file.size:
                 try:

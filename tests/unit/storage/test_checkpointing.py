@@ -94,7 +94,7 @@ def test_damaged_indexes_are_mended_beside_the_reader(house):
     log = busy_log(house, 40, internal_segment_bytes=20 * SIZE)
     checkpoint(house, log)
     damaged = log.segments.all[0]
-    damaged.index_damage = "test"
+    damaged.indexes.damage = "test"
     wanted = house.filesystem.live_bytes(house.path(f"{BASE}.index"))
     house.filesystem.edit(house.path(f"{BASE}.index"), 0, b"\xff" * len(wanted))
     job = log.begin_checkpoint()
@@ -102,7 +102,7 @@ def test_damaged_indexes_are_mended_beside_the_reader(house):
     assert log.segments.all[0] is damaged
     log.finish_checkpoint(job, None)
     assert log.segments.all[0] is not damaged
-    assert not log.segments.all[0].index_damage
+    assert not log.segments.all[0].indexes.damage
     assert house.filesystem.durable_bytes(house.path(f"{BASE}.index")) == wanted
     assert len(log.read(7, 1)) == SIZE
 
@@ -113,7 +113,7 @@ def test_a_segment_whose_indexes_cannot_be_rebuilt_does_not_hold_the_recovery_po
     log = busy_log(house, 40, internal_segment_bytes=20 * SIZE)
     checkpoint(house, log)
     damaged = log.segments.all[0]
-    damaged.index_damage = "test"
+    damaged.indexes.damage = "test"
     house.filesystem.fail("truncate", forever=True, path_part=f"{BASE}.index")
     append(log, 3)
     flush(log)
@@ -123,7 +123,7 @@ def test_a_segment_whose_indexes_cannot_be_rebuilt_does_not_hold_the_recovery_po
     assert len(told) == 1, told
     house.filesystem.heal()
     assert checkpoint(house, log) == 43
-    assert not log.segments.all[0].index_damage
+    assert not log.segments.all[0].indexes.damage
 
 
 @pytest.mark.parametrize("which", [0, 1, 2])
@@ -146,7 +146,7 @@ def test_a_flipped_base_offset_and_missing_indexes_hold_nothing_up(house, which,
     flush(log)
     for _ in range(3):
         assert checkpoint(house, log) == 52
-    assert not log.segments.all[0].index_damage
+    assert not log.segments.all[0].indexes.damage
     assert house.stop(), "the stop is clean"
     log = house.restart(**config)
     assert (log.start_offset, log.end_offset) == (0, 52)

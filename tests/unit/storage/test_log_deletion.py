@@ -80,7 +80,7 @@ def test_indexes_that_are_being_mended_are_not_those_of_the_next_log(house):
     log = house.log(index_interval_bytes=10)
     append(log, 40)
     flush(log)
-    log.segments.all[0].index_damage = "missing"
+    log.segments.all[0].indexes.damage = "missing"
     job = log.begin_checkpoint()
     assert job.mended is not None
     append(again(house), 1)

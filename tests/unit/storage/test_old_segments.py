@@ -92,8 +92,8 @@ def test_missing_indexes_are_built_and_used():
     checkpoint(house, log)
     checkpoint(house, log)
     first, *_, last = log.segments
-    assert not first.index_damage
-    assert last.offset_index.last_entry is not None
+    assert not first.indexes.damage
+    assert last.indexes.offset.last_entry is not None
     last._forget_positions()
     assert last.position_of(27)[1].base_offset == 27
 

@@ -12,7 +12,7 @@ def segment(first=1000, created=5000, *, full=False, base=0, path="/d/t-0/0.log"
     return SimpleNamespace(
         first_timestamp=first,
         created_ms=created,
-        is_index_full=full,
+        indexes=SimpleNamespace(is_full=full),
         fits=lambda offset: offset - base <= 2**31 - 1,
         log_file=SimpleNamespace(path=path),
     )

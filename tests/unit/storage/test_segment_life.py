@@ -19,6 +19,7 @@ from storage.files.open_files import OpenFiles
 from storage.segments.segment import Segment
 from tests.support.batches import batch, header_of
 from tests.support.memory_filesystem import MemoryFileSystem
+from tests.support.segments import create_segment
 from tests.support.thorough import share_of
 
 LOG_PATH = f"/t-0/{0:020d}.log"
@@ -37,9 +38,7 @@ def live(disk: MemoryFileSystem) -> int:
     acknowledged = 0
     files = OpenFiles(disk, 2)  # fewer than the three files: they come and go
     try:
-        segment = Segment.create(
-            files, "/t-0", 0, index_interval_bytes=300, index_size_max=1 << 20, created_ms=0
-        )
+        segment = create_segment(files, "/t-0", interval=300)
         disk.sync_directory("/t-0")
     except OSError:
         return acknowledged
@@ -58,14 +57,14 @@ def live(disk: MemoryFileSystem) -> int:
                 return acknowledged  # never again: the pages are clean, and not on the disk
             acknowledged = segment.next_offset
         try:
-            for file in segment.write_indexes() if turn % 4 == 3 else []:
+            for file in segment.indexes.write() if turn % 4 == 3 else []:
                 file.fdatasync()
             segment.read(0, 700)
         except (OSError, LogFailed):
             pass  # indexes are caches, and the reader has been told
     try:
         segment.on_roll()
-        segment.sync_indexes()
+        segment.indexes.sync()
     except (OSError, LogFailed):
         pass
     return acknowledged
@@ -75,7 +74,7 @@ def check(disk: MemoryFileSystem, acknowledged: int) -> None:
     if not disk.exists(LOG_PATH):
         assert acknowledged == 0
         return
-    segment = Segment.open(
+    segment = Segment(
         OpenFiles(disk, 10),
         "/t-0",
         0,

@@ -112,7 +112,7 @@ def test_a_flush_holds_the_files_of_rolled_segments(is_mended: bool) -> None:
     append(log, 8)
     rolled = [segment for segment in log.segments if segment is not log.segments.active]
     for _ in rolled if is_mended else ():
-        rolled[-1].index_damage = "for the test"
+        rolled[-1].indexes.damage = "for the test"
         checkpoint(house, log)
     assert is_mended == any(segment not in log.segments.all for segment in rolled)
     flush(log)

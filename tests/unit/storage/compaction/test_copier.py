@@ -22,9 +22,9 @@ from storage.errors import DamagedLog
 from storage.files.open_files import OpenFiles
 from storage.producers.producer_state import AppendedBatch, ProducerEntry, ProducerState
 from storage.segments.log_file import LogFile
-from storage.segments.segment import Segment
 from tests.support.compacting import SALT, keyed
 from tests.support.memory_filesystem import MemoryFileSystem
+from tests.support.segments import create_segment
 
 NOW = 1_700_000_000_000
 DAY = 86_400_000
@@ -52,14 +52,7 @@ def source_of(*batches, base_offset=0, end_offset=1000, filesystem=None):
 
 
 def new_segment(filesystem):
-    return Segment.create(
-        OpenFiles(filesystem, 8),
-        "/",
-        0,
-        index_interval_bytes=4096,
-        index_size_max=1 << 20,
-        created_ms=0,
-    )
+    return create_segment(OpenFiles(filesystem, 8), "/")
 
 
 def known(last_offsets):

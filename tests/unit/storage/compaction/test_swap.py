@@ -278,7 +278,7 @@ def test_a_segment_that_was_mended_meanwhile_ends_the_pass():
     settle(house, log)
     steps = compact(log, cleanable(log, NOW), limits(), NOW)
     next(steps)()
-    log.segments.all[2].index_damage = "found meanwhile"
+    log.segments.all[2].indexes.damage = "found meanwhile"
     mending = log.begin_checkpoint()
     mending.run()
     log.finish_checkpoint(mending, None)

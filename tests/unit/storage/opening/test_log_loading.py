@@ -46,7 +46,7 @@ def test_any_cache_can_be_deleted(clean, gone):
     for _ in range(3):
         checkpoint(house, log)
     assert house.names(".index") == [f"{base}.index" for base in (FIRST, SECOND, THIRD)]
-    assert all(not segment.index_damage for segment in log.segments)
+    assert all(not segment.indexes.damage for segment in log.segments)
     assert list(read_all(log)) == list(range(12))
 
 

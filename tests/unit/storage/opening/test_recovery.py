@@ -244,5 +244,5 @@ def test_batches_of_every_kind_in_a_row_are_all_taken_in():
     assert [one.last_sequence for one in entry.batches] == [5, 6, 7, 8, 9]
     active = again.segments.active
     assert (active.max_timestamp, active.max_timestamp_offset) == (NOW + 39, 39)
-    assert active.offset_index.entry_count > 10
+    assert active.indexes.offset.entry_count > 10
     assert again.epochs.entries()[0] == (0, 0)

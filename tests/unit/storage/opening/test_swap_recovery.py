@@ -113,7 +113,7 @@ def test_a_swap_with_final_names_in_part_is_finished(renamed):
     log = reopened(house)
     assert bases(log) == [0, 5, 10, 20]
     assert [r.offset for r in records_of(log)][10:] == [r.offset for r in after]
-    assert not any(segment.index_damage for segment in log.segments)
+    assert not any(segment.indexes.damage for segment in log.segments)
 
 
 def test_a_damaged_swap_is_not_believed_while_its_source_is_there():

@@ -14,6 +14,7 @@ from storage.segments.log_file import LogSlice
 from storage.segments.segment import Segment
 from tests.support.batches import batch, header_of
 from tests.support.memory_filesystem import MemoryFileSystem
+from tests.support.segments import create_segment
 
 INDEX_SIZE_MAX = 10 * 1024 * 1024
 
@@ -26,25 +27,20 @@ def disk() -> MemoryFileSystem:
 
 
 def create(disk: MemoryFileSystem, base_offset: int = 0, interval: int = 4096) -> Segment:
-    return Segment.create(
-        OpenFiles(disk, 10),
-        "/t-0",
-        base_offset,
-        index_interval_bytes=interval,
-        index_size_max=INDEX_SIZE_MAX,
-        created_ms=0,
+    return create_segment(
+        OpenFiles(disk, 10), "/t-0", base_offset, interval=interval, index_max=INDEX_SIZE_MAX
     )
 
 
 def reopen(disk: MemoryFileSystem, segment: Segment) -> Segment:
     """Return the segment as a new process finds it, with its end known."""
-    segment.write_indexes()
-    opened = Segment.open(
+    segment.indexes.write()
+    opened = Segment(
         OpenFiles(disk, 10),
         "/t-0",
         segment.base_offset,
         size=segment.size,
-        index_interval_bytes=segment.index_interval_bytes,
+        index_interval_bytes=segment.indexes.interval_bytes,
         index_size_max=INDEX_SIZE_MAX,
         created_ms=0,
     )
@@ -89,13 +85,13 @@ def test_seed_offset_368776_in_368769_log(disk: MemoryFileSystem) -> None:
     assert append(segment, base + 4, 3, 600) == 1407
     assert append(segment, base + 7, 1, 300) == 2007
     for relative, position in [(1, 0), (3, 497), (6, 1407)]:
-        segment.offset_index.append(base + relative, position)
+        segment.indexes.offset.append(base + relative, position)
     opened = reopen(disk, segment)
     assert opened.log_file.path == "/t-0/00000000000000368769.log"
     assert disk.live_bytes("/t-0/00000000000000368769.index") == struct.pack(
         ">6i", 1, 0, 3, 497, 6, 1407
     )
-    assert opened.offset_index.lookup(368776) == (base + 6, 1407)
+    assert opened.indexes.offset.lookup(368776) == (base + 6, 1407)
     found = opened.position_of(368776)
     assert found is not None
     assert (found[0], found[1].base_offset) == (2007, 368776)
@@ -103,7 +99,7 @@ def test_seed_offset_368776_in_368769_log(disk: MemoryFileSystem) -> None:
         found = opened.position_of(base + relative)
         assert found is not None
         assert found[0] == position, relative
-    assert not opened.index_damage
+    assert not opened.indexes.damage
 
 
 def test_seed_relative_offset_62_of_737337_log(disk: MemoryFileSystem) -> None:
@@ -112,12 +108,12 @@ def test_seed_relative_offset_62_of_737337_log(disk: MemoryFileSystem) -> None:
     segment = create(disk, base)
     positions = [append(segment, base + first, 5, 400) for first in range(1, 76, 5)]
     assert positions[11:13] == [4400, 4800]  # batches that end with relative 60 and 65
-    segment.offset_index.append(base + 60, 4400)
-    segment.offset_index.append(base + 65, 4800)
+    segment.indexes.offset.append(base + 60, 4400)
+    segment.indexes.offset.append(base + 65, 4800)
     opened = reopen(disk, segment)
     offset = base + 62
     assert offset == 737399
-    assert opened.offset_index.lookup(offset) == (base + 60, 4400)
+    assert opened.indexes.offset.lookup(offset) == (base + 60, 4400)
     found = opened.position_of(offset)
     assert found is not None
     assert found[0] == 4800
@@ -130,9 +126,9 @@ def test_seed_offset_7_by_entry_6_at_9807(disk: MemoryFileSystem) -> None:
     assert append(segment, 0, 6, 9807) == 0
     assert append(segment, 6, 1, 500) == 9807
     assert append(segment, 7, 1, 500) == 10307
-    segment.offset_index.append(6, 9807)
+    segment.indexes.offset.append(6, 9807)
     opened = reopen(disk, segment)
-    assert opened.offset_index.lookup(7) == (6, 9807)
+    assert opened.indexes.offset.lookup(7) == (6, 9807)
     found = opened.position_of(7)
     assert found is not None
     assert (found[0], found[1].base_offset) == (10307, 7)
@@ -142,11 +138,11 @@ def test_seed_offset_35_of_base_32_is_relative_3(disk: MemoryFileSystem) -> None
     segment = create(disk, 32)
     append(segment, 32, 3, 300)
     append(segment, 35, 1, 300)
-    segment.offset_index.append(35, 300)
+    segment.indexes.offset.append(35, 300)
     opened = reopen(disk, segment)
     assert opened.log_file.path == "/t-0/00000000000000000032.log"
     assert disk.live_bytes("/t-0/00000000000000000032.index") == struct.pack(">2i", 3, 300)
-    assert opened.offset_index.lookup(35) == (35, 300)
+    assert opened.indexes.offset.lookup(35) == (35, 300)
     found = opened.position_of(35)
     assert found is not None
     assert found[0] == 300
@@ -172,7 +168,7 @@ def test_every_offset_is_found(disk: MemoryFileSystem, base_offset: int, reopene
             )
     assert segment.position_of(laid[-1][2] + 1) is None
     assert segment.position_of(laid[50][1], laid[50][0]) is None  # ends before it
-    assert not segment.index_damage
+    assert not segment.indexes.damage
 
 
 def test_in_a_gap_the_next_batch_is_found(disk: MemoryFileSystem) -> None:
@@ -187,7 +183,7 @@ def test_in_a_gap_the_next_batch_is_found(disk: MemoryFileSystem) -> None:
         assert found is not None
         assert found[0] == position, offset
     assert segment.position_of(123) is None
-    assert not segment.index_damage
+    assert not segment.indexes.damage
 
 
 def test_a_reader_that_reads_on_needs_no_look_up(disk: MemoryFileSystem) -> None:
@@ -234,8 +230,8 @@ def test_a_wrong_index_costs_time_and_no_answer(
     disk: MemoryFileSystem, name: str, damage: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     segment, laid = filled(disk)
-    segment.write_indexes()
-    path = segment.offset_index.path
+    segment.indexes.write()
+    path = segment.indexes.offset.path
     sound = disk.live_bytes(path)
     content = damage(sound)  # type: ignore[operator]
     disk.unlink(path)
@@ -254,9 +250,9 @@ def test_a_wrong_index_costs_time_and_no_answer(
             assert 0 < part.size <= 3_000
             assert part.position + part.size in {at for at, _, _ in laid} | {opened.size}
     assert len(caplog.records) <= 1  # said once
-    assert bool(caplog.records) == bool(opened.index_damage)
+    assert bool(caplog.records) == bool(opened.indexes.damage)
     assert opened.rebuild_indexes() is None
-    assert not opened.index_damage
+    assert not opened.indexes.damage
     assert disk.live_bytes(path) == sound
 
 
@@ -268,7 +264,7 @@ def test_an_index_that_the_disk_cannot_deliver_is_as_good_as_none(disk: MemoryFi
         found = opened.position_of(first)
         assert found is not None
         assert found[0] == position
-    assert "cannot be read" in opened.index_damage
+    assert "cannot be read" in opened.indexes.damage
 
 
 # -- Damaged logs ------------------------------------------------------------------------------
@@ -281,7 +277,7 @@ def test_a_base_offset_that_does_not_fit_is_damage(
 ) -> None:
     """The CRC does not cover the base offset: only its neighbours can tell."""
     segment, laid = filled(disk)
-    segment.write_indexes()
+    segment.indexes.write()
     position, first, last = laid[77]
     wrong = {"down": first - 1, "up a little": first + 1, "up far": first + 2**30, "negative": -1}
     disk.edit(segment.log_file.path, position, struct.pack(">q", wrong[value]))
@@ -294,7 +290,7 @@ def test_a_base_offset_that_does_not_fit_is_damage(
     good = segment.position_of(laid[20][1])
     assert good is not None
     assert good[0] == laid[20][0]
-    assert not segment.index_damage  # it is the log that is damaged
+    assert not segment.indexes.damage  # it is the log that is damaged
 
 
 def test_damage_at_the_very_end_is_held_against_the_end_offset(disk: MemoryFileSystem) -> None:
@@ -311,7 +307,7 @@ def test_a_length_that_does_not_fit_is_not_the_end_of_the_log(
     disk: MemoryFileSystem, length: int
 ) -> None:
     segment, laid = filled(disk)
-    segment.write_indexes()
+    segment.indexes.write()
     position, first, _ = laid[77]
     disk.edit(segment.log_file.path, position + 8, struct.pack(">i", length))
     opened = reopen(disk, segment)
@@ -412,9 +408,9 @@ def test_the_next_offset_is_read_from_the_end(disk: MemoryFileSystem, shape: str
     segment, laid = filled(disk)
     opened = reopen(disk, segment)
     if shape == "no index":
-        disk.unlink(opened.offset_index.path)
+        disk.unlink(opened.indexes.offset.path)
     if shape == "wrong index":
-        disk.edit(opened.offset_index.path, 0, bytes(random.Random(1).randbytes(400)))
+        disk.edit(opened.indexes.offset.path, 0, bytes(random.Random(1).randbytes(400)))
     opened.next_offset = -1
     disk.counts.clear()
     assert opened.read_next_offset() == laid[-1][2] + 1 == opened.next_offset

@@ -1,0 +1,157 @@
+"""The two indexes of a segment: asked as far as they can be read, and filled as batches come.
+
+    offset   offset -> position      an entry before a batch, when more than index.interval.bytes
+    time     timestamp -> offset     were appended since the last one
+
+Indexes are caches. One that the disk cannot deliver, or whose entry leads to no batch that fits,
+is reported once and flagged for rebuilding (`damage`); meanwhile answers come from the log. Whether
+an entry fits its batch is for `storage.segments.segment_reader` to check.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from storage.files.filesystem import File
+from storage.files.open_files import OpenFiles
+from storage.segments.log_file import LogFile
+from storage.segments.offset_index import OffsetIndex
+from storage.segments.time_index import TimeIndex
+
+Entry = tuple[int, int]
+
+_log = logging.getLogger("barnabas.storage")
+
+
+class SegmentIndexes:
+    """The indexes of the segment whose batches are in `log_file`."""
+
+    __slots__ = (
+        "_files",
+        "_log_file",
+        "damage",
+        "interval_bytes",
+        "offset",
+        "time",
+        "unindexed_bytes",
+    )
+
+    def __init__(
+        self,
+        files: OpenFiles,
+        log_file: LogFile,
+        offset: OffsetIndex,
+        time: TimeIndex,
+        interval_bytes: int,
+    ) -> None:
+        self._files = files
+        self._log_file = log_file
+        self.offset = offset
+        self.time = time
+        self.interval_bytes = interval_bytes
+        self.unindexed_bytes = 0  # in batches since the last entry
+        self.damage = ""  # why both must be rebuilt, if they must
+
+    # -- Asking -------------------------------------------------------------------------------
+
+    def lookup(self, offset: int) -> Entry | None:
+        """Return (offset, position) of the last entry with an offset <= `offset`, or None."""
+        return self._ask(self.offset.lookup, offset)
+
+    def lookup_position(self, position: int) -> Entry | None:
+        """Return (offset, position) of the last entry with a position <= `position`, or None."""
+        return self._ask(self.offset.lookup_position, position)
+
+    def lookup_timestamp(self, timestamp: int) -> Entry | None:
+        """Return (timestamp, offset) of the last entry with a timestamp <= `timestamp`, or None."""
+        return self._ask(self.time.lookup_entry, timestamp)
+
+    def last_offset_entry(self) -> Entry | None:
+        """Return (offset, position) of the newest entry of the offset index, or None."""
+        return self._ask(lambda _: self.offset.last_entry, 0)
+
+    def last_time_entry(self) -> Entry | None:
+        """Return (timestamp, offset) of the newest entry of the time index, or None."""
+        return self._ask(lambda _: self.time.last_entry, 0)
+
+    def _ask(self, lookup: Callable[[int], Entry | None], target: int) -> Entry | None:
+        """Look something up; an index that the disk cannot deliver is as good as none."""
+        try:
+            return lookup(target)
+        except OSError as error:
+            self.report(f"an index that cannot be read: {error}")
+            return None
+
+    def report(self, reason: str) -> None:
+        """Flag both indexes for rebuilding, and log why, once."""
+        if not self.damage:
+            self.damage = reason
+            _log.warning(
+                "Found a corrupted index file corresponding to log file %s due to %s, wanted "
+                "entries that fit its batches; answers come from the log until it is rebuilt",
+                self._log_file.path,
+                reason,
+            )
+
+    # -- Filling ------------------------------------------------------------------------------
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next batch needs an entry and one of the indexes has no room for it."""
+        if self.unindexed_bytes <= self.interval_bytes:
+            return False
+        try:
+            return self.offset.is_full or self.time.is_full
+        except OSError as error:
+            self.report(f"an index that cannot be read: {error}")
+            return False
+
+    def add(self, last_offset: int, position: int, max_timestamp: int, its_offset: int) -> None:
+        """Add the entries that are due for the batch at `position`, in memory.
+
+        The largest timestamp (ms) is that of the segment so far, `its_offset` the last offset of
+        the batch that has it.
+        """
+        try:
+            self.offset.append(last_offset, position)
+            self.time.maybe_append(max_timestamp, its_offset)
+        except OSError as error:  # the batch is in the log all the same
+            self.report(f"an index that cannot be read: {error}")
+        self.unindexed_bytes = 0
+
+    def clear(self) -> None:
+        """Drop all entries. Makes the files if they are missing. Raises OSError."""
+        self.offset.clear()
+        self.time.clear()
+        self.unindexed_bytes = 0
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries of batches that do not lie wholly below `offset`. Raises OSError."""
+        self.offset.truncate_to(offset)
+        self.time.truncate_to(offset)
+        self.drop_zeros()
+        self.unindexed_bytes = 0
+
+    def drop_zeros(self) -> None:
+        """Cut the zeros behind the entries of both, which a power cut or a killed Kafka leaves."""
+        self.offset.drop_zeros()
+        self.time.drop_zeros()
+
+    # -- Keeping ------------------------------------------------------------------------------
+
+    def write(self) -> list[File]:
+        """Write the entries that only memory holds. OSError leaves them in memory.
+
+        Returns the index files that must be synced (`sync`, or file by file in a thread of the
+        pool) before anything may rely on them.
+        """
+        self.offset.write_tail()
+        self.time.write_tail()
+        files = (self._files.peek(self.offset.path), self._files.peek(self.time.path))
+        return [file for file in files if file is not None and file.dirty]
+
+    def sync(self) -> None:
+        """Make the written entries durable. Blocks; for a thread of the pool."""
+        self.offset.sync()
+        self.time.sync()

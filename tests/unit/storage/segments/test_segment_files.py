@@ -1,0 +1,82 @@
+"""The files of a segment: which there are, renamed on deletion, in a directory that moves."""
+
+from __future__ import annotations
+
+import pytest
+
+from storage.files.open_files import OpenFiles
+from storage.segments.segment import Segment
+from tests.support.memory_filesystem import MemoryFileSystem
+from tests.support.segments import create_segment, fill
+
+
+@pytest.fixture
+def disk() -> MemoryFileSystem:
+    memory = MemoryFileSystem()
+    memory.mkdir("/t-0")
+    return memory
+
+
+def create(disk: MemoryFileSystem, base_offset: int = 0, interval: int = 1000) -> Segment:
+    return create_segment(OpenFiles(disk, 10), "/t-0", base_offset, interval=interval)
+
+
+def test_deleted_files_keep_serving_what_was_handed_out(disk: MemoryFileSystem) -> None:
+    segment = create(disk, interval=0)
+    fill(segment, [1, 2, 3])
+    segment.indexes.write()
+    disk.open(f"/t-0/{0:020d}.txnindex", create=True)
+    content = disk.live_bytes(segment.log_file.path)
+    part = segment.read(0, 10_000)
+    assert part is not None
+    renamed = segment.files.rename_deleted()
+    assert renamed == [
+        f"/t-0/{0:020d}.{kind}.deleted" for kind in ("log", "index", "timeindex", "txnindex")
+    ]
+    assert disk.list("/t-0") == sorted(path[5:] for path in renamed)
+    assert segment.files.paths() == renamed[:3]
+    segment.files.forget()
+    for path in renamed:
+        disk.unlink(path)
+    assert part.load_hot() == content
+
+
+def test_deleting_takes_the_log_first(disk: MemoryFileSystem) -> None:
+    """A crash in between leaves an index without a log, never a log that looks alive."""
+    segment = create(disk)
+    fill(segment, [1])
+    segment.indexes.write()
+    disk.calls.clear()
+    segment.files.rename_deleted()
+    renames = [path for op, path in disk.calls if op == "rename"]
+    assert renames[0].endswith(".log")
+
+
+def test_a_segment_goes_on_in_a_directory_that_got_another_name(disk: MemoryFileSystem) -> None:
+    segment = create(disk)
+    fill(segment, [1, 2])
+    segment.indexes.write()
+    segment.files.forget()
+    segment.files.note_moved("/t-0-delete")
+    disk.rename("/t-0", "/t-0-delete")
+    assert segment.files.paths() == segment.files.existing()
+    assert all(path.startswith("/t-0-delete/") for path in segment.files.paths())
+    assert segment.max_timestamp == 2
+
+
+def test_an_index_that_keeps_its_name_is_no_failure(disk: MemoryFileSystem) -> None:
+    segment = create(disk)
+    disk.fail("rename", path_part=".timeindex")
+    renamed = segment.files.rename_deleted()
+    assert renamed == [
+        f"/t-0/{0:020d}.log.deleted", f"/t-0/{0:020d}.index.deleted", f"/t-0/{0:020d}.timeindex"
+    ]  # fmt: skip
+
+
+def test_a_log_that_keeps_its_name_is_one(disk: MemoryFileSystem) -> None:
+    segment = create(disk)
+    disk.fail("rename", path_part=".log")
+    before = segment.files.paths()
+    with pytest.raises(OSError, match="Input/output"):
+        segment.files.rename_deleted()
+    assert segment.files.paths() == before
