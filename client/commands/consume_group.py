@@ -22,7 +22,7 @@ import click
 from client.commands.detached import detached
 from client.commands.patient_poll import poll_patiently
 from client.commands.written_records import RecordFormat
-from client.msgpack.group_consumer import GroupConsumer, RebalanceListener
+from client.msgpack.group_consumer import GroupConsumer, GroupSettings, RebalanceListener
 from client.msgpack.group_offsets import CommitError
 from client.msgpack.transport import RequestRefused, TransportError
 from client.places import Place
@@ -118,11 +118,14 @@ async def read_group(options: Options, written: RecordFormat) -> None:
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     offsets = WrittenOffsets()
-    async with GroupConsumer(
-        options.bootstrap,
-        options.group_id,
+    settings = GroupSettings(
+        group_id=options.group_id,
         instance_id=options.instance_id,
         auto_offset_reset=RESETS[options.start],
+    )
+    async with GroupConsumer(
+        options.bootstrap,
+        settings,
         listener=offsets,
         timeout_s=options.timeout_s,
     ) as consumer:

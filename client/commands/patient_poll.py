@@ -6,32 +6,30 @@ after a pause that doubles with each failure in a row, and to say so once.
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Final
 
 import click
 
-from client.msgpack.consumer import FetchError
+from client.msgpack.backoff import Backoff
+from client.msgpack.fetching import FetchError
 from client.msgpack.transport import TransportError
 
-BACKOFF_S: Final = 0.1  # doubled after each failure in a row, up to
-BACKOFF_S_MAX: Final = 5.0
+PAUSE_S_MAX: Final = 5.0
 
 
 async def poll_patiently(consumer: Any) -> Any:
     """Poll until it succeeds, saying on standard error when the broker goes and comes back."""
-    wait_s = BACKOFF_S
+    backoff = Backoff(PAUSE_S_MAX)
     while True:
         try:
             found = await consumer.poll()
         except (TransportError, FetchError) as error:
             if isinstance(error, FetchError) and not error.retriable:
                 raise
-            if wait_s == BACKOFF_S:
+            if not backoff.has_paused:
                 click.echo(f"{error}\nTrying again until it does; Ctrl-C ends.", err=True)
-            await asyncio.sleep(wait_s)
-            wait_s = min(2 * wait_s, BACKOFF_S_MAX)
+            await backoff.pause()
         else:
-            if wait_s != BACKOFF_S:
+            if backoff.has_paused:
                 click.echo("It answers again; going on where it stopped.", err=True)
             return found

@@ -140,22 +140,22 @@ class BadLine(NamedTuple):
 
 
 def _count(producer: Any) -> str:
-    count = producer.acknowledged_count
+    count = producer.tally.acknowledged_count
     told = f"{count} record{'' if count == 1 else 's'} acknowledged"
-    return told if not producer.failed_count else f"{told}, {producer.failed_count} not"
+    return told if not producer.tally.failed_count else f"{told}, {producer.tally.failed_count} not"
 
 
 def _report(producer: Any, bad: BadLine | None) -> None:
     told = _count(producer)
-    if producer.failed_count:
-        told += f": {producer.first_error}"
+    if producer.tally.failed_count:
+        told += f": {producer.tally.first_error}"
     if bad is not None:
         fail(
             f"{told}.\n{bad.file}: line {bad.number} cannot be sent: {bad.reason.rstrip('.')}. "
             "Nothing from "
             f"there on was sent: correct it, and go on with `tail -n +{bad.number}`."
         )
-    if producer.failed_count:
+    if producer.tally.failed_count:
         fail(told)
     click.echo(f"{told}.", err=True)
 
@@ -188,7 +188,7 @@ async def send_lines(
                 except (ValueError, UnknownPlace) as error:
                     return BadLine(file.name, number, str(error))
                 progress.sent(len(line) + 1)
-                if producer.gave_up:
+                if producer.tally.gave_up:
                     return BadLine(file.name, number + 1, "the broker takes no more records")
         await producer.flush()
     return None
@@ -236,7 +236,7 @@ class ProgressBar:
         """How much of the files is acknowledged, in bytes."""
         if not self._sent_count:
             return 0
-        return self._sent_bytes * int(self._producer.acknowledged_count) // self._sent_count
+        return self._sent_bytes * int(self._producer.tally.acknowledged_count) // self._sent_count
 
     async def _tick(self) -> None:
         while True:

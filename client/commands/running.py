@@ -20,7 +20,7 @@ TERMINATED: Final = 143
 
 def run_to_end(coroutine: Coroutine[Any, Any, None]) -> None:
     """Run a coroutine of the msgpack client, and leave with the exit code of its end."""
-    from client.msgpack.consumer import FetchError
+    from client.msgpack.fetching import FetchError
     from client.msgpack.group_offsets import CommitError
     from client.msgpack.membership import GroupRefused
     from client.msgpack.transport import RequestRefused, TransportError, UnknownPlace

@@ -1,1 +1,5 @@
-"""Data files as the tools see them: walked, shown and checked, without a broker."""
+"""Data files as the tools see them: dumped and verified, without a broker, opened for reading.
+
+Read `batches` and `findings`, then `dump` or `verify`. From outside, use those two; only
+`recorded_settings` writes.
+"""

@@ -1,4 +1,5 @@
 """The client of the msgpack dialect: a producer, a consumer, and members of groups.
 
-Read `transport`, `producer`, `consumer`, then `group_consumer`. It knows `protocol`, nothing else.
+Read `transport`, `producer` with `unacknowledged`, `consumer`, then `membership` and
+`group_consumer`. From outside, use the three clients; it knows `protocol`, nothing else of ours.
 """

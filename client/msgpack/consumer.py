@@ -20,26 +20,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple, Self
 
 from client.codes import code_of, code_text
+from client.msgpack.fetching import END, START, FetchError, fetch_body, opened
 from client.msgpack.transport import Topics, Transport, UnknownPlace
 from protocol.errors import ErrorCode
-from protocol.legacy_batches import batches_any, read_records_any, verify_any
 from protocol.record_errors import RecordError
-from protocol.records import BatchHeader, Record
+from protocol.records import Record
 
-END: Final = -1  # the places of ListOffsets
-START: Final = -2
 TIMEOUT_S: Final = 30.0
-FETCH_BYTES: Final = 4 * 1024 * 1024
-PARTITION_BYTES: Final = 1024 * 1024
-OPENED_BYTES_MAX: Final = 256 * 1024 * 1024
-
-
-class FetchError(Exception):
-    """A partition cannot be read from where its position is; `retriable`: it may be later."""
-
-    def __init__(self, text: str, *, retriable: bool) -> None:
-        super().__init__(text)
-        self.retriable = retriable
 
 
 class Consumed(NamedTuple):
@@ -154,21 +141,8 @@ class Consumer:
 
     async def _fetch(self, asked: list[int], wait_ms: int) -> dict[str, Any]:
         topic_id, _ = await self._topics.find(self.topic, create=False)
-        wanted = [
-            {
-                "partition": partition,
-                "fetch_offset": self.positions[partition],
-                "partition_max_bytes": PARTITION_BYTES,
-            }
-            for partition in asked
-        ]
-        body = {
-            "max_wait_ms": wait_ms,
-            "min_bytes": 1,
-            "max_bytes": FETCH_BYTES,
-            "topics": [{"topic_id": topic_id, "partitions": wanted}],
-            "raw": True,
-        }
+        wanted = [(partition, self.positions[partition]) for partition in asked]
+        body = fetch_body({topic_id: wanted}, wait_ms)
         return await self._transport.call("fetch", body, wait_ms=wait_ms)
 
     def _opened(self, one: dict[str, Any]) -> Iterator[Consumed]:
@@ -197,23 +171,3 @@ class Consumer:
             f"{self.topic}-{partition} at offset {at}: {code_text(number)}{advice}",
             retriable=code.retriable,
         )
-
-
-def opened(raw: Any, position: int) -> Iterator[tuple[list[Record], BatchHeader]]:
-    """Yield the records of each raw batch from offset `position` on, and the batch's header.
-
-    Every batch's CRC is checked. An incomplete batch at the end is left for the next fetch.
-    """
-    for start, header in batches_any(raw):
-        if header.next_offset <= position:
-            continue
-        verify_any(raw, start)
-        found: list[Record] = []
-        if not header.is_control:
-            found = [
-                record
-                for record in read_records_any(raw, start, size_max=OPENED_BYTES_MAX)
-                if record.offset >= position
-            ]
-        position = header.next_offset
-        yield found, header

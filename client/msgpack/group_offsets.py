@@ -12,13 +12,12 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from client.codes import code_of, code_text
+from client.msgpack.backoff import Backoff
 from client.msgpack.membership import Membership, Partition, by_topic
 from client.msgpack.positions import Positions
 from client.msgpack.transport import Transport
 from protocol.errors import ErrorCode
 
-BACKOFF_S: Final = 0.1
-BACKOFF_S_MAX: Final = 1.0
 # The member that these were for is one no more.
 _DISOWNED: Final = (
     ErrorCode.UNKNOWN_MEMBER_ID,
@@ -51,7 +50,7 @@ class GroupOffsets:
         """
         loop = asyncio.get_running_loop()
         until_s = loop.time() + self._timeout_s
-        wait_s = BACKOFF_S
+        backoff = Backoff()
         left = dict(offsets)
         while left:
             if not self._membership.is_member:
@@ -65,12 +64,11 @@ class GroupOffsets:
             left = {one: offset for one, offset in left.items() if one not in done}
             for one in left:
                 self._check(codes[one], one)
-            if left and loop.time() + wait_s > until_s:
+            if left and loop.time() + backoff.next_s > until_s:
                 code = codes[next(iter(left))]
                 raise CommitError(f"not within {self._timeout_s:g} s: {code_text(code)}")
             if left:
-                await asyncio.sleep(wait_s)
-                wait_s = min(2 * wait_s, BACKOFF_S_MAX)
+                await backoff.pause()
 
     def _body(self, offsets: Mapping[Partition, int]) -> dict[str, Any]:
         topics: dict[bytes, list[dict[str, Any]]] = {}

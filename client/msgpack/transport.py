@@ -217,6 +217,11 @@ def _refuse(answer: asyncio.Future[dict[str, Any]], error: Exception) -> None:
     answer.exception()  # seen: asyncio need not complain, and a sender that waits still gets it
 
 
+def now_ms() -> float:
+    """Return the loop's time, in ms."""
+    return asyncio.get_running_loop().time() * 1000
+
+
 class Topics:
     """The ids and partition counts of topics, asked for when needed (Metadata)."""
 

@@ -342,8 +342,9 @@ def our_produce(address: str, partitions: int, path: Path, topic: str, codec: st
         async with Producer(address, settings=settings) as producer:
             for number, line in enumerate(lines_of(path)):
                 await producer.send(topic, line, partition=number % partitions)
-        if producer.failed_count:
-            raise RuntimeError(f"{producer.failed_count} failures: {producer.first_error}")
+        tally = producer.tally
+        if tally.failed_count:
+            raise RuntimeError(f"{tally.failed_count} failures: {tally.first_error}")
 
     asyncio.run(run())
 

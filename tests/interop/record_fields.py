@@ -76,8 +76,8 @@ def our_write(address: str, topic: str, codec: str, rows: list[Row]) -> None:
                     topic, row.value, key=row.key, headers=row.headers,
                     timestamp_ms=row.timestamp, partition=0,
                 )  # fmt: skip
-        if producer.failed_count:
-            raise RuntimeError(str(producer.first_error))
+        if producer.tally.failed_count:
+            raise RuntimeError(str(producer.tally.first_error))
 
     asyncio.run(run())
 

@@ -10,6 +10,7 @@ import pytest
 from client.commands.consume import parse_start
 from client.commands.produce import ProgressBar, Reader, Trouble, lines_of, parse_header, send_lines
 from client.commands.written_records import RecordFormat
+from client.msgpack.delivery import Tally
 from client.msgpack.producer import Producer
 from client.msgpack.unacknowledged import ProducerSettings
 from protocol.records import Record
@@ -32,9 +33,10 @@ async def test_lines_are_what_stands_between_newlines(data, lines):
 
 
 class Acknowledging:
-    """A producer of which only the count is asked."""
+    """A producer of which only the tally is asked."""
 
-    acknowledged_count = 0
+    def __init__(self):
+        self.tally = Tally()
 
 
 def test_progress_is_what_was_acknowledged_and_not_what_was_read():
@@ -44,9 +46,9 @@ def test_progress_is_what_was_acknowledged_and_not_what_was_read():
     for _ in range(10):
         progress.sent(10)
     assert progress.acknowledged_bytes == 0
-    producer.acknowledged_count = 5
+    producer.tally.acknowledged_count = 5
     assert progress.acknowledged_bytes == 50
-    producer.acknowledged_count = 10
+    producer.tally.acknowledged_count = 10
     assert progress.acknowledged_bytes == 100
 
 
@@ -71,7 +73,7 @@ async def test_reading_stops_when_the_broker_takes_nothing_any_more(tmp_path):
             bad = await send_lines(producer, "t", (file,), read, None)
     assert bad.reason == "the broker takes no more records"
     assert 1 < bad.number < 1_000
-    assert producer.acknowledged_count == 0
+    assert producer.tally.acknowledged_count == 0
 
 
 def test_json_that_is_nested_too_deeply_is_refused_in_a_sentence():

@@ -4,56 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from client.msgpack.consumer import Consumed, Consumer, FetchError, opened
+from client.msgpack.consumer import Consumed, Consumer
+from client.msgpack.fetching import FetchError
 from client.msgpack.transport import UnknownPlace
 from protocol.record_errors import RecordError
 from protocol.records import Record, build
 from tests.support.msgpack_peer import MsgpackPeer, metadata
 
 
-def batch(base_offset, *texts, codec=0, control=False):
-    records = [Record(0, 5, None, text) for text in texts]
-    return bytes(build(records, base_offset=base_offset, codec=codec, control=control))
-
-
-def read(raw, position):
-    """All that `opened` yields, together."""
-    found = []
-    for records, batch in opened(raw, position):
-        found += records
-        position = batch.next_offset
-    return found, position
-
-
-@pytest.mark.parametrize("codec", range(5))
-def test_records_before_the_position_are_left_out(codec):
-    raw = batch(10, b"a", b"b", b"c", codec=codec) + batch(20, b"d", codec=codec)
-    records, position = read(raw, 11)
-    assert [(one.offset, one.value) for one in records] == [(11, b"b"), (12, b"c"), (20, b"d")]
-    assert position == 21
-
-
-@pytest.mark.parametrize(
-    ("raw", "position", "found", "next_position"),
-    [
-        (b"", 7, [], 7),
-        (batch(0, b"a")[:-1], 0, [], 0),
-        (batch(0, b"a") + batch(1, b"b")[:30], 0, [0], 1),
-        (batch(0, b"\0\0\0\0", control=True), 0, [], 1),
-        (batch(0, b"a"), 5, [], 5),
-    ],
-)
-def test_positions_move_behind_whole_batches_only(raw, position, found, next_position):
-    records, moved = read(raw, position)
-    assert [one.offset for one in records] == found
-    assert moved == next_position
-
-
-def test_a_damaged_batch_is_not_read():
-    raw = bytearray(batch(0, b"a"))
-    raw[-2] ^= 1
-    with pytest.raises(RecordError):
-        read(raw, 0)
+def batch(base_offset, *texts):
+    return bytes(build([Record(0, 5, None, text) for text in texts], base_offset=base_offset))
 
 
 class Script:

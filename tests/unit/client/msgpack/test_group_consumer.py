@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from client.msgpack.consumer import FetchError
-from client.msgpack.group_consumer import GroupConsumer, RebalanceListener
+from client.msgpack.fetching import FetchError
+from client.msgpack.group_consumer import GroupConsumer, GroupSettings, RebalanceListener
 from client.msgpack.membership import GroupRefused
 from client.msgpack.transport import TransportError, UnknownPlace
 from client.places import Place
@@ -46,12 +46,12 @@ class Told(RebalanceListener):
 
 @asynccontextmanager
 async def consumer_of(peer, **settings):
-    settings.setdefault("auto_offset_reset", "earliest")
-    listener = settings.pop("listener", None) or Told(peer)
+    wanted = GroupSettings(**{"group_id": "g", "auto_offset_reset": "earliest", **settings})
+    listener = Told(peer)
     async with (
         MsgpackPeer(peer) as served,
         asyncio.timeout(WAIT_S),
-        GroupConsumer(served.address, "g", listener=listener, timeout_s=5, **settings) as consumer,
+        GroupConsumer(served.address, wanted, listener=listener, timeout_s=5) as consumer,
     ):
         consumer.subscribe(["t"])
         yield consumer, listener
@@ -256,8 +256,8 @@ async def test_leaving_by_an_error_commits_nothing():
 
 async def test_what_makes_no_sense_is_refused():
     with pytest.raises(ValueError, match="earliest, latest, error"):
-        GroupConsumer("127.0.0.1:1", "g", auto_offset_reset="none")
-    consumer = GroupConsumer("127.0.0.1:1", "g")
+        GroupSettings(group_id="g", auto_offset_reset="none")
+    consumer = GroupConsumer("127.0.0.1:1", GroupSettings(group_id="g"))
     for wanted in ({}, {"topics": ["a"], "regex": "b"}):
         with pytest.raises(ValueError, match="not both"):
             consumer.subscribe(**wanted)

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from client.msgpack import group_offsets
+from client.msgpack import backoff
 from client.msgpack.group_offsets import CommitError, GroupOffsets
 from client.msgpack.membership import MemberSettings, Membership, Partition, State, Subscription
 from client.msgpack.positions import Positions
@@ -19,7 +19,7 @@ ONE, TWO = Partition(TOPIC_ID, 0), Partition(TOPIC_ID, 1)
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
-    monkeypatch.setattr(group_offsets, "BACKOFF_S", 0.001)
+    monkeypatch.setattr(backoff, "FIRST_S", 0.001)
 
 
 @asynccontextmanager

@@ -56,7 +56,7 @@ async def test_a_record_arrives_as_it_was_sent_and_its_offset_comes_back():
     first, second = read_records(script.batches[0], size_max=1_000)
     assert first[1:] == (5, b"k", b"v", (("h", None),))
     assert second[1:] == (9, None, None, ())
-    assert one.acknowledged_count == 2
+    assert one.tally.acknowledged_count == 2
 
 
 @pytest.mark.parametrize("fate", [None, 7, 56])  # hung up, timed out, storage error
@@ -86,7 +86,7 @@ async def test_a_refusal_reaches_the_sender_and_the_next_record_goes_on():
             await (await one.send("t", b"v")).offset()
         assert await (await one.send("t", b"w")).offset() == 40
     assert [read_header(raw).base_sequence for raw in script.batches] == [0, 0]
-    assert (one.acknowledged_count, one.failed_count) == (1, 1)
+    assert (one.tally.acknowledged_count, one.tally.failed_count) == (1, 1)
 
 
 async def test_a_broker_that_lost_its_memory_gets_the_records_in_the_next_epoch():
@@ -196,7 +196,7 @@ async def test_no_success_in_time_is_told_with_what_may_be():
         with pytest.raises(DeliveryError, match="may have been appended") as caught:
             await (await one.send("t", b"v")).offset()
         assert "The last answer: t-0: REQUEST_TIMED_OUT (7)" in str(caught.value)
-        assert one.gave_up
+        assert one.tally.gave_up
 
 
 async def test_why_a_record_is_sent_again_is_told():

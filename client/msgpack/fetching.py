@@ -1,0 +1,71 @@
+"""Fetching raw batches: what both consumers ask for, and how they open what comes.
+
+`barnabas`' Fetch with `raw` returns record batches as they are stored; they are checked and opened
+here. A position is an offset, or for ListOffsets one of the two ends, START and END.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from protocol.legacy_batches import batches_any, read_records_any, verify_any
+from protocol.records import BatchHeader, Record
+
+END: Final = -1  # the places of ListOffsets
+START: Final = -2
+FETCH_BYTES: Final = 4 * 1024 * 1024
+PARTITION_BYTES: Final = 1024 * 1024
+OPENED_BYTES_MAX: Final = 256 * 1024 * 1024
+
+
+class FetchError(Exception):
+    """A partition cannot be read from where its position is; `retriable`: it may be later."""
+
+    def __init__(self, text: str, *, retriable: bool) -> None:
+        super().__init__(text)
+        self.retriable = retriable
+
+
+def fetch_body(wanted: Mapping[bytes, Iterable[tuple[int, int]]], wait_ms: int) -> dict[str, Any]:
+    """Return the body of a Fetch of (partition, offset) by topic id, in that order."""
+    return {
+        "max_wait_ms": wait_ms,
+        "min_bytes": 1,
+        "max_bytes": FETCH_BYTES,
+        "topics": [
+            {
+                "topic_id": topic_id,
+                "partitions": [
+                    {
+                        "partition": partition,
+                        "fetch_offset": offset,
+                        "partition_max_bytes": PARTITION_BYTES,
+                    }
+                    for partition, offset in partitions
+                ],
+            }
+            for topic_id, partitions in wanted.items()
+        ],
+        "raw": True,
+    }
+
+
+def opened(raw: Any, position: int) -> Iterator[tuple[list[Record], BatchHeader]]:
+    """Yield the records of each raw batch from offset `position` on, and the batch's header.
+
+    Every batch's CRC is checked. An incomplete batch at the end is left for the next fetch.
+    """
+    for start, header in batches_any(raw):
+        if header.next_offset <= position:
+            continue
+        verify_any(raw, start)
+        found: list[Record] = []
+        if not header.is_control:
+            found = [
+                record
+                for record in read_records_any(raw, start, size_max=OPENED_BYTES_MAX)
+                if record.offset >= position
+            ]
+        position = header.next_offset
+        yield found, header

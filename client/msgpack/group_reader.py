@@ -1,0 +1,157 @@
+"""How a group's member reads: where it begins in a partition, and what a fetch brings.
+
+A partition that is held is read from its position. Where it has none, it begins at the committed
+offset, else where `auto_offset_reset` says; the same reset holds for a position that the log does
+not have. What is wrong with one partition does not take away what another had: it is kept in
+`trouble`, for the next poll to raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Final, NamedTuple
+
+from client.codes import code_of, code_text
+from client.msgpack.fetching import END, START, FetchError, fetch_body, opened
+from client.msgpack.group_offsets import GroupOffsets
+from client.msgpack.membership import Membership, Partition
+from client.msgpack.positions import Positions
+from client.msgpack.topic_names import TopicNames
+from client.msgpack.transport import Transport
+from client.places import Place
+from protocol.errors import ErrorCode
+from protocol.record_errors import RecordError
+from protocol.records import Record
+
+RESETS: Final = {"earliest": START, "latest": END, "error": None}
+# A topic that has been deleted, or made anew: the broker will say what to hold instead.
+_PASSING: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+class Read(NamedTuple):
+    """A record, and where it stands."""
+
+    place: Place
+    record: Record
+
+
+class GroupReader:
+    """Reads what `membership` holds, over `transport`; moves `positions` behind what it returns."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        membership: Membership,
+        positions: Positions,
+        offsets: GroupOffsets,
+        names: TopicNames,
+        reset: str,
+    ) -> None:
+        self.trouble: FetchError | RecordError | None = None
+        self._transport = transport
+        self._membership = membership
+        self._positions = positions
+        self._offsets = offsets
+        self._names = names
+        self._reset = reset
+
+    async def find_positions(self) -> None:
+        """Find where to read what has no position: where the group stopped, or by the reset."""
+        unplaced = self._positions.unplaced()
+        if not unplaced or not self._membership.is_member:
+            return
+        found = await self._offsets.fetch(unplaced)
+        fresh = []
+        for one, offset in found.items():
+            if offset >= 0:
+                self._positions.place(one, offset, committed=True)
+            else:
+                fresh.append(one)
+        if fresh:
+            await self._place_by_reset(fresh, "the group has committed nothing for it")
+
+    async def _place_by_reset(self, partitions: list[Partition], why: str) -> None:
+        timestamp = RESETS[self._reset]
+        if timestamp is None:
+            raise FetchError(
+                f"{self._names.place(partitions[0])} has no place to read from: {why}, and "
+                "auto_offset_reset is error. Seek, or let `barnabas groups reset-offsets` set one.",
+                retriable=False,
+            )
+        by_place = {self._names.place(one): one for one in partitions}
+        found = await self._list_offsets(sorted(by_place), timestamp)
+        for place, (number, offset) in found.items():
+            if not number:
+                self._positions.place(by_place[place], offset)
+            elif not code_of(number).retriable:
+                raise _fetch_error(place, number)
+
+    async def end_offsets(self) -> dict[Place, int]:
+        """Return the offset behind the last record of every partition that is held."""
+        found = await self._list_offsets(self._names.places(self._positions), END)
+        for place, (number, _) in found.items():
+            if number:
+                raise _fetch_error(place, number)
+        return {place: offset for place, (_, offset) in found.items()}
+
+    async def _list_offsets(
+        self, places: Collection[Place], timestamp: int
+    ) -> dict[Place, tuple[int, int]]:
+        """Return error code and offset by partition, of START or END."""
+        topics: dict[str, list[dict[str, int]]] = {}
+        for place in places:
+            asked = {"partition_index": place.partition, "timestamp": timestamp}
+            topics.setdefault(place.topic, []).append(asked)
+        body = [{"name": name, "partitions": asked} for name, asked in topics.items()]
+        answer = await self._transport.call("list_offsets", {"replica_id": -1, "topics": body})
+        return {
+            Place(topic["name"], one["partition_index"]): (one["error_code"], one["offset"])
+            for topic in answer["topics"]
+            for one in topic["partitions"]
+        }
+
+    async def read(self, wait_ms: int) -> list[Read] | None:
+        """Fetch once, waiting up to `wait_ms` for a record; None where only the group can help."""
+        asked = self._positions.readable() if self._membership.is_member else []
+        if not asked:
+            return None
+        wanted: dict[bytes, list[tuple[int, int]]] = {}
+        for one in asked:
+            at = one.number, self._positions.offset(one)
+            wanted.setdefault(one.topic_id, []).append(at)
+        answer = await self._transport.call("fetch", fetch_body(wanted, wait_ms), wait_ms=wait_ms)
+        if not self._membership.is_member:
+            return []  # others may hold these by now
+        found: list[Read] = []
+        is_passing = False
+        out_of_range = []
+        for topic in answer["responses"]:
+            for one in topic["partitions"]:
+                partition = Partition(topic["topic_id"], one["partition_index"])
+                code = code_of(one["error_code"])
+                if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+                    out_of_range.append(partition)
+                elif code in _PASSING:
+                    is_passing = True
+                else:
+                    self._open(partition, one, found)
+        if out_of_range:
+            await self._place_by_reset(out_of_range, "its position is outside of what there is")
+        return None if is_passing and not found else found
+
+    def _open(self, partition: Partition, one: dict[str, Any], found: list[Read]) -> None:
+        """Add a partition's records, and move its position behind every batch that is done."""
+        place = self._names.place(partition)
+        try:
+            if one["error_code"]:
+                raise _fetch_error(place, one["error_code"])
+            position = self._positions.offset(partition)
+            for records, batch in opened(one["records"] or b"", position):
+                self._positions.move(partition, batch.next_offset, batch.leader_epoch)
+                found += [Read(place, record) for record in records]
+        except (FetchError, RecordError) as error:
+            self.trouble = self.trouble or error
+
+
+def _fetch_error(place: Place, number: int) -> FetchError:
+    return FetchError(f"{place}: {code_text(number)}", retriable=code_of(number).retriable)

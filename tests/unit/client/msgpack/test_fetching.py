@@ -1,0 +1,62 @@
+"""Fetching: the body of a request, and what is made of raw batches."""
+
+import pytest
+
+from client.msgpack.fetching import FETCH_BYTES, PARTITION_BYTES, fetch_body, opened
+from protocol.record_errors import RecordError
+from protocol.records import Record, build
+
+
+def batch(base_offset, *texts, codec=0, control=False):
+    records = [Record(0, 5, None, text) for text in texts]
+    return bytes(build(records, base_offset=base_offset, codec=codec, control=control))
+
+
+def test_a_fetch_asks_for_raw_batches_from_each_offset_in_order():
+    body = fetch_body({b"b" * 16: [(1, 5), (0, 7)], b"a" * 16: [(3, 0)]}, 500)
+    assert (body["raw"], body["max_wait_ms"], body["max_bytes"]) == (True, 500, FETCH_BYTES)
+    assert [topic["topic_id"] for topic in body["topics"]] == [b"b" * 16, b"a" * 16]
+    assert body["topics"][0]["partitions"] == [
+        {"partition": 1, "fetch_offset": 5, "partition_max_bytes": PARTITION_BYTES},
+        {"partition": 0, "fetch_offset": 7, "partition_max_bytes": PARTITION_BYTES},
+    ]
+
+
+def read(raw, position):
+    """All that `opened` yields, together."""
+    found = []
+    for records, batch in opened(raw, position):
+        found += records
+        position = batch.next_offset
+    return found, position
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_records_before_the_position_are_left_out(codec):
+    raw = batch(10, b"a", b"b", b"c", codec=codec) + batch(20, b"d", codec=codec)
+    records, position = read(raw, 11)
+    assert [(one.offset, one.value) for one in records] == [(11, b"b"), (12, b"c"), (20, b"d")]
+    assert position == 21
+
+
+@pytest.mark.parametrize(
+    ("raw", "position", "found", "next_position"),
+    [
+        (b"", 7, [], 7),
+        (batch(0, b"a")[:-1], 0, [], 0),
+        (batch(0, b"a") + batch(1, b"b")[:30], 0, [0], 1),
+        (batch(0, b"\0\0\0\0", control=True), 0, [], 1),
+        (batch(0, b"a"), 5, [], 5),
+    ],
+)
+def test_positions_move_behind_whole_batches_only(raw, position, found, next_position):
+    records, moved = read(raw, position)
+    assert [one.offset for one in records] == found
+    assert moved == next_position
+
+
+def test_a_damaged_batch_is_not_read():
+    raw = bytearray(batch(0, b"a"))
+    raw[-2] ^= 1
+    with pytest.raises(RecordError):
+        read(raw, 0)

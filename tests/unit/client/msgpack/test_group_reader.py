@@ -1,0 +1,75 @@
+"""What a member reads: where it begins, and what is kept back."""
+
+from __future__ import annotations
+
+import pytest
+
+from client.msgpack.fetching import FetchError
+from client.msgpack.group_offsets import GroupOffsets
+from client.msgpack.group_reader import GroupReader
+from client.msgpack.membership import MemberSettings, Membership, Partition, State, Subscription
+from client.msgpack.positions import Positions
+from client.msgpack.topic_names import TopicNames
+from client.places import Place
+from tests.support.group_peer import TOPIC_ID, GroupPeer
+
+
+class Called:
+    """A transport whose peer is asked at once."""
+
+    def __init__(self, peer):
+        self._peer = peer
+
+    async def call(self, api, body, *, wait_ms=0):
+        return self._peer(api, body)
+
+
+async def reader_of(peer, *numbers, reset="earliest"):
+    membership = Membership(MemberSettings(group_id="g", member_id="m"), Subscription(), 0)
+    membership.state = State.MEMBER
+    transport, positions = Called(peer), Positions()
+    positions.hold(Partition(TOPIC_ID, number) for number in numbers)
+    names = TopicNames(transport)
+    await names.learn({TOPIC_ID})
+    offsets = GroupOffsets(transport, membership, positions, 5)
+    return GroupReader(transport, membership, positions, offsets, names, reset), positions
+
+
+def at(positions):
+    return {one.number: offset for one, offset in positions.offsets().items()}
+
+
+async def test_it_begins_at_the_committed_offset_and_else_by_the_reset():
+    peer = GroupPeer()
+    peer.committed = {1: 1}
+    reader, positions = await reader_of(peer, 0, 1)
+    assert await reader.read(10) is None, "nothing has a position yet"
+    await reader.find_positions()
+    assert at(positions) == {0: 0, 1: 1}
+    found = await reader.read(10)
+    assert sorted((one.place, one.record.offset) for one in found) == [
+        (Place("t", 0), 0), (Place("t", 0), 1), (Place("t", 1), 1),
+    ]  # fmt: skip
+    assert at(positions) == {0: 2, 1: 2}
+    assert await reader.end_offsets() == {Place("t", 0): 2, Place("t", 1): 2}
+
+
+async def test_without_a_reset_a_partition_without_a_committed_offset_is_an_error():
+    reader, _ = await reader_of(GroupPeer(), 0, reset="error")
+    with pytest.raises(FetchError, match="auto_offset_reset is error") as error:
+        await reader.find_positions()
+    assert not error.value.retriable
+
+
+@pytest.mark.parametrize(("code", "trouble"), [(29, "t-0: TOPIC_AUTH"), (100, None)])
+async def test_an_error_that_passes_waits_for_the_group_and_another_is_kept(code, trouble):
+    peer = GroupPeer()
+    reader, _ = await reader_of(peer, 0)
+    await reader.find_positions()
+    peer.codes["fetch"] = [code]
+    found = await reader.read(10)
+    if trouble is None:
+        assert (found, reader.trouble) == (None, None)
+    else:
+        assert found == []
+        assert trouble in str(reader.trouble)
