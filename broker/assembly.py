@@ -32,6 +32,7 @@ from broker.partitions.group_commit import FLUSH_THREADS, GroupCommit
 from broker.partitions.partition import Partition, Partitions
 from broker.partitions.purgatory import Purgatory
 from broker.partitions.record_work import RecordWork
+from broker.read_only import overlay
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.clock import Clock
 from broker.runtime.metrics import Metrics
@@ -47,7 +48,8 @@ from protocol.api_keys import ApiKey
 from protocol.messages.api_versions import ApiVersion
 from storage.errors import CorruptMetadata
 from storage.files.filenames import META_PROPERTIES, METADATA_TOPIC
-from storage.files.filesystem import OsFileSystem
+from storage.files.filesystem import FileSystem, OsFileSystem
+from storage.files.overlay import Overlay
 from storage.log import Log
 from storage.log_manager import LogManager, ManagerSettings
 
@@ -91,10 +93,13 @@ def open_directory(config: BrokerConfig, clock: Clock) -> Opened:
         random_bytes=os.urandom,
         open_files_max=config.barnabas_open_files_max,
         producer_expiration_ms=config.producer_id_expiration_ms,
-        node_id=config.node_id,
+        node_id=None if config.barnabas_read_only else config.node_id,
         cluster_id=config.barnabas_cluster_id or None,
     )
-    logs = LogManager(OsFileSystem(), directory, settings, clock.now_ms)
+    filesystem: FileSystem = OsFileSystem()
+    if config.barnabas_read_only:
+        filesystem = overlay(filesystem, directory, config)
+    logs = LogManager(filesystem, directory, settings, clock.now_ms)
     try:
         logs.open()
     except PermissionError as error:
@@ -160,15 +165,19 @@ def _open_metadata(config: BrokerConfig, clock: Clock, logs: LogManager) -> Open
         logs.directory.meta.cluster_id,
         node_id,
         logs.directory.path,
-        "new"
-        if logs.directory.is_new
-        else "stopped cleanly"
-        if logs.directory.was_clean
-        else "recovering",
+        _state(logs),
         len(controller.image.topics),
         controller.image.partition_count,
     )
     return Opened(logs, metadata_log, controller)
+
+
+def _state(logs: LogManager) -> str:
+    if logs.home.is_read_only:
+        return "served read-only, nothing is changed"
+    if logs.directory.is_new:
+        return "new"
+    return "stopped cleanly" if logs.directory.was_clean else "recovering"
 
 
 def _check_node_id(image: ClusterImage, logs: LogManager) -> None:
@@ -226,6 +235,8 @@ def assemble(
     )
     topics.open_all()
     _name_strays(opened.logs)
+    if isinstance(opened.logs.directory.filesystem, Overlay):
+        opened.logs.directory.filesystem.seal()
     bound = bind()
     services = Services(
         config=config,
@@ -263,9 +274,11 @@ def assemble(
 def _coordinator(loop: asyncio.AbstractEventLoop, services: Services) -> Coordinator:
     """Import and make the coordinator of groups, when there is one: a tenth of a start's time."""
     from broker.groups.coordinator import Coordinator
+    from broker.groups.frozen import FrozenCoordinator
     from broker.groups.group_log import GroupLog
 
-    groups = Coordinator(
+    kind = FrozenCoordinator if services.config.barnabas_read_only else Coordinator
+    groups = kind(
         GroupLog(
             services.topics, services.partitions, services.commit, services.config, services.clock
         ),

@@ -22,6 +22,7 @@ from typing import Any
 
 from broker.error_mapping import error_code_of
 from broker.handlers import HANDLERS, Handler
+from broker.read_only import refuse_writes
 from broker.runtime import owners
 from broker.runtime.owners import Owner
 from broker.runtime.request import Buffer, Pending, Request
@@ -40,7 +41,8 @@ class Dispatcher:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._handlers: dict[int, Handler] = {row.api_key: row for row in HANDLERS}
+        rows = refuse_writes(HANDLERS) if services.config.barnabas_read_only else HANDLERS
+        self._handlers: dict[int, Handler] = {row.api_key: row for row in rows}
         self._tasks: set[asyncio.Task[None]] = set()  # bounded by the requests in flight
         self._stepper = Stepper(services.clock, services.metrics, self._ended, self._fail)
 

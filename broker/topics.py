@@ -207,7 +207,7 @@ class Topics:
             elif life.is_serving:
                 failure = LogFailed(f"{topic.name}-{number}", f"cannot be opened: {attempt.error}")
                 if self._partitions.set_offline(topic.name, number, failure):
-                    logger.error("%s. It is offline, and tried again every second.", failure)
+                    logger.error("%s. It is offline until it can be opened.", failure)
         return any_opened
 
     def _changed(self, name: str, topic: TopicInfo | None) -> None:

@@ -73,7 +73,14 @@ def main() -> None:
     multiple=True,
     help="One key's value; beats environment and file. May be repeated.",
 )
-def serve(file: str | None, data_dir: str | None, assignments: tuple[str, ...]) -> None:
+@click.option(
+    "--read-only",
+    is_flag=True,
+    help="Serve the directory and change nothing in it, as barnabas.read.only=true.",
+)
+def serve(
+    file: str | None, data_dir: str | None, assignments: tuple[str, ...], *, read_only: bool
+) -> None:
     """Run the broker until SIGTERM or SIGINT; a second one hurries the stop.
 
     Values come from the file, from environment variables (BARNABAS_NUM_PARTITIONS, or as for the
@@ -81,6 +88,8 @@ def serve(file: str | None, data_dir: str | None, assignments: tuple[str, ...]) 
     """
     from config.load import load
 
+    if read_only:
+        assignments = (*assignments, "barnabas.read.only=true")
     try:
         loaded = load(file=file, environment=os.environ, set_values=assignments, data_dir=data_dir)
     except ConfigError as error:

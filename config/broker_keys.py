@@ -343,6 +343,14 @@ class BrokerKeys:
         doc="The cluster id that a new data directory gets; not set: one is drawn. A directory that"
         " has one keeps it. The image takes it from CLUSTER_ID.",
     )
+    barnabas_read_only: bool = key(
+        "barnabas.read.only",
+        False,
+        Kind.BOOLEAN,
+        doc="Serve the directory and change nothing in it: no retention, no compaction, no"
+        " recovery on disk, and every request that would write is refused. The same as"
+        " `serve --read-only`.",
+    )
     barnabas_validate_records: bool = key(
         "barnabas.validate.records",
         False,

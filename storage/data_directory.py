@@ -17,7 +17,8 @@ from typing import Final
 from storage.errors import CorruptMetadata
 from storage.files import filenames, meta_properties
 from storage.files.filenames import Kind
-from storage.files.filesystem import FileSystem, LockHandle
+from storage.files.filesystem import FileSystem
+from storage.files.locks import LockHandle
 from storage.files.meta_properties import MetaProperties, random_uuid
 from storage.files.text_files import encode_clean_shutdown, uuid_text
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from storage.files import filenames
 from storage.files.filesystem import FileSystem
 from storage.files.open_files import OpenFiles
+from storage.files.overlay import Overlay
 from storage.files.room import Room
 from storage.trash import Trash
 
@@ -18,14 +19,16 @@ class Home:
 
     `unflushed_bytes` is the sum of those that are fsynced before they are acknowledged: what a
     log with `write.caching` leaves to the page cache is not waited for, and does not count.
+    `is_read_only`: on an overlay what opening repairs stays in memory, and so it is enough to look.
     """
 
-    __slots__ = ("checkpoint_changes", "files", "filesystem",
+    __slots__ = ("checkpoint_changes", "files", "filesystem", "is_read_only",
                  "producer_expiration_ms", "room", "trash", "unflushed_bytes")  # fmt: skip
 
     def __init__(
         self, filesystem: FileSystem, files: OpenFiles, producer_expiration_ms: int
     ) -> None:
+        self.is_read_only = isinstance(filesystem, Overlay)
         self.filesystem = filesystem
         self.files = files
         self.producer_expiration_ms = producer_expiration_ms

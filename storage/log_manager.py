@@ -275,6 +275,9 @@ class LogManager:
         clean mark is written last, and only if nothing failed; without `clean` it is not. A Kafka
         that starts here and finds its own `broker_epoch` in the mark need not elect leaders anew.
         """
+        if self.home.is_read_only:
+            self.abandon()  # there is nothing to write
+            return True
         went_well = clean
         for log in self.logs.values():
             complaint = stop_log(log)

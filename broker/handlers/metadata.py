@@ -111,7 +111,11 @@ async def _answers(services: Services, body: MetadataRequest) -> Iterable[Metada
         return (_by_id(services, topic_id) for topic_id in ids)
     names = dict.fromkeys(topic.name for topic in wanted if topic.name is not None)
     # Before version 4 the flag has its default, which allows.
-    may_create = services.config.auto_create_topics_enable and body.allow_auto_topic_creation
+    may_create = (
+        services.config.auto_create_topics_enable
+        and body.allow_auto_topic_creation
+        and not services.config.barnabas_read_only
+    )
     failures = await _create_missing(services, names) if may_create else {}
     return (_by_name(services, name, failures.get(name)) for name in names)
 

@@ -16,7 +16,8 @@
 | groups | `offsets.retention.check.interval.ms` | removes old offsets, and groups that are over |
 
 A duty that fails is logged and tried again at its next turn; a log that fails stops its own
-partition only.
+partition only. A broker that serves read-only has the duties deadlines, connections, pages and
+handlers, and no other.
 """
 
 from __future__ import annotations
@@ -99,6 +100,17 @@ class Housekeeping:
             (DEADLINE_TICK_SECONDS, self._deadlines),
             (TICK_SECONDS, self._connections),
             (TICK_SECONDS, self._pages),
+        ):
+            self._begin(seconds, seconds, duty)
+        # At once: who asks first should not wait for an import, 50 ms of them for groups.
+        self._begin(TICK_SECONDS, 0, self._handlers)
+        if not config.barnabas_read_only:
+            self._start_changing()
+
+    def _start_changing(self) -> None:
+        """Begin the tickers of what changes files."""
+        config = self._services.config
+        for seconds, duty in (
             (config.barnabas_recovery_point_interval_ms / 1000, self._checkpoints),
             (TICK_SECONDS, self._flushes),
             (TICK_SECONDS, self._deletions),
@@ -108,8 +120,6 @@ class Housekeeping:
             (config.offsets_retention_check_interval_ms / 1000, self._groups),
         ):
             self._begin(seconds, seconds, duty)
-        # At once: who asks first should not wait for an import, 50 ms of them for groups.
-        self._begin(TICK_SECONDS, 0, self._handlers)
         retention_seconds = config.log_retention_check_interval_ms / 1000
         first_seconds = min(retention_seconds, config.log_initial_task_delay_ms / 1000)
         self._begin(retention_seconds, first_seconds, self._retention)

@@ -61,8 +61,9 @@ class LogCleaner:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin, unless log.cleaner.enable says no."""
-        if self._services.config.log_cleaner_enable:
+        """Begin, unless log.cleaner.enable says no, or the directory is served read-only."""
+        config = self._services.config
+        if config.log_cleaner_enable and not config.barnabas_read_only:
             self._task = owners.spawn(Owner.COMPACTION, self._run(), "log cleaner")
 
     async def stop(self) -> None:

@@ -28,14 +28,13 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import fcntl
 import mmap
 import os
-import struct
 import sys
 from typing import Any, Final, Protocol, cast
 
-from storage.errors import DirectoryLocked
+from storage.files import locks
+from storage.files.locks import LockHandle
 
 FILE_MODE = 0o640
 DIRECTORY_MODE = 0o750
@@ -120,13 +119,6 @@ class File(Protocol):
         """Close now. Only for an owner who knows that nobody else uses the file."""
 
 
-class LockHandle(Protocol):
-    """A held lock; released by close or by the end of the process."""
-
-    def close(self) -> None:
-        """Release."""
-
-
 class FileSystem(Protocol):
     """Whole files and directories. Every method raises OSError as the system gives it."""
 
@@ -169,6 +161,12 @@ class FileSystem(Protocol):
     def lock(self, path: str) -> LockHandle:
         """Take an exclusive lock on a file, making it when missing. DirectoryLocked if taken."""
 
+    def lock_shared(self, path: str) -> LockHandle:
+        """Take a reader's lock, which keeps writers away, and write nothing.
+
+        DirectoryLocked if a writer holds the file. One that is missing or unreadable is not locked.
+        """
+
     def free_bytes(self, path: str) -> int:
         """Bytes that an unprivileged writer may still use on the file system of `path`."""
 
@@ -188,8 +186,6 @@ FALLOC_FL_KEEP_SIZE = 1  # linux/falloc.h
 # What is pulled in is copied here, by all threads at once: nobody reads it. Fresh memory for each
 # piece would cost more than the piece.
 _NOWHERE = memoryview(mmap.mmap(-1, 256 * 1024))
-
-_FLOCK = struct.Struct("hhqqi4x")  # fcntl.h, Linux: type, whence, start, length, pid
 
 _NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL)
 
@@ -326,36 +322,6 @@ class OsFile:
             os.close(self._fd)
 
 
-class _OsLock:
-    """An fcntl record lock, as Java's FileLock takes it.
-
-    Such locks belong to the process, and closing any descriptor of the file drops them: so a set
-    guards against a second taker in this process.
-    """
-
-    held: set[tuple[int, int]] = set()  # noqa: RUF012  (device, inode), of the whole process
-
-    def __init__(self, fd: int, key: tuple[int, int]) -> None:
-        self._fd = fd
-        self._key = key
-
-    def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-            _OsLock.held.discard(self._key)
-
-
-def _holder_of(fd: int) -> int:
-    """The process that holds a lock on the file; 0 if none does, or it cannot be told."""
-    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-    try:
-        found: tuple[int, ...] = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, asked))
-    except OSError:
-        return 0
-    return 0 if found[0] == fcntl.F_UNLCK else found[4]
-
-
 class OsFileSystem:
     """The operating system's files. See `FileSystem` for the contract of each method."""
 
@@ -422,23 +388,10 @@ class OsFileSystem:
         self.sync_directory(os.path.dirname(path) or ".")
 
     def lock(self, path: str) -> LockHandle:
-        if os.path.lexists(path):
-            status = os.stat(path)
-            if (status.st_dev, status.st_ino) in _OsLock.held:
-                raise DirectoryLocked(path, os.getpid())  # before opening: closing would drop it
-        fd = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
-        try:
-            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            holder_pid = _holder_of(fd)
-            os.close(fd)
-            if error.errno in (errno.EAGAIN, errno.EACCES):
-                raise DirectoryLocked(path, holder_pid) from None
-            raise
-        status = os.fstat(fd)
-        key = (status.st_dev, status.st_ino)
-        _OsLock.held.add(key)
-        return _OsLock(fd, key)
+        return locks.take(path, FILE_MODE)
+
+    def lock_shared(self, path: str) -> LockHandle:
+        return locks.take_shared(path)
 
     def free_bytes(self, path: str) -> int:
         status = os.statvfs(path)

@@ -79,6 +79,7 @@ class _Loading:
         self.config = config
         self.now_ms = now_ms
         self.report = RecoveryReport(known.topic, known.partition, known.directory)
+        self.report.is_read_only = home.is_read_only
 
     def load(self) -> Log:
         home, known, report = self.home, self.known, self.report

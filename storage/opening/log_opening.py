@@ -10,7 +10,8 @@
 Each partition has an outcome of its own. Nothing else may open or delete a log of these names
 between the first step and the last; the manager asserts it.
 
-A directory of the same name that belongs to another topic id is put aside as `…-stray`. Making a
+A directory of the same name that belongs to another topic id is put aside as `…-stray`; served
+read-only, nothing is made or put aside, and such a log cannot be opened. Making a
 log costs no fsync: its first flush makes the names durable. The name of a directory that was made
 and whose log could then not be opened stays on the manager's list, for whoever opens it later.
 """
@@ -172,7 +173,7 @@ class Opening:
         """Hold the directory's topic id against the metadata's; whether to make a new one."""
         filesystem = self._home.filesystem
         if not filesystem.exists(directory):
-            if not wanted.create:
+            if not wanted.create or self._home.is_read_only:
                 raise UnknownPartition(wanted.topic, wanted.partition)
             return True
         path = posixpath.join(directory, filenames.PARTITION_METADATA)
@@ -191,7 +192,7 @@ class Opening:
         if found == wanted.topic_id:
             return False
         theirs = uuid_text(found)
-        if not wanted.create:
+        if not wanted.create or self._home.is_read_only:
             raise CorruptMetadata(path, f"topic id {theirs}, the metadata says {ours}")
         stray = self._directory.stray_path(wanted.topic, wanted.partition)
         self.warnings.append(

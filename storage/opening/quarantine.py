@@ -4,7 +4,8 @@
     anything else in a segment  copied to `<base>.log.<position>.<ms>.quarantine`, fsynced, then cut
     a whole segment             renamed to `<base>.log.0.<ms>.quarantine`, its indexes deleted
 
-Both steps may be interrupted: until the cut, the bytes are where they were.
+Both steps may be interrupted: until the cut, the bytes are where they were. In a directory that is
+served read-only both are done in memory (`storage.files.overlay`), where a copy would be of no use.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Quarantine:
         """
         file = segment.log_file.file()
         end = _end_of_data(file, position, segment.size)
-        if end > position:
+        if end > position and not self._home.is_read_only:
             name = filenames.quarantine_name(segment.base_offset, position, self._now_ms)
             self._copy(file, position, end, posixpath.join(self._directory, name))
             self._note(name, end - position)

@@ -177,7 +177,7 @@ class _Recovery:
             reason = self._accept(segment, position + at, header, view[at : at + header.size])
             if not reason:
                 at += header.size
-        if at:
+        if at and not self.home.is_read_only:
             file.pwrite(view[:at], position)
             self.report.bytes_rewritten += at
         if reason or not at:

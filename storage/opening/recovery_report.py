@@ -26,6 +26,7 @@ class RecoveryReport:
     bytes_quarantined: int = 0
     zero_bytes_cut: int = 0
     damage: str = ""  # what was wrong with the first batch that was cut
+    is_read_only: bool = False  # nothing was rewritten, cut or kept elsewhere
     quarantine_files: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -33,6 +34,8 @@ class RecoveryReport:
     def lines(self) -> list[str]:
         """Return the lines for the log of the broker, most of them only if something happened."""
         lines = list(self.warnings)
+        if self.is_read_only:
+            return [*lines, *self._lines_read_only()]
         if self.damage:
             lines.append(
                 f"Found invalid messages in log segment of {self.topic}-{self.partition}: "
@@ -46,4 +49,15 @@ class RecoveryReport:
                 f"{self.recovery_point} to end offset {self.end_offset}, "
                 f"{self.batches_checked} batches checked, {self.bytes_rewritten} bytes rewritten"
             )
+        return lines
+
+    def _lines_read_only(self) -> list[str]:
+        name, lines = f"{self.topic}-{self.partition}", []
+        if self.damage:
+            lines.append(
+                f"Found invalid messages in log segment of {name}: {self.damage}; {name} is "
+                f"served up to offset {self.end_offset}, what follows is not"
+            )
+        if self.reason and self.reason != NO_CLEAN_SHUTDOWN:
+            lines.append(f"{name}: {self.reason}; it is served up to offset {self.end_offset}")
         return lines

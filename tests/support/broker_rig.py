@@ -21,6 +21,7 @@ from config.listeners import Listener
 from config.load import load
 from protocol.records import Record, build
 from storage.files.filesystem import OsFileSystem
+from storage.files.overlay import Overlay
 from tests.support import loop_guard
 from tests.support.fake_connection import FakeConnection
 
@@ -55,6 +56,8 @@ class Rig:
     def _watch(self, *, serving: bool) -> None:
         if self._is_watched:
             filesystem: Any = self.services.logs.directory.filesystem
+            if isinstance(filesystem, Overlay):
+                filesystem = filesystem._below
             filesystem.serving = serving
 
     async def _load_groups(self) -> None:

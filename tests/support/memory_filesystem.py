@@ -244,6 +244,11 @@ class MemoryFileSystem:
         self._locks.add(path)
         return MemoryLock(self._locks, path)
 
+    def lock_shared(self, path: str) -> MemoryLock:
+        if path in self._locks:
+            raise DirectoryLocked(path)
+        return MemoryLock(set(), path)  # readers do not count
+
     def free_bytes(self, path: str) -> int:
         self._directory(path)
         if self.capacity_bytes is None:

@@ -103,7 +103,7 @@ def make(ending: str) -> Original:
             broker.services.logs.abandon()
         broker.end()
         filesystem.kill()
-    original = Original(dict(_files(filesystem, DATA)))
+    original = Original(dict(files_of(filesystem)))
     for path, content in original.files.items():
         folder, _, name = path.rpartition("/")
         topic = folder.removesuffix("-0")
@@ -142,11 +142,11 @@ async def send(broker: MemoryBroker, topic: str, records: bytearray) -> Any:
     return (await broker.call(body, 9)).responses[0].partition_responses[0]
 
 
-def _files(filesystem: MemoryFileSystem, folder: str) -> Iterator[tuple[str, bytes]]:
+def files_of(filesystem: MemoryFileSystem, folder: str = DATA) -> Iterator[tuple[str, bytes]]:
     for name in filesystem.list(folder):
         path = f"{folder}/{name}"
         if filesystem.is_directory(path):
-            yield from _files(filesystem, path)
+            yield from files_of(filesystem, path)
         else:
             yield path.removeprefix(f"{DATA}/"), filesystem.live_bytes(path)
 
@@ -233,16 +233,21 @@ def outcome(original: Original, flip: Flip | None) -> Outcome:
     finally:
         broker.end()
     filesystem.kill()
-    found.files = {path: len(content) for path, content in _files(filesystem, DATA)}
+    found.files = {path: len(content) for path, content in files_of(filesystem)}
     return found
 
 
-async def _ask(broker: MemoryBroker, original: Original, found: Outcome) -> None:
+async def fetch_all(broker: MemoryBroker, original: Original, found: Outcome) -> None:
+    """Fetch every batch, and note where the logs begin."""
     for topic, known in original.batches.items():
         codes = found.codes[topic] = {}
         for offset in sorted(known):
             codes[offset] = await _fetch(broker, original, topic, offset, found)
     found.start_offset = {log.topic: log.start_offset for log in broker.services.logs.all()}
+
+
+async def _ask(broker: MemoryBroker, original: Original, found: Outcome) -> None:
+    await fetch_all(broker, original, found)
     last = (BATCHES // 2 * 2 - 3) // 3 * 2 + 1
     answer = await send(broker, "idem", data_directory.batch(last))
     found.retry = (answer.error_code, answer.base_offset)

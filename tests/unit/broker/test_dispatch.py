@@ -23,7 +23,8 @@ KEY = int(HANDLERS[0].api_key)
 
 
 def dispatcher(handle: Any, error_response: Any = None) -> Dispatcher:
-    services: Any = SimpleNamespace(metrics=Metrics(), clock=ManualClock())
+    config = SimpleNamespace(barnabas_read_only=False)
+    services: Any = SimpleNamespace(metrics=Metrics(), clock=ManualClock(), config=config)
     made = Dispatcher(services)
     handlers: dict[int, Any] = {
         KEY: SimpleNamespace(

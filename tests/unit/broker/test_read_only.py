@@ -1,0 +1,157 @@
+"""What a broker that serves read-only refuses, and what it makes of a directory."""
+
+import logging
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from broker import read_only
+from broker.handlers import HANDLERS
+from config.broker import BrokerConfig
+from config.load import load
+from protocol.errors import ErrorCode
+from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from protocol.messages.find_coordinator import FindCoordinatorRequest
+from protocol.messages.init_producer_id import InitProducerIdRequest
+from protocol.messages.join_group import JoinGroupRequest
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+)
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from storage.errors import CorruptMetadata
+from storage.files import meta_properties
+from storage.files.filesystem import OsFileSystem
+from tests.support import data_directory
+from tests.support.broker_rig import Rig, batch
+from tests.support.memory_filesystem import MemoryFileSystem
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return data_directory.make(tmp_path_factory.mktemp("read-only") / "data")
+
+
+@pytest.fixture
+async def rig(directory: Path) -> AsyncIterator[Rig]:
+    made = Rig(directory, barnabas_read_only="true")
+    yield made
+    assert await made.close()
+
+
+@pytest.fixture
+def config() -> Iterator[BrokerConfig]:
+    logging.disable(logging.CRITICAL)
+    yield load(environment={}, set_values=["node.id=7"], data_dir="/d").config
+    logging.disable(logging.NOTSET)
+
+
+def test_every_api_reads_or_is_refused() -> None:
+    keys = {row.api_key for row in HANDLERS}
+    assert keys == read_only.READS | set(read_only.REFUSED)
+    assert not read_only.READS & set(read_only.REFUSED)
+
+
+async def test_a_produce_request_is_refused(rig: Rig) -> None:
+    data = PartitionProduceData(index=0, records=batch(b"x"))
+    topics = [TopicProduceData(name="t", partition_data=[data])]
+    answer = await rig.call(ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=topics), 9)
+    part = answer.responses[0].partition_responses[0]
+    assert part.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert part.error_message == read_only.MESSAGE
+
+
+async def test_topics_are_not_created_and_the_answer_says_why(rig: Rig) -> None:
+    body = CreateTopicsRequest(
+        topics=[CreatableTopic(name="n", num_partitions=1, replication_factor=1)]
+    )
+    answer = await rig.call(body, 7)
+    assert answer.topics[0].error_code == ErrorCode.POLICY_VIOLATION
+    assert answer.topics[0].error_message == read_only.MESSAGE
+
+
+async def test_no_topic_is_made_by_asking_for_it(rig: Rig) -> None:
+    answer = await rig.call(MetadataRequest(topics=[MetadataRequestTopic(name="n")]), 8)
+    assert answer.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_producers_and_members_are_refused(rig: Rig) -> None:
+    answer = await rig.call(InitProducerIdRequest(transaction_timeout_ms=1), 4)
+    assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    answer = await rig.call(
+        JoinGroupRequest(group_id="g", session_timeout_ms=10_000, protocol_type="consumer"), 7
+    )
+    assert answer.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+async def test_groups_are_answered_where_there_never_was_one(rig: Rig) -> None:
+    body = FindCoordinatorRequest(coordinator_keys=["g"], key_type=0)
+    assert (await rig.call(body, 4)).coordinators[0].error_code == ErrorCode.NONE
+    asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
+    group = (await rig.call(asked, 8)).groups[0]
+    assert (group.error_code, group.topics) == (ErrorCode.NONE, [])
+
+
+async def test_records_are_served(rig: Rig) -> None:
+    wanted = FetchPartition(partition=1, fetch_offset=0, partition_max_bytes=1_000)
+    body = FetchRequest(
+        max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic="t", partitions=[wanted])]
+    )
+    part = (await rig.call(body, 11)).responses[0].partitions[0]
+    assert (part.error_code, part.high_watermark) == (ErrorCode.NONE, 1)
+    assert part.records
+
+
+def copy_of(directory: Path, name: str) -> MemoryFileSystem:
+    """The metadata log of a directory, a partition and no meta.properties, in memory."""
+    disk = MemoryFileSystem()
+    for folder in ("/d", "/d/__cluster_metadata-0", "/d/t-0"):
+        disk.mkdir(folder)
+    disk.replace(f"/d/{name}", (directory / name).read_bytes())
+    return disk
+
+
+METADATA = "__cluster_metadata-0/00000000000000000000.log"
+
+
+@pytest.mark.parametrize("text", [None, b"", b"garbage", b"version=1\nnode.id=3\ncluster.id=c\n"])
+def test_a_directory_without_an_identity_gets_one_in_memory(
+    directory: Path, text: bytes | None, config: BrokerConfig
+) -> None:
+    disk = copy_of(directory, METADATA)
+    if text is not None:
+        disk.replace("/d/meta.properties", text)
+    before = disk.list("/d")
+    meta = meta_properties.read(read_only.overlay(disk, "/d", config), "/d/meta.properties")
+    original = meta_properties.read(OsFileSystem(), str(directory / "meta.properties"))
+    assert meta is not None
+    assert original is not None
+    assert (meta.node_id, meta.directory_id) == (original.node_id, original.directory_id)
+    assert disk.list("/d") == before
+
+
+def test_a_directory_of_another_node_than_configured_keeps_its_identity(
+    directory: Path, config: BrokerConfig
+) -> None:
+    over = read_only.overlay(OsFileSystem(), str(directory), config)
+    meta = meta_properties.read(over, str(directory / "meta.properties"))
+    assert meta is not None
+    assert meta.node_id == 1
+
+
+def test_a_directory_without_partitions_is_the_configured_nodes(
+    directory: Path, config: BrokerConfig
+) -> None:
+    disk = copy_of(directory, METADATA)
+    disk.rmdir("/d/t-0")
+    meta = meta_properties.read(read_only.overlay(disk, "/d", config), "/d/meta.properties")
+    assert meta is not None
+    assert meta.node_id == 7
+
+
+def test_a_directory_without_metadata_is_refused(config: BrokerConfig) -> None:
+    with pytest.raises(CorruptMetadata, match="which topics"):
+        read_only.overlay(MemoryFileSystem(), "/d", config)

@@ -1,0 +1,157 @@
+"""Changes that stay in memory: what is read afterwards, and that nothing below is touched."""
+
+import errno
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from storage.files.overlay import WRITTEN_MAX, Overlay
+from tests.support.memory_filesystem import MemoryFileSystem
+
+READS = {
+    "open", "list", "exists", "is_directory", "size", "read", "lock_shared", "free_bytes",
+    "total_bytes",
+}  # fmt: skip
+
+
+class OnlyRead:
+    """A file system that has the reading operations, and no other."""
+
+    def __init__(self, below: MemoryFileSystem) -> None:
+        self._filesystem = below
+
+    def __getattr__(self, name: str) -> Any:
+        assert name in READS, f"{name} may change something"
+        return getattr(self._filesystem, name)
+
+    def open(self, path: str, *, create: bool = False, write: bool = True) -> Any:
+        assert not create
+        assert not write
+        return self._filesystem.open(path, write=False)
+
+
+@pytest.fixture
+def disk() -> MemoryFileSystem:
+    below = MemoryFileSystem()
+    below.mkdir("/d")
+    below.replace("/d/a", b"0123456789")
+    below.replace("/d/b", b"")
+    return below
+
+
+@pytest.fixture
+def over(disk: MemoryFileSystem) -> Overlay:
+    return Overlay(OnlyRead(disk))
+
+
+def test_files_are_read_as_they_are_below(over: Overlay) -> None:
+    file = over.open("/d/a")
+    assert (file.size(), over.size("/d/a"), over.read("/d/a")) == (10, 10, b"0123456789")
+    assert file.pread(3, 8) == b"89"
+    assert bytes(file.pread_nowait(3, 2) or b"") == b"234"
+    assert file.is_cached(0, 10)
+    assert file.pull(4, 0) == 4
+    assert bytes(file.map(4)) == b"0123"
+    assert over.list("/d") == ["a", "b"]
+    assert over.is_directory("/d")
+    assert over.free_bytes("/d") <= over.total_bytes("/d")
+    with pytest.raises(FileNotFoundError):
+        over.open("/d/c")
+
+
+def test_a_cut_is_seen_by_everyone_who_opens_the_file(over: Overlay) -> None:
+    early = over.open("/d/a")
+    over.open("/d/a").truncate(4)
+    for file in (early, over.open("/d/a")):
+        assert (file.size(), file.pread(9, 2), file.pread(9, 5)) == (4, b"23", b"")
+        assert file.pread_nowait(9, 2) == b"23"
+    assert over.size("/d/a") == 4
+    assert over.read("/d/a") == b"0123"
+
+
+def test_what_is_written_is_kept_in_memory(over: Overlay, disk: MemoryFileSystem) -> None:
+    file = over.open("/d/a")
+    file.pwrite(b"xy", 9)
+    assert over.open("/d/a").pread(99, 7) == b"78xy"
+    file.truncate(2)
+    file.truncate(4)
+    assert file.pread(9, 0) == b"01\0\0"
+    assert bytes(file.map(3)) == b"01\0"
+    file.fdatasync()
+    file.reserve(100)
+    file.forget_pages()
+    assert not file.dirty
+    assert disk.read("/d/a") == b"0123456789"
+
+
+def test_zeros_of_a_preallocated_file_take_no_memory(over: Overlay, disk: MemoryFileSystem) -> None:
+    disk.replace("/d/index", b"entry" + bytes(10_000))
+    file = over.open("/d/index")
+    file.pwrite(b"more", 5)
+    assert file.size() == 10_005
+    assert file.pread(12, 0) == b"entrymore\0\0\0"
+    assert file._node.data == b"more"
+    file.truncate(7)
+    file.pwrite(b"x", 2)
+    assert (file.size(), file.pread(12, 0)) == (7, b"enxrymo")
+
+
+def test_a_large_file_is_not_taken_into_memory(over: Overlay, disk: MemoryFileSystem) -> None:
+    file = over.open("/d/a")
+    with pytest.raises(OSError, match="too large"):
+        file.pwrite(b"x", 2 * WRITTEN_MAX)
+    assert over.read("/d/a") == b"0123456789"
+
+
+def test_names_come_go_and_change(over: Overlay, disk: MemoryFileSystem) -> None:
+    over.rename("/d/a", "/d/b")
+    over.open("/d/c", create=True).pwrite(b"new", 0)
+    over.replace("/d/e", b"text")
+    assert over.list("/d") == ["b", "c", "e"]
+    assert over.read("/d/b") == b"0123456789"
+    assert (over.read("/d/c"), over.read("/d/e"), over.size("/d/e")) == (b"new", b"text", 4)
+    over.unlink("/d/b")
+    assert not over.exists("/d/b")
+    for gone in (over.open, over.size, over.read, over.unlink):
+        with pytest.raises(FileNotFoundError):
+            gone("/d/b")
+    with pytest.raises(FileNotFoundError):
+        over.rename("/d/a", "/d/z")
+    with pytest.raises(OSError, match="keeps its name"):
+        over.rename("/d", "/e")
+    over.mkdir("/n")
+    over.replace("/n/x", b"")
+    over.sync_directory("/n")
+    assert over.is_directory("/n")
+    assert over.list("/n") == ["x"]
+    over.rmdir("/n")
+    assert not over.exists("/n")
+    assert disk.list("/d") == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda over: over.open("/d/new", create=True),
+        lambda over: over.open("/d/a").pwrite(b"x", 0),
+        lambda over: over.open("/d/a").truncate(1),
+        lambda over: over.rename("/d/a", "/d/z"),
+        lambda over: over.unlink("/d/a"),
+        lambda over: over.replace("/d/a", b""),
+        lambda over: over.mkdir("/d/z"),
+        lambda over: over.rmdir("/d"),
+    ],
+)
+def test_sealed_it_refuses_every_change(over: Overlay, change: Callable[[Overlay], Any]) -> None:
+    over.seal()
+    with pytest.raises(OSError) as caught:
+        change(over)
+    assert caught.value.errno == errno.EROFS
+    assert over.read("/d/a") == b"0123456789"
+
+
+def test_the_lock_is_a_readers(over: Overlay, disk: MemoryFileSystem) -> None:
+    over.lock("/d/.lock").close()
+    over.lock_shared("/d/.lock").close()
+    assert not disk.exists("/d/.lock")
