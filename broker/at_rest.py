@@ -23,10 +23,10 @@ def left_over(
     counts = {
         "connections": sum(len(processor.connections) for processor in processors),
         "connections counted": metrics.connections_now,
-        "request bytes": assembly.budget.used_bytes,
+        "request bytes": assembly.network.budget.used_bytes,
         "answer bytes": services.answers.used_bytes,
-        "requests queued": len(assembly.queue),
-        "connections waiting for the queue": assembly.queue.waiter_count,
+        "requests queued": len(assembly.network.queue),
+        "connections waiting for the queue": assembly.network.queue.waiter_count,
         "requests being handled": dispatcher.running_count,
         "record walks waiting": metrics.record_walks_waiting_now,
         "fetches parked": services.purgatory.parked_count,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from broker.configs.live import Configs
@@ -57,16 +56,23 @@ class Services:
     served_keys: frozenset[int]
     cluster_id: str
     node_id: int
+    _groups: Coordinator | None = field(default=None, init=False)
 
-    @cached_property
+    @property
     def groups(self) -> Coordinator:
-        """The coordinator of groups, made when the first one is asked for or is to be loaded."""
-        return self.make_groups(self)
+        """The coordinator of groups, made when the first one is asked for."""
+        return self._groups or self.begin_groups()
 
     @property
     def has_groups(self) -> bool:
         """Whether `groups` was made."""
-        return "groups" in vars(self)
+        return self._groups is not None
+
+    def begin_groups(self) -> Coordinator:
+        """Make `groups`, which then loads what is stored of them."""
+        assert self._groups is None, "made once"
+        self._groups = self.make_groups(self)
+        return self._groups
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Use `config` from the next request on: the broker's keys were changed while it runs."""

@@ -17,7 +17,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import broker.assembly
 import broker.server
 from client.cli import main as command_line
 from tests.faults import broken_brokers
@@ -53,7 +52,7 @@ def main() -> None:
     parser.add_argument("--broken", choices=sorted(broken_brokers.VARIANTS))
     options, rest = parser.parse_known_args()
     FaultyFileSystem.faults = tuple(options.at)
-    broker.assembly.OsFileSystem = FaultyFileSystem  # type: ignore[misc]
+    broker.server.OsFileSystem = FaultyFileSystem  # type: ignore[misc]
     serve = broker.server.Broker.serve
 
     async def armed(self: broker.server.Broker) -> bool:

@@ -126,7 +126,7 @@ def test_a_stop_does_not_wait_for_a_disk_that_does_not_answer(tmp_path: Path) ->
         code = broker.send_signal(signal.SIGTERM).wait(PATIENCE_S)
         assert time.monotonic() - began < 15
         assert code == 130
-        assert "does not answer: leaving without it" in broker.output()
+        assert "does not answer: exiting without it" in broker.output()
         broker.recovering = []
         broker.start()
         with RawClient(broker.host, broker.port) as again:

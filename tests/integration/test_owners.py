@@ -52,7 +52,7 @@ ELSEWHERE = {
     "GROUP_LOADING": "tests/integration/test_group_restart.py",
     "GROUP_TARGETS": "tests/unit/broker/groups/consumer/test_targets.py",
     "TOPIC_CHANGE": "tests/unit/broker/test_topics.py",
-    "STOP": "tests/unit/broker/test_server.py",
+    "STOP": "tests/unit/broker/lifecycle/test_shutdown.py",
 }
 
 

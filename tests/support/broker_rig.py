@@ -11,10 +11,10 @@ import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
-from broker.assembly import Assembly, assemble, open_directory
+from broker.assembly import Assembly, assemble
 from broker.at_rest import left_over
+from broker.data_directory import open_directory
 from broker.dispatch import Dispatcher
 from broker.runtime.clock import SystemClock
 from config.listeners import Listener
@@ -41,9 +41,8 @@ class Rig:
         )
         self.clock = SystemClock()
         self._is_watched = not is_timed
-        filesystem = OsFileSystem if is_timed else loop_guard.GuardedFileSystem
-        with mock.patch("broker.assembly.OsFileSystem", filesystem):
-            opened = open_directory(self.loaded.config, self.clock)
+        filesystem = OsFileSystem() if is_timed else loop_guard.GuardedFileSystem()
+        opened = open_directory(self.loaded.config, filesystem, self.clock, os.urandom)
         self.assembly: Assembly = assemble(
             self.loaded, opened, lambda: [(LISTENER, 9092)], self.clock, asyncio.get_running_loop()
         )

@@ -13,7 +13,7 @@ import inspect
 import os
 from typing import Any
 
-from broker import assembly, server
+from broker import server
 from client.cli import main
 from tests.support import loop_guard
 
@@ -66,7 +66,7 @@ def _write(violation: loop_guard.Violation) -> None:
 
 
 if __name__ == "__main__":
-    assembly.OsFileSystem = loop_guard.GuardedFileSystem  # type: ignore[misc]
+    server.OsFileSystem = loop_guard.GuardedFileSystem  # type: ignore[misc]
     server.Broker.serve = _serve_watched  # type: ignore[method-assign]
     loop_guard.report = _write
     loop_guard.guard_work()

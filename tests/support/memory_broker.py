@@ -11,13 +11,15 @@ and every later file call raises it again.
 
 import asyncio
 import gc
+import os
 import selectors
 from collections.abc import Callable, Coroutine
 from typing import Any
 from unittest import mock
 
-from broker.assembly import Assembly, Opened, assemble, open_directory
+from broker.assembly import Assembly, assemble
 from broker.at_rest import left_over
+from broker.data_directory import Opened, open_directory
 from broker.dispatch import Dispatcher
 from broker.maintenance.housekeeping import Housekeeping
 from broker.maintenance.log_cleaner import LogCleaner
@@ -135,11 +137,8 @@ class MemoryBroker:
 
     def start(self) -> None:
         """Open the directory, recover, and put the broker together. Raises as the server does."""
-        with (
-            mock.patch("broker.assembly.OsFileSystem", return_value=self.filesystem),
-            mock.patch("broker.assembly.BlockingPool", InlinePool),
-        ):
-            opened = open_directory(self.loaded.config, self.clock)
+        with mock.patch("broker.assembly.BlockingPool", InlinePool):
+            opened = open_directory(self.loaded.config, self.filesystem, self.clock, os.urandom)
             try:
                 assembly = self.loop.run_until_complete(self._assemble(opened))
             except BaseException:

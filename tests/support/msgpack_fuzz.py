@@ -73,11 +73,11 @@ def main(count: int) -> None:
     """Feed `count` inputs to the dialect; print how they ended."""
     import resource
 
+    from broker.lifecycle.serving import dialects_of
     from broker.runtime.clock import SystemClock
-    from broker.server import _dialects
     from protocol.errors import ProtocolError
 
-    dialect = _dialects(SystemClock())["MSGPACK"]
+    dialect = dialects_of(SystemClock())["MSGPACK"]
     ends: Counter[str] = Counter()
     for number, data in enumerate(inputs(random.Random(1), count)):
         try:

@@ -1,14 +1,13 @@
-"""Putting a broker together: what the directory and the configuration become."""
+"""Putting a broker together: what the configuration and an open directory become."""
 
 import asyncio
-import logging
 import os
 from pathlib import Path
 
 import pytest
 
-from broker import assembly
-from broker.assembly import assemble, open_directory
+from broker.assembly import assemble
+from broker.data_directory import open_directory
 from broker.handlers import HANDLERS
 from broker.runtime.clock import SystemClock
 from config.listeners import Listener
@@ -16,7 +15,6 @@ from config.load import Loaded, load
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest
-from storage.errors import CorruptMetadata, DirectoryLocked
 from storage.files.filesystem import OsFileSystem
 from tests.support.broker_rig import LISTENER, Rig, batch
 from tests.support.fake_connection import FakeConnection
@@ -29,109 +27,6 @@ def loaded(directory: Path, *settings: str) -> Loaded:
 
 def told(caplog: pytest.LogCaptureFixture, part: str) -> list[str]:
     return [message for message in caplog.messages if part in message]
-
-
-async def test_a_new_directory_is_made(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    rig = Rig(tmp_path / "data")
-    assert told(caplog, ": new, 0 topics with 0 partitions")
-    names = {path.name for path in (tmp_path / "data").iterdir()}
-    assert {"meta.properties", ".lock", "__cluster_metadata-0"} <= names
-    assert rig.services.node_id == 1
-    assert len(rig.services.cluster_id) == 22
-    assert await rig.close()
-
-
-def test_a_new_directory_gets_the_cluster_id_that_is_set_and_keeps_it(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    for wanted, warned in (("first+/==", False), ("", False), ("second", True)):
-        caplog.clear()
-        config = loaded(tmp_path / "data", f"barnabas.cluster.id={wanted}").config
-        opened = open_directory(config, SystemClock())
-        assert opened.logs.directory.meta.cluster_id == "first+/=="
-        assert bool(told(caplog, "barnabas.cluster.id=second is not used")) == warned
-        assert opened.logs.close(clean=True)
-
-
-async def test_a_node_id_under_which_nothing_would_be_served_is_refused(tmp_path: Path) -> None:
-    """One bit of meta.properties: every good partition would be unknown."""
-    rig = Rig(tmp_path / "data")
-    await create(rig)
-    assert await rig.close()
-    path = tmp_path / "data" / "meta.properties"
-    sound = path.read_text()
-    path.write_text(sound.replace("node.id=1", "node.id=0"))
-    with pytest.raises(CorruptMetadata, match=r"node\.id=0, but the metadata has t-0"):
-        open_directory(loaded(tmp_path / "data").config, SystemClock())
-    path.write_text(sound)
-    rig = Rig(tmp_path / "data")
-    assert rig.services.partitions.get("t", 0)
-    assert await rig.close()
-
-
-async def test_a_second_broker_on_the_same_directory_is_refused(tmp_path: Path) -> None:
-    rig = Rig(tmp_path / "data")
-    with pytest.raises(DirectoryLocked):
-        open_directory(loaded(tmp_path / "data").config, SystemClock())
-    assert await rig.close()
-
-
-@pytest.mark.parametrize("operation", ["lock", "mkdir", "unlink"])
-async def test_a_directory_that_may_not_be_used_is_told_with_the_user(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str
-) -> None:
-    path = tmp_path / "data"
-    if operation == "unlink":
-        assert await Rig(path).close()
-
-    def refuse(_: OsFileSystem, path: str) -> None:
-        raise PermissionError(13, "Permission denied", path)
-
-    monkeypatch.setattr(OsFileSystem, operation, refuse)
-    with pytest.raises(PermissionError) as caught:
-        open_directory(loaded(path).config, SystemClock())
-    assert f"Permission denied for uid {os.getuid()}: '{path}" in str(caught.value)
-
-
-async def test_a_start_that_fails_lets_the_directory_go(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: object, **__: object) -> None:
-        raise OSError(5, "Input/output error")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(assembly, "open_metadata_log", broken)
-        with pytest.raises(OSError, match="Input/output error"):
-            open_directory(loaded(tmp_path / "data").config, SystemClock())
-    rig = Rig(tmp_path / "data")  # not locked
-    assert await rig.close()
-
-
-@pytest.mark.parametrize("is_clean", [True, False])
-async def test_what_was_there_is_there_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, is_clean: bool
-) -> None:
-    caplog.set_level(logging.INFO)
-    first = Rig(tmp_path / "data")
-    topic_id = await create(first, "t", 3)
-    await produce(first, batch(b"a", b"b"), partition=2)
-    cluster_id = first.services.cluster_id
-    if is_clean:
-        assert await first.close()
-    else:
-        await crash(first)
-    second = Rig(tmp_path / "data")
-    words = "stopped cleanly" if is_clean else "recovering"
-    assert told(caplog, f": {words}, 1 topics with 3 partitions")
-    assert second.services.cluster_id == cluster_id
-    topic = second.services.topics.by_id(topic_id)
-    assert topic is not None
-    assert topic.name == "t"
-    log = second.services.partitions.get("t", 2).log
-    assert (log.end_offset, log.high_watermark) == (2, 2)
-    assert log.leader_epoch == (0 if is_clean else 1)
-    assert await second.close()
 
 
 async def test_a_directory_of_nobody_is_reported_and_left_alone(
@@ -174,7 +69,7 @@ async def test_it_listens_after_recovery_and_advertises_the_port_it_got(tmp_path
     await produce(first, batch(b"a"))
     await crash(first)
     config = loaded(tmp_path / "data")
-    opened = open_directory(config.config, SystemClock())
+    opened = open_directory(config.config, OsFileSystem(), SystemClock(), os.urandom)
     recovered = []
 
     def bind() -> list[tuple[Listener, int]]:

@@ -24,11 +24,11 @@ def park(rig: Rig) -> None:
 
 
 def queue(rig: Rig) -> None:
-    rig.assembly.queue.put(FakeConnection().request(None))
+    rig.assembly.network.queue.put(FakeConnection().request(None))
 
 
 def wait(rig: Rig) -> None:
-    rig.assembly.queue.wait_for_room(Waiter())
+    rig.assembly.network.queue.wait_for_room(Waiter())
 
 
 def count_append(rig: Rig) -> None:
@@ -41,7 +41,7 @@ class Waiter:
 
 
 LEAKS: dict[str, Callable[[Rig], Any]] = {
-    "7 request bytes": lambda rig: rig.assembly.budget.take(7),
+    "7 request bytes": lambda rig: rig.assembly.network.budget.take(7),
     "8 answer bytes": lambda rig: rig.services.answers.take(8),
     "1 requests queued": queue,
     "1 connections waiting for the queue": wait,

@@ -10,8 +10,8 @@ import msgpack
 import pytest
 
 from broker.handlers import HANDLERS, Handler
+from broker.lifecycle.serving import dialects_of
 from broker.runtime.request import ConnectionInfo, Request
-from broker.server import _dialects
 from protocol.api_keys import ApiKey
 from protocol.kafka.codec import decode_message, encode_message
 from protocol.messages.alter_configs import AlterConfigsResource
@@ -139,7 +139,7 @@ class Speaker:
 
     def __init__(self, rig: Rig, protocol: str) -> None:
         self.rig = rig
-        self.dialect = _dialects(rig.clock)[protocol]
+        self.dialect = dialects_of(rig.clock)[protocol]
 
     def frame(self, row: Handler, body: Any) -> bytes:
         raise NotImplementedError
@@ -215,7 +215,7 @@ async def test_produced_as_maps_fetched_as_maps(rig: Rig, monkeypatch: pytest.Mo
     from storage.segments.log_file import LogSlice
 
     topic_id = await create(rig)
-    dialect = _dialects(rig.clock)["MSGPACK"]
+    dialect = dialects_of(rig.clock)["MSGPACK"]
 
     def mapped(_: LogSlice) -> Any:
         raise AssertionError("a view of the mapped file was asked for")

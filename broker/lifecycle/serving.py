@@ -1,0 +1,154 @@
+"""Everything of a broker that runs by itself: acceptors, processors, IO workers and tickers.
+
+Made from an `Assembly` when recovery has ended, begun at once, and taken apart step by step by
+`broker.lifecycle.shutdown`: first nobody is accepted and nothing more is read, then what was begun
+is answered, then the connections end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+
+from broker.assembly import Assembly
+from broker.dispatch import Dispatcher
+from broker.handlers import HANDLERS
+from broker.io_worker import IoWorker
+from broker.maintenance.housekeeping import Housekeeping
+from broker.maintenance.log_cleaner import LogCleaner
+from broker.network.acceptor import Acceptor
+from broker.network.processor import Processor
+from broker.runtime import owners
+from broker.runtime.clock import SECOND_NS, Clock, let_others_run
+from broker.runtime.owners import Owner
+from broker.runtime.slow_steps import SlowSteps
+from protocol.dialect import Dialect
+from protocol.kafka.dialect import KafkaDialect
+from protocol.msgpack.dialect import MsgpackDialect
+
+logger = logging.getLogger("barnabas.server")
+
+DRAIN_TICK_SECONDS = 0.01
+LAST_ANSWERS_SECONDS = 0.5  # for clients to take what was answered last
+
+
+class Serving:
+    """The running parts of one broker; `sockets` are those of `assembly.bound`, in its order."""
+
+    def __init__(self, assembly: Assembly, sockets: Sequence[socket.socket]) -> None:
+        services, network = assembly.services, assembly.network
+        config = services.config
+        self._clock = services.clock
+        self._metrics = services.metrics
+        self._queue = network.queue
+        self._sockets = sockets
+        self.processors = [Processor(index, network) for index in range(config.num_network_threads)]
+        self.dispatcher = Dispatcher(services)
+        self._workers = [
+            IoWorker(index, network.queue, self.dispatcher, network.writes, self._clock)
+            for index in range(config.num_io_threads)
+        ]
+        dialects = dialects_of(self._clock)
+        self._acceptors = [
+            Acceptor(
+                listener,
+                sock,
+                dialects[listener.protocol],
+                self.processors,
+                network.limits,
+                self._metrics,
+                self._clock,
+            )
+            for (listener, _), sock in zip(assembly.bound, sockets, strict=True)
+        ]
+        self.housekeeping = Housekeeping(services, self.processors)
+        self.cleaner = LogCleaner(services)
+        self.slow_steps = SlowSteps(config.barnabas_slow_step_ms, self._clock)
+        self._accepting: list[asyncio.Task[None]] = []
+        self._working: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin all of it."""
+        self.housekeeping.start()
+        self.cleaner.start()
+        self.slow_steps.start()
+        for processor in self.processors:
+            self._working.append(_running(Owner.PROCESSOR, processor.run, processor.name))
+        for worker in self._workers:
+            self._working.append(_running(Owner.WORKER, worker.run, worker.name))
+        for acceptor in self._acceptors:
+            self._accepting.append(_running(Owner.ACCEPTOR, acceptor.run, acceptor.name))
+
+    async def until(self, stop: asyncio.Event) -> bool:
+        """Wait for `stop`; return whether a task that never ends has ended instead."""
+        stopped = owners.spawn(Owner.STOP, stop.wait())
+        tasks = [*self._working, *self._accepting]
+        done, _ = await asyncio.wait([stopped, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        if stopped in done:
+            return False
+        stopped.cancel()
+        for task in done:
+            why = None if task.cancelled() else task.exception()
+            logger.error(
+                "%s ended unexpectedly; stopping the broker", task.get_name(), exc_info=why
+            )
+        return True
+
+    def close_doors(self) -> None:
+        """Accept nobody and read nothing more."""
+        for sock in self._sockets:
+            sock.close()
+        for task in self._accepting:
+            task.cancel()
+        for processor in self.processors:
+            processor.pause_all()
+
+    async def answered(self) -> None:
+        """Wait until every request that was begun is answered, also those of clients that left."""
+        while (  # noqa: ASYNC110 - the last seconds of a broker
+            len(self._queue) or self._metrics.appends_queued_now or self._requests_in_flight()
+        ):
+            await asyncio.sleep(DRAIN_TICK_SECONDS)
+        await self.dispatcher.finish()
+
+    def _requests_in_flight(self) -> int:
+        return sum(
+            len(connection.slots)
+            for processor in self.processors
+            for connection in processor.connections
+        )
+
+    async def end_tasks(self) -> None:
+        """Cancel what never ends."""
+        tasks = [*self._working, *self._accepting]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def end_connections(self, *, abort: bool) -> None:
+        """End every connection; one that does not take its last answers, at once."""
+        for seconds in (0.0 if abort else LAST_ANSWERS_SECONDS, LAST_ANSWERS_SECONDS):
+            for processor in self.processors:
+                processor.close_all(abort=abort)
+            ends_ns = self._clock.monotonic_ns() + int(seconds * SECOND_NS)
+            await asyncio.sleep(0)
+            while any(processor.connections for processor in self.processors):
+                if self._clock.monotonic_ns() >= ends_ns:
+                    break
+                await asyncio.sleep(DRAIN_TICK_SECONDS)
+            abort = True
+
+
+def _running(owner: Owner, run: Callable[[], Awaitable[None]], name: str) -> asyncio.Task[None]:
+    return owners.spawn(owner, owners.keep_running(owner, run), name)
+
+
+def dialects_of(clock: Clock) -> dict[str, Dialect]:
+    """Return the dialect of each listener protocol."""
+    served = {int(row.api_key): row for row in HANDLERS}
+    return {
+        "PLAINTEXT": KafkaDialect(served),
+        "MSGPACK": MsgpackDialect(served, clock.now_ms, let_others_run),
+    }

@@ -1,0 +1,157 @@
+"""The stop of a broker, in its order, whatever hurries it.
+
+    drain    stop accepting, stop reading, answer what was begun, flush
+    close    end the connections; flush, write checkpoints, write the clean-shutdown marker last
+    leave    as a crash would: when told to by a third signal, or when the disk has not answered
+             within `barnabas.shutdown.deadline.ms`
+
+The deadline covers the draining. A disk that answers has `CLOSE_SECONDS_MIN` for closing all the
+same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import NoReturn
+
+from broker.assembly import Assembly
+from broker.at_rest import left_over
+from broker.lifecycle import process
+from broker.lifecycle.serving import DRAIN_TICK_SECONDS, Serving
+from broker.lifecycle.stop_signals import StopSignals
+from broker.runtime import owners
+from broker.runtime.clock import SECOND_NS
+from broker.runtime.owners import Owner
+
+logger = logging.getLogger("barnabas.server")
+
+EXIT_CLEAN = 0
+EXIT_FAILED = 1
+EXIT_FORCED = 130  # as a shell says of a program that a signal ended
+CLOSE_SECONDS_MIN = 5.0  # for flushes and checkpoints of a disk that answers, whatever the deadline
+
+
+class Shutdown:
+    """One stop; `tasks_before` are those that do not belong to the broker."""
+
+    def __init__(
+        self,
+        assembly: Assembly,
+        serving: Serving,
+        signals: StopSignals,
+        tasks_before: set[asyncio.Task[object]],
+    ) -> None:
+        self._assembly = assembly
+        self._services = assembly.services
+        self._clock = assembly.services.clock
+        self._serving = serving
+        self._signals = signals
+        self._tasks_before = tasks_before
+
+    async def run(self, deadline_ms: int) -> int:
+        """Stop in order; return the exit code that says how it went."""
+        self._serving.slow_steps.stop()
+        deadline_seconds = deadline_ms / 1000
+        ends_ns = self._clock.monotonic_ns() + int(deadline_seconds * SECOND_NS)
+        is_drained = await self._drain_within(deadline_seconds)
+        await self._serving.end_connections(abort=self._signals.hurry.is_set())
+        services = self._services
+        while self._waits_for_disk() and not self._signals.force.is_set():
+            if self._clock.monotonic_ns() >= ends_ns:
+                self._leave()
+            await asyncio.sleep(DRAIN_TICK_SECONDS)
+        if self._signals.force.is_set():
+            services.logs.abandon()
+            if self._waits_for_disk():
+                self._leave()
+            return EXIT_FORCED
+        is_clean = await self._close_logs(max(deadline_seconds, CLOSE_SECONDS_MIN))
+        services.pool.close()
+        services.flush_pool.close()
+        if is_drained and not self._signals.hurry.is_set():
+            await self._say_what_is_left()
+        return EXIT_CLEAN if is_clean else EXIT_FAILED
+
+    async def _drain_within(self, seconds: float) -> bool:
+        """Drain, unless that takes longer or is not waited for; then end all tasks."""
+        drain = owners.spawn(Owner.STOP, self._drain())
+        force = owners.spawn(Owner.STOP, self._signals.force.wait())
+        await asyncio.wait([drain, force], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        is_drained = drain.done()
+        drain.cancel()
+        force.cancel()
+        await self._serving.end_tasks()
+        await asyncio.gather(drain, force, return_exceptions=True)
+        return is_drained
+
+    async def _drain(self) -> None:
+        services = self._services
+        self._serving.close_doors()
+        services.purgatory.stop()
+        services.record_work.stop()
+        if services.has_groups:
+            services.groups.stop()
+        await self._serving.cleaner.stop()
+        answered = owners.spawn(Owner.STOP, self._serving.answered())
+        hurry = owners.spawn(Owner.STOP, self._signals.hurry.wait())
+        try:
+            await asyncio.wait([answered, hurry], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            answered.cancel()
+            hurry.cancel()
+        await services.topics.finish()
+        await self._serving.housekeeping.stop()
+        await services.commit.drained()
+
+    def _waits_for_disk(self) -> bool:
+        """Whether a thread is in a call that has not ended: closing must not come between."""
+        services = self._services
+        is_busy = services.flush_pool.is_busy or services.pool.is_busy
+        return is_busy or services.topics.is_changing
+
+    async def _close_logs(self, deadline_seconds: float) -> bool:
+        """Flush, checkpoint and mark the directory, in a thread: the disk may not answer.
+
+        Returns whether everything is on the disk.
+        """
+        services = self._services
+        close = partial(
+            services.logs.close, clean=True, broker_epoch=services.controller.broker_epoch
+        )
+        closing = owners.spawn(Owner.STOP, services.pool.run(close))
+        force = owners.spawn(Owner.STOP, self._signals.force.wait())
+        await asyncio.wait(
+            [closing, force], timeout=deadline_seconds, return_when=asyncio.FIRST_COMPLETED
+        )
+        if not closing.done():
+            self._leave()
+        force.cancel()
+        is_clean = closing.result()
+        if is_clean:
+            logger.info("stopped; everything is on disk")
+        else:
+            logger.error("stopped, but not everything could be written: the next start recovers")
+        return is_clean
+
+    def _leave(self) -> NoReturn:
+        """Leave as a crash would: threads that wait for the disk would hold up any other way."""
+        logger.error(
+            "the disk of %s %s: exiting without it. Acknowledged records are on it; "
+            "the next start recovers the rest.",
+            self._services.logs.directory.path,
+            "is being written to" if self._signals.force.is_set() else "does not answer",
+        )
+        process.leave(EXIT_FORCED)
+
+    async def _say_what_is_left(self) -> None:
+        """Warn of what the broker still holds after a stop in order: it has leaked."""
+        await asyncio.sleep(0)  # for tasks that were cancelled just now
+        left = left_over(self._assembly, self._serving.dispatcher, self._serving.processors)
+        tasks = asyncio.all_tasks() - self._tasks_before - {asyncio.current_task()}
+        left += [f"task {task.get_name()}: {task.get_coro()}" for task in tasks]
+        if left:
+            logger.warning("not at rest at the stop, please report this: %s", "; ".join(left))
+        else:
+            logger.debug("at rest: nothing is held")

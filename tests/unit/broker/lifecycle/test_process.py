@@ -1,0 +1,56 @@
+"""What a broker sets for its process."""
+
+import ctypes
+import gc
+import logging
+import os
+import resource
+
+import pytest
+
+from broker.lifecycle import process
+
+
+def test_the_limit_of_descriptors_is_raised_to_the_hard_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    raised: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: raised.append(limits))
+    for limits, expected in (((10, 20), [(20, 20)]), ((20, 20), [])):
+        monkeypatch.setattr(resource, "getrlimit", lambda _, limits=limits: limits)
+        raised.clear()
+        process.raise_descriptor_limit()
+        assert raised == expected
+
+
+def test_another_c_library_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+
+    class Library:
+        def mallopt(self, option: int, value: int) -> None:
+            asked.append((option, value))
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: Library())
+    process.return_large_blocks()
+    assert asked == [(process.M_MMAP_THRESHOLD, process.LARGE_BLOCK_BYTES)]
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
+    process.return_large_blocks()
+
+
+def test_what_is_there_is_kept_from_the_collector() -> None:
+    try:
+        process.keep_from_collector()
+        assert gc.get_freeze_count() > 0
+        assert gc.isenabled()
+    finally:
+        gc.unfreeze()
+
+
+def test_what_was_logged_is_written_before_the_process_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps: list[object] = []
+    monkeypatch.setattr(logging, "shutdown", lambda: steps.append("written"))
+    monkeypatch.setattr(os, "_exit", steps.append)
+    process.leave(130)
+    assert steps == ["written", 130]

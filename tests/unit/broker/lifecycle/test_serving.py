@@ -1,0 +1,32 @@
+"""What runs in a broker runs until it is told to stop."""
+
+import gc
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.io_worker import IoWorker
+from broker.lifecycle.shutdown import EXIT_FAILED
+from broker.server import Broker
+from tests.support.whole_broker import loaded
+
+
+@pytest.fixture(autouse=True)
+def thawed() -> Iterator[None]:
+    """What startup keeps off the collector is for the life of a process, not of the tests."""
+    yield
+    gc.unfreeze()
+
+
+async def test_a_task_that_ends_stops_the_broker(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def ends(_: IoWorker) -> None:
+        return
+
+    monkeypatch.setattr(IoWorker, "run", ends)
+    assert await Broker(loaded(tmp_path / "data")).run() == EXIT_FAILED
+    said = [record for record in caplog.records if "ended unexpectedly" in record.message]
+    assert said
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists(), "the data are not to blame"

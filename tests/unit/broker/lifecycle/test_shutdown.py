@@ -1,0 +1,122 @@
+"""The stop of a broker, at every step of it and whatever hurries it."""
+
+import asyncio
+import gc
+import logging
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.lifecycle.shutdown import EXIT_CLEAN, EXIT_FAILED, EXIT_FORCED
+from broker.server import Broker
+from tests.support import failures
+from tests.support.broker_rig import Rig
+from tests.support.whole_broker import loaded, served
+
+
+@pytest.fixture(autouse=True)
+def thawed() -> Iterator[None]:
+    """What startup keeps off the collector is for the life of a process, not of the tests."""
+    yield
+    gc.unfreeze()
+
+
+async def test_a_second_signal_hurries_and_the_stop_stays_clean(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = Broker(loaded(tmp_path / "data", "barnabas.shutdown.deadline.ms=600000"))
+    running = await served(broker)
+    broker._serving.answered = asyncio.Event().wait  # type: ignore[method-assign,assignment]
+    broker._signals.received(signal.SIGTERM)
+    await asyncio.sleep(0.01)
+    assert not running.done()
+    broker._signals.received(signal.SIGTERM)
+    assert await running == EXIT_CLEAN
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+    (line,) = [message for message in caplog.messages if "SIGTERM again" in message]
+    assert "only for the disk" in line
+    assert not [message for message in caplog.messages if "does not answer" in message]
+
+
+class Left(Exception):
+    """The process would have ended here."""
+
+
+def leave() -> None:
+    raise Left
+
+
+@pytest.mark.parametrize("count", [2, 3])
+async def test_signals_at_any_step_of_a_stop_are_told_truthfully(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, count: int
+) -> None:
+    """A stop takes some twenty turns of the loop: the later signals come in each of them once."""
+    for turns in range(0, 60, 3):
+        caplog.clear()
+        broker = Broker(loaded(tmp_path / f"{turns}"))
+        running = await served(broker)
+        broker._shutdown._leave = leave  # type: ignore[method-assign]
+        broker._signals.received(signal.SIGTERM)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        for _ in range(count - 1):
+            broker._signals.received(signal.SIGTERM)
+        try:
+            code = await running
+        except Left:
+            assert count == 3, turns
+        else:
+            is_marked = (tmp_path / f"{turns}" / ".kafka_cleanshutdown").exists()
+            assert code == (EXIT_CLEAN if is_marked else EXIT_FORCED), turns
+            assert count == 3 or is_marked, turns
+        assert not [message for message in caplog.messages if "does not answer" in message]
+
+
+async def test_a_stop_that_cannot_write_everything_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = Broker(loaded(tmp_path / "data"))
+    running = await served(broker)
+    close = broker._assembly.services.logs.close
+    monkeypatch.setattr(
+        broker._assembly.services.logs, "close", lambda **options: close(**options) and False
+    )
+    broker._signals.received(signal.SIGTERM)
+    assert await running == EXIT_FAILED
+
+
+async def test_what_is_left_at_a_stop_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    for leak in (0, 7):
+        caplog.clear()
+        broker = Broker(loaded(tmp_path / "data"))
+        running = await served(broker)
+        broker._assembly.network.budget.take(leak)
+        task = asyncio.create_task(asyncio.sleep(60 * leak), name="forgotten")
+        await asyncio.sleep(0)
+        broker._signals.received(signal.SIGTERM)
+        assert await running == EXIT_CLEAN
+        task.cancel()
+        (line,) = [message for message in caplog.messages if "at rest" in message]
+        if leak:
+            assert line.startswith("not at rest at the stop")
+            assert "7 request bytes" in line
+            assert "task forgotten" in line
+            assert len(failures.take()) == 1, "the fixture of every test would fail it"
+        else:
+            assert line == "at rest: nothing is held"
+
+
+async def test_a_third_signal_leaves_as_a_crash_would(tmp_path: Path) -> None:
+    broker = Broker(loaded(tmp_path / "data"))
+    running = await served(broker)
+    for _ in range(4):
+        broker._signals.received(signal.SIGINT)
+    assert await running == EXIT_FORCED
+    assert not (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+    rig = Rig(tmp_path / "data")  # the directory is free
+    assert await rig.close()
