@@ -21,7 +21,7 @@ from crc32c import crc32c
 from benchmarks import interpreter
 from config.topic import TopicConfig
 from protocol.records import Record, build
-from storage.files.filesystem import OsFileSystem
+from storage.files.os_filesystem import OsFileSystem
 from storage.log import Log
 from storage.log_manager import LogManager, ManagerSettings
 

@@ -18,7 +18,7 @@ from benchmarks import interpreter
 from config.topic import TopicConfig
 from protocol.record_batch import stamp
 from protocol.records import Record, build
-from storage.files.filesystem import OsFile, OsFileSystem
+from storage.files.os_filesystem import OsFile, OsFileSystem
 from storage.log_manager import LogManager, ManagerSettings
 
 MIB = 1024 * 1024

@@ -41,7 +41,7 @@ from broker.runtime.clock import SystemClock
 from config.listeners import Listener
 from config.load import Loaded
 from storage.errors import StorageError
-from storage.files.filesystem import OsFileSystem
+from storage.files.os_filesystem import OsFileSystem
 
 logger = logging.getLogger("barnabas.server")
 

@@ -26,7 +26,7 @@ from client.files.dump_log import JSON, KAFKA, Complain, Shown, log_lines
 from storage.errors import CheckpointError
 from storage.files import filenames
 from storage.files.filenames import Kind, Name
-from storage.files.filesystem import OsFileSystem
+from storage.files.os_filesystem import OsFileSystem
 from storage.producers.snapshot_format import decode_history, decode_snapshot
 
 OFFSET_ENTRY: Final = struct.Struct(">ii")

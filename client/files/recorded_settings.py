@@ -18,7 +18,7 @@ from config.topic import TopicConfig
 from protocol.metadata_records import ConfigRecord
 from storage.errors import StorageError
 from storage.files import filenames
-from storage.files.filesystem import OsFileSystem
+from storage.files.os_filesystem import OsFileSystem
 from storage.files.text_files import NO_BROKER_EPOCH
 from storage.log import Log
 from storage.log_manager import LogManager, ManagerSettings

@@ -17,7 +17,7 @@ from client.files.verify_metadata import MetadataCheck
 from client.files.verify_partition import PartitionCheck
 from storage.files import filenames
 from storage.files.filenames import Kind
-from storage.files.filesystem import OsFileSystem
+from storage.files.os_filesystem import OsFileSystem
 
 
 class NotVerifiable(Exception):

@@ -18,7 +18,7 @@ from client.files.verify_segment import LogState, Progress, SegmentCheck
 from client.files.verify_side_files import SideFiles
 from storage.files import filenames
 from storage.files.filenames import Kind
-from storage.files.filesystem import OsFileSystem
+from storage.files.os_filesystem import OsFileSystem
 
 
 class PartitionCheck:

@@ -162,7 +162,7 @@ def _do_not_wait_for_metadata() -> None:
 
 def _forget_acknowledged_pages() -> None:
     """Keep a log's last batches in the process: acks=1 from there, not from the page cache."""
-    from storage.files.filesystem import OsFile
+    from storage.files.os_filesystem import OsFile
     from tests.faults.faulty_filesystem import FaultyFile
 
     def late(self: FaultyFile, buffer: Any, position: int) -> None:

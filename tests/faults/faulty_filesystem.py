@@ -28,7 +28,8 @@ import time
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 
-from storage.files.filesystem import TEMPORARY_SUFFIX, Buffer, OsFile, OsFileSystem
+from storage.files.filesystem import TEMPORARY_SUFFIX, Buffer
+from storage.files.os_filesystem import OsFile, OsFileSystem
 
 SHUTDOWN = 0x8004587D  # FS_IOC_SHUTDOWN (_IOR('X', 125, __u32)), as xfstests' godown uses it
 NO_LOG_FLUSH = 2  # what the journal holds in memory is lost, too

@@ -20,7 +20,7 @@ from broker.runtime.clock import SystemClock
 from config.listeners import Listener
 from config.load import load
 from protocol.records import Record, build
-from storage.files.filesystem import OsFileSystem
+from storage.files.os_filesystem import OsFileSystem
 from storage.files.overlay import Overlay
 from tests.support import loop_guard
 from tests.support.fake_connection import FakeConnection

@@ -21,15 +21,8 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, NamedTuple
 
-from storage.files.filesystem import (
-    ON_THE_LOOP,
-    TURN_MAX,
-    Buffer,
-    File,
-    FileSystem,
-    OsFile,
-    OsFileSystem,
-)
+from storage.files.filesystem import ON_THE_LOOP, TURN_MAX, Buffer, File, FileSystem
+from storage.files.os_filesystem import OsFile, OsFileSystem
 from storage.segments.log_file import LogFile
 
 MARK = "FILE CALL ON THE LOOP"

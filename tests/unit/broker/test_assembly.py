@@ -15,7 +15,7 @@ from config.load import Loaded, load
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest
-from storage.files.filesystem import OsFileSystem
+from storage.files.os_filesystem import OsFileSystem
 from tests.support.broker_rig import LISTENER, Rig, batch
 from tests.support.fake_connection import FakeConnection
 from tests.support.rig_client import crash, create, produce

@@ -12,7 +12,7 @@ from broker.runtime.clock import SystemClock
 from config.broker import BrokerConfig
 from config.load import Loaded, load
 from storage.errors import CorruptMetadata, DirectoryLocked
-from storage.files.filesystem import OsFileSystem
+from storage.files.os_filesystem import OsFileSystem
 from tests.support.broker_rig import Rig, batch
 from tests.support.rig_client import crash, create, produce
 

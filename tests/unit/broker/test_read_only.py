@@ -24,7 +24,7 @@ from protocol.messages.offset_fetch import (
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from storage.errors import CorruptMetadata
 from storage.files import meta_properties
-from storage.files.filesystem import OsFileSystem
+from storage.files.os_filesystem import OsFileSystem
 from tests.support import data_directory
 from tests.support.broker_rig import Rig, batch
 from tests.support.memory_filesystem import MemoryFileSystem

@@ -17,7 +17,7 @@ from protocol.kafka.codec import encode_message
 from protocol.metadata_records import KRaftVersionRecord, PartitionRecord, TopicRecord
 from protocol.record_errors import CorruptBatch
 from protocol.records import Record, build
-from storage.files.filesystem import OsFileSystem
+from storage.files.os_filesystem import OsFileSystem
 from tests.support import data_directory
 
 TIME = 1547557716588

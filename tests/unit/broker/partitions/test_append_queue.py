@@ -15,7 +15,7 @@ from broker.runtime.clock import ManualClock
 from broker.runtime.metrics import Metrics
 from protocol.record_errors import CorruptBatch, InvalidRecord
 from storage.errors import AppendTimedOut, LogFailed, UnknownPartition
-from storage.files.filesystem import OsFile
+from storage.files.os_filesystem import OsFile
 from storage.log import Appended
 from storage.segments.cold import Cold
 from tests.support.fake_log import FakeLog

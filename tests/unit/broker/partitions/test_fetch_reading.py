@@ -15,7 +15,7 @@ from broker.partitions import group_commit
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
 from storage.errors import LogFailed
-from storage.files.filesystem import OsFile
+from storage.files.os_filesystem import OsFile
 from storage.log import Log
 from storage.segments.log_file import LogSlice
 from tests.support import failures

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from storage.errors import AppendFailed, DamagedLog, LogFailed
-from storage.files.filesystem import OsFileSystem
 from storage.files.open_files import OpenFiles
+from storage.files.os_filesystem import OsFileSystem
 from storage.segments.log_file import MAP_BYTES_MIN, REMAP_BYTES_MIN, REMAP_GROWTH_BYTES, LogFile
 from tests.support.batches import batch, header_of
 from tests.support.memory_filesystem import MemoryFileSystem

@@ -1,0 +1,251 @@
+"""The operating system's files, as `storage.files.filesystem` wants them.
+
+A read that must not wait asks the kernel with RWF_NOWAIT. On file systems that do not know it, as
+tmpfs, all data are in memory, and a plain read does not wait either.
+"""
+
+# ruff: noqa: D102  (the methods are described by their protocols)
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import mmap
+import os
+import sys
+from typing import Any, cast
+
+from storage.files import locks
+from storage.files.filesystem import TEMPORARY_SUFFIX, Buffer
+from storage.files.locks import LockHandle
+
+FILE_MODE = 0o640
+DIRECTORY_MODE = 0o750
+PROBE_STEP_BYTES = 128 * 1024  # the kernel's default readahead window: cached pages come in runs
+
+_MMAP_OPTIONS: dict[str, Any] = {"flags": mmap.MAP_SHARED, "prot": mmap.PROT_READ}
+if sys.version_info >= (3, 13):  # before, every map holds a descriptor of its own
+    _MMAP_OPTIONS["trackfd"] = False
+
+# The standard library's posix_fallocate makes the file larger, which is not what is wanted here.
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_LIBC.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+FALLOC_FL_KEEP_SIZE = 1  # linux/falloc.h
+
+# What is pulled in is copied here, by all threads at once: nobody reads it. Fresh memory for each
+# piece would cost more than the piece.
+_NOWHERE = memoryview(mmap.mmap(-1, 256 * 1024))
+
+_NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL)
+
+
+class OsFile:
+    """A file of the operating system, by descriptor."""
+
+    __slots__ = ("_fd", "mapped", "nowait", "path", "recent", "synced_writes", "writes")
+
+    def __init__(self, path: str, fd: int) -> None:
+        self._fd = fd
+        self.path = path
+        self.recent = False
+        self.mapped: memoryview | None = None
+        self.writes = 0
+        self.synced_writes = 0
+        self.nowait = hasattr(os, "RWF_NOWAIT")  # until the file system says otherwise
+
+    @property
+    def dirty(self) -> bool:
+        return self.writes != self.synced_writes
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def pread(self, size: int, position: int) -> bytes:
+        data = os.pread(self._fd, size, position)
+        if len(data) == size or not data:
+            return data
+        pieces = [data]  # a short read is the end of the file, or a signal's doing: ask again
+        got = len(data)
+        while got < size:
+            piece = os.pread(self._fd, size - got, position + got)
+            if not piece:
+                break
+            pieces.append(piece)
+            got += len(piece)
+        return b"".join(pieces)
+
+    def pread_nowait(self, size: int, position: int) -> Buffer | None:
+        if not self.nowait:
+            return OsFile.pread(self, size, position)
+        buffer = bytearray(size)
+        try:
+            got = os.preadv(self._fd, (buffer,), position, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno not in _NOT_SUPPORTED:
+                raise
+            self.nowait = False  # tmpfs and others: there is nothing to ask, so just read
+            return OsFile.pread(self, size, position)
+        if got == size:
+            return buffer
+        # Short: the rest is either not in memory or not in the file.
+        if position + got < self.size():
+            return None
+        del buffer[got:]
+        return buffer
+
+    def is_cached(self, position: int, size: int) -> bool:
+        if size <= 0 or not self.nowait:
+            return True
+        probe = (bytearray(1),)
+        last = position + size - 1
+        at = position
+        try:
+            while at < last:
+                os.preadv(self._fd, probe, at, os.RWF_NOWAIT)
+                at += PROBE_STEP_BYTES
+            os.preadv(self._fd, probe, last, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            if error.errno not in _NOT_SUPPORTED:
+                raise
+            self.nowait = False
+        return True
+
+    def pull(self, size: int, position: int) -> int:
+        got = 0
+        while got < size:
+            piece = (_NOWHERE[: size - got],)
+            count = os.preadv(self._fd, piece, position + got)
+            if not count:
+                break
+            got += count
+        return got
+
+    def pwrite(self, buffer: Buffer, position: int) -> None:
+        self.writes += 1
+        written = os.pwrite(self._fd, buffer, position)
+        if written != len(buffer):
+            self._pwrite_rest(memoryview(buffer), written, position)
+
+    def _pwrite_rest(self, view: memoryview, written: int, position: int) -> None:
+        """Go on after a short write: the next call writes on, or says why it cannot."""
+        while written < len(view):
+            count = os.pwrite(self._fd, view[written:], position + written)
+            if count == 0:
+                raise OSError(errno.EIO, f"wrote {written} of {len(view)} bytes", self.path)
+            written += count
+
+    def fdatasync(self) -> None:
+        covered = self.writes  # those of now; one that comes while we wait is not covered
+        os.fdatasync(self._fd)
+        self.synced_writes = covered
+
+    def truncate(self, size: int) -> None:
+        self.writes += 1
+        os.ftruncate(self._fd, size)
+
+    def reserve(self, size: int) -> None:
+        if _LIBC.fallocate(self._fd, FALLOC_FL_KEEP_SIZE, 0, size):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), self.path)
+
+    def map(self, size: int) -> memoryview:
+        return memoryview(mmap.mmap(self._fd, size, **_MMAP_OPTIONS))
+
+    def forget_pages(self) -> None:
+        mapped = self.mapped
+        if mapped is not None:
+            cast("mmap.mmap", mapped.obj).madvise(mmap.MADV_DONTNEED)
+
+    def close(self) -> None:
+        self.mapped = None
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        if getattr(self, "_fd", -1) >= 0:
+            os.close(self._fd)
+
+
+class OsFileSystem:
+    """The operating system's files. See `FileSystem` for the contract of each method."""
+
+    def open(self, path: str, *, create: bool = False, write: bool = True) -> OsFile:
+        flags = os.O_RDWR if write else os.O_RDONLY
+        if create:
+            flags |= os.O_CREAT
+        return OsFile(path, os.open(path, flags, FILE_MODE))
+
+    def list(self, directory: str) -> list[str]:
+        return sorted(os.listdir(directory))
+
+    def exists(self, path: str) -> bool:
+        return os.path.lexists(path)
+
+    def is_directory(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def mkdir(self, path: str) -> None:
+        os.mkdir(path, DIRECTORY_MODE)
+
+    def rename(self, old: str, new: str) -> None:
+        os.replace(old, new)
+
+    def unlink(self, path: str) -> None:
+        os.unlink(path)
+
+    def rmdir(self, path: str) -> None:
+        if os.path.islink(path):  # to another disk: the directory there stays, empty
+            os.unlink(path)
+        else:
+            os.rmdir(path)
+
+    def sync_directory(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def read(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def replace(self, path: str, data: bytes) -> None:
+        temporary = path + TEMPORARY_SUFFIX
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(fd, rest) :]
+            os.fsync(fd)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)  # on a full disk it would hold the room that is missing
+            error.filename = path  # which a descriptor's error has not
+            raise
+        finally:
+            os.close(fd)
+        os.replace(temporary, path)
+        self.sync_directory(os.path.dirname(path) or ".")
+
+    def lock(self, path: str) -> LockHandle:
+        return locks.take(path, FILE_MODE)
+
+    def lock_shared(self, path: str) -> LockHandle:
+        return locks.take_shared(path)
+
+    def free_bytes(self, path: str) -> int:
+        status = os.statvfs(path)
+        return status.f_bavail * status.f_frsize
+
+    def total_bytes(self, path: str) -> int:
+        status = os.statvfs(path)
+        return status.f_blocks * status.f_frsize
