@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,20 @@ def config() -> None:
 
 
 def whose(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the three ways to name a resource."""
+    """Add the three ways to name a resource; the command is given them as `resources`."""
+
+    @functools.wraps(function)
+    def wrapped(
+        *args: Any,
+        topics: tuple[str, ...],
+        brokers: tuple[int, ...],
+        all_brokers: bool,
+        **others: Any,
+    ) -> Any:
+        resources = _resources(topics, brokers, all_brokers=all_brokers)
+        return function(*args, resources=resources, **others)
+
+    command: Callable[..., Any] = wrapped
     for option in (
         click.option("--all-brokers", is_flag=True, help="The dynamic defaults of all brokers."),
         click.option(
@@ -49,8 +63,8 @@ def whose(function: Callable[..., Any]) -> Callable[..., Any]:
             "--topic", "topics", metavar="NAME", multiple=True, help="A topic; repeatable."
         ),
     ):
-        function = option(function)
-    return function
+        command = option(command)
+    return command
 
 
 def _resources(
@@ -75,9 +89,7 @@ def get(
     keys: tuple[str, ...],
     *,
     show_all: bool,
-    topics: tuple[str, ...],
-    brokers: tuple[int, ...],
-    all_brokers: bool,
+    resources: list[Resource],
     bootstrap: str,
     timeout_s: float,
     as_json: bool,
@@ -88,7 +100,6 @@ def get(
     """
     from client.kafka.configs import SOURCES, check_keys, describe, was_set
 
-    resources = _resources(topics, brokers, all_brokers=all_brokers)
     with connect(bootstrap, timeout_s) as connection:
         known = describe(connection, resources)
         for resource in resources:
@@ -152,9 +163,7 @@ def set_(
     assignments: tuple[str, ...],
     *,
     dry_run: bool,
-    topics: tuple[str, ...],
-    brokers: tuple[int, ...],
-    all_brokers: bool,
+    resources: list[Resource],
     bootstrap: str,
     timeout_s: float,
     as_json: bool,
@@ -162,7 +171,6 @@ def set_(
     """Set KEY to VALUE; it holds at once, and after a restart."""
     from client.settings import parse_assignments
 
-    resources = _resources(topics, brokers, all_brokers=all_brokers)
     with connect(bootstrap, timeout_s) as connection:
         changes: dict[str, str | None] = dict(parse_assignments(assignments))
         _change(connection, resources, changes, dry_run=dry_run, as_json=as_json)
@@ -186,9 +194,7 @@ def unset(
     *,
     directory: str | None,
     dry_run: bool,
-    topics: tuple[str, ...],
-    brokers: tuple[int, ...],
-    all_brokers: bool,
+    resources: list[Resource],
     bootstrap: str,
     timeout_s: float,
     as_json: bool,
@@ -197,9 +203,10 @@ def unset(
 
     With --data, of a broker that was stopped: should what was set keep everyone from connecting.
     """
-    resources = _resources(topics, brokers, all_brokers=all_brokers)
+    from client.kafka.configs import BROKER
+
     if directory is not None:
-        if topics or dry_run:
+        if dry_run or resources[0].kind != BROKER:
             raise click.UsageError("--data goes with --broker or --all-brokers, and no --dry-run.")
         _unset_recorded(directory, resources, keys, as_json=as_json)
         return

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from client.commands.careful_command import CarefulGroup
+from client.commands.deletion import Deletion, deletes
 from client.commands.output import (
-    DRY_RUN,
     INT64_MAX,
-    YES,
     broker_options,
-    confirm,
     connect,
     fail,
     refusing,
@@ -181,22 +179,13 @@ def _held(member: dict[str, Any]) -> str:
 
 @groups.command()
 @click.argument("names", metavar="GROUP...", nargs=-1, required=True)
-@YES
-@DRY_RUN
+@deletes
 @broker_options
 @refusing
-def delete(
-    names: tuple[str, ...],
-    *,
-    yes: bool,
-    dry_run: bool,
-    bootstrap: str,
-    timeout_s: float,
-    as_json: bool,
-) -> None:
+def delete(names: tuple[str, ...], *, deletion: Deletion, bootstrap: str, timeout_s: float) -> None:
     """Delete groups without members, with all that they have committed.
 
-    What goes is shown first, and asked for on a terminal; elsewhere --yes is needed.
+    Shows what will be deleted and asks first. Where there is no terminal, pass --yes.
     """
     from client.files.texts import plural
     from client.kafka import groups as admin
@@ -207,18 +196,12 @@ def delete(
             _refuse_members(admin.describe(connection, name), "deleted")
             offsets = admin.committed(connection, name)
             doomed.append({"group": name, "committed": len(offsets)})
-        if not as_json:
-            for row in doomed:
-                verb = "Would delete" if dry_run else "To be deleted:"
-                click.echo(f"{verb} {row['group']}, {plural(row['committed'], 'committed offset')}")
-        if not dry_run:
-            confirm(yes=yes, is_silent=as_json)
-            if refusals := admin.delete(connection, names):
-                fail(*refusals)
-    if as_json:
-        show_json({"deleted": not dry_run, "groups": doomed})
-    elif not dry_run:
-        click.echo(f"Deleted {plural(len(doomed), 'group')}.")
+        deletion.run(
+            "group",
+            doomed,
+            lambda row: f"{row['group']}, {plural(row['committed'], 'committed offset')}",
+            lambda: admin.delete(connection, names),
+        )
 
 
 def _refuse_members(group: Group, what: str) -> None:

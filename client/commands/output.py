@@ -41,7 +41,6 @@ class Seconds(click.FloatRange):
 
 
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
-YES = click.option("--yes", is_flag=True, help="Do not ask.")
 TIMEOUT = click.option(
     "--timeout", "timeout_s", metavar="SECONDS", type=Seconds(min=0.001, max=86_400), default=10.0,
     show_default=True, help="How long to wait for each answer.",
@@ -96,15 +95,6 @@ def fail(*sentences: str) -> NoReturn:
     for sentence in sentences:
         click.secho(sentence, fg="red", err=True)
     sys.exit(FAILED)
-
-
-def confirm(*, yes: bool, is_silent: bool) -> None:
-    """Ask whether what was shown shall be deleted; where nobody can be asked, --yes is needed."""
-    if yes:
-        return
-    if is_silent or not sys.stdin.isatty():
-        raise click.UsageError("Nobody can be asked here: say --yes to delete, or --dry-run.")
-    click.confirm("Delete this? It cannot be undone", abort=True)
 
 
 def show_json(value: Any) -> None:

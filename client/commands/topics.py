@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from client.commands.careful_command import CarefulGroup
+from client.commands.deletion import Deletion, deletes
 from client.commands.output import (
     DRY_RUN,
     INT16_MAX,
     INT32_MAX,
-    YES,
     broker_options,
-    confirm,
     connect,
     fail,
     refusing,
     show_json,
     show_table,
 )
+
+if TYPE_CHECKING:
+    from client.kafka.admin import Offsets
+    from client.kafka.connection import Connection
+    from protocol.messages.metadata import MetadataResponseTopic
 
 
 @click.group(cls=CarefulGroup)
@@ -56,6 +60,7 @@ def create(
 ) -> None:
     """Create the topic NAME."""
     from client.codes import code_text
+    from client.files.texts import plural
     from client.kafka import admin
     from client.settings import parse_assignments, unknown_keys
     from protocol.errors import ErrorCode
@@ -90,7 +95,7 @@ def create(
         click.echo(f"Topic {name} is there already; nothing was changed.")
     else:
         verb = "Would create" if dry_run else "Created"
-        click.echo(f"{verb} topic {name} with {_partitions(made.num_partitions)}.")
+        click.echo(f"{verb} topic {name} with {plural(made.num_partitions, 'partition')}.")
 
 
 @topics.command("list")
@@ -161,11 +166,7 @@ def describe(
     described = []
     with connect(bootstrap, timeout_s) as connection:
         found = admin.topics(connection, names)
-        asked = {
-            topic.name or "": [one.partition_index for one in topic.partitions] for topic in found
-        }
-        starts = admin.offsets(connection, asked, admin.EARLIEST)
-        ends = admin.offsets(connection, asked, admin.LATEST)
+        asked, starts, ends = _bounds(connection, found)
         at = None if time_ms is None else admin.offsets(connection, asked, time_ms)
         bytes_by_partition = admin.sizes(connection) or {}
         overrides = topic_overrides(connection, list(asked))
@@ -240,33 +241,20 @@ def _show_description(topic: dict[str, Any], *, with_time: bool) -> None:
 
 @topics.command()
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
-@YES
-@DRY_RUN
+@deletes
 @broker_options
 @refusing
-def delete(
-    names: tuple[str, ...],
-    *,
-    yes: bool,
-    dry_run: bool,
-    bootstrap: str,
-    timeout_s: float,
-    as_json: bool,
-) -> None:
+def delete(names: tuple[str, ...], *, deletion: Deletion, bootstrap: str, timeout_s: float) -> None:
     """Delete the topics NAME... with all of their records.
 
-    What goes is shown first, and asked for on a terminal; elsewhere --yes is needed.
+    Shows what will be deleted and asks first. Where there is no terminal, pass --yes.
     """
     from client.files.texts import bytes_text, plural
     from client.kafka import admin
 
     with connect(bootstrap, timeout_s) as connection:
         found = admin.topics(connection, names)
-        asked = {
-            topic.name or "": [one.partition_index for one in topic.partitions] for topic in found
-        }
-        starts = admin.offsets(connection, asked, admin.EARLIEST)
-        ends = admin.offsets(connection, asked, admin.LATEST)
+        asked, starts, ends = _bounds(connection, found)
         sizes = admin.sizes(connection) or {}
         doomed: list[dict[str, Any]] = []
         for name, numbers in asked.items():
@@ -279,21 +267,26 @@ def delete(
                     "bytes": sum(sizes.get(key, 0) for key in keys),
                 }
             )
-        if not as_json:
-            for row in doomed:
-                click.echo(
-                    f"{'Would delete' if dry_run else 'To be deleted:'} {row['topic']}, "
-                    f"{_partitions(row['partitions'])}, "
-                    f"about {plural(row['records'], 'record')}, {bytes_text(row['bytes'])}"
-                )
-        if not dry_run:
-            confirm(yes=yes, is_silent=as_json)
-            if refusals := admin.delete_topics(connection, names):
-                fail(*refusals)
-    if as_json:
-        show_json({"deleted": not dry_run, "topics": doomed})
-    elif not dry_run:
-        click.echo(f"Deleted {plural(len(doomed), 'topic')}.")
+        deletion.run(
+            "topic",
+            doomed,
+            lambda row: (
+                f"{row['topic']}, {plural(row['partitions'], 'partition')}, "
+                f"about {plural(row['records'], 'record')}, {bytes_text(row['bytes'])}"
+            ),
+            lambda: admin.delete_topics(connection, names),
+        )
+
+
+def _bounds(
+    connection: Connection, found: list[MetadataResponseTopic]
+) -> tuple[dict[str, list[int]], Offsets, Offsets]:
+    """Return the partitions of topics, and the first and the end offset of each."""
+    from client.kafka import admin
+
+    asked = {topic.name or "": [one.partition_index for one in topic.partitions] for topic in found}
+    starts = admin.offsets(connection, asked, admin.EARLIEST)
+    return asked, starts, admin.offsets(connection, asked, admin.LATEST)
 
 
 @topics.command()
@@ -318,6 +311,7 @@ def alter(
 
     Records with keys that come later may land in another partition than those before.
     """
+    from client.files.texts import plural
     from client.kafka import admin
 
     with connect(bootstrap, timeout_s) as connection:
@@ -329,11 +323,7 @@ def alter(
         )
         return
     verb = "Would give" if dry_run else "Gave"
-    click.echo(f"{verb} topic {name} {_partitions(partition_count)}; it had {before}.")
-
-
-def _partitions(count: int) -> str:
-    return f"{count} partition" if count == 1 else f"{count} partitions"
+    click.echo(f"{verb} topic {name} {plural(partition_count, 'partition')}; it had {before}.")
 
 
 def uuid_text(uuid: bytes) -> str:

@@ -8,7 +8,7 @@ is not known, what was probably meant.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from client.codes import code_text
 from client.kafka.connection import BrokerError, Connection
@@ -24,6 +24,7 @@ from protocol.messages.metadata import (
 EARLIEST: Final = -2
 LATEST: Final = -1
 _CONSUMER: Final = -1  # the replica id of one who is no replica
+Offsets: TypeAlias = dict[tuple[str, int], tuple[int, int]]
 _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
@@ -139,7 +140,7 @@ def add_partitions(
 
 def offsets(
     connection: Connection, partitions: Mapping[str, Iterable[int]], timestamp: int
-) -> dict[tuple[str, int], tuple[int, int]]:
+) -> Offsets:
     """Return (offset, timestamp) by partition, of EARLIEST, LATEST or the first at a time, ms.
 
     (-1, -1) where no record is that late. Raises BrokerError.

@@ -224,7 +224,7 @@ CASES = [
     ("topics alter orders --partitions 3 --dry-run", 0, ["Would give"]),
     ("topics alter orders --partitions 1", 1, ["INVALID_PARTITIONS (37)"]),
     ("topics delete orders --dry-run", 0, ["Would delete orders, 2 partitions, about 20 records"]),
-    ("topics delete orders", 2, ["say --yes"]),
+    ("topics delete orders", 2, ["pass --yes"]),
     ("topics delete orders --yes", 0, ["Deleted 1 topic."]),
     ("topics delete payments --yes", 1, ["TOPIC_DELETION_DISABLED (73)"]),
     ("config get --topic orders", 0, ["retention.ms  1000   topic"]),

@@ -49,7 +49,7 @@ CASES = [
     ("describe reader", 1, ["Did you mean readers?"]),
     ("describe", 2, ["Missing argument"]),
     ("delete idle --dry-run", 0, ["Would delete idle, 2 committed offsets"]),
-    ("delete idle", 2, ["say --yes"]),
+    ("delete idle", 2, ["pass --yes"]),
     ("delete idle --yes", 0, ["Deleted 1 group."]),
     ("delete readers --yes", 1, ["is Stable with 1 member (app): only a group without members"]),
     ("delete nobody --yes", 1, ["no group 'nobody'"]),
