@@ -25,8 +25,8 @@ from broker.maintenance.cleaner_pace import CleanerPace
 from broker.runtime.clock import SystemClock
 from config.topic import TopicConfig
 from protocol.records import Record, build
-from storage.compaction.cleanable import cleanable
-from storage.compaction.swap import Limits, Steps, compact
+from storage.compaction.cleanable import find_cleanable
+from storage.compaction.one_pass import PassLimits, Steps, compact
 from storage.log import Log
 from storage.log_manager import LogManager
 
@@ -89,7 +89,7 @@ async def lateness(until: asyncio.Task[None]) -> list[float]:
 
 async def bench(log: Log, proceed: Callable[[int], None]) -> tuple[float, list[float]]:
     """Seconds of one pass, and how late the loop was meanwhile, sorted."""
-    limits = Limits(
+    limits = PassLimits(
         map_bytes_max=128 * MIB,
         map_load_factor=0.9,
         decompressed_bytes_max=128 * MIB,
@@ -97,7 +97,7 @@ async def bench(log: Log, proceed: Callable[[int], None]) -> tuple[float, list[f
         proceed=proceed,
     )
     started = time.perf_counter()
-    task = asyncio.create_task(drive(compact(log, cleanable(log, NOW), limits, NOW)))
+    task = asyncio.create_task(drive(compact(log, find_cleanable(log, NOW), limits, NOW)))
     late = await lateness(task)
     await task
     return time.perf_counter() - started, sorted(late)

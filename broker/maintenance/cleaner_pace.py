@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 
 from broker.runtime.clock import SECOND_NS, Clock, let_others_run
-from storage.compaction.swap import CompactionAborted
+from storage.compaction.one_pass import CompactionAborted
 
 STEP_BYTES = 16 * 1024
 BURST_NS = SECOND_NS // 10

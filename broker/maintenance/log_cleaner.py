@@ -28,9 +28,9 @@ from broker.runtime.clock import MS_NS, SECOND_NS
 from broker.runtime.owners import Owner
 from broker.services import Services
 from protocol.record_errors import RecordError
-from storage.compaction.cleanable import cleanable
+from storage.compaction.cleanable import find_cleanable
 from storage.compaction.key_map import SALT_BYTES
-from storage.compaction.swap import CompactionAborted, Limits, Outcome, Steps, compact
+from storage.compaction.one_pass import CompactionAborted, PassLimits, PassResult, Steps, compact
 from storage.errors import LogFailed, StorageError
 from storage.files.room import PASSING
 from storage.log import Log
@@ -110,13 +110,15 @@ class LogCleaner:
             if "compact" not in log.config.cleanup_policy or not self._may_clean(log):
                 continue
             try:
-                part = await warm(self._services.pool, partial(cleanable, log, now_ms))
+                cleanable = await warm(self._services.pool, partial(find_cleanable, log, now_ms))
             except (StorageError, OSError) as error:
                 if log.failed is None:  # it may have been closed meanwhile
                     self._give_up(log, error)
                 continue
-            if part.ratio > best_ratio and part.is_worth_it(log.config.min_cleanable_dirty_ratio):
-                best, best_ratio = log, part.ratio
+            if cleanable.ratio > best_ratio and cleanable.is_worth_it(
+                log.config.min_cleanable_dirty_ratio
+            ):
+                best, best_ratio = log, cleanable.ratio
         return best
 
     def _may_clean(self, log: Log) -> bool:
@@ -137,8 +139,8 @@ class LogCleaner:
             if log.failed is not None:
                 return
             now_ms = self._services.clock.now_ms()
-            part = await warm(self._services.pool, partial(cleanable, log, now_ms))
-            outcome = await self._drive(compact(log, part, self._limits(), now_ms))
+            cleanable = await warm(self._services.pool, partial(find_cleanable, log, now_ms))
+            result = await self._drive(compact(log, cleanable, self._limits(), now_ms))
         except CompactionAborted as reason:
             logger.debug("compaction of %s ended: %s", log, reason)
         except (StorageError, RecordError, OSError) as error:
@@ -148,17 +150,17 @@ class LogCleaner:
             self._give_up(log, error)
         else:
             seconds = (self._services.clock.monotonic_ns() - started_ns) / SECOND_NS
-            _report(log, outcome, seconds)
+            _report(log, result, seconds)
 
-    async def _drive(self, steps: Steps) -> Outcome:
+    async def _drive(self, steps: Steps) -> PassResult:
         """Take the steps of a pass here, and run what they hand out in a thread."""
         error: Exception | None = None
         while True:
             try:
                 job = next(steps) if error is None else steps.throw(error)
             except StopIteration as end:
-                outcome: Outcome = end.value
-                return outcome
+                result: PassResult = end.value
+                return result
             error = None
             if job is None:
                 await asyncio.sleep(SOON_SECONDS)
@@ -168,10 +170,10 @@ class LogCleaner:
             except Exception as caught:  # the pass undoes what it began, and passes it on
                 error = caught
 
-    def _limits(self) -> Limits:
+    def _limits(self) -> PassLimits:
         config = self._services.config
         map_bytes_max = config.log_cleaner_dedupe_buffer_size // config.log_cleaner_threads
-        return Limits(
+        return PassLimits(
             map_bytes_max=min(map_bytes_max, MAP_BYTES_MAX),
             map_load_factor=config.log_cleaner_io_buffer_load_factor,
             decompressed_bytes_max=config.barnabas_decompressed_bytes_max,
@@ -210,22 +212,22 @@ class LogCleaner:
         )
 
 
-def _report(log: Log, outcome: Outcome, seconds: float) -> None:
-    tally = outcome.tally
+def _report(log: Log, result: PassResult, seconds: float) -> None:
+    counts = result.counts
     logger.info(
         "compacted %s-%d (dirty section [%d, %d)): %.1f MiB in %d segments to %.1f MiB in %d, "
         "%d of %d records kept, %d keys in a map of %.1f MiB, %.1f s",
         log.topic,
         log.partition,
-        outcome.start_offset,
-        outcome.end_offset,
-        tally.bytes_read / MIB,
-        outcome.segments_before,
-        tally.bytes_written / MIB,
-        outcome.segments_after,
-        tally.records_kept,
-        tally.records_read,
-        outcome.keys,
-        outcome.map_bytes / MIB,
+        result.start_offset,
+        result.end_offset,
+        counts.bytes_read / MIB,
+        result.segments_before,
+        counts.bytes_written / MIB,
+        result.segments_after,
+        counts.records_kept,
+        counts.records_read,
+        result.keys,
+        result.map_bytes / MIB,
         seconds,
     )

@@ -40,7 +40,7 @@ class Cleanable(NamedTuple):
         return self.dirty_bytes > 0 and (self.is_overdue or self.ratio > ratio_min)
 
 
-def cleanable(log: Log, now_ms: int) -> Cleanable:
+def find_cleanable(log: Log, now_ms: int) -> Cleanable:
     """Say what may be cleaned of a compacted log. May read a header a segment. LogFailed."""
     start_offset = _first_dirty(log)
     config = log.config

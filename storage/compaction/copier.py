@@ -14,50 +14,33 @@ Batches of transactions and their markers are copied as they are, and their reco
 which of them were aborted is not known here. So are messages of magic 0 and 1. Behind either,
 tombstones stay too, since what they delete may be in it.
 
-Every batch is checked before anything is believed: structure, CRC, and that its offsets come
-after those of the batch before, within its segment. The first that fails ends the pass as
-`DamagedLog`, with file and position, and the log is as it was.
+Every batch is checked before anything is believed (`storage.segments.checked_batches`). The first
+that fails ends the pass as `DamagedLog`, with file and position, and the log is as it was.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from protocol.legacy_batches import LegacyHeader, verify_any
-from protocol.record_batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, read_header
+from protocol.legacy_batches import LegacyHeader
+from protocol.record_batch import BatchHeader, read_header
 from protocol.record_errors import RecordError
 from protocol.record_spans import Span, emptied, open_batch, read_spans, rewrite
 from storage.compaction.key_map import KeyMap
 from storage.errors import DamagedLog
-from storage.files.filesystem import Buffer, File
+from storage.files.filesystem import Buffer
 from storage.producers.producer_state import ProducerState
-from storage.segments.log_file import LogFile
+from storage.segments.checked_batches import InactiveFile, Proceed, read_batches
 from storage.segments.segment import Segment
 
-CHUNK_BYTES = 1024 * 1024  # read at a time, and written at a time
+CHUNK_BYTES = 1024 * 1024  # written at a time
 TIMESTAMP_MAX = 2**63 - 1
 SYNC_BYTES = 16 * CHUNK_BYTES  # synced at a time: one large fsync would hold up those of producers
 
-Proceed = Callable[[int], None]  # told how many bytes were read or written; may wait, may raise
-
-
-class Source(NamedTuple):
-    """A log file that takes no more appends, and the bounds of its offsets."""
-
-    log_file: LogFile
-    base_offset: int
-    end_offset: int
-
-    @property
-    def size(self) -> int:
-        """Bytes in the file."""
-        return self.log_file.size
-
 
 @dataclass(slots=True)
-class Tally:
+class PassCounts:
     """What a pass has read and written so far."""
 
     bytes_read: int = 0
@@ -67,7 +50,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class KeepRules:
     """What stays, beside the newest record of each key. Times in ms."""
 
     now_ms: int
@@ -76,55 +59,8 @@ class Rules:
     decompressed_bytes_max: int
 
 
-def read_batches(source: Source, proceed: Proceed) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """Yield (position, header, batch) of every batch, checked. Raises DamagedLog, LogFailed.
-
-    The file is open from the first batch to the last, whatever it is called meanwhile.
-    """
-    path, file = source.log_file.path, source.log_file.file()
-    position, next_offset = 0, source.base_offset
-    while position < source.size:
-        chunk = memoryview(_read_chunk(file, position, source.size - position))
-        at = 0
-        while at < len(chunk):
-            if at and at + _announced_size(chunk, at) > len(chunk):
-                break  # its rest is in the next chunk, or nowhere
-            try:
-                header = verify_any(chunk, at)
-            except RecordError as error:
-                raise DamagedLog(
-                    path, position + at, next_offset, found=str(error), wanted="a whole batch"
-                ) from error
-            if header.base_offset < next_offset or header.next_offset > source.end_offset:
-                raise DamagedLog(
-                    path,
-                    position + at,
-                    next_offset,
-                    found=f"offsets {header.base_offset} to {header.last_offset}",
-                    wanted=f"{next_offset} to {source.end_offset - 1}",
-                )
-            proceed(header.size)
-            yield position + at, header, chunk[at : at + header.size]
-            next_offset = header.next_offset
-            at += header.size
-        position += at
-
-
-def _read_chunk(file: File, position: int, left: int) -> bytes:
-    """Read a chunk that holds at least the batch at `position`, if the `left` bytes do."""
-    chunk = file.pread(min(CHUNK_BYTES, left), position)
-    size = _announced_size(chunk, 0)
-    return file.pread(size, position) if len(chunk) < size <= left else chunk
-
-
-def _announced_size(chunk: bytes | memoryview, at: int) -> int:
-    if at + HEADER_SIZE > len(chunk):
-        return HEADER_SIZE
-    return int.from_bytes(chunk[at + 8 : at + LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD
-
-
 def index_keys(
-    sources: Sequence[Source],
+    sources: Sequence[InactiveFile],
     start_offset: int,
     keys: KeyMap,
     decompressed_bytes_max: int,
@@ -165,7 +101,7 @@ def _is_copied(header: BatchHeader) -> bool:
 
 
 def _unreadable(
-    source: Source, position: int, header: BatchHeader, error: RecordError
+    source: InactiveFile, position: int, header: BatchHeader, error: RecordError
 ) -> DamagedLog:
     return DamagedLog(
         source.log_file.path,
@@ -183,22 +119,22 @@ class Copier:
     """
 
     __slots__ = (
-        "_after_transaction", "_keys", "_proceed", "_producers", "_reached", "_rules", "_tally"
+        "_after_transaction", "_counts", "_keys", "_proceed", "_producers", "_reached", "_rules"
     )  # fmt: skip
 
     def __init__(
-        self, keys: KeyMap, reached: int, rules: Rules, proceed: Proceed, tally: Tally
+        self, keys: KeyMap, reached: int, rules: KeepRules, proceed: Proceed, counts: PassCounts
     ) -> None:
         self._keys = keys
         self._reached = reached
         self._rules = rules
         self._proceed = proceed
-        self._tally = tally
+        self._counts = counts
         self._after_transaction = False
         self._producers = ProducerState()
 
     def copy_live(
-        self, sources: Sequence[Source], cleaned: Segment, producers: ProducerState
+        self, sources: Sequence[InactiveFile], cleaned: Segment, producers: ProducerState
     ) -> bool:
         """Write what stays of `sources` to `cleaned`, indexes too; whether anything was changed.
 
@@ -217,19 +153,19 @@ class Copier:
                 is_changed |= kept is not batch
                 if kept is not None:
                     pending.add(kept, header if kept is batch else read_header(kept))
-            self._tally.bytes_read += source.size
+            self._counts.bytes_read += source.size
         pending.write()
-        self._tally.bytes_written += cleaned.size
+        self._counts.bytes_written += cleaned.size
         cleaned.on_roll()
         return is_changed
 
     def _filtered(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
         """Return what stays of a batch: itself, another in its place, or None."""
-        tally = self._tally
-        tally.records_read += header.record_count
+        counts = self._counts
+        counts.records_read += header.record_count
         if _is_copied(header):
             self._after_transaction = True
-            tally.records_kept += header.record_count
+            counts.records_kept += header.record_count
             return batch
         body = open_batch(header, batch, self._rules.decompressed_bytes_max)
         reached, newest = self._reached, self._keys.get
@@ -256,7 +192,7 @@ class Copier:
         for span in kept():
             kept_count += 1
             tombstone_count += not span.has_value
-        tally.records_kept += kept_count
+        counts.records_kept += kept_count
         if not kept_count:
             if not self._must_stay(header):
                 return None

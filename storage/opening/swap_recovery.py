@@ -21,12 +21,12 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Sequence
 
-from storage.compaction.copier import Source, read_batches
 from storage.errors import DamagedLog
 from storage.files import filenames
 from storage.files.filenames import CLEANED, LOG, OFFSET_MAX, SWAP, Name
 from storage.home import Home
 from storage.opening.recovery_report import RecoveryReport
+from storage.segments.checked_batches import InactiveFile, read_batches
 from storage.segments.log_file import LogFile
 
 _SUFFIXES = (f".{CLEANED}", f".{SWAP}")
@@ -77,10 +77,10 @@ def _end_of_swap(
     """Return the offset behind the last batch of a `.swap` log; None if it is not to be used."""
     path = _path(directory, name)
     log_file = LogFile(home.files, path, home.filesystem.size(path))
-    source = Source(log_file, name.base_offset, OFFSET_MAX)
+    swap = InactiveFile(log_file, name.base_offset, OFFSET_MAX)
     end_offset = name.base_offset
     try:
-        for _, header, _ in read_batches(source, lambda _: None):
+        for _, header, _ in read_batches(swap, lambda _: None):
             end_offset = header.next_offset
     except DamagedLog as damage:
         has_source = any(

@@ -54,8 +54,8 @@ ELSEWHERE = {
     ("storage/segments/log_file.py", "self._open.pull"): (
         "segments.test_log_file.test_cold_large_slices_that_cannot_be_pulled_are_errors_of_the_log"
     ),
-    ("storage/compaction/copier.py", "file.pread"): (
-        "compaction.test_copier.test_batches_larger_than_a_chunk_are_read_whole"
+    ("storage/segments/checked_batches.py", "file.pread"): (
+        "segments.test_checked_batches.test_batches_larger_than_a_chunk_are_read_whole"
     ),
     ("storage/compaction/copier.py", "self._segment.log_file.file().fdatasync"): (
         "compaction.test_copier.test_what_is_written_is_synced_in_pieces"

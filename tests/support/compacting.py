@@ -5,11 +5,15 @@ from __future__ import annotations
 import itertools
 
 from protocol.record_batch import batches
-from protocol.records import Record, build, read_records
-from storage.compaction.cleanable import cleanable
-from storage.compaction.swap import Limits, Outcome, compact
+from protocol.records import Record, build, read_records, stamp
+from storage.compaction.cleanable import find_cleanable
+from storage.compaction.one_pass import PassLimits, PassResult, compact
+from storage.files.open_files import OpenFiles
 from storage.log import Log
+from storage.segments.checked_batches import InactiveFile
+from storage.segments.log_file import LogFile
 from tests.support.log_house import NOW, House, checkpoint, flush
+from tests.support.memory_filesystem import MemoryFileSystem
 
 SALT = bytes(16)
 COMPACTED = {"cleanup_policy": ("compact",), "min_cleanable_dirty_ratio": 0.0}
@@ -32,6 +36,10 @@ def keyed(pairs, *, codec=0, pid=-1, epoch=-1, sequence=-1, timestamp=NOW, **bui
     )
 
 
+ONE = len(keyed([(b"k01", b"010")]))
+FIVE = COMPACTED | {"internal_segment_bytes": 5 * ONE, "index_interval_bytes": ONE}
+
+
 def fill(
     log: Log, count: int, keys: int = 4, per_batch: int = 1, start: int = 0, pid=-1, **options
 ) -> None:
@@ -47,7 +55,7 @@ def fill(
         log.append(keyed(pairs, **options), NOW)
 
 
-def limits(**changes) -> Limits:
+def limits(**changes) -> PassLimits:
     settings = {
         "map_bytes_max": 1 << 20,
         "map_load_factor": 0.9,
@@ -55,10 +63,10 @@ def limits(**changes) -> Limits:
         "salt": SALT,
         "proceed": lambda _: None,
     }
-    return Limits(**(settings | changes))
+    return PassLimits(**(settings | changes))
 
 
-def drive(steps) -> Outcome:
+def drive(steps) -> PassResult:
     """Run a pass to its end, jobs and all, on this thread."""
     error = None
     while True:
@@ -79,12 +87,12 @@ def settle(house: House, log: Log) -> None:
     checkpoint(house, log)
 
 
-def clean(house: House, log: Log, now_ms: int = NOW, **changes) -> Outcome:
+def clean(house: House, log: Log, now_ms: int = NOW, **changes) -> PassResult:
     """Settle the log and compact it once."""
     settle(house, log)
-    outcome = drive(compact(log, cleanable(log, now_ms), limits(**changes), now_ms))
+    result = drive(compact(log, find_cleanable(log, now_ms), limits(**changes), now_ms))
     house.manager.write_checkpoints()
-    return outcome
+    return result
 
 
 def headers_of(log: Log):
@@ -112,3 +120,40 @@ def newest(records) -> dict[bytes, tuple[int, bytes]]:
     """What a reader of a table has at the end: key -> (offset, value), without the deleted."""
     table = {record.key: (record.offset, record.value) for record in records}
     return {key: entry for key, entry in table.items() if entry[1] is not None}
+
+
+def keyed_house(count=23, keys=4, **options):
+    config = {name: options.pop(name) for name in list(options) if name in FIVE}
+    house = House()
+    house.open()
+    log = house.log(**(FIVE | config))
+    fill(log, count, keys, **options)
+    return house, log
+
+
+def offsets(log):
+    return [record.offset for record in records_of(log)]
+
+
+def records_of_all(house, log):
+    settle(house, log)
+    return records_of(log)
+
+
+def nothing(_):
+    """Stand for a pass that is not held back."""
+
+
+def placed(offset, batch):
+    """Place a batch in the log; offsets of gaps are the caller's."""
+    stamp(batch, 0, offset, 0)
+    return bytes(batch)
+
+
+def source_of(*batches, base_offset=0, end_offset=1000, filesystem=None):
+    filesystem = filesystem or MemoryFileSystem()
+    file = filesystem.open(f"/{base_offset}.source", create=True)
+    data = b"".join(batches)
+    file.pwrite(data, 0)
+    log_file = LogFile(OpenFiles(filesystem, 8), file.path, len(data))
+    return InactiveFile(log_file, base_offset, end_offset)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from storage.compaction.cleanable import cleanable
-from storage.compaction.swap import compact
+from storage.compaction.cleanable import find_cleanable
+from storage.compaction.one_pass import compact
 from tests.support.compacting import (
     COMPACTED,
     clean,
@@ -58,6 +58,6 @@ def test_the_callers_thread_copies_no_producers(monkeypatch):
 
     settle(house, log)
     monkeypatch.setattr(log.producers, "entries", Uncopied(log.producers.entries))
-    drive(compact(log, cleanable(log, NOW), limits(), NOW))
+    drive(compact(log, find_cleanable(log, NOW), limits(), NOW))
     assert 19 in [record.offset for record in records_of(log)]
     assert log.segments.cleaned_offset == 20

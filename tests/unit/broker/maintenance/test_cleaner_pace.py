@@ -6,7 +6,7 @@ import pytest
 
 from broker.maintenance.cleaner_pace import BURST_NS, STEP_BYTES, CleanerPace
 from broker.runtime.clock import ManualClock
-from storage.compaction.swap import CompactionAborted
+from storage.compaction.one_pass import CompactionAborted
 
 
 class Waits(threading.Event):

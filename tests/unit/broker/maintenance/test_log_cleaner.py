@@ -9,7 +9,7 @@ import pytest
 from broker.maintenance import log_cleaner
 from broker.maintenance.log_cleaner import LogCleaner
 from broker.metadata.controller import NewTopic
-from storage.compaction.swap import CompactionAborted
+from storage.compaction.one_pass import CompactionAborted
 from storage.errors import AppendFailed, DamagedLog
 from tests.support import failures
 from tests.support.broker_rig import Rig

@@ -12,8 +12,8 @@ from broker.metadata.topic_rules import NewTopic
 from client.files.findings import CACHE, DAMAGE, NOTE
 from client.files.verify import NotVerifiable, Verification
 from protocol.records import Record, batches, build, write_crc
-from storage.compaction.cleanable import cleanable
-from storage.compaction.swap import compact
+from storage.compaction.cleanable import find_cleanable
+from storage.compaction.one_pass import compact
 from tests.support import data_directory
 from tests.support.broker_rig import Rig
 from tests.support.compacting import drive, fill, limits
@@ -401,7 +401,7 @@ async def compacted(path):
         log = rig.services.partitions.get("c", 0).log
         fill(log, 60, start=60 * life, pid=7 + life)
         settle_log(log)
-        drive(compact(log, cleanable(log, NOW), limits(), NOW))
+        drive(compact(log, find_cleanable(log, NOW), limits(), NOW))
         if life:
             await rig.close()
             assert len(records_of_log(log)) < 20

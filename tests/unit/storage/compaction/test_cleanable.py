@@ -2,7 +2,7 @@
 
 import pytest
 
-from storage.compaction.cleanable import Cleanable, cleanable
+from storage.compaction.cleanable import Cleanable, find_cleanable
 from tests.support.compacting import COMPACTED, clean, fill, keyed, settle
 from tests.support.log_house import NOW, House
 
@@ -21,7 +21,7 @@ def filled(count=23, **config):
 
 def test_all_but_the_active_segment_is_dirty_at_first():
     _, log = filled()
-    part = cleanable(log, NOW)
+    part = find_cleanable(log, NOW)
     assert part == Cleanable(0, 20, 0, 20 * ONE, is_overdue=False)
     assert part.ratio == 1
 
@@ -30,10 +30,10 @@ def test_what_was_cleaned_counts_as_clean():
     house, log = filled()
     clean(house, log)
     clean_bytes = sum(segment.size for segment in log.segments.all[:-1])
-    assert cleanable(log, NOW) == Cleanable(20, 20, clean_bytes, 0, is_overdue=False)
+    assert find_cleanable(log, NOW) == Cleanable(20, 20, clean_bytes, 0, is_overdue=False)
     fill(log, 10, start=23)
     settle(house, log)
-    part = cleanable(log, NOW)
+    part = find_cleanable(log, NOW)
     assert part == Cleanable(20, 30, clean_bytes, 10 * ONE, is_overdue=False)
     assert 0.5 < part.ratio < 1
 
@@ -49,7 +49,7 @@ def test_a_pass_is_worth_it_by_ratio_or_by_age(dirty_bytes, is_overdue, worth_it
 
 def test_an_empty_log_has_nothing_to_clean():
     _, log = filled(0)
-    part = cleanable(log, NOW)
+    part = find_cleanable(log, NOW)
     assert (part.ratio, part.is_worth_it(0.0)) == (0, False)
 
 
@@ -64,32 +64,32 @@ def test_young_records_are_not_reached():
         (NOW + HOUR + HOUR // 2 - 1, 10),
         (NOW + HOUR + HOUR // 2, 20),
     ):
-        assert cleanable(log, now_ms).end_offset == end_offset, now_ms - NOW
+        assert find_cleanable(log, now_ms).end_offset == end_offset, now_ms - NOW
 
 
 def test_old_dirty_records_are_overdue():
     _, log = filled()
     log.update_config(log.config.with_overrides({"max.compaction.lag.ms": str(HOUR)}))
-    assert not cleanable(log, NOW + HOUR).is_overdue
-    assert cleanable(log, NOW + HOUR + 1).is_overdue
+    assert not find_cleanable(log, NOW + HOUR).is_overdue
+    assert find_cleanable(log, NOW + HOUR + 1).is_overdue
     log.segments.cleaned_offset = 20
-    assert not cleanable(log, NOW + 9 * HOUR).is_overdue
+    assert not find_cleanable(log, NOW + 9 * HOUR).is_overdue
 
 
 def test_a_checkpoint_outside_the_log_counts_as_none(caplog):
     _, log = filled()
     log.segments.cleaned_offset = 24
-    assert cleanable(log, NOW).start_offset == 0
+    assert find_cleanable(log, NOW).start_offset == 0
     assert "larger than the log end offset 23" in caplog.text
     assert log.segments.cleaned_offset == 0
     log.segments.cleaned_offset = 3
     log.delete_records_before(7)
-    assert cleanable(log, NOW).start_offset == 7
+    assert find_cleanable(log, NOW).start_offset == 7
 
 
 def test_segments_of_which_a_part_is_not_visible_wait():
     _, log = filled()
     log.high_watermark = 12
-    assert cleanable(log, NOW).end_offset == 10
+    assert find_cleanable(log, NOW).end_offset == 10
     log.high_watermark, log.recovery_point = 23, 19
-    assert cleanable(log, NOW).end_offset == 15
+    assert find_cleanable(log, NOW).end_offset == 15

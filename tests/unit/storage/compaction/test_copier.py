@@ -7,22 +7,18 @@ import pytest
 import storage.compaction.copier
 from protocol.record_batch import verify, write_crc
 from protocol.record_spans import emptied, open_batch, read_spans, rewrite
-from protocol.records import Record, build, read_records, stamp
+from protocol.records import Record, build, read_records
 from storage.compaction.copier import (
-    CHUNK_BYTES,
     Copier,
-    Rules,
-    Source,
-    Tally,
+    KeepRules,
+    PassCounts,
     index_keys,
-    read_batches,
 )
 from storage.compaction.key_map import KeyMap
 from storage.errors import DamagedLog
 from storage.files.open_files import OpenFiles
 from storage.producers.producer_state import AppendedBatch, ProducerEntry, ProducerState
-from storage.segments.log_file import LogFile
-from tests.support.compacting import SALT, keyed
+from tests.support.compacting import SALT, keyed, nothing, placed, source_of
 from tests.support.memory_filesystem import MemoryFileSystem
 from tests.support.segments import create_segment
 
@@ -30,25 +26,6 @@ NOW = 1_700_000_000_000
 DAY = 86_400_000
 MAX = 1 << 24
 BEFORE, AFTER = NOW - 1, NOW + 1
-
-
-def nothing(_):
-    """Stand for a pass that is not held back."""
-
-
-def at(offset, batch):
-    """Place a batch in the log; offsets of gaps are the caller's."""
-    stamp(batch, 0, offset, 0)
-    return bytes(batch)
-
-
-def source_of(*batches, base_offset=0, end_offset=1000, filesystem=None):
-    filesystem = filesystem or MemoryFileSystem()
-    file = filesystem.open(f"/{base_offset}.source", create=True)
-    data = b"".join(batches)
-    file.pwrite(data, 0)
-    log_file = LogFile(OpenFiles(filesystem, 8), file.path, len(data))
-    return Source(log_file, base_offset, end_offset)
 
 
 def new_segment(filesystem):
@@ -68,16 +45,16 @@ def cleaned(batches, *, end_offset=1000, producers=None, now_ms=NOW, map_bytes=1
     """Index and copy one source; returns the batches that stay, opened."""
     filesystem = MemoryFileSystem()
     source = source_of(*batches, filesystem=filesystem, end_offset=max(1000, end_offset))
-    keys, tally = KeyMap(map_bytes, 0.9, 1000, SALT), Tally()
+    keys, counts = KeyMap(map_bytes, 0.9, 1000, SALT), PassCounts()
     reached = index_keys([source], start, keys, MAX, nothing)
-    rules = Rules(
+    rules = KeepRules(
         now_ms=now_ms,
         delete_retention_ms=DAY,
         end_offset=end_offset,
         decompressed_bytes_max=MAX,
     )
     segment = new_segment(filesystem)
-    copier = Copier(keys, reached, rules, nothing, tally)
+    copier = Copier(keys, reached, rules, nothing, counts)
     is_changed = copier.copy_live([source], segment, known(producers or {}))
     found = []
     for position, header in segment.log_file.scan():
@@ -94,26 +71,26 @@ def live(found):
 
 def test_the_newest_of_a_key_stays_wherever_it_stands():
     batches = [
-        at(0, keyed([(b"a", b"1"), (b"b", b"1"), (b"a", b"2")])),
-        at(3, keyed([(b"c", b"1")], codec=4)),
-        at(4, keyed([(b"b", b"2"), (b"d", b"1")], codec=1)),
+        placed(0, keyed([(b"a", b"1"), (b"b", b"1"), (b"a", b"2")])),
+        placed(3, keyed([(b"c", b"1")], codec=4)),
+        placed(4, keyed([(b"b", b"2"), (b"d", b"1")], codec=1)),
     ]
     assert live(cleaned(batches)) == [2, 3, 4, 5]
 
 
 def test_records_without_a_key_go():
-    batches = [at(0, keyed([(None, b"1"), (b"a", b"1")])), at(2, keyed([(None, b"2")]))]
+    batches = [placed(0, keyed([(None, b"1"), (b"a", b"1")])), placed(2, keyed([(None, b"2")]))]
     assert live(cleaned(batches)) == [1]
 
 
 def test_what_the_map_did_not_reach_stays():
-    batches = [at(n, keyed([(b"%d" % n, b"v"), (None, b"x")])) for n in range(0, 40, 2)]
+    batches = [placed(n, keyed([(b"%d" % n, b"v"), (None, b"x")])) for n in range(0, 40, 2)]
     found = cleaned(batches, map_bytes=24 * 11)
     assert live(found) == [*range(0, 18, 2), *range(18, 40)]  # 9 keys, then no room
 
 
 def test_before_the_dirty_part_nothing_is_indexed():
-    batches = [at(n, keyed([(b"a", b"%d" % n)])) for n in range(6)]
+    batches = [placed(n, keyed([(b"a", b"%d" % n)])) for n in range(6)]
     assert live(cleaned(batches, start=3)) == [5]
     keys = KeyMap(1 << 10, 0.9, 10, SALT)
     assert index_keys([source_of(*batches)], 5, keys, MAX, nothing) == 1000
@@ -122,7 +99,7 @@ def test_before_the_dirty_part_nothing_is_indexed():
 
 def horizon_batch(offset, pairs, horizon_ms):
     """A batch with tombstones as a pass leaves it."""
-    batch = at(offset, keyed(pairs))
+    batch = placed(offset, keyed(pairs))
     header = verify(batch)
     body = open_batch(header, batch, MAX)
     return bytes(rewrite(header, body, list(read_spans(header, body)), horizon_ms))
@@ -138,16 +115,18 @@ def test_a_tombstone_stays_until_its_horizon(horizon, stays):
 
 
 def test_a_first_tombstone_gets_a_horizon_and_nothing_else_does():
-    found = cleaned([at(0, keyed([(b"a", None)])), at(1, keyed([(b"b", b"1")]))])
+    found = cleaned([placed(0, keyed([(b"a", None)])), placed(1, keyed([(b"b", b"1")]))])
     assert [header.has_delete_horizon for header, _ in found] == [True, False]
     assert found[0][0].base_timestamp == NOW + DAY
-    superseded = cleaned([at(0, keyed([(b"a", None), (b"b", b"1")])), at(2, keyed([(b"a", b"1")]))])
+    superseded = cleaned(
+        [placed(0, keyed([(b"a", None), (b"b", b"1")])), placed(2, keyed([(b"a", b"1")]))]
+    )
     assert [header.has_delete_horizon for header, _ in superseded] == [False, False]
 
 
 def marker(offset, pid=3):
     record = Record(0, NOW, b"\0\0\0\1", b"\0\0\0\0\0\0")
-    return at(
+    return placed(
         offset,
         build([record], producer_id=pid, producer_epoch=0, transactional=True, control=True),
     )
@@ -156,8 +135,8 @@ def marker(offset, pid=3):
 def test_transactions_are_left_alone_and_hold_back_tombstones():
     transaction = keyed([(b"a", b"t")], pid=3, epoch=0, sequence=0, transactional=True)
     batches = [
-        at(0, keyed([(b"a", b"1")])),
-        at(1, transaction),
+        placed(0, keyed([(b"a", b"1")])),
+        placed(1, transaction),
         marker(2),
         horizon_batch(3, [(b"a", None)], BEFORE),
         horizon_batch(4, [(b"z", None)], BEFORE),
@@ -165,7 +144,7 @@ def test_transactions_are_left_alone_and_hold_back_tombstones():
     assert live(cleaned(batches)) == [1, 2, 3, 4]
     before = [horizon_batch(0, [(b"z", None)], BEFORE), marker(1)]
     assert live(cleaned(before)) == [1]
-    kept_value = [at(0, keyed([(b"a", b"1")])), at(1, transaction), marker(2)]
+    kept_value = [placed(0, keyed([(b"a", b"1")])), placed(1, transaction), marker(2)]
     assert live(cleaned(kept_value)) == [0, 1, 2]  # it may have been aborted
 
 
@@ -174,77 +153,38 @@ def test_what_is_written_is_synced_in_pieces(monkeypatch):
     monkeypatch.setattr(storage.compaction.copier, "SYNC_BYTES", 4000)
     filesystem = MemoryFileSystem()
     source = source_of(
-        *(at(n, keyed([(b"%d" % n, b"v" * 100)])) for n in range(100)), filesystem=filesystem
+        *(placed(n, keyed([(b"%d" % n, b"v" * 100)])) for n in range(100)), filesystem=filesystem
     )
     segment = new_segment(filesystem)
-    rules = Rules(now_ms=NOW, delete_retention_ms=0, end_offset=100, decompressed_bytes_max=MAX)
-    copier = Copier(KeyMap(1000, 0.9, 10, SALT), 0, rules, nothing, Tally())
+    rules = KeepRules(now_ms=NOW, delete_retention_ms=0, end_offset=100, decompressed_bytes_max=MAX)
+    copier = Copier(KeyMap(1000, 0.9, 10, SALT), 0, rules, nothing, PassCounts())
     assert not copier.copy_live([source], segment, ProducerState())
     assert segment.size // 5000 <= filesystem.counts["fdatasync"] <= segment.size // 4000
     assert filesystem.live_bytes(segment.log_file.path) == filesystem.live_bytes("/0.source")
 
 
 def test_headers_stay_for_producers_and_for_the_end():
-    batches = [at(n, keyed([(b"a", b"1")], pid=n, epoch=0, sequence=0)) for n in range(4)]
+    batches = [placed(n, keyed([(b"a", b"1")], pid=n, epoch=0, sequence=0)) for n in range(4)]
     found = cleaned(batches, producers={0: 0, 1: 7, 2: 2}, end_offset=4)
     assert [(header.base_offset, header.record_count) for header, _ in found] == [
         (0, 0),
         (2, 0),
         (3, 1),
     ]
-    again = [at(header.base_offset, emptied(header)) for header, _ in found[:2]]
+    again = [placed(header.base_offset, emptied(header)) for header, _ in found[:2]]
     assert [header.base_offset for header, _ in cleaned(again, producers={2: 2})] == [2]
     assert [h.base_offset for h, _ in cleaned(again, end_offset=3)] == [2]
 
 
-def test_batches_larger_than_a_chunk_are_read_whole():
-    large = at(0, keyed([(b"a", b"x" * (CHUNK_BYTES + 10)), (b"b", b"1")]))
-    small = [at(2 + n, keyed([(b"%d" % n, b"y" * 1000)])) for n in range(1500)]
-    source = source_of(large, *small, end_offset=2000)
-    told = []
-    found = list(read_batches(source, told.append))
-    assert [header.base_offset for _, header, _ in found] == [0, *range(2, 1502)]
-    assert sum(told) == source.size == sum(header.size for _, header, _ in found)
-
-
-@pytest.mark.parametrize(
-    ("position", "value", "words"),
-    [
-        (17, 0xFF, "CRC"),
-        (70, 0xFF, "CRC"),
-        (16, 7, "magic"),
-        (11, 0, "batch length"),
-        (8, 0x7F, "size"),
-        (0, 0x10, "offsets"),
-    ],
-)
-def test_damage_is_told_with_its_place(position, value, words):
-    batches = [bytearray(at(n, keyed([(b"a", b"%d" % n)]))) for n in range(3)]
-    batches[1][position] = value
-    source = source_of(*batches)
-    with pytest.raises(DamagedLog) as caught:
-        list(read_batches(source, nothing))
-    assert words in str(caught.value)
-    assert (caught.value.path, caught.value.position) == ("/0.source", len(batches[0]))
-
-
-@pytest.mark.parametrize(("first", "second", "end"), [(5, 4, 100), (0, 9, 9), (0, 1, 2)])
-def test_offsets_must_rise_within_the_segment(first, second, end):
-    batches = [at(first, keyed([(b"a", b"1")])), at(second, keyed([(b"a", b"1"), (b"b", b"1")]))]
-    with pytest.raises(DamagedLog) as caught:
-        list(read_batches(source_of(*batches, end_offset=end), nothing))
-    assert caught.value.position == len(batches[0])
-
-
 def test_records_that_cannot_be_read_are_damage_too():
-    batch = bytearray(at(0, keyed([(b"a", b"1")])))
+    batch = bytearray(placed(0, keyed([(b"a", b"1")])))
     batch[61] = 0x7F
     write_crc(batch, 0)
     source = source_of(batch)
     with pytest.raises(DamagedLog) as caught:
         index_keys([source], 0, KeyMap(1000, 0.9, 10, SALT), MAX, nothing)
     assert caught.value.position == 0
-    big = source_of(at(0, keyed([(b"a", b"1" * 5000)], codec=1)))
+    big = source_of(placed(0, keyed([(b"a", b"1" * 5000)], codec=1)))
     with pytest.raises(DamagedLog):
         index_keys([big], 0, KeyMap(1000, 0.9, 10, SALT), 100, nothing)
 
@@ -253,7 +193,7 @@ def test_a_batch_of_very_many_records_is_gone_over_one_by_one():
     """Ten million fit into 10 KiB of zstd; as objects they took 3 GB."""
     count = 100_000
     pairs = [(b"same", b"")] * (count - 1) + [(b"other", None)]
-    batch = at(0, keyed(pairs, codec=4))
+    batch = placed(0, keyed(pairs, codec=4))
     tracemalloc.start()
     ((header, records),) = cleaned([batch], end_offset=count)
     _, peak_bytes = tracemalloc.get_traced_memory()

@@ -1,91 +1,18 @@
-"""A whole pass: what stays, which files there are, and a crash at every call of it."""
+"""The swap of one segment for several: names, files taken along, and what may be in the way."""
 
 import errno
-import logging
-import pickle
-from typing import NamedTuple
 
 import pytest
 
-from protocol.records import Record
-from storage.compaction.cleanable import cleanable
-from storage.compaction.swap import CompactionAborted, _parts, compact, grouped
-from storage.errors import AppendFailed, DamagedLog, LogFailed
-from storage.segments.log_file import LogFile
-from tests.support.compacting import (
-    COMPACTED,
-    clean,
-    drive,
-    fill,
-    headers_of,
-    keyed,
-    limits,
-    newest,
-    records_of,
-    settle,
-)
-from tests.support.log_house import NOW, House, append, batch, flush
-from tests.support.thorough import share_of
-
-ONE = len(keyed([(b"k01", b"010")]))
-FIVE = COMPACTED | {"internal_segment_bytes": 5 * ONE, "index_interval_bytes": ONE}
-
-
-def house_with(count=23, keys=4, **options):
-    config = {name: options.pop(name) for name in list(options) if name in FIVE}
-    house = House()
-    house.open()
-    log = house.log(**(FIVE | config))
-    fill(log, count, keys, **options)
-    return house, log
-
-
-def offsets(log):
-    return [record.offset for record in records_of(log)]
-
-
-def test_the_newest_record_of_each_key_stays_with_its_offset():
-    house, log = house_with(23)  # segments 0, 5, 10, 15, 20: the last is active
-    before = records_of_all(house, log)
-    outcome = clean(house, log)
-    assert (outcome.start_offset, outcome.end_offset) == (0, 20)
-    assert offsets(log) == [16, 17, 18, 19, 20, 21, 22]
-    assert newest(records_of(log)) == newest(before)
-    assert records_of(log) == [record for record in before if record.offset in offsets(log)]
-    assert log.end_offset == 23
-    assert log.start_offset == 0
-    assert [segment.base_offset for segment in log.segments] == [0, 5, 10, 15, 20]
-    assert outcome.tally.records_kept == 4
-
-
-def records_of_all(house, log):
-    settle(house, log)
-    return records_of(log)
-
-
-def test_a_second_pass_merges_what_the_first_has_emptied():
-    house, log = house_with(23)
-    clean(house, log)
-    fill(log, 20, start=23)
-    clean(house, log)
-    assert [segment.base_offset for segment in log.segments] == [0, 20, 25, 30, 35, 40]
-    assert newest(records_of(log)) == {b"k%02d" % (n % 4): (n, b"%03d" % n) for n in range(39, 43)}
-    assert house.names(".deleted")
-    assert not house.names(".cleaned") + house.names(".swap")
-
-
-def test_readers_pass_over_holes_from_any_offset():
-    house, log = house_with(23)
-    clean(house, log)
-    for start in range(23):
-        wanted = [offset for offset in offsets(log) if offset >= start]
-        piece = log.read(start, ONE)
-        header = piece.read()
-        assert int.from_bytes(header[:8], "big") == wanted[0]
+from storage.compaction.cleanable import find_cleanable
+from storage.compaction.one_pass import CompactionAborted, compact
+from storage.errors import LogFailed
+from tests.support.compacting import ONE, clean, drive, keyed_house, limits, offsets, settle
+from tests.support.log_house import NOW, batch, flush
 
 
 def test_a_slice_handed_out_before_the_swap_is_read_after_it():
-    house, log = house_with(23)
+    house, log = keyed_house(23)
     settle(house, log)
     piece = log.read(0, 3 * ONE)
     before = piece.read()
@@ -95,107 +22,8 @@ def test_a_slice_handed_out_before_the_swap_is_read_after_it():
     assert bytes(piece.load()) == before
 
 
-def test_it_survives_a_restart_clean_or_not():
-    for end in ("stop", "kill", "crash"):
-        house, log = house_with(23)
-        clean(house, log)
-        wanted = records_of(log)
-        getattr(house, end)()
-        log = house.restart(**FIVE)
-        assert records_of(log) == wanted, end
-        assert log.segments.cleaned_offset == 20, end
-        assert log.end_offset == 23, end
-        assert house.filesystem.read("/data/cleaner-offset-checkpoint") == b"0\n1\nt 0 20\n"
-        assert cleanable(log, NOW).dirty_bytes == 0
-
-
-def test_holes_stay_readable_when_the_topic_is_no_longer_compacted():
-    house, log = house_with(60, keys=50)
-    clean(house, log)
-    wanted = records_of(log)
-    house.kill()
-    log = house.restart(**(FIVE | {"cleanup_policy": ("delete",)}))
-    assert records_of(log) == wanted
-
-
-def test_a_tombstone_goes_when_its_horizon_has_passed_and_not_before():
-    house, log = house_with(0)
-    log.append(keyed([(b"a", b"1")]), NOW)
-    log.append(keyed([(b"a", None)]), NOW)
-    fill(log, 5, keys=100)
-    clean(house, log, NOW)
-    assert next((r.offset, r.key, r.value) for r in records_of(log)) == (1, b"a", None)
-    (tombstone,) = [header for header in headers_of(log) if header.has_delete_horizon]
-    assert tombstone.base_timestamp == NOW + log.config.delete_retention_ms
-    assert tombstone.base_offset == 1
-    assert next(iter(records_of(log))).timestamp == NOW
-    for now_ms, stays in ((tombstone.base_timestamp - 1, True), (tombstone.base_timestamp, False)):
-        fill(log, 5, keys=100, start=log.end_offset)
-        clean(house, log, now_ms)
-        assert (1 in offsets(log)) is stays
-
-
-def test_a_producer_keeps_its_last_batch_as_a_header():
-    house, log = house_with(0)
-    for n in range(6):
-        log.append(keyed([(b"k", b"%d" % n)], pid=9, epoch=2, sequence=n), NOW)
-    fill(log, 8, keys=1, start=10)  # k00, not k
-    log.append(keyed([(b"k", b"last")]), NOW)
-    fill(log, 6, keys=1, start=20)
-    clean(house, log)
-    (header,) = [header for header in headers_of(log) if header.producer_id == 9]
-    assert (header.base_offset, header.record_count, header.last_sequence) == (5, 0, 5)
-    assert header.producer_epoch == 2
-    house.kill()
-    for path in house.names(".snapshot") + house.names(".producers"):
-        house.filesystem.unlink(house.path(path))
-    log = house.restart(**FIVE)
-    assert log.append(keyed([(b"k", b"5")], pid=9, epoch=2, sequence=5), NOW).is_duplicate
-    assert log.append(keyed([(b"k", b"n")], pid=9, epoch=2, sequence=6), NOW).base_offset == 21
-
-
-def test_the_last_batch_of_the_pass_stays_as_a_header():
-    house, log = house_with(0)
-    for _ in range(5):
-        log.append(keyed([(b"a", b"1")]), NOW)
-    log.append(keyed([(None, b"no key")]), NOW)  # from before the topic was compacted
-    log.roll(NOW)
-    clean(house, log)
-    assert [(h.base_offset, h.record_count) for h in headers_of(log)] == [(4, 1), (5, 0)]
-
-
-def test_codecs_headers_and_timestamps_are_kept_in_rewritten_batches():
-    for codec in range(5):
-        house, log = house_with(0, internal_segment_bytes=1000)
-        fill(log, 60, keys=7, per_batch=10, codec=codec)
-        before = records_of_all(house, log)
-        log.roll(NOW)
-        clean(house, log)
-        after = records_of(log)
-        assert after == [record for record in before if record.offset >= 53]
-        (header,) = headers_of(log)
-        assert (header.base_offset, header.last_offset, header.codec) == (50, 59, codec)
-        assert header.record_count == 7
-
-
-def test_a_full_map_ends_the_pass_early_and_the_next_goes_on():
-    house, log = house_with(60, keys=40)
-    before = newest(records_of_all(house, log))
-    ends = []
-    for _ in range(40):
-        if not cleanable(log, NOW).dirty_bytes:
-            break
-        outcome = clean(house, log, map_bytes_max=11 * 24)
-        assert outcome.keys <= 10
-        ends.append(outcome.end_offset)
-    assert ends == sorted(set(ends))
-    assert ends[-1] == 55
-    assert newest(records_of(log)) == before
-    assert offsets(log) == list(range(15, 60))  # the active segment is in no map
-
-
 def test_nothing_is_swapped_where_everything_stays():
-    house, log = house_with(12, keys=100)
+    house, log = keyed_house(12, keys=100)
     names = house.names(".log")
     clean(house, log)
     assert house.names(".log") == names
@@ -203,62 +31,11 @@ def test_nothing_is_swapped_where_everything_stays():
     assert log.segments.cleaned_offset == 10
 
 
-def test_what_is_not_behind_the_recovery_point_is_left_alone():
-    _, log = house_with(23)
-    assert cleanable(log, NOW).dirty_bytes == 0
-    flush(log)
-    assert cleanable(log, NOW).dirty_bytes == 0
-
-
-def test_damage_ends_the_pass_names_its_place_and_changes_nothing():
-    for position, what in ((2 * ONE + 70, "CRC"), (2 * ONE + 6, "offsets"), (ONE + 9, "size")):
-        house, log = house_with(23)
-        settle(house, log)
-        path = house.path(f"{5:020}.log")
-        content = bytearray(house.filesystem.live_bytes(path))
-        house.filesystem.edit(path, position, bytes([content[position] ^ 0x40]))
-        names, sizes = house.names(), log.size_bytes
-        with pytest.raises(DamagedLog) as caught:
-            clean(house, log)
-        assert caught.value.path == path, what
-        assert caught.value.position in (ONE, 2 * ONE, 3 * ONE), what
-        assert house.names() == names
-        assert log.size_bytes == sizes
-        assert not log.segments.held
-        assert log.segments.cleaned_offset == 0
-
-
-def test_a_closed_log_ends_its_pass():
-    house, log = house_with(23)
-    settle(house, log)
-    steps = compact(log, cleanable(log, NOW), limits(), NOW)
-    next(steps)()
-    house.delete_log("t", 0)
-    with pytest.raises(CompactionAborted):
-        drive(steps)
-    new = house.log(**FIVE)
-    fill(new, 23)
-    clean(house, new)
-    assert offsets(new) == [16, 17, 18, 19, 20, 21, 22]
-
-
-def test_retention_waits_for_the_pass():
-    house, log = house_with(23, cleanup_policy=("compact", "delete"))
-    log.update_config(log.config.with_overrides({"retention.bytes": "0"}))
-    settle(house, log)
-    steps = compact(log, cleanable(log, NOW), limits(), NOW)
-    next(steps)()
-    assert log.apply_retention(NOW) == 0
-    drive(steps)
-    assert log.apply_retention(NOW) >= 4
-    assert log.start_offset >= 20
-
-
 def test_a_swap_waits_for_a_checkpoint():
-    house, log = house_with(23)
+    house, log = keyed_house(23)
     settle(house, log)
     append_more = batch(b"x")
-    steps = compact(log, cleanable(log, NOW), limits(), NOW)
+    steps = compact(log, find_cleanable(log, NOW), limits(), NOW)
     log.append(append_more, NOW)
     flush(log)
     pending = log.begin_checkpoint()
@@ -274,9 +51,9 @@ def test_a_swap_waits_for_a_checkpoint():
 
 
 def test_a_segment_that_was_mended_meanwhile_ends_the_pass():
-    house, log = house_with(23)
+    house, log = keyed_house(23)
     settle(house, log)
-    steps = compact(log, cleanable(log, NOW), limits(), NOW)
+    steps = compact(log, find_cleanable(log, NOW), limits(), NOW)
     next(steps)()
     log.segments.all[2].indexes.damage = "found meanwhile"
     mending = log.begin_checkpoint()
@@ -289,41 +66,8 @@ def test_a_segment_that_was_mended_meanwhile_ends_the_pass():
     assert offsets(log)[0] == 16
 
 
-def test_aborted_by_its_caller_it_leaves_no_file():
-    house, log = house_with(23)
-    settle(house, log)
-
-    def stop(_):
-        raise CompactionAborted("stop")
-
-    for at in range(2):
-        calls = iter([lambda _: None] * at + [stop] * 1000)
-        with pytest.raises(CompactionAborted):
-            drive(
-                compact(
-                    log, cleanable(log, NOW), limits(proceed=lambda n, c=calls: next(c)(n)), NOW
-                )
-            )
-        assert not house.names(".cleaned") + house.names(".swap")
-    clean(house, log)
-    assert offsets(log)[0] == 16
-
-
-def test_a_full_disk_ends_the_pass_and_it_is_tried_again():
-    house, log = house_with(23)
-    settle(house, log)
-    house.filesystem.fail("pwrite", error=errno.ENOSPC, path_part=".cleaned")
-    with pytest.raises(AppendFailed) as caught:
-        clean(house, log)
-    assert caught.value.cause.errno == errno.ENOSPC
-    assert log.failed is None
-    clean(house, log)
-    assert offsets(log)[0] == 16
-    assert not house.names(".cleaned") + house.names(".swap")
-
-
 def test_what_a_pass_could_not_remove_the_next_one_does():
-    house, log = house_with(23)
+    house, log = keyed_house(23)
     settle(house, log)
     house.filesystem.fail("pwrite", error=errno.ENOSPC, path_part=".cleaned")
     house.filesystem.fail("unlink", path_part=".cleaned", forever=True)
@@ -338,7 +82,7 @@ def test_what_a_pass_could_not_remove_the_next_one_does():
 
 
 def test_lists_of_aborted_transactions_are_taken_along():
-    house, log = house_with(23)
+    house, log = keyed_house(23)
     for base, data in ((5, b"a" * 34), (10, b"b" * 34)):
         house.filesystem.replace(house.path(f"{base:020}.txnindex"), data)
     settle(house, log)
@@ -346,147 +90,3 @@ def test_lists_of_aborted_transactions_are_taken_along():
     clean(house, log)
     assert house.names(".txnindex") == [f"{0:020}.txnindex"]
     assert house.filesystem.read(house.path(f"{0:020}.txnindex")) == b"a" * 34 + b"b" * 34
-
-
-# -- The end of the process, and of the power, at every call --------------------------------------
-
-SCENES = {"kill": None, "lost": "lost", "kept": "kept", "torn": "torn", "zeros": "zeros"}
-
-
-class _Stop(BaseException):
-    """The process ends here."""
-
-
-def crashing_house(**config):
-    """A log that was cleaned once, with dirty segments behind, some to be merged."""
-    house, log = house_with(33, keys=6, **config)
-    clean(house, log)
-    fill(log, 30, keys=6, start=33, pid=4)
-    return house, log
-
-
-class Stopped(NamedTuple):
-    """The disks of processes that ended at one call or another, and what was there before."""
-
-    disks: list[tuple[int, bytes]]  # by call; pickled, since each is crashed in several ways
-    records: dict[int, Record]
-    newest: dict[bytes, tuple[int, bytes]]
-    offsets_after: set[int]  # of the records that a whole pass leaves
-
-
-@pytest.fixture(scope="module")
-def stopped():
-    house, log = crashing_house()
-    wanted = newest(records_of_all(house, log))
-    before = {record.offset: record for record in records_of(log)}
-    first = len(house.filesystem.calls)
-    clean(house, log)
-    call_count = len(house.filesystem.calls) - first
-    assert call_count > 60
-    result = Stopped([], before, wanted, set(offsets(log)))
-    for nth in share_of(range(1, call_count + 1)):
-        house, log = crashing_house()
-        settle(house, log)
-        stop_at(house.filesystem, nth)
-        with pytest.raises(_Stop):
-            clean(house, log)
-        house.filesystem.before = None
-        house.manager.abandon()
-        house.filesystem.calls.clear()
-        result.disks.append((nth, pickle.dumps(house.filesystem)))
-    return result
-
-
-@pytest.mark.parametrize("scene", SCENES)
-def test_a_crash_at_every_call_loses_nothing(scene, stopped, caplog):
-    caplog.set_level(logging.ERROR)
-    for nth, disk in stopped.disks:
-        house = House(pickle.loads(disk))
-        if SCENES[scene] is None:
-            house.filesystem.kill()
-        else:
-            house.filesystem.crash(SCENES[scene])
-        log = house.restart(**FIVE)
-        found = records_of(log)
-        assert newest(found) == stopped.newest, nth
-        assert all(stopped.records[record.offset] == record for record in found), nth
-        assert stopped.offsets_after <= {record.offset for record in found}, nth
-        assert log.end_offset == 63, nth
-        assert [r.offset for r in found] == sorted({r.offset for r in found}), nth
-        assert not house.names(".cleaned") + house.names(".swap"), nth
-        clean(house, log)
-        assert set(offsets(log)) == stopped.offsets_after, nth
-        assert newest(records_of(log)) == stopped.newest, nth
-
-
-def stop_at(filesystem, nth):
-    """End the process at the nth call from now, which then does nothing, or half of a write."""
-    left = [nth]
-
-    def before(_op, _path):
-        left[0] -= 1
-        return (_Stop(), 0.5) if left[0] <= 0 else None
-
-    filesystem.before = before
-
-
-def test_a_failure_of_any_call_leaves_a_log_that_serves_all(caplog):
-    caplog.set_level(logging.CRITICAL)
-    house, log = crashing_house()
-    wanted = newest(records_of_all(house, log))
-    first = len(house.filesystem.calls)
-    clean(house, log)
-    calls = house.filesystem.calls[first:]
-    kinds = sorted({op for op, _ in calls} - {"close"})
-    assert {"rename", "pwrite", "fdatasync", "sync_directory", "pread"} <= set(kinds)
-    for kind in kinds:
-        for nth in share_of(range(1, sum(op == kind for op, _ in calls) + 1)):
-            house, log = crashing_house()
-            settle(house, log)
-            house.filesystem.fail(kind, nth, errno.EIO)
-            try:
-                clean(house, log)
-            except (OSError, LogFailed):
-                assert not log.segments.held, (kind, nth)
-            house.filesystem.heal()
-            assert newest(records_of(log)) == wanted, (kind, nth)
-            house.kill()
-            assert newest(records_of(house.restart(**FIVE))) == wanted, (kind, nth)
-
-
-def test_groups_keep_to_the_size_of_a_segment_and_of_its_offsets():
-    _, log = house_with(23)
-    parts = _parts(log, 20)
-    sizes = [
-        [part.source.base_offset for part in group] for group in grouped(parts, 12 * ONE, 10**6)
-    ]
-    assert sizes == [[0, 5], [10, 15]]
-    assert len(grouped(parts, 10**6, 10**6)) == 1
-    assert len(grouped(parts, 10**6, 0)) == 4
-    far = [part._replace(source=part.source._replace(end_offset=2**31 + 1)) for part in parts[1:]]
-    assert len(grouped([parts[0], far[0]], 10**6, 10**6)) == 2
-
-
-def test_log_files_are_never_read_past_what_they_hold():
-    house, log = house_with(23)
-    clean(house, log)
-    for segment in log.segments:
-        assert isinstance(segment.log_file, LogFile)
-        assert house.filesystem.size(segment.log_file.path) == segment.size
-
-
-def test_append_goes_on_during_a_pass():
-    house, log = house_with(23)
-    settle(house, log)
-    steps = compact(log, cleanable(log, NOW), limits(), NOW)
-    job = next(steps)
-    while True:
-        job()
-        append(log, value=b"m" * 5)
-        try:
-            job = next(steps)
-        except StopIteration:
-            break
-    flush(log)
-    assert offsets(log)[:7] == [16, 17, 18, 19, 20, 21, 22]
-    assert len(offsets(log)) > 8

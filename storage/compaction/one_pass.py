@@ -1,0 +1,177 @@
+"""One pass of compaction over one log: keys are indexed, then group by group is copied and swapped.
+
+    1  files that an earlier pass left in transit are removed
+    2  the keys of the dirty part are put into the key map         `storage.compaction.copier`
+    3  neighbouring segments are grouped                           `storage.compaction.grouping`
+    4  of each group, what stays is copied into one new segment,   `storage.compaction.copier`
+       which takes the place of the group                          `storage.compaction.swap`
+
+A pass is a generator. What it does itself is quick, changes names and the state of the log, and is
+for the caller's thread; what it yields waits for the disk, and is for another thread. The caller
+runs that and resumes the pass, with `throw` if it failed. A yielded None asks to be resumed a
+little later.
+
+Readers notice nothing: a slice that was handed out holds its file open, whatever that is called
+by now, and while a group is swapped the caller's thread serves nobody. Nor do appends, which go to
+the active segment. Retention waits (`Segments.held`). A group is given up where the log has failed
+or was closed meanwhile, and any error ends the pass with the group's old segments in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from storage.compaction.cleanable import Cleanable
+from storage.compaction.copier import Copier, KeepRules, PassCounts, index_keys
+from storage.compaction.grouping import SourceSegment, grouped, source_segments
+from storage.compaction.key_map import KeyMap
+from storage.compaction.swap import Swap, remove_leftovers
+from storage.log import Log
+from storage.segments.checked_batches import Proceed
+
+Job = Callable[[], None]
+Steps = Generator[Job | None, None, "PassResult"]
+
+
+class CompactionAborted(Exception):
+    """The pass was told to end, or its log is gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassLimits:
+    """What a pass may use. `salt` is 16 random bytes, `proceed` is called in the other thread."""
+
+    map_bytes_max: int
+    map_load_factor: float
+    decompressed_bytes_max: int
+    salt: bytes
+    proceed: Proceed
+
+
+@dataclass(slots=True)
+class PassResult:
+    """What a pass has done: it is clean up to `end_offset` now."""
+
+    start_offset: int
+    end_offset: int
+    counts: PassCounts = field(default_factory=PassCounts)
+    segments_before: int = 0
+    segments_after: int = 0
+    map_bytes: int = 0
+    keys: int = 0
+
+
+def compact(log: Log, cleanable: Cleanable, limits: PassLimits, now_ms: int) -> Steps:
+    """Compact the dirty part of a log, as far as the map holds its keys. Returns the result.
+
+    Raises CompactionAborted; DamagedLog, LogFailed, OSError with the log as it was, but for groups
+    already swapped in.
+    """
+    log.segments.held = True
+    try:
+        result = yield from _Pass(log, cleanable, limits, now_ms).steps()
+    finally:
+        log.segments.held = False
+    log.segments.cleaned_offset = result.end_offset
+    log.home.checkpoint_changes += 1
+    return result
+
+
+class _Pass:
+    """The work of `compact`."""
+
+    def __init__(self, log: Log, cleanable: Cleanable, limits: PassLimits, now_ms: int) -> None:
+        self.log = log
+        self.cleanable = cleanable
+        self.limits = limits
+        self.now_ms = now_ms
+        self.sources = source_segments(log, cleanable.end_offset)
+        self.result = PassResult(cleanable.start_offset, cleanable.start_offset)
+
+    def steps(self) -> Steps:
+        """Index the keys, then group by group: copy, swap."""
+        result, limits, dirty = self.result, self.limits, self.cleanable
+        yield partial(remove_leftovers, self.log)
+        keys = KeyMap(
+            limits.map_bytes_max,
+            limits.map_load_factor,
+            dirty.end_offset - dirty.start_offset,  # of no more records can there be keys
+            limits.salt,
+        )
+        files = [one.file for one in self.sources if one.file.end_offset > dirty.start_offset]
+
+        def index() -> None:
+            result.end_offset = index_keys(
+                files,
+                dirty.start_offset,
+                keys,
+                limits.decompressed_bytes_max,
+                limits.proceed,
+            )
+
+        groups: list[list[SourceSegment]] = []
+
+        def group_segments() -> None:  # asks their indexes, which no append changes any more
+            wanted = [one for one in self.sources if one.segment.base_offset < result.end_offset]
+            groups.extend(grouped(wanted, _size_max(self.log), self.log.config.segment_index_bytes))
+
+        yield index
+        yield group_segments
+        result.keys, result.map_bytes = keys.size, keys.size_bytes
+        rules = KeepRules(
+            now_ms=self.now_ms,
+            delete_retention_ms=self.log.config.delete_retention_ms,
+            end_offset=dirty.end_offset,
+            decompressed_bytes_max=limits.decompressed_bytes_max,
+        )
+        copier = Copier(keys, result.end_offset, rules, limits.proceed, result.counts)
+        for group in groups:
+            self._check()
+            yield from self._compact_group(group, copier)
+            result.segments_before += len(group)
+            result.segments_after += 1
+        return result
+
+    def _check(self, group: Sequence[SourceSegment] = ()) -> None:
+        if self.log.failed is not None:
+            raise CompactionAborted(str(self.log.failed))
+        if any(one.segment not in self.log.segments.all for one in group):
+            raise CompactionAborted("a checkpoint has put another object in a segment's place")
+
+    def _compact_group(
+        self, group: list[SourceSegment], copier: Copier
+    ) -> Generator[Job | None, None, None]:
+        log = self.log
+        swap = Swap(log, group)
+        is_changed = False
+
+        def copy() -> None:
+            nonlocal is_changed
+            swap.make()
+            files = [one.file for one in group]
+            is_changed = copier.copy_live(files, swap.cleaned, log.producers)
+            swap.sync()
+
+        try:
+            yield copy
+            self._check(group)
+            if not is_changed and len(group) == 1:
+                yield swap.remove
+                return
+            yield swap.begin_swap
+            self._check(group)
+            while log.is_checkpointing:  # it may be writing indexes, by name
+                yield None
+                yield swap.look
+                self._check(group)
+            swap.swap_in(self.now_ms)
+        except Exception:
+            yield swap.remove
+            raise
+        yield swap.sync_directory
+
+
+def _size_max(log: Log) -> int:
+    return log.config.internal_segment_bytes or log.config.segment_bytes

@@ -1,0 +1,84 @@
+"""Reading every batch of a log file that takes no more appends, checked before it is believed.
+
+Each batch is checked for its structure and its CRC, and that its offsets come after those of the
+batch before and within the bounds of the file. The first that fails ends the reading as
+`DamagedLog`, with file and position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from protocol.legacy_batches import verify_any
+from protocol.record_batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader
+from protocol.record_errors import RecordError
+from storage.errors import DamagedLog
+from storage.files.filesystem import File
+from storage.segments.log_file import LogFile
+
+CHUNK_BYTES: Final = 1024 * 1024  # read at a time
+
+Proceed = Callable[[int], None]  # told how many bytes were read or written; may wait, may raise
+
+
+class InactiveFile(NamedTuple):
+    """A log file that takes no more appends, and the bounds of its offsets."""
+
+    log_file: LogFile
+    base_offset: int
+    end_offset: int
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file."""
+        return self.log_file.size
+
+
+def read_batches(
+    inactive: InactiveFile, proceed: Proceed
+) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    """Yield (position, header, batch) of every batch, checked. Raises DamagedLog, LogFailed.
+
+    The file is open from the first batch to the last, whatever it is called meanwhile.
+    """
+    path, file = inactive.log_file.path, inactive.log_file.file()
+    position, next_offset = 0, inactive.base_offset
+    while position < inactive.size:
+        chunk = memoryview(_read_chunk(file, position, inactive.size - position))
+        at = 0
+        while at < len(chunk):
+            if at and at + _announced_size(chunk, at) > len(chunk):
+                break  # its rest is in the next chunk, or nowhere
+            try:
+                header = verify_any(chunk, at)
+            except RecordError as error:
+                raise DamagedLog(
+                    path, position + at, next_offset, found=str(error), wanted="a whole batch"
+                ) from error
+            if header.base_offset < next_offset or header.next_offset > inactive.end_offset:
+                raise DamagedLog(
+                    path,
+                    position + at,
+                    next_offset,
+                    found=f"offsets {header.base_offset} to {header.last_offset}",
+                    wanted=f"{next_offset} to {inactive.end_offset - 1}",
+                )
+            proceed(header.size)
+            yield position + at, header, chunk[at : at + header.size]
+            next_offset = header.next_offset
+            at += header.size
+        position += at
+
+
+def _read_chunk(file: File, position: int, left: int) -> bytes:
+    """Read a chunk that holds at least the batch at `position`, if the `left` bytes do."""
+    chunk = file.pread(min(CHUNK_BYTES, left), position)
+    size = _announced_size(chunk, 0)
+    return file.pread(size, position) if len(chunk) < size <= left else chunk
+
+
+def _announced_size(chunk: bytes | memoryview, at: int) -> int:
+    if at + HEADER_SIZE > len(chunk):
+        return HEADER_SIZE
+    return int.from_bytes(chunk[at + 8 : at + LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD
