@@ -1,13 +1,13 @@
-"""The APIs this broker serves, in the order of their keys: one row each, one module a row.
+"""The APIs this broker serves, in the order of their keys: one row and one module for each.
 
-What is listed here is served and advertised, and nothing else is (broker/handlers/api_versions.py
-has the one exception). An API has the name of its key everywhere: `FETCH` is handled in
+An API is served and advertised if it is listed here (broker/handlers/api_versions.py has the one
+exception). An API has the name of its key everywhere: `FETCH` is handled in
 `broker.handlers.fetch`, and `FetchRequest` and `FetchResponse` are in `protocol.messages.fetch`.
 
-A module has `handle(request, services)` and `error_response(request, code)`; what `handle` may
-return is described in `broker.dispatch`. It is imported with the first request of its API, or
-a moment after the start (broker/maintenance/housekeeping.py): all of them are a quarter of a
-start's time.
+A module has `handle(request, services)` and `error_response(request, code)`; `broker.dispatch`
+describes what `handle` may return. A module is imported with the first request of its API, or
+shortly after the start (broker/maintenance/housekeeping.py): importing all of them would take a
+quarter of the time of a start.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Handler:
         self.name = api_key.name.lower()
 
     def load(self) -> None:
-        """Import what has not been imported yet."""
+        """Import the modules of the handler and its messages, if they are not imported yet."""
         _ = self.request, self.response, self.handle, self.error_response
 
     @cached_property
@@ -51,13 +51,13 @@ class Handler:
 
     @cached_property
     def handle(self) -> Callable[[Request, Services], Any]:
-        """Serves a request."""
+        """The function that serves a request."""
         function: Callable[[Request, Services], Any] = self._function("handle")
         return function
 
     @cached_property
     def error_response(self) -> Callable[[Request, ErrorCode], Any]:
-        """Makes the answer to a request that fails as a whole."""
+        """The function that makes the answer to a request that fails as a whole."""
         function: Callable[[Request, ErrorCode], Any] = self._function("error_response")
         return function
 
@@ -72,7 +72,7 @@ class Handler:
 
 
 # Produce is listed from version 0 and served from 3, as in Kafka: librdkafka takes a higher floor
-# for "this broker knows no compression" (KAFKA-18659).
+# to mean that the broker supports no compression (KAFKA-18659).
 PRODUCE_ADVERTISED_MIN = 0
 
 HANDLERS: tuple[Handler, ...] = (

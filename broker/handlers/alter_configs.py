@@ -1,12 +1,12 @@
 """AlterConfigs, API key 33, versions 0-2.
 
 Behaviour
-- What a request names for a resource is all that is set on it afterwards; the rest goes. Clients
-  prefer IncrementalAlterConfigs (KIP-339), which no other client's change can get lost in.
-- Each resource is checked by itself (`broker.configs.changes`); all that is good is recorded in one
-  batch. The answer comes when that is durable and in effect. `validate_only` checks alone.
+- A request replaces all configs of a resource: those that it does not name are removed. Clients
+  prefer IncrementalAlterConfigs (KIP-339), which does not undo another client's change.
+- Each resource is checked on its own (`broker.configs.changes`). All valid changes are recorded in
+  one batch, and answered when they are durable and in effect. `validate_only` checks only.
 
-Not done: loggers (BROKER_LOGGER, 8), which Kafka refuses here, too.
+Not done: loggers (BROKER_LOGGER, 8), which Kafka refuses here too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from protocol.messages.alter_configs import (
 
 
 async def handle(request: Request, services: Services) -> AlterConfigsResponse:
-    """Replace what is set on each resource, with an outcome of its own."""
+    """Replace the configs of each resource; each has an outcome of its own."""
     body: AlterConfigsRequest = request.body
     resources = [
         Resource(
@@ -39,5 +39,5 @@ async def handle(request: Request, services: Services) -> AlterConfigsResponse:
 
 
 def error_response(request: Request, code: ErrorCode) -> AlterConfigsResponse:
-    """Return the answer that says `code` of every resource asked for."""
+    """Return an answer with `code` for each resource in the request."""
     return AlterConfigsResponse(responses=refusals(request.body.resources, code))

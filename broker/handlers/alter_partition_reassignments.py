@@ -1,13 +1,13 @@
 """AlterPartitionReassignments, API key 45, versions 0 and 1.
 
 Behaviour
-- One broker has nowhere to move a partition to: naming this broker succeeds and changes nothing,
-  naming any other is INVALID_REPLICA_ASSIGNMENT, and taking a move back is
-  NO_REASSIGNMENT_IN_PROGRESS. `broker.metadata.reassignment` has the rules, and what is left to
-  do in a directory that comes from a larger cluster.
-- Each partition is decided on its own; a timeout of 0 or less is REQUEST_TIMED_OUT, as in Kafka.
+- A single broker cannot move a partition anywhere. Naming this broker succeeds and changes nothing,
+  naming any other is INVALID_REPLICA_ASSIGNMENT, and cancelling a reassignment is
+  NO_REASSIGNMENT_IN_PROGRESS. `broker.metadata.reassignment` has the rules, also for a directory
+  that comes from a larger cluster.
+- Each partition is decided on its own. A timeout of 0 or less is REQUEST_TIMED_OUT, as in Kafka.
 
-Version notes: 1 a request may forbid that the number of replicas changes (KIP-860).
+Version notes: 1 a request may forbid changes of the replication factor (KIP-860).
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from protocol.metadata_records import PartitionChangeRecord
 
 
 async def handle(request: Request, services: Services) -> AlterPartitionReassignmentsResponse:
-    """Decide every move, and wait until what changed is durable."""
+    """Decide each reassignment, and wait until the changes are durable."""
     body: AlterPartitionReassignmentsRequest = request.body
     if not body.topics:
-        return AlterPartitionReassignmentsResponse()  # its message is empty, not null: as Kafka's
+        return AlterPartitionReassignmentsResponse()  # with an empty message, not null, as in Kafka
     if body.timeout_ms <= 0:
         return error_response(request, ErrorCode.REQUEST_TIMED_OUT)
     responses = []
-    records: dict[tuple[bytes, int], PartitionChangeRecord] = {}  # the last word on a partition
+    records: dict[tuple[bytes, int], PartitionChangeRecord] = {}  # the last one for each partition
     for topic in body.topics:
         outcomes = []
         for wanted in topic.partitions:
@@ -48,7 +48,7 @@ async def handle(request: Request, services: Services) -> AlterPartitionReassign
                     records[record.topic_id, record.partition_id] = record
             except TopicError as error:
                 outcome.error_code = error.code
-                if error.message != error.code.message:  # null is Kafka's word for "its usual one"
+                if error.message != error.code.message:  # null stands for the code's own message
                     outcome.error_message = error.message
             outcomes.append(outcome)
         responses.append(ReassignableTopicResponse(name=topic.name, partitions=outcomes))
@@ -86,7 +86,7 @@ def _change(
 
 
 def error_response(request: Request, code: ErrorCode) -> AlterPartitionReassignmentsResponse:
-    """Return the answer that says `code` of the whole request and of every partition in it."""
+    """Return an answer with `code` for the whole request and each partition in it."""
     body: AlterPartitionReassignmentsRequest = request.body
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=body.allow_replication_factor_change,

@@ -2,14 +2,14 @@
 
 Behaviour
 - Lists every API that is served, with its versions: the rows of the handler table. Produce is
-  listed from version 0, though 0 to 2 are not served: librdkafka takes a higher floor for "no
-  compression codecs" (KAFKA-18659, and Kafka does the same).
+  listed from version 0, though 0 to 2 are not served: librdkafka takes a higher minimum to mean
+  that the broker supports no compression (KAFKA-18659; Kafka does the same).
 - A version that is not served is answered in version 0 with UNSUPPORTED_VERSION and the versions
-  of this API alone, as Kafka does, so that a newer client can ask again; the connection stays.
-- From version 3 on a client's name and version must be of the pattern of KIP-511.
+  of this API only, as in Kafka, so that a newer client can ask again. The connection stays open.
+- From version 3 on, a client's name and version must match the pattern of KIP-511.
 
 Version notes: 1 throttle time, 3 flexible (its response header is not) and features (KIP-584),
-4 features whose lowest version is 0 (KIP-1022).
+4 features whose minimum version is 0 (KIP-1022).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CLIENT_INFO = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def handle(request: Request, services: Services) -> ApiVersionsResponse:
-    """Answer what is served."""
+    """Answer with the APIs and features that this broker serves."""
     body: ApiVersionsRequest = request.body
     version = request.header.api_version
     if not 0 <= version <= VERSION_MAX:
@@ -63,5 +63,5 @@ def handle(request: Request, services: Services) -> ApiVersionsResponse:
 
 
 def error_response(request: Request, code: ErrorCode) -> ApiVersionsResponse:  # noqa: ARG001
-    """Return the answer that lists nothing."""
+    """Return an answer with `code` that lists no API."""
     return ApiVersionsResponse(error_code=code)

@@ -1,10 +1,10 @@
 """ConsumerGroupDescribe, API key 69, versions 0-1: consumer groups with their members.
 
 Behaviour (KIP-848)
-- Groups of the other kind are GROUP_ID_NOT_FOUND here: DescribeGroups knows them.
-- A group that is named again is answered once.
-- Topics that are gone are left out of assignments, as in Kafka.
-- Authorized operations, when asked for, are all that there are: anyone may do anything.
+- Classic groups are GROUP_ID_NOT_FOUND here; DescribeGroups describes them.
+- A group that is named more than once is answered once.
+- Deleted topics are left out of assignments, as in Kafka.
+- Authorized operations, if requested, are all operations: there is no authorization.
 
 Version notes: 1 `member_type`: whether a member speaks the classic protocol (KIP-1099).
 """
@@ -38,7 +38,7 @@ from protocol.messages.consumer_group_describe import (
 
 
 def handle(request: Request, services: Services) -> Steps:
-    """Describe each group asked for."""
+    """Describe each group in the request."""
     body: ConsumerGroupDescribeRequest = request.body
     response = ConsumerGroupDescribeResponse()
     for group_id in dict.fromkeys(body.group_ids):
@@ -68,7 +68,7 @@ def _described(group_id: str, services: Services) -> Generator[int, None, Descri
         assignment_epoch=state.target_epoch,
         assignor_name=preferred_assignor(state, services.config.group_consumer_assignors),
     )
-    for member in list(state.members.values()):  # as it is now: later states are other objects
+    for member in list(state.members.values()):  # a snapshot: later states are other objects
         target = state.targets.get(member.member_id, {})
         described.members.append(_member(member, target, services.topics))
         yield sum(map(len, target.values())) * 8
@@ -113,7 +113,7 @@ def _assignment(partitions: Partitions, topics: Topics) -> Assignment:
 
 
 def error_response(request: Request, code: ErrorCode) -> ConsumerGroupDescribeResponse:
-    """Return the answer that says `code` of every group asked for."""
+    """Return an answer with `code` for each group in the request."""
     return ConsumerGroupDescribeResponse(
         groups=[
             DescribedGroup(group_id=group_id, error_code=code)

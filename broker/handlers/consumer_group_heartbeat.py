@@ -1,11 +1,11 @@
-"""ConsumerGroupHeartbeat, API key 68, versions 0-1: all that a member of a consumer group says.
+"""ConsumerGroupHeartbeat, API key 68, versions 0-1: members of a consumer group join and report.
 
 Behaviour (KIP-848)
-- The rules are in broker/groups/consumer: joining, following the target, leaving, and what a
-  member is refused. The answer comes when what it rests on is durable.
-- A first heartbeat makes the group, and `__consumer_offsets`.
+- The rules are in broker/groups/consumer: joining, moving to the target assignment, leaving, and
+  refusals. The answer comes when the state that it reports is durable.
+- The first heartbeat creates the group, and `__consumer_offsets`.
 
-Version notes: 1 regular expressions; members make their own ids (KIP-1082).
+Version notes: 1 regular expressions; members generate their own ids (KIP-1082).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRes
 
 
 def handle(request: Request, services: Services) -> Pending:
-    """Let a member join, follow or leave."""
+    """Let a member join, report its partitions, or leave."""
     header = request.header
     caller = Caller(header.client_id or "", f"/{request.info.peer_host}", header.api_version)
     pending = Pending()
@@ -31,5 +31,5 @@ def error_response(
     request: Request,  # noqa: ARG001
     code: ErrorCode,
 ) -> ConsumerGroupHeartbeatResponse:
-    """Return the answer that says `code`."""
+    """Return an answer with `code`."""
     return ConsumerGroupHeartbeatResponse(error_code=code, error_message=code.message)

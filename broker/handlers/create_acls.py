@@ -1,9 +1,9 @@
 """CreateAcls, API key 30, versions 1-3.
 
 Behaviour
-- There are no ACLs: every rule is SECURITY_DISABLED, as Kafka answers when it has no authorizer.
-- A rule with an element of code 0 (UNKNOWN) closes the connection, as in Kafka, which takes it for
-  a request that cannot be read.
+- There are no ACLs: every rule is SECURITY_DISABLED, as in Kafka without an authorizer.
+- A rule with an element of code 0 (UNKNOWN) closes the connection, as in Kafka, which treats it as
+  a malformed request.
 
 Version notes: 2 flexible, 3 the resource type user (KIP-48).
 """
@@ -39,5 +39,5 @@ def _refuse(body: CreateAclsRequest, code: ErrorCode, message: str) -> CreateAcl
 
 
 def error_response(request: Request, code: ErrorCode) -> CreateAclsResponse:
-    """Return the answer that says `code` of every rule."""
+    """Return an answer with `code` for each rule in the request."""
     return _refuse(request.body, code, code.message)

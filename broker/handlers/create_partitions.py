@@ -1,16 +1,16 @@
 """CreatePartitions, API key 37, versions 0-3.
 
 Behaviour
-- Each topic grows to the count asked for, on its own; the answer comes when all new partitions
-  are durable and can be written. Clients see them with their next Metadata.
-- The count is that of all partitions, old and new. The same as before, or fewer: refused, since
-  nothing takes a partition away.
-- An assignment must name this broker once for each new partition, and no more than those.
-- A topic given twice is INVALID_REQUEST and is answered once, before the others.
-- `validate_only` checks and creates nothing. `timeout_ms` is not looked at: the wait for the disk
-  has a bound of its own.
+- Each topic grows to the requested count on its own. The answer comes when all new partitions are
+  durable and can be produced to. Clients see them with their next Metadata.
+- The count includes the existing partitions. The same count, or a smaller one, is refused:
+  partitions cannot be removed.
+- An assignment must name this broker once for each new partition, and have no other entries.
+- A topic that is named twice is INVALID_REQUEST, and is answered once, before the others.
+- `validate_only` checks and creates nothing. `timeout_ms` is ignored: the wait for the disk has a
+  bound of its own.
 
-Version notes: 1 none, 2 flexible, 3 THROTTLING_QUOTA_EXCEEDED (never answered, there are no
+Version notes: 1 none, 2 flexible, 3 THROTTLING_QUOTA_EXCEEDED (never answered: there are no
 quotas).
 """
 
@@ -30,7 +30,7 @@ from protocol.messages.create_partitions import (
 
 
 async def handle(request: Request, services: Services) -> CreatePartitionsResponse:
-    """Let each topic grow, with an outcome of its own."""
+    """Add partitions to each topic; each has an outcome of its own."""
     body: CreatePartitionsRequest = request.body
     asked = [_asked(topic) for topic in body.topics]
     if body.validate_only:
@@ -55,7 +55,7 @@ def _asked(topic: CreatePartitionsTopic) -> MorePartitions:
 
 
 def error_response(request: Request, code: ErrorCode) -> CreatePartitionsResponse:
-    """Return the answer that says `code` of every topic asked for."""
+    """Return an answer with `code` for each topic in the request."""
     return CreatePartitionsResponse(
         results=[
             CreatePartitionsTopicResult(

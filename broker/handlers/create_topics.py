@@ -1,17 +1,17 @@
 """CreateTopics, API key 19, versions 2-7.
 
 Behaviour
-- Each topic is checked and created on its own; the answer comes when all are durable.
-- `num_partitions` and `replication_factor` -1 take the broker's defaults (KIP-464, for clients
-  from version 4 on; Kafka takes them in older versions too). An assignment must name this broker
+- Each topic is checked and created on its own. The answer comes when all are durable.
+- `num_partitions` and `replication_factor` -1 mean the broker's defaults (KIP-464, for clients
+  from version 4 on; Kafka accepts them in older versions too). An assignment must name this broker
   once for each partition.
-- A config given twice takes the later value; one that is null at any place is refused.
+- A config that is given twice has its last value. One that is null anywhere is refused.
 - A replication factor other than 1 is refused, since there is one broker, unless
   `barnabas.replication.factor.clamp` is on.
 - `validate_only` checks and creates nothing.
 
 Version notes: 4 defaults, 5 configs in the answer (KIP-525) and flexible, 6
-THROTTLING_QUOTA_EXCEEDED (never answered, there are no quotas), 7 topic ids.
+THROTTLING_QUOTA_EXCEEDED (never answered: there are no quotas), 7 topic ids.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CONFIGS_VERSION = 5
 
 
 async def handle(request: Request, services: Services) -> Steps:
-    """Create each topic, with an outcome of its own."""
+    """Create each topic; each has an outcome of its own."""
     body: CreateTopicsRequest = request.body
     wanted = [_new_topic(topic) for topic in body.topics]
     if body.validate_only:
@@ -96,7 +96,7 @@ def _describe(
 
 
 def error_response(request: Request, code: ErrorCode) -> CreateTopicsResponse:
-    """Return the answer that says `code` of every topic asked for."""
+    """Return an answer with `code` for each topic in the request."""
     return CreateTopicsResponse(
         topics=[
             CreatableTopicResult(name=topic.name, error_code=code, error_message=code.message)

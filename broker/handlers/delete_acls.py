@@ -1,9 +1,9 @@
 """DeleteAcls, API key 31, versions 1-3.
 
 Behaviour
-- There are no ACLs: every filter is SECURITY_DISABLED, as Kafka answers when it has no authorizer.
-- A filter with an element of code 0 (UNKNOWN) closes the connection, as in Kafka, which takes it
-  for a request that cannot be read.
+- There are no ACLs: every filter is SECURITY_DISABLED, as in Kafka without an authorizer.
+- A filter with an element of code 0 (UNKNOWN) closes the connection, as in Kafka, which treats it
+  as a malformed request.
 
 Version notes: 2 flexible, 3 the resource type user (KIP-48).
 """
@@ -45,5 +45,5 @@ def _refuse(body: DeleteAclsRequest, code: ErrorCode, message: str) -> DeleteAcl
 
 
 def error_response(request: Request, code: ErrorCode) -> DeleteAclsResponse:
-    """Return the answer that says `code` of every filter."""
+    """Return an answer with `code` for each filter in the request."""
     return _refuse(request.body, code, code.message)

@@ -1,7 +1,8 @@
-"""DeleteGroups, API key 42, versions 0-2: groups and all that they have committed (KIP-229).
+"""DeleteGroups, API key 42, versions 0-2: delete groups with their committed offsets (KIP-229).
 
 Behaviour
-- Only groups without members are deleted; each has an outcome of its own, told when it is durable.
+- Only groups without members are deleted. Each has an outcome of its own. The answer comes when
+  the deletions are durable.
 
 Version notes: 2 flexible.
 """
@@ -34,7 +35,7 @@ async def handle(request: Request, services: Services) -> DeleteGroupsResponse:
 
 
 def error_response(request: Request, code: ErrorCode) -> DeleteGroupsResponse:
-    """Return the answer that says `code` of every group asked for."""
+    """Return an answer with `code` for each group in the request."""
     return DeleteGroupsResponse(
         results=[
             DeletableGroupResult(group_id=name, error_code=code)

@@ -1,17 +1,17 @@
 """DeleteRecords, API key 21, versions 0-2.
 
 Behaviour
-- The records of a partition below an offset are gone from its readers' view, and the answer names
-  the first offset that is left. It comes when that offset stands in the checkpoint of log starts
-  on the disk, so that no crash brings the records back. Kafka writes that file once a minute.
-- The files go later, segment by segment, with the next round of retention, as in Kafka; on a full
-  disk at once.
-- Offset -1 is the end of what was written when the request came, as for Kafka's one replica; what
-  of it is not yet durable is waited for, and so are offsets beyond the high watermark. Beyond the
-  end: OFFSET_OUT_OF_RANGE. Below the first offset: nothing to do, and no error.
-- A topic that is compacted and not deleted from: POLICY_VIOLATION. One of Kafka's internal topics:
-  INVALID_TOPIC_EXCEPTION.
-- A partition given twice is cut once, at the later of its places in the request.
+- Readers no longer see the records of a partition below an offset. The answer has the new log start
+  offset, and comes when the log start checkpoint on the disk has it, so that no crash brings the
+  records back. Kafka writes that file once a minute.
+- The segment files are deleted later, by the next retention check, as in Kafka; on a full disk they
+  are deleted at once.
+- Offset -1 is the log's end when the request arrives, as in Kafka with one replica. The answer
+  waits until the log is durable up to the offset. An offset beyond the end is OFFSET_OUT_OF_RANGE.
+  One below the log start offset changes nothing and is no error.
+- A topic whose cleanup policy is compact without delete: POLICY_VIOLATION. One of Kafka's internal
+  topics: INVALID_TOPIC_EXCEPTION.
+- A partition that is named twice is cut once, at the offset given last.
 
 Version notes: 1 none, 2 flexible.
 """
@@ -41,13 +41,13 @@ from storage.trash import FOREVER_MS
 logger = logging.getLogger("barnabas.topics")
 
 TO_THE_END = -1
-NO_OFFSET = -1  # in the answer, when there is an error
-# A client that waits for no other replica (0) still waits for the disk.
+NO_OFFSET = -1  # in an answer with an error
+# A timeout of 0 waits for no other replica, but still for the disk.
 TIMEOUT_MS_MIN = 1_000
 
 
 def handle(request: Request, services: Services) -> Coroutine[None, None, DeleteRecordsResponse]:
-    """Cut each partition at its start, as far as it is durable; the rest is for the coroutine."""
+    """Cut each partition at its offset if that is durable; the coroutine does the rest."""
     body: DeleteRecordsRequest = request.body
     timeout_ms = max(body.timeout_ms, TIMEOUT_MS_MIN)
     offsets = {
@@ -60,7 +60,7 @@ def handle(request: Request, services: Services) -> Coroutine[None, None, Delete
     for (name, number), offset in offsets.items():
         result = DeleteRecordsPartitionResult(partition_index=number, low_watermark=NO_OFFSET)
         topics.setdefault(name, DeleteRecordsTopicResult(name=name)).partitions.append(result)
-        # What can be cut is cut now: a request right behind this one finds the new start.
+        # At once where possible, so that a pipelined request sees the new log start offset.
         if (undurable := _cut(services, name, offset, result)) is not None:
             waits.append(_cut_when_durable(services, *undurable, timeout_ms, result))
     response = DeleteRecordsResponse(topics=list(topics.values()))
@@ -81,7 +81,7 @@ async def _finish(
 def _cut(
     services: Services, topic: str, offset: int, result: DeleteRecordsPartitionResult
 ) -> tuple[Partition, int] | None:
-    """Cut a partition and fill its result in; or return it and the offset to wait for."""
+    """Cut a partition and fill in its result; or return it with the offset to wait for."""
     try:
         partition = services.partitions.get(topic, result.partition_index)
         result.error_code = _refusal(partition)
@@ -117,7 +117,7 @@ async def _cut_when_durable(
     timeout_ms: int,
     result: DeleteRecordsPartitionResult,
 ) -> None:
-    """Cut when everything below `offset` is durable: a log cannot start beyond its end."""
+    """Cut when the log is durable up to `offset`: its start cannot pass its durable end."""
     result.error_code = await services.commit.durable(partition, offset, timeout_ms)
     if not result.error_code and _cut(services, partition.log.topic, offset, result) is not None:
         result.error_code = ErrorCode.KAFKA_STORAGE_ERROR  # it failed and was opened again
@@ -126,10 +126,10 @@ async def _cut_when_durable(
 async def _make_durable(
     services: Services, response: DeleteRecordsResponse, cut: Iterable[tuple[str, int]]
 ) -> None:
-    """Write the new starts down, or take the good answers back.
+    """Write the new log start offsets to disk, or turn the successes into errors.
 
-    On a full disk what was cut makes the room first. Crashing then takes nothing back: a log
-    begins with its first segment.
+    On a full disk, the deleted segments free the space first. A crash then brings no records back:
+    a log starts with its first segment.
     """
     done = [
         result for topic in response.topics for result in topic.partitions if not result.error_code
@@ -145,7 +145,7 @@ async def _make_durable(
             await _remove_files(services, cut)
             await services.checkpoints.write()
     except (OSError, StorageError) as error:
-        logger.error("deleted records may come back at the next start: %s", error)
+        logger.error("deleted records may reappear at the next start: %s", error)
         for result in done:
             result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             result.low_watermark = NO_OFFSET
@@ -166,7 +166,7 @@ async def _remove_files(services: Services, cut: Iterable[tuple[str, int]]) -> N
 
 
 def error_response(request: Request, code: ErrorCode) -> DeleteRecordsResponse:
-    """Return the answer that says `code` of every partition asked for."""
+    """Return an answer with `code` for each partition in the request."""
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(

@@ -1,13 +1,13 @@
 """DeleteTopics, API key 20, versions 1-6.
 
 Behaviour
-- Each topic by name, or from version 6 on by id; both or neither is INVALID_REQUEST.
-- A name or an id given twice is answered once, with INVALID_REQUEST, and nothing of that topic is
-  deleted; the same for a topic that is given once by its name and once by its id.
-- The answer comes when the deletion is durable; the files are gone from their topic at once and
-  from the disk after `file.delete.delay.ms`.
-- `delete.topic.enable=false`: TOPIC_DELETION_DISABLED (INVALID_REQUEST before version 3) of each.
-- Answers stand in the order of the request; Kafka shuffles them, so that no order is relied upon.
+- Topics are named, or from version 6 on given by id; both or neither is INVALID_REQUEST.
+- A name or an id that is given twice is answered once, with INVALID_REQUEST, and the topic is not
+  deleted. The same holds for a topic that is given once by name and once by id.
+- The answer comes when the deletion is durable. The files leave their topic at once, and the disk
+  after `file.delete.delay.ms`.
+- `delete.topic.enable=false`: TOPIC_DELETION_DISABLED for each (INVALID_REQUEST before version 3).
+- Answers are in the order of the request. Kafka shuffles them, so clients rely on no order.
 
 Version notes: 3 TOPIC_DELETION_DISABLED, 4 flexible, 5 error messages, 6 topic ids (KIP-516).
 """
@@ -32,12 +32,12 @@ from protocol.wire import ZERO_UUID
 from storage.errors import StorageError
 
 BY_ID_VERSION = 6
-TOGETHER = 32  # topics deleted at a time: so many steps of the loop are taken in one turn
+TOGETHER = 32  # topics deleted at a time, which bounds the work of one turn of the loop
 DISABLED_CODE_VERSION = 3
 
 
 async def handle(request: Request, services: Services) -> DeleteTopicsResponse:
-    """Delete each topic, with an outcome of its own."""
+    """Delete each topic; each has an outcome of its own."""
     wanted = _wanted(request)
     if not services.config.delete_topic_enable:
         disabled = request.header.api_version >= DISABLED_CODE_VERSION
@@ -47,7 +47,7 @@ async def handle(request: Request, services: Services) -> DeleteTopicsResponse:
         )
     judged = _judged(services, wanted)
     results: list[DeletableTopicResult] = []
-    for start in range(0, len(judged), TOGETHER):  # which wait for the same fsync
+    for start in range(0, len(judged), TOGETHER):  # one fsync for all of them
         some = (_result(services, *one) for one in judged[start : start + TOGETHER])
         results += await asyncio.gather(*some)
     return DeleteTopicsResponse(responses=results)
@@ -72,9 +72,9 @@ async def _result(
 def _judged(
     services: Services, wanted: list[DeleteTopicState]
 ) -> list[tuple[DeleteTopicState, TopicError | None]]:
-    """Return what is to be answered, with why it is refused whatever there is under that name.
+    """Return the topics to answer, each with its refusal if the request itself is at fault.
 
-    Kafka's ControllerApis.deleteTopics: what is given twice has one answer.
+    Kafka's ControllerApis.deleteTopics: a topic that is given twice has one answer.
     """
     counts = Counter((topic.name, topic.topic_id) for topic in wanted)
     ids = {topic.topic_id for topic in wanted if topic.name is None}
@@ -92,7 +92,7 @@ def _judged(
         reason = None
         answered = topic
         if (name is None) == (topic_id == ZERO_UUID):
-            reason = "A topic is to be given by its name or by its id, and not by both."
+            reason = "A topic must be given by its name or by its id, not by both."
         else:
             count = counts.pop((name, topic_id), 0)
             if count > 1:
@@ -128,7 +128,7 @@ def _wanted(request: Request) -> list[DeleteTopicState]:
 
 
 def error_response(request: Request, code: ErrorCode) -> DeleteTopicsResponse:
-    """Return the answer that says `code` of every topic asked for."""
+    """Return an answer with `code` for each topic in the request."""
     return DeleteTopicsResponse(
         responses=[
             DeletableTopicResult(

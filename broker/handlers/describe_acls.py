@@ -1,9 +1,9 @@
 """DescribeAcls, API key 29, versions 1-3.
 
 Behaviour
-- There are no ACLs: SECURITY_DISABLED, as Kafka answers when it has no authorizer.
-- A filter with an element of code 0 (UNKNOWN) closes the connection, as in Kafka, which takes it
-  for a request that cannot be read.
+- There are no ACLs: SECURITY_DISABLED, as in Kafka without an authorizer.
+- A filter with an element of code 0 (UNKNOWN) closes the connection, as in Kafka, which treats it
+  as a malformed request.
 
 Version notes: 2 flexible, 3 the resource type user (KIP-48).
 """
@@ -18,7 +18,7 @@ from protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsRes
 
 
 def handle(request: Request, services: Services) -> DescribeAclsResponse | None:  # noqa: ARG001
-    """Refuse."""
+    """Refuse the request."""
     body: DescribeAclsRequest = request.body
     if UNKNOWN_ELEMENT in (
         body.resource_type_filter,
@@ -35,5 +35,5 @@ def handle(request: Request, services: Services) -> DescribeAclsResponse | None:
 
 
 def error_response(request: Request, code: ErrorCode) -> DescribeAclsResponse:  # noqa: ARG001
-    """Return the answer that says `code` of the whole request."""
+    """Return an answer with `code` for the whole request."""
     return DescribeAclsResponse(error_code=code, error_message=code.message)

@@ -1,11 +1,11 @@
 """DescribeCluster, API key 60, versions 0-2.
 
 Behaviour
-- One broker, this one, under the address of the listener that was asked
-  (broker/network/advertised.py); it is the controller, too, and never fenced.
-- This is a broker's endpoint: who wants controllers (`endpoint_type` 2, KIP-919) is told
+- There is one broker, at the address of the listener that received the request
+  (broker/network/advertised.py). It is also the controller, and never fenced.
+- This is a broker's endpoint: asking for controllers (`endpoint_type` 2, KIP-919) is
   MISMATCHED_ENDPOINT_TYPE, any other type is UNSUPPORTED_ENDPOINT_TYPE.
-- Authorized operations, when asked for, are all that there are: anyone may do anything.
+- Authorized operations, if requested, are all operations: there is no authorization.
 
 Version notes: 1 endpoint type, 2 fenced brokers (KIP-1073), of which there are none.
 """
@@ -56,5 +56,5 @@ def handle(request: Request, services: Services) -> DescribeClusterResponse:
 
 
 def error_response(request: Request, code: ErrorCode) -> DescribeClusterResponse:  # noqa: ARG001
-    """Return the answer that says `code` and describes nothing."""
+    """Return an answer with `code` that describes nothing."""
     return DescribeClusterResponse(error_code=code, error_message=code.message)

@@ -1,17 +1,18 @@
 """DescribeConfigs, API key 32, versions 1-4.
 
 Behaviour
-- A topic has every topic key, a broker every key that Kafka 4.3 shows and our own, with default,
-  source and synonyms in Kafka's order (`broker.configs.rows`). Internal keys are not shown.
-- Broker "" is what is set on all brokers while they run; another broker's number is refused.
-- A group has the keys of groups, a subscription of client metrics its own; neither need exist.
-- `configuration_keys` chooses; null and empty ask for all; unknown ones are left out in silence.
+- A topic has every topic key. A broker has every key that Kafka 4.3 shows, and our own. Each has
+  its default, source and synonyms in Kafka's order (`broker.configs.rows`). Internal keys are not
+  shown.
+- Broker "" has the dynamic cluster-wide configs. The id of another broker is refused.
+- A group has the group keys, a client metrics subscription its own keys. Neither need exist.
+- `configuration_keys` selects keys. Null and empty select all; unknown keys are left out silently.
 - A resource that is named again with the same keys is answered once.
-- Keys that may be secrets have null values, and so have keys that nobody knows.
+- Keys that may be secrets, and unknown keys, have null values.
 
 Version notes: 3 types and documentation (ours, not Kafka's text), 4 flexible.
 
-Not done: the levels of loggers (BROKER_LOGGER, 8) are refused as an unknown type is.
+Not done: logger levels (BROKER_LOGGER, 8) are refused like an unknown type.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from protocol.messages.describe_configs import (
 
 
 def handle(request: Request, services: Services) -> Steps:
-    """Describe each resource, with an outcome of its own."""
+    """Describe each resource; each has an outcome of its own."""
     body: DescribeConfigsRequest = request.body
     response = DescribeConfigsResponse()
     answered: set[tuple[int, str, frozenset[str]]] = set()
@@ -68,7 +69,7 @@ def _rows(resource: DescribeConfigsResource, services: Services) -> Sequence[Row
         check_name(name)
         topic = services.topics.by_name(name)
         if topic is None:
-            raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")  # Kafka says no more
+            raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")  # with Kafka's empty message
         return services.configs.topic(topic)
     if kind == CONFIG_BROKER:
         return _broker_rows(name, services)
@@ -120,13 +121,13 @@ def _result(row: Row, body: DescribeConfigsRequest) -> DescribeConfigsResourceRe
 
 
 def _size(result: DescribeConfigsResourceResult) -> int:
-    """Return how many bytes of text a row has, and about as many as the rest takes."""
+    """Return about how many bytes a row takes: its text, and a constant for the rest."""
     size = len(result.name) + len(result.value or "") + len(result.documentation or "") + 16
     return size + sum(len(one.name) + len(one.value or "") + 8 for one in result.synonyms)
 
 
 def error_response(request: Request, code: ErrorCode) -> DescribeConfigsResponse:
-    """Return the answer that says `code` of every resource asked for."""
+    """Return an answer with `code` for each resource in the request."""
     return DescribeConfigsResponse(
         results=[
             DescribeConfigsResult(

@@ -1,11 +1,11 @@
 """DescribeGroups, API key 15, versions 0-6: the state and the members of classic groups.
 
 Behaviour
-- A group that is not there, or is a consumer group (ConsumerGroupDescribe tells of those), is one
-  in state Dead; from version 6 on with GROUP_ID_NOT_FOUND (KIP-1043).
-- A group that is named again is answered once.
-- Subscriptions are told of stable groups.
-- Authorized operations, when asked for, are all that there are: anyone may do anything.
+- A group that does not exist, or is a consumer group (ConsumerGroupDescribe describes those), is
+  answered with state Dead; from version 6 on with GROUP_ID_NOT_FOUND (KIP-1043).
+- A group that is named more than once is answered once.
+- Only stable groups have their subscriptions in the answer.
+- Authorized operations, if requested, are all operations: there is no authorization.
 
 Version notes: 3 authorized operations (KIP-430), 4 static members, 5 flexible, 6 message.
 """
@@ -61,7 +61,7 @@ def _describe(services: Services, group_id: str, version: int) -> DescribedGroup
 
 
 def error_response(request: Request, code: ErrorCode) -> DescribeGroupsResponse:
-    """Return the answer that says `code` of every group asked for."""
+    """Return an answer with `code` for each group in the request."""
     return DescribeGroupsResponse(
         groups=[DescribedGroup(group_id=name, error_code=code) for name in request.body.groups]
     )

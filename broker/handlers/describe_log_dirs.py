@@ -1,12 +1,12 @@
 """DescribeLogDirs, API key 35, versions 1-5.
 
 Behaviour
-- One directory, with the partitions asked for (null: all), each with the bytes of its log files.
-  Partitions that are not here are left out without an error, as in Kafka; the metadata log's is
-  not among them.
-- The offset lag is always 0: it is that of a replica behind its leader, or of a log on its way to
-  another directory.
-- Total and usable bytes are those of the volume, for a writer without privileges.
+- There is one directory, with the requested partitions (null: all) and the size of each one's log
+  files. Partitions that do not exist are left out without an error, as in Kafka. The metadata log
+  is not listed.
+- The offset lag is always 0: Kafka has one for followers, and for logs that move to another
+  directory.
+- Total and usable bytes are those of the volume, for an unprivileged process.
 
 Version notes: 2 flexible, 3 an error of the whole answer, 4 total and usable bytes (KIP-827),
 5 cordoned directories (KIP-1066; ours never is).
@@ -28,7 +28,7 @@ from protocol.messages.describe_log_dirs import (
 )
 from storage.errors import UnknownPartition
 
-PARTITIONS_PER_TURN = 1_000  # then the loop gets a turn: 1,000 take about a millisecond
+PARTITIONS_PER_TURN = 1_000  # about a millisecond, after which the loop gets a turn
 
 
 async def handle(request: Request, services: Services) -> Steps:
@@ -66,7 +66,7 @@ def _described(
 
 
 def _wanted(body: DescribeLogDirsRequest, services: Services) -> list[Partition]:
-    """The partitions asked for that are here, each once."""
+    """Return the requested partitions that exist, each once."""
     if body.topics is None:
         return services.partitions.all()
     found: dict[Partition, None] = {}
@@ -80,5 +80,5 @@ def _wanted(body: DescribeLogDirsRequest, services: Services) -> list[Partition]
 
 
 def error_response(request: Request, code: ErrorCode) -> DescribeLogDirsResponse:  # noqa: ARG001
-    """Return the answer that says `code` and describes nothing."""
+    """Return an answer with `code` that describes nothing."""
     return DescribeLogDirsResponse(error_code=code)

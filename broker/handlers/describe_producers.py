@@ -1,13 +1,13 @@
 """DescribeProducers, API key 61, version 0.
 
 Behaviour
-- What each partition knows of its idempotent producers (`storage.producers.producer_state`): the
-  epoch, the last sequence number, when the last batch was stamped.
-- No transactions are served, so there is a transaction's start offset only in a directory in which
-  Kafka left one open, and a coordinator epoch only where it ended one.
-- A bad topic name is INVALID_TOPIC_EXCEPTION, a topic or partition that is not here
-  UNKNOWN_TOPIC_OR_PARTITION. What is asked for twice is
-  answered once: an answer is as large as what is known of a partition.
+- The answer has each partition's idempotent producers (`storage.producers.producer_state`): the
+  epoch, the last sequence number, and the timestamp of the last batch.
+- Transactions are not served, so a transaction's start offset appears only if Kafka left one open
+  in the directory, and a coordinator epoch only if Kafka ended one there.
+- An invalid topic name is INVALID_TOPIC_EXCEPTION, an unknown topic or partition
+  UNKNOWN_TOPIC_OR_PARTITION. A partition that is named twice is answered once, since its producers
+  may be many.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from protocol.messages.describe_producers import (
 )
 from storage.errors import StorageError
 
-PRODUCER_BYTES = 36  # one in an answer
+PRODUCER_BYTES = 36  # the size of one producer in the answer
 
 
 def handle(request: Request, services: Services) -> Steps:
@@ -98,7 +98,7 @@ def _describe(
 
 
 def error_response(request: Request, code: ErrorCode) -> DescribeProducersResponse:
-    """Return the answer that says `code` of every partition asked for."""
+    """Return an answer with `code` for each partition in the request."""
     return DescribeProducersResponse(
         topics=[
             TopicResponse(name=asked.name, partitions=_refused(asked, code, code.message))

@@ -1,13 +1,14 @@
 """DescribeQuorum, API key 55, versions 0-2.
 
 Behaviour
-- The quorum that keeps the metadata log: one voter, this node, which is its leader in the log's
-  epoch and always caught up. There are no observers.
-- The high watermark is what is durable of the metadata log, its end what is written.
-- Asked for anything but partition 0 of `__cluster_metadata`, once and alone:
-  UNKNOWN_TOPIC_OR_PARTITION for everything asked for, as in Kafka.
+- The quorum of the metadata log has one voter. This node is the leader, in the log's epoch, and
+  always caught up. There are no observers.
+- The high watermark is the durable end of the metadata log; the log end offset is its written end.
+- If a request names anything but partition 0 of `__cluster_metadata`, or names it twice, everything
+  in it is UNKNOWN_TOPIC_OR_PARTITION, as in Kafka.
 - The voter's directory id is zero, as with Kafka's static voters (kraft.version 0).
-- The node's endpoint is that of the listener that was asked: there is no controller's listener.
+- The node's endpoint is that of the listener that received the request: there is no controller
+  listener.
 
 Version notes: 1 timestamps (KIP-836), 2 messages, nodes and directory ids (KIP-853).
 """
@@ -30,7 +31,7 @@ from storage.files.filenames import METADATA_TOPIC
 
 
 def handle(request: Request, services: Services) -> DescribeQuorumResponse:
-    """Describe the quorum of one."""
+    """Describe the quorum, which has one voter."""
     body: DescribeQuorumRequest = request.body
     asked = [
         (topic.topic_name, [partition.partition_index for partition in topic.partitions])
@@ -82,7 +83,7 @@ def _refused(body: DescribeQuorumRequest, code: ErrorCode) -> list[TopicData]:
 
 
 def error_response(request: Request, code: ErrorCode) -> DescribeQuorumResponse:
-    """Return the answer that says `code` of the whole request and of every partition in it."""
+    """Return an answer with `code` for the whole request and each partition in it."""
     return DescribeQuorumResponse(
         error_code=code, error_message=code.message, topics=_refused(request.body, code)
     )

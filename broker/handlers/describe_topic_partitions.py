@@ -1,16 +1,15 @@
 """DescribeTopicPartitions, API key 75, version 0.
 
 Behaviour
-- Topics in the order of their names, those asked for (none: all) from the cursor on, until the
-  answer has as many partitions as the request allows, 2,000 at most and 1 at least. If something
-  is left then, `next_cursor` is where it begins.
-- A cursor must name one of the topics asked for, and no negative partition; else INVALID_REQUEST
-  for each of them. When all are asked for, any name is a place among them.
-- A topic that does not exist is UNKNOWN_TOPIC_OR_PARTITION, an impossible name
-  INVALID_TOPIC_EXCEPTION; neither counts towards the limit.
-- Authorized operations are all that there are: anyone may do anything.
-- One broker has no replicas that could be eligible to lead without being in sync (KIP-966): both
-  lists are empty.
+- The answer has the requested topics (none: all) in the order of their names, from the cursor on.
+  It ends when it has as many partitions as the request allows, from 1 to 2,000. If topics or
+  partitions are left, `next_cursor` is the first of them.
+- A cursor must name one of the requested topics, and a partition of at least 0; otherwise each
+  topic is INVALID_REQUEST. If all topics are requested, a cursor may have any name.
+- A topic that does not exist is UNKNOWN_TOPIC_OR_PARTITION, an invalid name
+  INVALID_TOPIC_EXCEPTION. Neither counts towards the limit.
+- Authorized operations are all operations: there is no authorization.
+- A single broker has no eligible leader replicas outside the ISR (KIP-966): both lists are empty.
 """
 
 from __future__ import annotations
@@ -116,7 +115,7 @@ def _describe_partition(
 
 
 def error_response(request: Request, code: ErrorCode) -> DescribeTopicPartitionsResponse:
-    """Return the answer that says `code` of every topic asked for."""
+    """Return an answer with `code` for each topic in the request."""
     return DescribeTopicPartitionsResponse(
         topics=[
             DescribeTopicPartitionsResponseTopic(error_code=code, name=topic.name)

@@ -1,15 +1,15 @@
 """ElectLeaders, API key 43, versions 0-2.
 
 Behaviour
-- One broker leads whatever it has, so there is never anything to elect: ELECTION_NOT_NEEDED where
-  a partition has the leader that was asked for, UNKNOWN_TOPIC_OR_PARTITION where there is none.
-- A partition of a larger cluster's directory, whose preferred replica is another broker or which
-  nobody here can lead: PREFERRED_LEADER_NOT_AVAILABLE, or ELIGIBLE_LEADERS_NOT_AVAILABLE for an
-  unclean election.
-- Asked for all partitions (null), those that need no election are left out of their topic.
+- This broker leads all its partitions, so there is never anything to elect: ELECTION_NOT_NEEDED if
+  the partition has the requested leader, UNKNOWN_TOPIC_OR_PARTITION if it does not exist.
+- A partition from a larger cluster whose preferred replica is another broker, or which this broker
+  cannot lead: PREFERRED_LEADER_NOT_AVAILABLE, or ELIGIBLE_LEADERS_NOT_AVAILABLE for an unclean
+  election.
+- If all partitions are requested (null), those that need no election are left out of their topic.
 - A timeout of 0 or less is REQUEST_TIMED_OUT, as in Kafka.
 
-Version notes: 0 elects the preferred replica and has no error of its own, 1 the kind of election
+Version notes: 0 elects the preferred replica and has no top-level error, 1 the type of election
 (KIP-460), 2 flexible.
 """
 
@@ -33,7 +33,7 @@ NO_LEADER = -1
 
 
 def handle(request: Request, services: Services) -> ElectLeadersResponse | Steps:
-    """Answer why there is nothing to elect."""
+    """Answer for each partition why there is nothing to elect."""
     body: ElectLeadersRequest = request.body
     if body.topic_partitions is not None and not body.topic_partitions:
         return ElectLeadersResponse()
@@ -121,5 +121,5 @@ def _refuse(
 
 
 def error_response(request: Request, code: ErrorCode) -> ElectLeadersResponse:
-    """Return the answer that says `code` of the whole request and of every partition in it."""
+    """Return an answer with `code` for the whole request and each partition in it."""
     return _refuse(request.body, code, None)

@@ -1,28 +1,29 @@
 """Fetch, API key 1, versions 4-18.
 
 Behaviour
-- Whole batches from the partition's files, unopened; the first may begin before the offset asked
-  for, and readers skip. The first partition that has anything yields at least one batch even if it
-  is larger than the limits (KIP-74).
-- A partition that is named again is answered once, by what was said of it last, as in Kafka.
-- Nothing above the high watermark is served, so what a consumer has seen survives a power cut.
-- Fewer than `min_bytes` there: the request is parked until there are, at most `max_wait_ms`. An
-  unknown topic or partition beside known ones does not end the wait, as in Kafka: a consumer that
-  still asks for what was deleted would ask without a pause.
-- While answers that cannot leave fill `barnabas.answer.bytes.max`, a fetch gives 1 MiB at most.
-- Large slices leave as mapped pages; what is not in the page cache is read by the pool first.
-- Fetch sessions (KIP-227) are declined: every answer carries session id 0, which tells clients to
-  send full requests; a request within a session gets FETCH_SESSION_ID_NOT_FOUND.
-- A `current_leader_epoch` (KIP-320) other than the log's is fenced or unknown, a
-  `last_fetched_epoch` that diverged is answered with where (KIP-595), one that has not come yet
-  is OFFSET_OUT_OF_RANGE. Epochs below 0 are none.
-- An error belongs to the partition that has it: the others are answered as if they were alone.
+- The answer has whole batches from the partition's files, unopened. The first may start before the
+  requested offset, and clients skip its first records. The first partition that has records yields
+  at least one batch, even above the limits (KIP-74).
+- A partition that is named more than once is answered once, by its last entry, as in Kafka.
+- Nothing above the high watermark is served, so records that a consumer has seen survive a power
+  cut.
+- With fewer than `min_bytes` to read, the request is parked until there are enough, at most for
+  `max_wait_ms`. An unknown topic or partition beside known ones does not end the wait, as in Kafka:
+  a consumer that still asks for a deleted one would poll without a pause.
+- While answers that cannot leave fill `barnabas.answer.bytes.max`, a fetch returns at most 1 MiB.
+- Large slices are sent as mapped pages. Pages that are not in memory are first loaded by a thread
+  (broker/partitions/fetch_reading.py).
+- Fetch sessions (KIP-227) are declined: every answer has session id 0, which tells clients to send
+  full requests. A request within a session is FETCH_SESSION_ID_NOT_FOUND.
+- A `current_leader_epoch` (KIP-320) other than the log's is fenced or unknown. A diverged
+  `last_fetched_epoch` is answered with the point of divergence (KIP-595); one above the log's is
+  OFFSET_OUT_OF_RANGE. Epochs below 0 are ignored.
+- An error belongs to its partition: the others are answered as if it had not been named.
 
 Version notes: 7 sessions, 9 leader epoch, 11 rack, 12 flexible and diverging epochs, 13 topic ids
 (KIP-516), 15 replica state instead of replica id, 16 node endpoints (KIP-951), 17 directory ids.
 
-Not done: no followers, so a fetch as a replica gets NOT_LEADER_OR_FOLLOWER for
-every partition; no racks.
+Not done: followers, so a fetch as a replica is NOT_LEADER_OR_FOLLOWER for every partition; racks.
 """
 
 from __future__ import annotations
@@ -84,14 +85,14 @@ def handle(request: Request, services: Services) -> FetchResponse | Pending:
         ParkedFetch(request, partitions, reading.is_enough, reading.answer), body.max_wait_ms
     )
     for partition in partitions:
-        # A reader is here now: what was appended without anyone waiting is flushed at once.
+        # Records that no producer waits for are flushed at once, since a reader waits now.
         if partition.log.high_watermark < partition.log.end_offset:
             services.commit.flush_now(partition)
     return pending
 
 
 def _resolve(request: Request, services: Services) -> Targets:
-    """Look up every partition that is asked for."""
+    """Look up every partition in the request."""
     by_id = request.header.api_version >= TOPIC_ID_VERSION
     targets: Targets = []
     for topic, partitions in _once_each(request.body.topics, by_id=by_id):
@@ -136,7 +137,7 @@ def _replica_id(request: Request, body: FetchRequest) -> int:
 
 
 def error_response(request: Request, code: ErrorCode) -> FetchResponse:
-    """Return the answer that says `code` of every partition asked for."""
+    """Return an answer with `code` for each partition in the request."""
     return FetchResponse(
         error_code=code if request.header.api_version >= 7 else ErrorCode.NONE,
         responses=[

@@ -1,13 +1,13 @@
 """FindCoordinator, API key 10, versions 0-6.
 
 Behaviour
-- Every group is coordinated here: the answer is this broker, under the address of the listener
-  that was asked (broker/network/advertised.py).
-- The first one creates `__consumer_offsets`, and is answered when it is there. Kafka answers
-  COORDINATOR_NOT_AVAILABLE meanwhile; that costs the first consumer a retry.
+- This broker coordinates every group. The answer has the address of the listener that received the
+  request (broker/network/advertised.py).
+- The first request creates `__consumer_offsets`, and is answered when the topic is online. Kafka
+  answers COORDINATOR_NOT_AVAILABLE meanwhile, which costs the first consumer a retry.
 - Coordinators of transactions: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, since there are no
-  transactions; of share groups: INVALID_REQUEST, as Kafka answers where they are off
-  (docs/unsupported.md). A type that nobody knows: INVALID_REQUEST.
+  transactions. Of share groups: INVALID_REQUEST, as in Kafka with share groups disabled
+  (docs/unsupported.md). Unknown types: INVALID_REQUEST.
 
 Version notes: 1 key type and message, 3 flexible, 4 many keys (KIP-699), 5
 TRANSACTION_ABORTABLE (never answered), 6 share groups (KIP-932).
@@ -69,7 +69,7 @@ async def _refusal(body: FindCoordinatorRequest, services: Services) -> ErrorCod
 
 
 def error_response(request: Request, code: ErrorCode) -> FindCoordinatorResponse:
-    """Return the answer that says `code` of every key asked for."""
+    """Return an answer with `code` for each key in the request."""
     if request.header.api_version < MANY_KEYS_VERSION:
         return FindCoordinatorResponse(
             error_code=code, error_message=code.message, node_id=NO_NODE, port=NO_NODE

@@ -1,9 +1,9 @@
-"""Heartbeat, API key 12, versions 0-4: a member of a classic group is alive.
+"""Heartbeat, API key 12, versions 0-4: a member of a classic group reports that it is alive.
 
 Behaviour
-- REBALANCE_IN_PROGRESS tells the member to join again.
-- While groups are being loaded after a start, every member is told that all is well: a group that
-  was stable goes on without a rebalance, as in Kafka.
+- REBALANCE_IN_PROGRESS tells the member to rejoin.
+- While groups are being loaded after a start, every member is answered without an error. So a
+  stable group goes on without a rebalance, as in Kafka.
 
 Version notes: 3 static members, 4 flexible.
 """
@@ -17,10 +17,10 @@ from protocol.messages.heartbeat import HeartbeatResponse
 
 
 def handle(request: Request, services: Services) -> HeartbeatResponse:
-    """Keep a member alive."""
+    """Extend a member's session."""
     return HeartbeatResponse(error_code=services.groups.heartbeat(request.body))
 
 
 def error_response(request: Request, code: ErrorCode) -> HeartbeatResponse:  # noqa: ARG001
-    """Return the answer that says `code`."""
+    """Return an answer with `code`."""
     return HeartbeatResponse(error_code=code)

@@ -1,13 +1,14 @@
 """IncrementalAlterConfigs, API key 44, versions 0-1.
 
 Behaviour
-- SET, DELETE, and for lists APPEND and SUBTRACT: these work on what is set on the resource itself,
-  or on Kafka's default where nothing is.
-- Resources are topics, this broker by its number or all brokers as "", groups and subscriptions of
-  client metrics. Each is checked by itself (`broker.configs.changes`); all that is good is recorded
-  in one batch. The answer comes when that is durable and in effect. `validate_only` checks alone.
+- Operations are SET, DELETE, and for lists APPEND and SUBTRACT. The latter two start from the value
+  set on the resource itself, or else from Kafka's default.
+- Resources are topics, this broker by its id or all brokers as "", groups, and client metrics
+  subscriptions. Each is checked on its own (`broker.configs.changes`). All valid changes are
+  recorded in one batch, and answered when they are durable and in effect. `validate_only` checks
+  only.
 
-Not done: the levels of loggers (BROKER_LOGGER, 8) are refused as an unknown type is.
+Not done: logger levels (BROKER_LOGGER, 8) are refused like an unknown type.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from protocol.messages.incremental_alter_configs import (
 
 
 async def handle(request: Request, services: Services) -> IncrementalAlterConfigsResponse:
-    """Change each resource, with an outcome of its own."""
+    """Change the configs of each resource; each has an outcome of its own."""
     body: IncrementalAlterConfigsRequest = request.body
     resources = [
         Resource(
@@ -42,5 +43,5 @@ async def handle(request: Request, services: Services) -> IncrementalAlterConfig
 
 
 def error_response(request: Request, code: ErrorCode) -> IncrementalAlterConfigsResponse:
-    """Return the answer that says `code` of every resource asked for."""
+    """Return an answer with `code` for each resource in the request."""
     return IncrementalAlterConfigsResponse(responses=refusals(request.body.resources, code))

@@ -1,9 +1,9 @@
 """InitProducerId, API key 22, versions 0-5.
 
 Behaviour
-- Gives an idempotent producer an id that nobody has had, with epoch 0 (KIP-98).
-- An idempotent producer that brings an id and epoch back (KIP-360, version 3) gets a fresh id as
-  well: as in Kafka, only transactional producers have an epoch to bump at the broker.
+- An idempotent producer gets an id that was never used before, with epoch 0 (KIP-98).
+- An idempotent producer that sends its id and epoch (KIP-360, version 3) gets a new id as well: as
+  in Kafka, the broker bumps epochs only for transactional producers.
 - With a transactional id: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, since there are no transactions
   (docs/unsupported.md).
 
@@ -22,7 +22,7 @@ NO_EPOCH = -1
 
 
 async def handle(request: Request, services: Services) -> InitProducerIdResponse:
-    """Answer an id and an epoch."""
+    """Answer with an id and an epoch."""
     body: InitProducerIdRequest = request.body
     if body.transactional_id is not None:
         if not body.transactional_id:
@@ -34,7 +34,7 @@ async def handle(request: Request, services: Services) -> InitProducerIdResponse
 
 
 def error_response(request: Request, code: ErrorCode) -> InitProducerIdResponse:  # noqa: ARG001
-    """Return the answer that gives no id."""
+    """Return an answer with `code` and no producer id."""
     return InitProducerIdResponse(
         error_code=code, producer_id=NO_PRODUCER_ID, producer_epoch=NO_EPOCH
     )

@@ -1,11 +1,11 @@
 """JoinGroup, API key 11, versions 0-9: the classic group protocol (KIP-62, 134, 345, 394, 814).
 
 Behaviour
-- Answered when the generation of the member is known: when all members have joined, or the time
-  for that is up. The rules are in broker/groups/classic/joining.py and rebalance.py.
-- A connection that ends does not take its member along, as in Kafka: its session does.
+- The answer comes when the member's generation is known: when all members have joined, or the
+  rebalance timeout has passed. The rules are in broker/groups/classic/joining.py and rebalance.py.
+- A member outlives its connection, as in Kafka. It is removed after its session timeout.
 
-Version notes: 0 the session timeout is the rebalance timeout, too; 4 MEMBER_ID_REQUIRED, 5 static
+Version notes: 0 the session timeout is also the rebalance timeout, 4 MEMBER_ID_REQUIRED, 5 static
 members, 6 flexible, 7 protocol type and null protocol name, 8 reason (not kept), 9 skip
 assignment.
 """
@@ -22,12 +22,12 @@ NULL_NAME_VERSION = 7
 
 
 def handle(request: Request, services: Services) -> Pending:
-    """Let a member join, or join again."""
+    """Let a member join or rejoin."""
     pending = Pending()
     header = request.header
 
     def answer(response: JoinGroupResponse) -> None:
-        if response.error_code:  # a refusal tells of no protocol
+        if response.error_code:  # a refusal names no protocol
             response.protocol_name = None if header.api_version >= NULL_NAME_VERSION else ""
         pending.complete(response)
 
@@ -37,5 +37,5 @@ def handle(request: Request, services: Services) -> Pending:
 
 
 def error_response(request: Request, code: ErrorCode) -> JoinGroupResponse:
-    """Return the answer that says `code`."""
+    """Return an answer with `code`."""
     return JoinGroupResponse(member_id=request.body.member_id, error_code=code)

@@ -1,8 +1,8 @@
-"""LeaveGroup, API key 13, versions 0-5: members go, by themselves or sent by an administrator.
+"""LeaveGroup, API key 13, versions 0-5: members leave, or an administrator removes them.
 
 Behaviour
-- A static member goes by its instance id alone, which is how administrators name it (KIP-345).
-- Up to version 2 the error of the one member is that of the answer.
+- A static member can be removed by its instance id alone, as administrators do (KIP-345).
+- Up to version 2, the error of the only member is the error of the answer.
 
 Version notes: 3 many members, 4 flexible, 5 reason (not kept).
 """
@@ -19,7 +19,7 @@ MANY_MEMBERS_VERSION = 3
 
 
 def handle(request: Request, services: Services) -> LeaveGroupResponse:
-    """Let members go."""
+    """Remove members from their group."""
     body: LeaveGroupRequest = request.body
     is_of_one = request.header.api_version < MANY_MEMBERS_VERSION
     members = [MemberIdentity(member_id=body.member_id)] if is_of_one else body.members
@@ -33,5 +33,5 @@ def handle(request: Request, services: Services) -> LeaveGroupResponse:
 
 
 def error_response(request: Request, code: ErrorCode) -> LeaveGroupResponse:  # noqa: ARG001
-    """Return the answer that says `code`."""
+    """Return an answer with `code`."""
     return LeaveGroupResponse(error_code=code)

@@ -1,13 +1,13 @@
 """ListConfigResources, API key 74, versions 0-1.
 
 Behaviour
-- Topics and this broker are listed always; groups and subscriptions of client metrics when
-  something is set on them. No types ask for all of them. A type that is no resource's answers
-  UNSUPPORTED_VERSION, as Kafka does.
+- Topics and this broker are always listed; groups and client metrics subscriptions only if they
+  have configs. An empty list of types means all. A type without resources is UNSUPPORTED_VERSION,
+  as in Kafka.
 
-Version notes: 0 lists subscriptions of client metrics (KIP-714), 1 every type (KIP-1142).
+Version notes: 0 lists client metrics subscriptions (KIP-714), 1 every type (KIP-1142).
 
-Not done: loggers (BROKER_LOGGER, 8) have no configs here, so none is listed.
+Not done: loggers (BROKER_LOGGER, 8) have no configs here, so none are listed.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from protocol.messages.list_config_resources import (
 )
 
 TYPES_VERSION = 1
-BROKER_LOGGER = 8  # a type of Kafka's, of which there is none here
+BROKER_LOGGER = 8  # a type in Kafka that has no resources here
 ORDER = (GROUP, CLIENT_METRICS, BROKER_LOGGER, CONFIG_BROKER, CONFIG_TOPIC)  # Kafka's
 
 
 def handle(request: Request, services: Services) -> Steps:
-    """List the resources of the types asked for."""
+    """List the resources of the requested types."""
     body: ListConfigResourcesRequest = request.body
     wanted = set(body.resource_types) or set(ORDER)
     if request.header.api_version < TYPES_VERSION:
@@ -46,5 +46,5 @@ def handle(request: Request, services: Services) -> Steps:
 
 
 def error_response(_request: Request, code: ErrorCode) -> ListConfigResourcesResponse:
-    """Return the answer that says `code`."""
+    """Return an answer with `code`."""
     return ListConfigResourcesResponse(error_code=code)

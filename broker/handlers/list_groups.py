@@ -1,8 +1,8 @@
 """ListGroups, API key 16, versions 0-5.
 
 Behaviour
-- All groups, those of nothing but offsets among them, in the order of their ids.
-- Filters compare without regard to case; what no group can be, none is.
+- Lists all groups in the order of their ids, including groups that only have offsets.
+- Filters ignore case. An unknown state or type matches no group.
 
 Version notes: 3 flexible, 4 states (KIP-518), 5 types (KIP-848).
 """
@@ -18,7 +18,7 @@ from protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGr
 
 
 def handle(request: Request, services: Services) -> Steps:
-    """List the groups that the filters let through."""
+    """List the groups that match the filters."""
     body: ListGroupsRequest = request.body
     try:
         services.groups.check_can_list()
@@ -43,5 +43,5 @@ def handle(request: Request, services: Services) -> Steps:
 
 
 def error_response(request: Request, code: ErrorCode) -> ListGroupsResponse:  # noqa: ARG001
-    """Return the answer that says `code`."""
+    """Return an answer with `code`."""
     return ListGroupsResponse(error_code=code)

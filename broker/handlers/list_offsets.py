@@ -3,15 +3,15 @@
 Behaviour
 - Timestamps: -1 latest (the high watermark), -2 earliest, -3 the record with the largest
   timestamp (KIP-734), -4 earliest local (KIP-405; the same as earliest here), -5 latest tiered and
-  -6 earliest pending upload (KIP-1005, KIP-1023; nothing is tiered: offset -1); from 0 on, the
-  first record at or after that time.
-- Latest, largest timestamp and lookup by time wait for the flush that covers the log's end at
-  arrival, so that "produce with acks=1, then ask the end" answers as Kafka does. The batch that
-  holds the record is opened in a thread. A record found that readers do not see yet, as it was
-  appended meanwhile, is answered when they do; on a failed log, where they never will, it is as if
-  there were none (Kafka: Partition.fetchOffsetForTimestamp).
+  -6 earliest pending upload (KIP-1005, KIP-1023; there is no tiered storage: offset -1); from 0 on,
+  the first record at or after that time.
+- Latest, largest timestamp and lookups by time wait for the flush that covers the log's end at
+  arrival, so that "produce with acks=1, then ask for the end" is answered as by Kafka. A thread
+  opens the batch that holds the record. A record above the high watermark, appended meanwhile, is
+  answered when it becomes visible. On a failed log it never will, and is answered as if there were
+  none (Kafka: Partition.fetchOffsetForTimestamp).
 - A `current_leader_epoch` other than the log's is fenced or unknown (KIP-320).
-- A partition asked about twice is answered once, with INVALID_REQUEST.
+- A partition that is named twice is answered once, with INVALID_REQUEST.
 
 Version notes: 2 isolation level, 4 leader epoch, 6 flexible, 7 -3, 8 -4, 9 -5, 10 timeout_ms
 (KIP-1075), 11 -6.
@@ -61,11 +61,11 @@ SPECIAL_SINCE = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 NOTHING_WAITED_FOR = (EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
-DEFAULT_TIMEOUT_MS = 30_000  # Kafka's default request.timeout.ms, for versions that carry none
+DEFAULT_TIMEOUT_MS = 30_000  # Kafka's default request.timeout.ms, for versions without one
 
 
 class _Progress:
-    """One request under way: its answer, and how many partitions wait for a flush."""
+    """One request in progress: its answer, and how many of its partitions still wait."""
 
     __slots__ = ("client", "deadline_ns", "outstanding", "pending", "response", "services")
 
@@ -104,7 +104,7 @@ def handle(request: Request, services: Services) -> Steps:
             yield 0
             times = counts.pop((topic.name, asked.partition_index), 0)
             if not times:
-                continue  # again: it has been refused
+                continue  # named again, and refused before
             answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
             answers.append(answer)
             if times > 1:
@@ -146,10 +146,10 @@ def _resolve(
         return
 
     def durable(code: ErrorCode) -> None:
-        # A failed log answers from what it has: its reads go on up to the durable end.
+        # A failed log is still read, up to its durable end.
         if code in (ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR):
             _look_up(progress, partition, timestamp, answer)
-        else:  # too late, or the topic has been deleted meanwhile
+        else:  # timed out, or the topic was deleted meanwhile
             answer.error_code = code
         progress.finish_one()
 
@@ -186,10 +186,10 @@ def _look_into(
     answer: ListOffsetsPartitionResponse,
     passed: int = 0,
 ) -> None:
-    """Look into the next segment that may hold the record, in a thread, piece by piece.
+    """Search the next segment that may hold the record, in a thread, piece by piece.
 
-    `passed` segments have been. The walk over their indexes begins anew for each: one that was
-    given up, since bytes were not in memory, cannot go on.
+    `passed` segments have been searched. The walk over the indexes restarts for each segment: it
+    cannot be resumed after it was given up for bytes that were not in memory.
     """
     services = progress.services
 
@@ -247,7 +247,7 @@ def _say_when_visible(
 
 
 def error_response(request: Request, code: ErrorCode) -> ListOffsetsResponse:
-    """Return the answer that says `code` of every partition asked for."""
+    """Return an answer with `code` for each partition in the request."""
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(

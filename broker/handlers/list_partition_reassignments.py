@@ -1,11 +1,11 @@
 """ListPartitionReassignments, API key 46, version 0.
 
 Behaviour
-- Lists the partitions whose records say that they are moving. Nothing moves here, so that is only
-  what another Kafka left begun in the directory that we were given.
-- Topics and partitions that do not exist, and those that are not moving, are left out.
+- Lists the partitions whose metadata records have a reassignment. This broker never starts one, so
+  these are reassignments that Kafka left unfinished in the directory.
+- Topics and partitions that do not exist, or have no reassignment, are left out.
 
-kafka-topics asks this at every `--describe`.
+kafka-topics sends this request at every `--describe`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from protocol.messages.list_partition_reassignments import (
 
 
 def handle(request: Request, services: Services) -> Steps:
-    """Answer what is moving."""
+    """List the reassignments."""
     body: ListPartitionReassignmentsRequest = request.body
     wanted: dict[str, set[int] | None] = {}
     if body.topics is None:
@@ -62,5 +62,5 @@ def error_response(
     request: Request,  # noqa: ARG001
     code: ErrorCode,
 ) -> ListPartitionReassignmentsResponse:
-    """Return the answer that says `code` of the whole request."""
+    """Return an answer with `code` for the whole request."""
     return ListPartitionReassignmentsResponse(error_code=code, error_message=code.message)

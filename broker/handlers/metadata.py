@@ -1,17 +1,18 @@
 """Metadata, API key 3, versions 0-13.
 
 Behaviour
-- Topics null (from version 1) or an empty list (version 0): all of them. Otherwise those named,
-  each once; or from version 12 on those given by id, and then no names are answered, as in Kafka.
-  An id in an older version, or a topic with neither: the whole request is INVALID_REQUEST.
-- A named topic that does not exist is created with `num.partitions` when the client allows it
-  (version 4 on; older ones always do) and `auto.create.topics.enable` is on; the answer comes
-  when it is there, or says why it cannot be. Kafka answers UNKNOWN_TOPIC_OR_PARTITION first and
-  lets the client ask again; that costs every client a retry and tells it nothing.
+- Null (from version 1 on) or an empty list (version 0) means all topics. Otherwise the answer has
+  the named topics, each once; or from version 12 on those given by id, and then without names, as
+  in Kafka. An id in an older version, or a topic with neither name nor id, makes the whole request
+  INVALID_REQUEST.
+- A named topic that does not exist is created with `num.partitions` if the client allows it (from
+  version 4 on; older ones always do) and `auto.create.topics.enable` is on. The answer comes when
+  the topic is online, or says why it cannot be created. Kafka answers UNKNOWN_TOPIC_OR_PARTITION
+  first, which costs every client a retry.
 - Kafka's internal topics are never created here: they belong to the coordinators that use them.
-- One broker: this one, under the address of the listener that was asked
+- There is one broker, at the address of the listener that received the request
   (broker/network/advertised.py).
-- Authorized operations, when asked for, are all that there are: anyone may do anything.
+- Authorized operations, if requested, are all operations: there is no authorization.
 
 Version notes: 1 controller and internal flag, 2 cluster id, 5 offline replicas, 7 leader epoch,
 8 authorized operations, 9 flexible, 10 topic ids, 12 nullable names (KIP-516), 13 top-level error
@@ -42,14 +43,14 @@ from storage.errors import StorageError
 from storage.files.filenames import METADATA_TOPIC
 
 ALL_TOPICS_IS_EMPTY_VERSION = 0
-BY_ID_VERSION = 12  # ids are in the schema from 10 on, and refused until here
+BY_ID_VERSION = 12  # ids are in the schema from 10 on, and refused before 12
 NEVER_CREATED = INTERNAL_TOPICS | {METADATA_TOPIC}
 
 PARTITIONS_PER_STEP = 50
 
 
 async def handle(request: Request, services: Services) -> MetadataResponse | Steps:
-    """Describe the broker and the topics asked for, creating those that may be."""
+    """Describe the broker and the requested topics, and create missing topics if allowed."""
     body: MetadataRequest = request.body
     version = request.header.api_version
     if not _is_valid(body, version):
@@ -81,7 +82,7 @@ def _describe(
     topics: Iterable[MetadataResponseTopic],
     response: MetadataResponse,
 ) -> Steps:
-    """Give `topics` what a client needs of them, a few partitions a step."""
+    """Fill in the partitions of `topics`, a few per step."""
     for answer in topics:
         response.topics.append(answer)
         if body.include_topic_authorized_operations and answer.name is not None:
@@ -104,13 +105,13 @@ def _is_valid(body: MetadataRequest, version: int) -> bool:
 
 
 async def _answers(services: Services, body: MetadataRequest) -> Iterable[MetadataResponseTopic]:
-    """Yield the answers to what was named, each once, without partitions yet."""
+    """Yield an answer for each named topic, each once, without its partitions."""
     wanted = body.topics or []
     ids = dict.fromkeys(topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID)
     if ids:
         return (_by_id(services, topic_id) for topic_id in ids)
     names = dict.fromkeys(topic.name for topic in wanted if topic.name is not None)
-    # Before version 4 the flag has its default, which allows.
+    # Before version 4 the flag has its default, which allows creation.
     may_create = (
         services.config.auto_create_topics_enable
         and body.allow_auto_topic_creation
@@ -131,11 +132,11 @@ async def _create_missing(services: Services, names: Iterable[str]) -> dict[str,
         return {}
     try:
         outcomes = await services.topics.create([NewTopic(name=name) for name in missing])
-    except (StorageError, TopicError) as error:  # of all: those that exist are still described
+    except (StorageError, TopicError) as error:  # for all of them: existing topics are described
         return dict.fromkeys(missing, error_code_of(error))
     failures: dict[str, ErrorCode] = {}
     for name, outcome in outcomes.items():
-        # Another client may have created it first: then it is there, and that is all we want.
+        # Another client may have created it first, which is as good.
         if isinstance(outcome, TopicError) and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             failures[name] = outcome.code
     return failures
@@ -185,7 +186,7 @@ def _describe_partition(
 
 
 def error_response(request: Request, code: ErrorCode) -> MetadataResponse:
-    """Return the answer that says `code` of every topic asked for."""
+    """Return an answer with `code` for each topic in the request."""
     return MetadataResponse(
         error_code=code,
         topics=[

@@ -1,13 +1,13 @@
 """OffsetCommit, API key 8, versions 2-10.
 
 Behaviour
-- Topics and partitions that do not exist are refused one by one; the rest is stored in one batch,
-  and answered when that is durable (broker/groups/commits.py). Those refused stand first in the
-  answer, as in Kafka.
-- An error of the group stands in each partition.
+- Topics and partitions that do not exist are refused one by one. The others are stored in one
+  batch, and answered when that is durable (broker/groups/commits.py). Refused ones come first in
+  the answer, as in Kafka.
+- An error of the group is repeated for each partition.
 
-Version notes: up to 4 a retention of their own, 6 leader epochs, 7 static members, 8 flexible, 9
-consumer groups (KIP-848) and GROUP_ID_NOT_FOUND, 10 topic ids.
+Version notes: up to 4 a retention time per commit, 6 leader epochs, 7 static members, 8 flexible,
+9 consumer groups (KIP-848) and GROUP_ID_NOT_FOUND, 10 topic ids.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TOPIC_ID_VERSION = 10
 
 
 def handle(request: Request, services: Services) -> OffsetCommitResponse | Pending:
-    """Store what can be stored."""
+    """Store the offsets of all partitions that exist."""
     body: OffsetCommitRequest = request.body
     version = request.header.api_version
     by_id = version >= TOPIC_ID_VERSION
@@ -107,7 +107,7 @@ def _merged(
 
 
 def error_response(request: Request, code: ErrorCode) -> OffsetCommitResponse:
-    """Return the answer that says `code` of every partition."""
+    """Return an answer with `code` for each partition in the request."""
     return OffsetCommitResponse(
         topics=[_refusal(topic, topic.partitions, code) for topic in request.body.topics]
     )

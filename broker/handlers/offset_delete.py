@@ -1,9 +1,9 @@
-"""OffsetDelete, API key 47, version 0: forget offsets that a group has committed (KIP-496).
+"""OffsetDelete, API key 47, version 0: delete committed offsets of a group (KIP-496).
 
 Behaviour
-- Topics that a member reads: GROUP_SUBSCRIBED_TO_TOPIC. A group with members that are not
+- A topic that a member subscribes to: GROUP_SUBSCRIBED_TO_TOPIC. A group with members that are not
   consumers: NON_EMPTY_GROUP for the whole request.
-- Topics and partitions that do not exist are refused one by one and stand first in the answer, as
+- Topics and partitions that do not exist are refused one by one, and come first in the answer, as
   in Kafka. An offset that was never committed is no error.
 """
 
@@ -23,7 +23,7 @@ from protocol.messages.offset_delete import (
 
 
 async def handle(request: Request, services: Services) -> OffsetDeleteResponse:
-    """Forget what may be forgotten."""
+    """Delete the offsets of all partitions that exist and are not subscribed to."""
     body: OffsetDeleteRequest = request.body
     refused: dict[str, OffsetDeleteResponseTopic] = {}
     known: list[tuple[str, list[int]]] = []
@@ -68,5 +68,5 @@ def _known_partitions(
 
 
 def error_response(request: Request, code: ErrorCode) -> OffsetDeleteResponse:  # noqa: ARG001
-    """Return the answer that says `code` of the group."""
+    """Return an answer with `code` for the group."""
     return OffsetDeleteResponse(error_code=code)

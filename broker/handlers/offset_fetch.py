@@ -1,15 +1,15 @@
 """OffsetFetch, API key 9, versions 1-10.
 
 Behaviour
-- Offset -1 and no metadata for a partition without a committed offset, whether the partition, the
-  topic or the group exist or not.
-- An answer waits until all that it tells is durable (broker/groups/commits.py); `require_stable`
-  asks for nothing beyond that, since there are no transactions.
-- A group that is named again with the same topics is answered once, and so is a partition that
-  is named again for a group.
-- From version 10 on, an offset that was committed for a topic's id is told under that id alone.
+- A partition without a committed offset has offset -1 and no metadata, whether the partition, the
+  topic and the group exist or not.
+- An answer waits until everything in it is durable (broker/groups/commits.py). `require_stable`
+  changes nothing, since there are no transactions.
+- A group that is named again with the same topics is answered once, and so is a partition that is
+  named again for a group.
+- From version 10 on, an offset that was committed under a topic id is answered under that id only.
 
-Version notes: 2 null topics ask for all, and an error of the group (in 1 it stands in each
+Version notes: 2 null topics mean all, and a group-level error (in 1 it is repeated for each
 partition), 5 leader epochs, 6 flexible, 7 require_stable, 8 many groups (KIP-709), 9 consumer
 groups (KIP-848), 10 topic ids.
 """
@@ -46,7 +46,7 @@ TOPIC_ID_VERSION = 10
 
 
 def handle(request: Request, services: Services) -> Steps:
-    """Answer what groups have committed."""
+    """Answer with the committed offsets of each group."""
     version = request.header.api_version
     answers: list[OffsetFetchResponseGroup] = []
     for asked in _once_each(_groups(request.body, version)):
@@ -63,7 +63,7 @@ def handle(request: Request, services: Services) -> Steps:
 
 
 def _once_each(groups: list[OffsetFetchRequestGroup]) -> list[OffsetFetchRequestGroup]:
-    """Return the groups without those that repeat what another has asked."""
+    """Return the groups without those that repeat an earlier one."""
     if len(groups) < 2:
         return groups
     once = {
@@ -106,7 +106,7 @@ def _when_durable(
     waiting: list[OffsetFetchResponseGroup],
     response: OffsetFetchResponse,
 ) -> Pending:
-    """Complete with `response` when what it tells is durable; a group that cannot be is refused."""
+    """Complete with `response` when it is durable; refuse groups that cannot become durable."""
     pending = Pending()
     outstanding = len(waiting)
     refused = False
@@ -129,7 +129,7 @@ def _when_durable(
 def _in_version(
     request: Request, answers: list[OffsetFetchResponseGroup]
 ) -> Generator[int, None, OffsetFetchResponse]:
-    """Return the answer in the shape of the version: of one group, before there were many."""
+    """Return the answer in the version's shape: before version 8 it has one group."""
     version = request.header.api_version
     if version >= MANY_GROUPS_VERSION:
         return OffsetFetchResponse(groups=answers)
@@ -155,7 +155,7 @@ def _in_version(
 
 
 def _groups(body: OffsetFetchRequest, version: int) -> list[OffsetFetchRequestGroup]:
-    """Return the request in the form that it has from version 8 on."""
+    """Return the request in the form of version 8 and later."""
     if version >= MANY_GROUPS_VERSION:
         return body.groups
     topics = None
@@ -170,7 +170,7 @@ def _groups(body: OffsetFetchRequest, version: int) -> list[OffsetFetchRequestGr
 def _by_name(
     services: Services, asked: OffsetFetchRequestGroup
 ) -> tuple[OffsetFetchRequestGroup, list[OffsetFetchResponseTopics]]:
-    """Return a request by ids with names beside them, and the answers for ids nobody has."""
+    """Return a request by ids with names filled in, and the answers for unknown ids."""
     named: list[OffsetFetchRequestTopics] = []
     unknown: list[OffsetFetchRequestTopics] = []
     for topic in asked.topics or ():
@@ -201,7 +201,7 @@ def _refusals(
 
 
 def error_response(request: Request, code: ErrorCode) -> OffsetFetchResponse:
-    """Return the answer that says `code` of every group."""
+    """Return an answer with `code` for each group in the request."""
     groups = _groups(request.body, request.header.api_version)
     refused = [
         OffsetFetchResponseGroup(group_id=group.group_id, error_code=code) for group in groups

@@ -1,15 +1,15 @@
 """OffsetForLeaderEpoch, API key 23, versions 2-4.
 
 Behaviour
-- Answers, for a leader epoch, the largest epoch at most that which the log knows, and the offset
-  at which it ended: the first one of the next epoch, or the end of the log (KIP-101, KIP-279).
-  Clients compare it with where they are, to notice that a log was cut (KIP-320).
-- The epoch that the partition is led under is known from its first moment, and ends at the end of
-  the log, as in Kafka; what is not visible yet counts, since nobody can have read beyond it.
+- For a leader epoch, the answer has the largest known epoch that is not above it, and the offset
+  at which that one ended: the start of the next epoch, or the end of the log (KIP-101, KIP-279).
+  Clients compare it with their position to detect that a log was truncated (KIP-320).
+- The current leader epoch is known even before it has records, and ends at the end of the log, as
+  in Kafka. Records above the high watermark count, since no client can have read beyond them.
 - A `current_leader_epoch` other than the log's is fenced or unknown (KIP-320).
-- The replica id is not looked at: there are no followers.
+- The replica id is ignored: there are no followers.
 
-Version notes: 3 replica id, 4 flexible. librdkafka asks with version 2 always.
+Version notes: 3 replica id, 4 flexible. librdkafka always uses version 2.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from storage.errors import StorageError
 
 
 def handle(request: Request, services: Services) -> Steps:
-    """Look each epoch up."""
+    """Look up the end of each epoch."""
     body: OffsetForLeaderEpochRequest = request.body
     response = OffsetForLeaderEpochResponse()
     for topic in body.topics:
@@ -58,7 +58,7 @@ def _look_up(services: Services, topic: str, asked: OffsetForLeaderPartition) ->
 
 
 def error_response(request: Request, code: ErrorCode) -> OffsetForLeaderEpochResponse:
-    """Return the answer that says `code` of every partition asked for."""
+    """Return an answer with `code` for each partition in the request."""
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(

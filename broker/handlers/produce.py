@@ -1,27 +1,28 @@
 """Produce, API key 0, versions 3-13.
 
 Behaviour
-- Each partition's batch is checked by its header, lengths and CRC, never opened, and appended
-  before this handler returns, in the order of the requests (or takes its place in the
-  partition's queue: broker/partitions/append_queue.py). A topic with a `compression.type` of its
-  own has batches with another codec opened, checked and packed anew, in their order; a compacted
-  one has all opened and refuses those with a record that has no key. Threads do that
+- Each partition's batch is checked by its header, lengths and CRC, unopened, and appended before
+  this handler returns, in the order of the requests; or it is queued for the partition
+  (broker/partitions/append_queue.py). If the topic has a `compression.type`, batches with another
+  codec are opened, checked and recompressed, in their order. A compacted topic opens all batches,
+  and refuses those with a record that has no key. Threads do that
   (broker/partitions/preparation.py).
-- acks=0 is never answered; an error of it closes the connection, as in Kafka. acks=1 is answered
-  when the batch is in the log. acks=-1 when it is durable, or after `timeout_ms` with
-  REQUEST_TIMED_OUT; then the records may or may not be there later.
+- acks=0 is never answered; an error closes the connection, as in Kafka. acks=1 is answered when the
+  batch is in the log. acks=-1 is answered when it is durable, or after `timeout_ms` with
+  REQUEST_TIMED_OUT; the records may still become durable after that.
 - A duplicate of an idempotent producer is answered like its original, and with acks=-1 when the
   original is durable.
 - `min.insync.replicas` has no effect with one replica.
-- Records for Kafka's internal topics: INVALID_TOPIC_EXCEPTION, but from Kafka's admin client.
+- Records for Kafka's internal topics are INVALID_TOPIC_EXCEPTION, unless Kafka's admin client sends
+  them.
 
 Version notes: 8 adds error messages and record errors (KIP-467), 10 the current leader
-(KIP-951), 13 topic ids instead of names (KIP-516). Versions 0 to 2 are advertised and not
-served, as Kafka does for librdkafka's sake (KAFKA-18659).
+(KIP-951), 13 topic ids instead of names (KIP-516). Versions 0 to 2 are advertised but not served,
+as in Kafka, for librdkafka's sake (KAFKA-18659).
 
-Not done: transactions. Batches are accepted or refused whole; `record_errors` name the first
-hundred records without a key that a compacted topic does not take, or out of the topic's bounds
-of time, and the error message says how many there are (Kafka names all).
+Not done: transactions. Batches are accepted or refused whole. `record_errors` names the first
+hundred records that a compacted topic refuses for want of a key, or whose timestamps are out of the
+topic's bounds. The error message has their total (Kafka names all).
 """
 
 from __future__ import annotations
@@ -66,12 +67,12 @@ ACKS_ALL = -1
 ACKS_VALID = (ACKS_ALL, 0, 1)
 TOPIC_ID_VERSION = 13
 ADMIN_CLIENT_ID = "__admin_client"  # Kafka's AdminUtils: may write to internal topics
-OPENED_BYTES_MAX = 4 * 1024 * 1024  # of records, to say which of them are refused
+OPENED_BYTES_MAX = 4 * 1024 * 1024  # of records, decompressed, to name the refused ones
 RECORD_ERRORS_VERSION = 8
 
 
 class _Progress:
-    """One request under way: its answer, and how many of its partitions still wait."""
+    """One request in progress: its answer, and how many of its partitions still wait."""
 
     __slots__ = (
         "acks",
@@ -103,7 +104,7 @@ class _Progress:
         self.pending: Pending | None = None
 
     def check_internal(self, name: str) -> None:
-        """Refuse records for a topic that belongs to a coordinator, as Kafka does."""
+        """Refuse records for a topic that belongs to a coordinator, as in Kafka."""
         if self.client_id != ADMIN_CLIENT_ID:
             raise TopicError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}"
@@ -112,7 +113,7 @@ class _Progress:
     def appended(
         self, partition: Partition, answer: PartitionProduceResponse, appended: Appended
     ) -> None:
-        """Fill the answer in; with acks=-1 the partition waits on for durability."""
+        """Fill in the answer; with acks=-1, wait until the batch is durable."""
         answer.base_offset = appended.base_offset
         answer.log_append_time_ms = appended.append_time_ms
         answer.log_start_offset = appended.start_offset
@@ -126,7 +127,7 @@ class _Progress:
             )
 
     def refused(self, answer: PartitionProduceResponse, error: Exception, records: object) -> None:
-        """Fill the answer in with why the batch, `records`, was not appended."""
+        """Fill in the answer with the reason why the batch, `records`, was not appended."""
         code = error_code_of(error)
         answer.error_code = code
         answer.error_message = str(error)
@@ -142,7 +143,7 @@ class _Progress:
             self.name_mistimed(answer, error, records)
 
     def may_open_here(self, batch: memoryview) -> bool:
-        """Whether the loop may go over these records; each request has so many bytes of that."""
+        """Whether the loop may walk over these records; counts them against the request's limit."""
         if not is_quick(batch, self.inline_bytes_left):
             return False
         self.inline_bytes_left -= len(batch)
@@ -151,7 +152,7 @@ class _Progress:
     def name_mistimed(
         self, answer: PartitionProduceResponse, error: InvalidTimestamp, records: memoryview
     ) -> None:
-        """Name the records whose timestamps are out of bounds, as Kafka does: opens the batch."""
+        """Open the batch, and name the records whose timestamps are out of bounds, as in Kafka."""
         named: list[Mistimed] = []
 
         def name() -> None:
@@ -168,7 +169,7 @@ class _Progress:
         def ended(failure: BaseException | None) -> None:
             if failure is None:
                 _say_mistimed(answer, error, named[0])
-            elif not isinstance(failure, RecordError | WalkAbandoned):  # then nobody can say
+            elif not isinstance(failure, RecordError | WalkAbandoned):  # those name none
                 logger.error("mistimed records could not be named", exc_info=failure)
             self.finish_one()
 
@@ -181,7 +182,7 @@ class _Progress:
             self.services.record_work.submit(Owner.REQUEST, self.connection, name, ended)
 
     def committed(self, answer: PartitionProduceResponse, code: ErrorCode) -> None:
-        """One partition is durable, or will not be."""
+        """Finish one partition, which is durable or, with a `code`, will not be."""
         if code:
             answer.error_code = code
             answer.error_message = code.message
@@ -196,7 +197,7 @@ class _Progress:
         records: object,
         outcome: AppendOutcome,
     ) -> None:
-        """A queued append has been done or refused."""
+        """Continue with the outcome of a queued append."""
         if isinstance(outcome, Appended):
             self.appended(partition, answer, outcome)
         else:
@@ -299,10 +300,10 @@ def _say_mistimed(
 
 
 def _without_answer(request: Request, progress: _Progress) -> Pending | None:
-    """Finish acks=0: nothing is sent, but an error closes the connection."""
+    """Finish a request with acks=0: send nothing, but close the connection after an error."""
     if progress.outstanding:
-        # The place in the order is released when the queued appends are done, so that a
-        # producer which asks for no answers is held back like any other.
+        # Its place in the order is released when the queued appends are done, so that a producer
+        # with acks=0 is held back like any other.
         silent = Pending()
 
         def finish(_: ProduceResponse) -> None:
@@ -346,7 +347,7 @@ def _refuse_all(body: ProduceRequest, code: ErrorCode) -> ProduceResponse:
 
 
 def error_response(request: Request, code: ErrorCode) -> ProduceResponse | None:
-    """Return the answer that says `code` of every partition asked for."""
+    """Return an answer with `code` for each partition in the request."""
     if request.body.acks == 0:
         request.connection.abort(f"{code.name} during produce request with acks=0")
         return None

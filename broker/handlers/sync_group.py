@@ -1,9 +1,9 @@
 """SyncGroup, API key 14, versions 0-5: the classic group protocol.
 
 Behaviour
-- The leader's is answered when its assignment is durable, and with it those of the members that
-  wait (broker/groups/classic/syncing.py).
-- From version 5 on protocol type and name must be told, as in Kafka.
+- The leader's request, and those of the members that wait, are answered when the leader's
+  assignment is durable (broker/groups/classic/syncing.py).
+- From version 5 on, protocol type and name are required, as in Kafka.
 
 Version notes: 3 static members, 4 flexible, 5 protocol type and name (KIP-559).
 """
@@ -19,7 +19,7 @@ PROTOCOL_VERSION = 5
 
 
 def handle(request: Request, services: Services) -> SyncGroupResponse | Pending:
-    """Tell a member its assignment."""
+    """Answer with a member's assignment."""
     body: SyncGroupRequest = request.body
     is_told = body.protocol_type is not None and body.protocol_name is not None
     if request.header.api_version >= PROTOCOL_VERSION and not is_told:
@@ -30,5 +30,5 @@ def handle(request: Request, services: Services) -> SyncGroupResponse | Pending:
 
 
 def error_response(request: Request, code: ErrorCode) -> SyncGroupResponse:  # noqa: ARG001
-    """Return the answer that says `code`."""
+    """Return an answer with `code`."""
     return SyncGroupResponse(error_code=code)

@@ -1,9 +1,9 @@
 """UnregisterBroker, API key 64, version 0.
 
 Behaviour
-- Any broker but this one: BROKER_ID_NOT_REGISTERED, as Kafka answers for brokers it does not know.
-- This broker itself: INVALID_REQUEST. Kafka does as it is told, and then has a cluster without a
-  broker, whose heartbeats are refused until it is started again.
+- Any other broker: BROKER_ID_NOT_REGISTERED, as in Kafka for unknown brokers.
+- This broker: INVALID_REQUEST. Kafka obeys, and its cluster then has no broker until that one is
+  restarted, since its heartbeats are refused.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from protocol.messages.unregister_broker import UnregisterBrokerRequest, Unregis
 
 
 def handle(request: Request, services: Services) -> UnregisterBrokerResponse:
-    """Refuse, and say why."""
+    """Refuse the request, with the reason."""
     body: UnregisterBrokerRequest = request.body
     if body.broker_id == services.node_id:
         return UnregisterBrokerResponse(
@@ -30,5 +30,5 @@ def handle(request: Request, services: Services) -> UnregisterBrokerResponse:
 
 
 def error_response(request: Request, code: ErrorCode) -> UnregisterBrokerResponse:  # noqa: ARG001
-    """Return the answer that says `code`."""
+    """Return an answer with `code`."""
     return UnregisterBrokerResponse(error_code=code, error_message=code.message)

@@ -1,13 +1,13 @@
 """UpdateFeatures, API key 57, versions 0-2.
 
 Behaviour
-- All changes are made or none; `broker.metadata.feature_updates` has the rules. What is refused is
+- Either all changes are made or none; `broker.metadata.feature_updates` has the rules. A refusal is
   INVALID_UPDATE_VERSION, with the first reason.
-- Features are those that ApiVersions names as supported here; any other is unknown.
-- Setting the level in force succeeds and writes nothing.
+- Only features that ApiVersions lists as supported here are known.
+- Setting the current level succeeds and writes nothing.
 
-Version notes: 0 knows upgrades only: its `allow_downgrade` is not read, as in Kafka. 1 the kind of
-change, and `validate_only` (KIP-778). Up to 1 a success has a row for each feature. 2 has one
+Version notes: 0 has only upgrades: its `allow_downgrade` is ignored, as in Kafka. 1 the upgrade
+type, and `validate_only` (KIP-778). Up to 1, a success has a row for each feature. 2 has one
 outcome for all (KIP-1022).
 """
 
@@ -25,12 +25,12 @@ from protocol.messages.update_features import (
 )
 from protocol.metadata_records import FeatureLevelRecord
 
-ALL_FEATURES_VERSION = 4  # of ApiVersions: the first that names features with a lowest level of 0
+ALL_FEATURES_VERSION = 4  # of ApiVersions: the first that lists features with a minimum level of 0
 REFUSED = "The update failed for all features since the following feature had an error: "
 
 
 async def handle(request: Request, services: Services) -> UpdateFeaturesResponse:
-    """Check the changes; make them, and wait until they are durable, unless only to be checked."""
+    """Check the changes; unless `validate_only`, make them and wait until they are durable."""
     body: UpdateFeaturesRequest = request.body
     supported = {
         feature.name: (feature.min_version, feature.max_version)
@@ -64,5 +64,5 @@ async def handle(request: Request, services: Services) -> UpdateFeaturesResponse
 
 
 def error_response(request: Request, code: ErrorCode) -> UpdateFeaturesResponse:  # noqa: ARG001
-    """Return the answer that says `code` of the whole request."""
+    """Return an answer with `code` for the whole request."""
     return UpdateFeaturesResponse(error_code=code, error_message=code.message)

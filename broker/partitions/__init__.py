@@ -1,4 +1,5 @@
-"""A partition in service: appends in order, group commit, waiting fetches, walks over records.
+"""A partition in service: appends in order, group commit, fetches that read or wait.
 
-Read `partition`, `append_queue`, `group_commit`, then `purgatory`. Sockets are not known here.
+Read `partition`, `append_queue`, `group_commit`, `purgatory`, then `fetch_reading`.
+From outside, only the owners named in `partition` may touch a partition's three lists of waiters.
 """

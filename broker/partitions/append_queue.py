@@ -1,23 +1,22 @@
 """Appends in the order they came, inline while the disk keeps up, queued when it does not.
 
-A produce request appends before its handler returns: into the page cache, some microseconds. Two
-things would make that wait for the disk and with it the whole loop: more dirty pages than the
-kernel tolerates, and a journal commit that does not end. So above `barnabas.unflushed.bytes.max`
-unflushed bytes, or while a flush of that log is older than `barnabas.flush.stall.ms`, appends
-take their place in the partition's queue, and go on when a flush has ended. A queued request
-holds its bytes of the request budget and its place in its connection: that stops its producer. One
-that has waited for as long as its request allows is refused, and is not in the log.
+A produce request appends before its handler returns: a write into the page cache takes some
+microseconds. Two things would make that write wait for the disk and stop the whole loop: more dirty
+pages than the kernel tolerates, and a journal commit that does not end. So appends are queued while
+more than `barnabas.unflushed.bytes.max` bytes are unflushed, or while a flush of the log is older
+than `barnabas.flush.stall.ms`. They go on when a flush ends. A queued request keeps its share of
+the request budget and its place in its connection, which stops its producer. A request that has
+waited for its whole timeout is refused, and its batch is not in the log.
 
-A batch that must be checked or packed anew first (`broker.partitions.preparation`) takes its place
-too, and the ones behind it wait for it, so that a producer's batches stay in order whatever each of
-them takes. While a thread reads a batch, its request is not answered: the answer gives the memory
-to the next frame.
+A batch that must be checked or recompressed first (`broker.partitions.preparation`) is queued too.
+The batches behind it wait, so a producer's batches stay in order however long each one takes. While
+a thread reads a batch, its request is not answered: the answer gives the memory to the next frame.
 
-The first append to a log after the start goes by what stands at its end (`Log.load_end`). Where
-that is not in memory, it waits in the queue for a thread to bring it there.
+The first append to a log after the start needs the last batches of the log (`Log.load_end`). If
+these are not in memory, the append waits in the queue until a thread has loaded them.
 
-Order: once something is queued for a partition, everything after it queues behind it.
-`write.caching` topics are not gated; they trust the page cache, as they say.
+Order: once an append is queued for a partition, all later ones queue behind it. `write.caching`
+topics are not gated, since they trust the page cache by definition.
 """
 
 from __future__ import annotations
@@ -43,14 +42,14 @@ from storage.log_manager import LogManager
 
 logger = logging.getLogger("barnabas.storage")
 
-# A drain lets others run after so many bytes (a MiB is written in half a millisecond); an append
-# counts as no fewer than APPEND_BYTES_MIN, for what it takes beside its bytes.
+# A drain yields to the loop after so many bytes (a MiB is written in half a millisecond). An append
+# counts as at least APPEND_BYTES_MIN, since it costs more than writing its bytes.
 STEP_BYTES_MAX = 4 * 1024 * 1024
 APPEND_BYTES_MIN = 16 * 1024
 
 
 class AppendQueue:
-    """Lets appends through, or keeps them in line."""
+    """Lets appends through, or queues them."""
 
     def __init__(
         self,
@@ -71,19 +70,19 @@ class AppendQueue:
         self._metrics = metrics
         self._clock = clock
         self._queued: dict[Partition, None] = {}
-        self._to_look_at: dict[Partition, None] = {}  # in turn, by the drain under way
+        self._to_look_at: dict[Partition, None] = {}  # by the current drain, in turn
         self._draining = False
         self._pool = pool
-        self._loading: set[Partition] = set()  # whose `Log.load_end` is under way
+        self._loading: set[Partition] = set()  # their `Log.load_end` is running
 
     def has_turn(self, partition: Partition) -> bool:
-        """Whether a batch may be appended to `partition` now; else it takes its place in line."""
+        """Whether a batch may be appended to `partition` now; if not, it must be queued."""
         return not (partition.queue or self._must_wait(partition)) and (
             partition.log.is_end_loaded or self._load_end(partition)
         )
 
     def append(self, partition: Partition, batch: memoryview, now_ms: int) -> Appended:
-        """Append now, which is `partition`'s turn, and return where.
+        """Append now, and return the offsets; the caller has checked `has_turn`.
 
         Raises what `Log.append` raises.
         """
@@ -101,10 +100,11 @@ class AppendQueue:
         prepare: Callable[[], memoryview] | None = None,
         client: object = None,
     ) -> None:
-        """Append when it is its turn, and call `done`; after `timeout_ms` with AppendTimedOut.
+        """Append when the batch has its turn, and call `done` with the outcome.
 
-        With `prepare`, which a thread calls, what it returns takes the place of `batch`. `client`
-        is who sent it, for the sake of the others that have something to prepare.
+        The outcome is AppendTimedOut after `timeout_ms`. With `prepare`, a thread calls it first,
+        and its result is appended in place of `batch`. `client` identifies the sender: clients
+        that have batches to prepare take turns.
         """
         deadline_ns = self._clock.monotonic_ns() + max(timeout_ms, 0) * MS_NS
         queued = QueuedAppend(batch if prepare is None else None, deadline_ns, done)
@@ -134,22 +134,22 @@ class AppendQueue:
             elif isinstance(error, RecordError | WalkAbandoned):
                 queued.failure = error
             else:
-                logger.error("a batch could not be made ready", exc_info=error)
-                queued.failure = InvalidRecord(f"The batch cannot be made ready: {error!r}")
+                logger.error("a batch could not be prepared", exc_info=error)
+                queued.failure = InvalidRecord(f"The batch cannot be prepared: {error!r}")
             self._drain((partition,))
 
         work = self._record_work
         queued.walk = work.submit(Owner.APPEND, client, lambda: made.append(prepare()), ended)
 
     def drain(self) -> None:
-        """Let queued appends through, as far as the disk has caught up; after each flush."""
+        """Let queued appends through as far as the disk has caught up. Called after each flush."""
         self._drain(self._queued)
 
     def _drain(self, partitions: Iterable[Partition]) -> None:
         """Look at `partitions`, one append of each in turn.
 
-        An append, and the answer to it, may well ask for the next drain (a `write.caching` log
-        advances at once): that one only adds to what this one looks at.
+        An append or its answer may call for another drain, since a `write.caching` log advances at
+        once. The inner drain only adds partitions to those that the outer one looks at.
         """
         to_look_at = self._to_look_at
         to_look_at.update(dict.fromkeys(partitions))
@@ -175,7 +175,7 @@ class AppendQueue:
                 self._append_queued(partition, queued)
         finally:
             self._draining = False
-        if to_look_at:  # until then nobody drains
+        if to_look_at:  # no other drain starts before `_go_on`
             self._draining = True
             owners.soon(Owner.APPEND, self._go_on)
 
@@ -193,7 +193,7 @@ class AppendQueue:
         )
 
     def _load_end(self, partition: Partition) -> bool:
-        """Have the log know what its first append goes by; whether it does by now."""
+        """Have the log load what its first append needs; return whether it already has."""
         if partition not in self._loading:
             self._loading.add(partition)
             loaded = partial(self._end_loaded, partition)
@@ -205,10 +205,11 @@ class AppendQueue:
         if error is None:
             self._drain((partition,))
         else:
-            owners.soon(Owner.APPEND, self.drop, partition, error)  # with what is about to queue
+            # In the next turn, so that the append that is about to be queued is dropped too.
+            owners.soon(Owner.APPEND, self.drop, partition, error)
 
     def sweep(self) -> None:
-        """Refuse what has waited too long, then let through what may."""
+        """Refuse the appends that have waited too long, then let others through."""
         now_ns = self._clock.monotonic_ns()
         for partition in tuple(self._queued):
             late = [queued for queued in partition.queue if queued.deadline_ns <= now_ns]
@@ -225,7 +226,7 @@ class AppendQueue:
         self.drain()
 
     def drop(self, partition: Partition, error: Exception) -> None:
-        """Refuse everything queued for a partition that goes away."""
+        """Refuse everything queued for a partition that is being removed."""
         self._queued.pop(partition, None)
         while partition.queue:
             self._refuse(partition.queue.popleft(), error)
@@ -248,7 +249,7 @@ class AppendQueue:
                 outcome = self.append(partition, queued.batch, self._clock.now_ms())
             except (StorageError, RecordError) as error:
                 outcome = error
-            except Exception as error:  # those behind it are appended, and it is answered
+            except Exception as error:  # it is answered, and the batches behind it are appended
                 owners.failed(Owner.APPEND, error)
                 outcome = error
         queued.tell(outcome)

@@ -1,8 +1,8 @@
 """Writes the checkpoint files of the data directory, one write at a time.
 
-Recovery points and log starts go into two files that hold those of every log. Two who write at
-once could leave the older state in place of the newer, so all writing goes through here: whoever
-comes while a write is under way takes the next one, with everyone else who came meanwhile.
+Two files hold the recovery points and the log start offsets of all logs. Two concurrent writes
+could leave the older state in place of the newer, so all writes go through here. Callers that
+arrive during a write wait for the next one, which serves them all.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from storage.log_manager import LogManager
 
 
 class CheckpointWriter:
-    """The one way to the checkpoint files while the broker runs."""
+    """The only writer of the checkpoint files while the broker runs."""
 
     __slots__ = ("_lock", "_logs", "_pool")
 
@@ -24,13 +24,13 @@ class CheckpointWriter:
         self._lock = asyncio.Lock()
 
     async def write(self) -> None:
-        """Return when recovery points and log starts, as they are now, are on the disk.
+        """Return when the current recovery points and log start offsets are on the disk.
 
-        Raises OSError: the files are as they were before.
+        Raises OSError; the files are then unchanged.
         """
         async with self._lock:
-            # What a write before this one has already written is not written again: then there
-            # is nothing to do, and of many who waited only the first causes a write.
+            # None if an earlier write has covered the current state: of many callers that waited,
+            # only the first causes a write.
             write = self._logs.begin_write_checkpoints()
             if write is not None:
                 await self._pool.run(write)

@@ -1,9 +1,9 @@
-"""What a client knows of a partition's leader epochs, held against what its log knows (KIP-320).
+"""A client's view of a partition's leader epochs, compared with that of the log (KIP-320, KIP-595).
 
-An epoch begins where the leader took it up, before anything is written under it. A log notes an
-epoch with its first batch; until then the epoch that the partition is led under begins, and
-ends, at the end of the log. Kafka writes that down when a leader is elected (Partition.makeLeader);
-here it is reckoned, so that a start of the broker changes no files.
+An epoch starts at the offset where its leader was elected, before any record is written in it. A
+log records an epoch with its first batch. Until then the current leader epoch starts, and ends, at
+the end of the log. Kafka writes that start when a leader is elected (Partition.makeLeader); this
+broker computes it, so that its start changes no files.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ UNDEFINED = (-1, -1)
 
 
 def fence(log: Log, current_leader_epoch: int) -> ErrorCode | None:
-    """Return why a client that believes in `current_leader_epoch` is refused; None if it is not."""
+    """Return why a client with this `current_leader_epoch` is refused; None if it is not."""
     if current_leader_epoch in (NO_EPOCH, log.leader_epoch):
         return None
     if current_leader_epoch < log.leader_epoch:
@@ -27,8 +27,8 @@ def fence(log: Log, current_leader_epoch: int) -> ErrorCode | None:
 def end_of_epoch(log: Log, epoch: int) -> tuple[int, int]:
     """Return (the largest known epoch not above `epoch`, the offset at which that one ended).
 
-    An epoch from before all known ones ended where they begin; of one that has not come yet,
-    and of -1, nothing is known: (-1, -1). Kafka's LeaderEpochFileCache.endOffsetFor.
+    An epoch before all known ones ended where the first of them starts. For an epoch above the
+    current one, and for -1, the result is (-1, -1). Kafka's LeaderEpochFileCache.endOffsetFor.
     """
     if epoch == NO_EPOCH or epoch > log.leader_epoch:
         return UNDEFINED
@@ -37,7 +37,7 @@ def end_of_epoch(log: Log, epoch: int) -> tuple[int, int]:
     found = log.end_offset_for_epoch(epoch)
     if found != UNDEFINED:
         return found
-    # Above all that were written under, below the one in force, which begins at the end.
+    # Above all epochs with records, below the current one, which starts at the end of the log.
     return (log.epochs.latest if log.epochs.latest != NO_EPOCH else epoch), log.end_offset
 
 
@@ -53,7 +53,7 @@ def divergence(log: Log, last_fetched_epoch: int, fetch_offset: int) -> tuple[in
 
 
 def epoch_at(log: Log, offset: int) -> int:
-    """Return the epoch under which `offset` was, or will be, written."""
+    """Return the epoch in which `offset` was, or will be, written."""
     if offset >= log.end_offset:
         return log.leader_epoch
     return log.epochs.epoch_of(offset)

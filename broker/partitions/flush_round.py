@@ -1,8 +1,8 @@
-"""Flushes that one thread runs, one after the other, and how each went.
+"""A round of flushes: one thread runs them one after the other, and keeps the result of each.
 
-A round is given to a thread whole, since handing over each flush costs more than most of them
-take. If one of them does not end, the rest must not wait for it: `take_rest` takes away, from
-another thread, what has not begun.
+A thread gets a whole round, since handing over each flush costs more than most of them take. If a
+flush does not end, the rest must not wait for it: `take_rest`, called from another thread, takes
+back the flushes that have not begun.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ EndedFlush = tuple[Partition, Flush, OSError | None]
 
 
 class FlushRound:
-    """`started_ns` is when it was given to its thread, or last seen to go on."""
+    """Flushes for one thread. `started_ns`: when the round began, or was last seen to advance."""
 
     __slots__ = ("_ended", "_ended_count", "_seen_count", "_waiting", "started_ns")
 
@@ -31,7 +31,7 @@ class FlushRound:
         self.started_ns = started_ns
 
     def run(self) -> None:
-        """For a thread of the pool."""
+        """Run the flushes; called in a thread of the pool."""
         while True:
             try:
                 partition, flush = self._waiting.popleft()
@@ -42,29 +42,29 @@ class FlushRound:
                 flush.run()
             except OSError as caught:
                 error = caught
-            except BaseException as caught:  # whatever it was, nothing was made durable
-                error = OSError(f"the flush ended by {caught!r}")
+            except BaseException as caught:  # whatever it was, the log is not durable
+                error = OSError(f"the flush failed: {caught!r}")
             self._ended.append((partition, flush, error))
             self._ended_count += 1
 
     def is_stuck(self, now_ns: int, stall_ns: int) -> bool:
-        """Whether no flush of it has ended for so long. Asked now and then, on the loop."""
+        """Whether no flush of the round has ended for `stall_ns`. Called on the loop's ticks."""
         if self._seen_count != self._ended_count:
             self._seen_count = self._ended_count
             self.started_ns = now_ns
         return now_ns - self.started_ns > stall_ns
 
     def take_ended(self) -> list[EndedFlush]:
-        """Take the flushes that have ended, each once."""
+        """Return the flushes that have ended since the last call."""
         return _all_of(self._ended)
 
     def take_rest(self) -> list[Job]:
-        """Take away what has not begun."""
+        """Take back the flushes that have not begun."""
         return _all_of(self._waiting)
 
 
 def _all_of(items: deque[T]) -> list[T]:
-    """Take everything out, while another thread may do so too."""
+    """Take all items out, while another thread may be taking some too."""
     taken: list[T] = []
     while True:
         try:

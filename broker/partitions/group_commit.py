@@ -1,30 +1,31 @@
-"""Group commit: one fsync acknowledges everyone who waited when it began.
+"""Group commit: one fsync acknowledges all requests that waited when it began.
 
-Per partition one flush runs at a time; its end moves the durable end of the log and with it the
-high watermark, answers the producers with acks=all whose records it covered, and wakes fetches.
-Whatever was appended meanwhile is the next flush's. Waiters stand in the order of the offsets
-they wait for, not in that of their coming: a retried batch waits for its original. Partitions that
-are due together are flushed together, in rounds: one call of the pool runs the flushes of a round
-one after the other, since handing each to a thread costs more than most of them take.
+Each partition has at most one flush at a time. When it ends, the durable end of the log and with it
+the high watermark move, producers with acks=all whose records it covered are answered, and fetches
+are woken. Records appended meanwhile are left to the next flush. Waiters are kept in the order of
+the offsets they wait for, not of their arrival: a retried batch waits for its original. Partitions
+that are due together are flushed together, in rounds: one call of the pool runs the flushes of a
+round one after the other, since handing each to a thread costs more than most of them take.
 
-- Someone waits (acks=all, a parked fetch): the next flush begins at the end of this turn of the
-  loop, so that everything the turn appended is in it.
-- Nobody waits (acks 0 and 1): it begins `IDLE_LINGER_SECONDS` later, which costs a reader who is
-  not there nothing and saves most of the fsyncs.
+- A request waits (acks=all, a parked fetch): the next flush begins at the end of this turn of the
+  loop, so that it covers everything the turn appended.
+- No request waits (acks 0 and 1): it begins `IDLE_LINGER_SECONDS` later, which delays no reader and
+  saves most of the fsyncs.
 - `write.caching` topics: records are visible and acknowledged from the page cache, as in Apache
-  Kafka's defaults; they are flushed by `flush.messages`, `flush.ms`, rolls and at the stop.
+  Kafka's defaults. `flush.messages`, `flush.ms`, rolls and the stop flush them.
 
-A disk may hold one file's fsync up, or all. A round of which nothing has ended for
-`STUCK_SECONDS` does not count among those that may run: another takes its place, with what the
-stuck one has not begun, up to `STUCK_ROUNDS_MAX` beside it. The threads are this class's own, so
-that neither reads nor checkpoints wait for them.
+A disk may delay the fsync of one file, or of all. A round in which no flush has ended for
+`STUCK_SECONDS` no longer counts against `ROUNDS_MAX`: another round takes over the flushes that it
+has not begun. Up to `STUCK_ROUNDS_MAX` rounds may be stuck. The threads serve group commit alone,
+so neither reads nor checkpoints wait for a stuck one.
 
-A failed fsync is terminal for its log (docs/design.md, "What an acknowledgement means"): never
-retried, every waiter gets KAFKA_STORAGE_ERROR. Waiters have deadlines (I9), swept, not timed one
-by one: a deadline passes only when a disk is stuck, and then a tick of accuracy is enough.
+A failed fsync is terminal for its log (docs/design.md, "What an acknowledgement means"): it is
+never retried, and every waiter gets KAFKA_STORAGE_ERROR. Waiters have deadlines (I9). A sweep
+checks them, not a timer each: a deadline passes only if a disk is stuck, and then the accuracy of
+a tick is enough.
 
-Each flush of a round is finished whatever becomes of the others, and each waiter is answered: what
-one of them raises is reported, and is nobody else's.
+Each flush of a round is finished whatever becomes of the others, and each waiter is answered. An
+exception that one of them raises is reported and does not reach the rest.
 """
 
 from __future__ import annotations
@@ -46,23 +47,23 @@ from protocol.errors import ErrorCode
 from storage.flush import Flush
 
 # Long enough for a stream of small acks=1 requests to share an fsync, short enough that a
-# consumer arriving now finds records of two milliseconds ago.
+# consumer that connects now finds records of two milliseconds ago.
 IDLE_LINGER_SECONDS = 0.002
-# Rounds under way at a time. The disk is one: while a round waits for it, what comes gathers for
-# the next, and a second round fills the gaps between the fsyncs of the first.
+# Rounds that run at a time. There is one disk: while a round waits for it, appends gather for the
+# next. A second round fills the gaps between the fsyncs of the first.
 ROUNDS_MAX = 2
 FLUSHES_PER_ROUND_MAX = 64  # so that the first of many partitions does not wait for the last
 STUCK_SECONDS = 0.25  # well above an fsync on a busy disk (8 to 15 ms at the 99th percentile)
 STUCK_ROUNDS_MAX = 14
 STUCK_NS = int(STUCK_SECONDS * SECOND_NS)
-FLUSH_THREADS = ROUNDS_MAX + STUCK_ROUNDS_MAX  # made when they are needed, and not before
+FLUSH_THREADS = ROUNDS_MAX + STUCK_ROUNDS_MAX  # the pool starts them when they are needed
 
 
 _end_offset = attrgetter("end_offset")
 
 
 class GroupCommit:
-    """Flushes logs and answers who waited for it."""
+    """Flushes logs, and answers the requests that wait for it."""
 
     def __init__(
         self,
@@ -83,7 +84,7 @@ class GroupCommit:
         self._stuck: dict[FlushRound, None] = {}
 
     def appended(self, partition: Partition) -> None:
-        """Note that `partition` has more to make durable, and see to it."""
+        """Note that `partition` has more to make durable, and schedule the flush."""
         log = partition.log
         if log.write_caching:
             if log.flush_due():
@@ -99,9 +100,9 @@ class GroupCommit:
         timeout_ms: int,
         answer: Callable[[ErrorCode], None],
     ) -> None:
-        """Call `answer(code)` once `partition` is durable up to `end_offset`, or cannot be.
+        """Call `answer(code)` when `partition` is durable up to `end_offset`, or cannot be.
 
-        The code is NONE, KAFKA_STORAGE_ERROR, or after `timeout_ms` REQUEST_TIMED_OUT.
+        The code is NONE, KAFKA_STORAGE_ERROR, or REQUEST_TIMED_OUT after `timeout_ms`.
         """
         log = partition.log
         if log.high_watermark >= end_offset:
@@ -114,7 +115,7 @@ class GroupCommit:
             waiters = partition.waiters
             if not waiters or waiters[-1].end_offset <= end_offset:
                 waiters.append(waiter)
-            else:  # a duplicate of what was appended before: durable before the ones that wait
+            else:  # a duplicate of an earlier batch: durable before the last waiters
                 insort(waiters, waiter, key=_end_offset)
             self._waiting[partition] = None
             self._schedule(partition, urgent=True)
@@ -131,11 +132,11 @@ class GroupCommit:
         return await future
 
     def flush_now(self, partition: Partition) -> None:
-        """Begin a flush soon, whoever waits: used by the tickers and at the stop."""
+        """Begin a flush soon, even if no request waits: for the tickers and the stop."""
         self._schedule(partition, urgent=True)
 
     def sweep(self) -> None:
-        """Answer REQUEST_TIMED_OUT to everyone whose deadline has passed, and find stuck rounds."""
+        """Answer REQUEST_TIMED_OUT to waiters past their deadline, and find stuck rounds."""
         now_ns = self._clock.monotonic_ns()
         self._pass_stuck(now_ns)
         for partition in tuple(self._waiting):
@@ -161,7 +162,7 @@ class GroupCommit:
         return bool(self._running or self._stuck)
 
     def _pass_stuck(self, now_ns: int) -> None:
-        """Let other rounds pass those that are stuck, with what these have not begun."""
+        """Start other rounds in place of stuck ones, with the flushes these have not begun."""
         for round_ in tuple(self._running):
             if len(self._stuck) < STUCK_ROUNDS_MAX and round_.is_stuck(now_ns, STUCK_NS):
                 del self._running[round_]
@@ -171,7 +172,7 @@ class GroupCommit:
                 self._finish_all(round_)
         self._metrics.flushes_stuck_now = len(self._stuck)
         if self._due:
-            self._start_called = False  # a call that failed is not waited for
+            self._start_called = False  # an earlier call may have failed
             self._call_start_soon()
 
     def _run(self, round_: FlushRound) -> None:
@@ -179,14 +180,14 @@ class GroupCommit:
         self._pool.submit(Owner.FLUSH, round_.run, partial(self._end, round_))
 
     def drop(self, partition: Partition, code: ErrorCode) -> None:
-        """Answer everyone who waits for a partition that goes away."""
+        """Answer `code` to all requests that wait for a partition that is being removed."""
         self._waiting.pop(partition, None)
         while partition.waiters:
             partition.waiters.popleft().tell(code)
 
     def _schedule(self, partition: Partition, *, urgent: bool) -> None:
         if partition.flush_started_ns:
-            return  # its end looks again
+            return  # `_finish` looks again
         if urgent:
             self._due[partition] = None
             self._call_start_soon()
@@ -206,7 +207,7 @@ class GroupCommit:
             owners.soon(Owner.FLUSH, self._start)
 
     def _start(self) -> None:
-        """Begin rounds for what is due, as far as rounds may run."""
+        """Begin rounds for the partitions that are due, up to ROUNDS_MAX."""
         self._start_called = False
         while self._due and len(self._running) < ROUNDS_MAX:
             now_ns = self._clock.monotonic_ns()
@@ -215,12 +216,12 @@ class GroupCommit:
                 del self._due[partition]
                 try:
                     flush = partition.log.begin_flush()
-                except Exception as error:  # those before it have begun, and go on
+                except Exception as error:  # the flushes before it have begun, and go on
                     owners.failed(
                         Owner.FLUSH, error, f"the beginning of a flush of {partition.log}"
                     )
                     continue
-                if partition.log.failed is not None:  # by a write: those before it wait no more
+                if partition.log.failed is not None:  # by a write: its waiters would wait in vain
                     self.drop(partition, ErrorCode.KAFKA_STORAGE_ERROR)
                     self._tell_advanced(partition)
                 elif flush is not None:
@@ -253,7 +254,7 @@ class GroupCommit:
         try:
             self._advanced(partition)
         except Exception as error:
-            owners.failed(Owner.FLUSH, error, f"who reads {partition.log} or appends to it")
+            owners.failed(Owner.FLUSH, error, f"waking fetches and appends of {partition.log}")
 
     def _finish(self, partition: Partition, flush: Flush, error: OSError | None) -> None:
         partition.flush_started_ns = 0

@@ -32,14 +32,14 @@ AppendOutcome = Appended | Exception
 
 
 class CommitWaiter(NamedTuple):
-    """Someone who is answered when the log is durable up to `end_offset`."""
+    """A request that is answered when the log is durable up to `end_offset`."""
 
     end_offset: int
     deadline_ns: int
     answer: Callable[[ErrorCode], None]
 
     def tell(self, code: ErrorCode) -> None:
-        """Answer; what goes wrong in doing so is reported."""
+        """Answer with `code`; report an exception that the callback raises."""
         try:
             self.answer(code)
         except Exception as error:
@@ -47,27 +47,27 @@ class CommitWaiter(NamedTuple):
 
 
 class QueuedAppend:
-    """A batch that waits for its turn, and who is told."""
+    """A batch that waits for its turn, and the callback for its outcome."""
 
     __slots__ = ("batch", "deadline_ns", "done", "failure", "refusal", "walk")
 
     def __init__(
         self, batch: memoryview | None, deadline_ns: int, done: Callable[[AppendOutcome], None]
     ) -> None:
-        self.batch = batch  # None: a thread is about to make it
+        self.batch = batch  # None while a thread prepares it
         self.deadline_ns = deadline_ns
         self.done = done
         self.failure: RecordError | WalkAbandoned | None = None
-        self.walk: Walk | None = None  # makes the batch
-        self.refusal: Exception | None = None  # what to answer when it is made
+        self.walk: Walk | None = None  # prepares the batch
+        self.refusal: Exception | None = None  # the outcome, told when the walk has ended
 
     @property
     def is_ready(self) -> bool:
-        """Whether the batch is there, or is known not to come."""
+        """Whether the batch is prepared, or its preparation has failed."""
         return self.batch is not None or self.failure is not None
 
     def tell(self, outcome: AppendOutcome) -> None:
-        """Say what became of the batch; what goes wrong in doing so is reported."""
+        """Call back with `outcome`; report an exception that the callback raises."""
         try:
             self.done(outcome)
         except Exception as error:
@@ -75,7 +75,7 @@ class QueuedAppend:
 
 
 class ParkedFetch:
-    """One fetch that waits; identity is what the watch lists know it by."""
+    """A fetch that waits. Watch lists hold it by identity."""
 
     __slots__ = ("complete", "is_satisfied", "partitions", "request", "timer")
 
@@ -88,7 +88,7 @@ class ParkedFetch:
     ) -> None:
         self.request = request
         self.partitions = partitions
-        self.is_satisfied = is_satisfied  # counts again what could be read, without reading it
+        self.is_satisfied = is_satisfied  # counts the bytes that could be read, reads nothing
         self.complete = complete  # reads and answers
         self.timer: asyncio.TimerHandle | None = None
 
@@ -115,7 +115,7 @@ class Partition:
 
 
 class PartitionLeader(NamedTuple):
-    """What a client is told of a partition's leader."""
+    """The leader of a partition, as clients are told."""
 
     error_code: ErrorCode
     leader_id: int
@@ -143,12 +143,12 @@ class Partitions:
         return partition
 
     def remove(self, topic: str, number: int) -> Partition | None:
-        """Forget a partition; its waiters are the caller's to answer."""
+        """Remove and return a partition; the caller answers its waiters."""
         self._offline.pop((topic, number), None)
         return self._by_key.pop((topic, number), None)
 
     def set_offline(self, topic: str, number: int, failure: LogFailed) -> bool:
-        """Note that a partition's log cannot be opened; whether that is news."""
+        """Note that a partition's log cannot be opened; return whether this is new."""
         is_news = (topic, number) not in self._offline
         self._offline[topic, number] = failure
         return is_news
@@ -158,9 +158,10 @@ class Partitions:
         return list(self._offline)
 
     def get(self, topic: str, number: int) -> Partition:
-        """Return a partition; UnknownPartition if this broker has none by that name.
+        """Return a partition.
 
-        LogFailed if it has, but cannot open its log.
+        Raises UnknownPartition if this broker does not have it, LogFailed if its log cannot be
+        opened.
         """
         key = (topic, number)
         try:
@@ -171,12 +172,12 @@ class Partitions:
             raise UnknownPartition(topic, number) from None
 
     def leader(self, topic: str, number: int, node_id: int) -> PartitionLeader:
-        """Return who leads a partition, as Metadata and DescribeTopicPartitions tell it."""
+        """Return a partition's leader, for Metadata and DescribeTopicPartitions."""
         try:
             self.get(topic, number)
-        except UnknownPartition:  # being created or deleted in this moment
+        except UnknownPartition:  # it is being created or deleted
             return PartitionLeader(ErrorCode.LEADER_NOT_AVAILABLE, node_id, [])
-        except StorageError:  # its log cannot be opened: this partition alone has no leader
+        except StorageError:  # its log cannot be opened: only this partition has no leader
             return PartitionLeader(ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER, [node_id])
         return PartitionLeader(ErrorCode.NONE, node_id, [])
 

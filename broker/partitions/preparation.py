@@ -1,16 +1,17 @@
-"""What must be done with a batch before it is appended, and where.
+"""What must be done with a batch before it is appended, and whether the loop may do it.
 
-Most batches are stored as they came, unopened: nobody asks here then. Opened, checked record by
-record, and perhaps packed anew are
+Most batches are stored as they came, unopened, and never reach this module. These are opened,
+checked record by record, and recompressed if necessary:
 
-- those for a compacted topic, whose records must have keys;
-- all, with `barnabas.validate.records`;
-- those of another codec than the topic's `compression.type` (`producer`, the default, keeps all).
+- batches for a compacted topic, whose records must have keys;
+- all batches, with `barnabas.validate.records`;
+- batches with another codec than the topic's `compression.type` (`producer`, the default, keeps
+  each batch's own).
 
-That takes a thread (`broker.partitions.record_work`) and a place in the partition's queue
-(`broker.partitions.append_queue`): but for what is small and not packed, which costs the loop less
-than handing it over. A request may have INLINE_BYTES_MAX of these, which are walked over in some
-five milliseconds whatever they hold.
+A thread does that (`broker.partitions.record_work`), while the batch keeps its place in the
+partition's queue (`broker.partitions.append_queue`). Small uncompressed batches are the exception:
+they cost the loop less than handing them over. The loop walks over INLINE_BYTES_MAX of them per
+request, in some five milliseconds whatever they hold.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Prepare = Callable[[], memoryview]
 
 
 def target_of(config: TopicConfig) -> Target | None:
-    """Return what a topic's batches are packed as; None: as they came."""
+    """Return the compression of a topic's batches; None: each keeps the producer's."""
     if config.compression_type == AS_PRODUCED:
         return None
     codec = CODECS[config.compression_type]
@@ -47,10 +48,10 @@ def target_of(config: TopicConfig) -> Target | None:
 def preparation(
     batch: memoryview, config: TopicConfig, decompressed_max: int, *, validates: bool
 ) -> Prepare | None:
-    """Return what makes of `batch` the one to append, None if that is `batch` as it is.
+    """Return a function that makes the batch to append from `batch`; None: append it as it is.
 
-    `validates` says that every batch is to be opened. What is no batch is left to the append to
-    refuse. What is returned raises RecordError.
+    With `validates`, every batch is opened. Bytes too short for a batch are appended as they are:
+    the log refuses them. The function returned raises RecordError.
     """
     if len(batch) < HEADER_SIZE:
         return None
@@ -70,7 +71,7 @@ def preparation(
 
 
 def is_quick(batch: memoryview, bytes_left: int) -> bool:
-    """Whether the loop may go over the records of `batch`, having `bytes_left` to do so."""
+    """Whether the loop may walk over the records of `batch`, with `bytes_left` for this request."""
     return len(batch) <= bytes_left and (len(batch) < HEADER_SIZE or _codec_of(batch) == NONE)
 
 

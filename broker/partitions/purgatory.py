@@ -1,12 +1,12 @@
 """Parked fetches: requests that wait for bytes (`min.bytes`) until a deadline (`max.wait`).
 
 A parked fetch watches every partition it asked for. When one of them has more to read, the fetch
-counts again what is there, and when that is enough, or its deadline is reached, it is answered by
-the read that it asked for in the first place (Kafka's DelayedFetch). It leaves every watch list
-when it is answered or its connection ends, so the lists are as long as the fetches in flight.
+counts the bytes again. If they are enough, or at its deadline, it reads and answers (Kafka's
+DelayedFetch). It leaves every watch list when it is answered or its connection ends, so the lists
+are no longer than the fetches in flight.
 
-A fetch that fails in a way that nobody foresaw loses its connection. Whoever notified of new
-records, and the other fetches, notice nothing.
+A fetch that fails unexpectedly loses its connection. The other fetches, and the caller that
+notified them, are not affected.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from broker.runtime.owners import Owner
 
 
 class Purgatory:
-    """Keeps parked fetches and lets them go."""
+    """Keeps parked fetches, and releases them."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -33,8 +33,8 @@ class Purgatory:
         return len(self._parked)
 
     def park(self, fetch: ParkedFetch, wait_ms: int) -> None:
-        """Keep `fetch` until it is satisfied, or for `wait_ms`; drop it if its client is gone."""
-        if fetch.request.abandoned:  # while it was queued
+        """Keep `fetch` until it is satisfied, at most for `wait_ms`; drop it with its client."""
+        if fetch.request.abandoned:  # its connection ended while it was queued
             fetch.request.connection.respond(fetch.request, ())
             return
         if self._is_stopping:
@@ -49,25 +49,25 @@ class Purgatory:
         self._metrics.fetches_parked_now += 1
 
     def notify(self, partition: Partition) -> None:
-        """Look again at the fetches that watch `partition`."""
+        """Release the fetches that watch `partition` and are now satisfied."""
         for fetch in tuple(partition.watchers):
             if fetch.timer is None:
                 continue
             try:
                 is_satisfied = fetch.is_satisfied()
-            except Exception as error:  # the read that follows says whose it is
+            except Exception as error:  # the read that follows answers it
                 owners.failed(Owner.PARKED_FETCH, error, "counting what a parked fetch waits for")
                 is_satisfied = True
             if is_satisfied:
                 self._release(fetch)
 
     def release_all(self, partition: Partition) -> None:
-        """Answer everything that watches a partition that goes away."""
+        """Answer all fetches that watch a partition that is being removed."""
         for fetch in tuple(partition.watchers):
             self._release(fetch)
 
     def stop(self) -> None:
-        """Answer everything, now and from now on."""
+        """Answer all parked fetches, and from now on each new one at once."""
         self._is_stopping = True
         for fetch in tuple(self._parked):
             self._release(fetch)

@@ -1,11 +1,11 @@
-"""Work on single records, in threads: what Python takes long for, whoever asks for it.
+"""Walks over single records, in threads: they take Python long, whichever request needs them.
 
-Produce to a compacted topic or in maps, packing anew, naming mistimed records, Fetch in maps,
-ListOffsets by time: each goes over records, and a batch of a few KiB may keep a thread busy for
-seconds. So at most AT_ONCE of them run at a time, and leave the other threads of the pool to reads
-and checkpoints; more would not be faster, as Python runs one thread at a time. The rest waits, in
-turn among the clients: who sent a hundred waits for their own. What waits is bounded by the
-requests in flight. A stop waits for what runs alone.
+Produce to a compacted topic or in maps, recompression, naming mistimed records, Fetch in maps and
+ListOffsets by time all walk over records, and a batch of a few KiB may keep a thread busy for
+seconds. At most AT_ONCE walks run at a time, which leaves the other threads of the pool to reads
+and checkpoints. More would not be faster, as Python runs one thread at a time. Other walks wait,
+and clients take turns, so a client with a hundred walks delays only itself. The number that waits
+is bounded by the requests in flight. A stop waits only for the walks that run.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ Done = Callable[[BaseException | None], None]
 
 
 class WalkAbandoned(Exception):
-    """The broker stops, and nothing more is begun."""
+    """The broker is stopping and begins no more walks."""
 
     def __init__(self) -> None:
-        super().__init__("The broker stops, and has not looked at these records; try again")
+        super().__init__("The broker is stopping and has not checked these records; try again")
 
 
 def _nothing(*_: object) -> None:
-    """Do nothing: what a withdrawn walk would do."""
+    """Do nothing: takes the place of a withdrawn walk's callbacks."""
 
 
 class Walk:
-    """One call, from `RecordWork.submit` to the end of it."""
+    """One call, from `RecordWork.submit` to its end."""
 
     __slots__ = ("call", "done", "has_begun", "is_withdrawn", "owner")
 
@@ -50,9 +50,9 @@ class Walk:
         self.is_withdrawn = False
 
     def withdraw(self) -> bool:
-        """See to it that `call` and `done` are not called; False if it has begun.
+        """Prevent `call` and `done` from being called; return False if the walk has begun.
 
-        What they hold (a frame, say) is let go now, not when it would have been their turn.
+        The memory they hold, such as a frame, is released now, not when their turn would come.
         """
         self.is_withdrawn = not self.has_begun
         if self.is_withdrawn:
@@ -88,7 +88,7 @@ class RecordWork:
         return walk
 
     def stop(self) -> None:
-        """Begin nothing more: what waits, and what comes, ends with WalkAbandoned."""
+        """Begin no more walks: those that wait, and new ones, end with WalkAbandoned."""
         self._is_stopped = True
         waiting, self._waiting = self._waiting, {}
         for walks in waiting.values():
@@ -117,6 +117,6 @@ class RecordWork:
             walk = walks.popleft()
             self._metrics.record_walks_waiting_now -= 1
             if walks:
-                self._waiting[client] = walks  # behind the others
+                self._waiting[client] = walks  # behind the other clients
             if not walk.is_withdrawn:
                 self._begin(walk)

@@ -1,8 +1,8 @@
-"""Look-ups in files, from the loop: tried again when what they need is in memory.
+"""Look-ups in files, from the loop: repeated once a thread has loaded the pages they need.
 
-`storage.segments.cold` says how a look-up reports a page that is missing. One that still misses
-pages after `ATTEMPTS_MAX` pulls, since memory is short or an index is being rebuilt and it walks a
-whole segment, waits for the disk: an answer comes late then, but it comes.
+`storage.segments.cold` describes how a look-up reports a missing page. A look-up may still miss
+pages after `ATTEMPTS_MAX` pulls, because memory is short, or because an index is being rebuilt and
+the look-up walks a whole segment. It then waits for the disk, so that its answer is late, not lost.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ATTEMPTS_MAX = 16
 
 
 async def warm(pool: BlockingPool, look_up: Callable[[], T]) -> T:
-    """Return what `look_up` returns, or raise what it raises; the loop does not wait for it."""
+    """Return what `look_up` returns, or raise what it raises, without blocking the loop."""
     for _ in range(ATTEMPTS_MAX):
         try:
             with without_waiting():
@@ -36,7 +36,7 @@ def when_warm(
     done: Callable[[T | Exception], None],
     attempts: int = ATTEMPTS_MAX,
 ) -> None:
-    """Call `done` with what `look_up` returns or raises, now or when it could be read."""
+    """Call `done` with what `look_up` returns or raises, now or when its pages are loaded."""
     found: T | Exception
     try:
         if attempts:

@@ -1,8 +1,8 @@
-"""The few threads for calls that block: cold reads, checkpoints; and a pool of its own for fsync.
+"""Pools of a few threads for calls that block: one for cold reads and checkpoints, one for fsync.
 
-A standard thread pool whose results come back to the loop as plain callbacks. Measured beside
-`loop.run_in_executor`, which wraps each call into two futures, a call through here costs about a
-third (docs/decisions/0040-append-inline-fsync-away.md has the figures).
+A standard thread pool whose results come back to the loop as plain callbacks.
+`loop.run_in_executor` wraps each call in two futures; a call through here costs about a third of
+that (docs/decisions/0040-append-inline-fsync-away.md has the figures).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class BlockingPool:
-    """`threads` workers; `submit` and `run` are called on the loop's thread."""
+    """`threads` worker threads; `submit` and `run` are called on the loop's thread."""
 
     def __init__(self, threads: int, loop: asyncio.AbstractEventLoop) -> None:
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="blocking")
@@ -29,7 +29,7 @@ class BlockingPool:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a call has not come back to the loop yet."""
+        """Whether the result of a call has not reached the loop yet."""
         return self._outstanding > 0
 
     def submit(
@@ -61,12 +61,12 @@ class BlockingPool:
         """Run `call` in a thread and return what it returns, or raise what it raises."""
         self._outstanding += 1
         future = self._loop.run_in_executor(self._executor, call)
-        future.add_done_callback(self._ran)  # at the end of the call, not of who waits for it
+        future.add_done_callback(self._ran)  # when the call ends, even if the caller is cancelled
         return await asyncio.shield(future)
 
     def _ran(self, _: asyncio.Future[T]) -> None:
         self._outstanding -= 1
 
     def close(self) -> None:
-        """Wait for what runs, take nothing new."""
+        """Wait for the calls that run, and take no new ones."""
         self._executor.shutdown(wait=True)

@@ -1,8 +1,8 @@
 """The broker's two clocks, and the only place in the project that reads them.
 
 The wall clock (`now_ms`) stamps records and decides retention; it may jump. The monotonic clock
-(`monotonic_ns`) drives deadlines, idle times and durations; it never goes back. Everything below
-the broker takes time as an argument, so tests give it by hand.
+(`monotonic_ns`) drives deadlines, idle times and durations; it never goes back. The packages below
+the broker take the time as an argument, so tests can choose it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ SECOND_NS = 1_000 * MS_NS
 
 
 def let_others_run() -> None:
-    """Let other threads have the interpreter. For threads that work in Python for long."""
+    """Yield the interpreter to other threads; called by threads that run Python code for long."""
     time.sleep(0)
 
 
 class Clock(Protocol):
-    """What the broker asks of time."""
+    """Both clocks, as the broker uses them."""
 
     def now_ms(self) -> int:
         """Return wall-clock milliseconds since 1970."""
@@ -46,7 +46,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that stands still until a test moves it."""
+    """A clock that only moves when a test advances it."""
 
     __slots__ = ("_monotonic_ns", "_now_ms")
 

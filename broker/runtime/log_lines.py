@@ -1,12 +1,12 @@
-"""How the broker writes its log: one line an event, as text for people or JSON for programs.
+"""How the broker writes its log: one line per event, as text for people or JSON for programs.
 
 Lines go to standard error, where a container's or a service manager's log collector reads them.
-What a client can cause as often as it likes is written through a `RateLimiter`.
+Lines that a client can cause at will go through a `RateLimiter`.
 
-Lines quote what clients have sent: ids, names, hosts, values, exceptions that repeat them. So no
-character of a message may end its line, or do anything else to whoever reads it: the formatters
-escape each that is not printable, so that no call has to think of it. A trace is indented, and
-what stands at the beginning of a line is always the broker's own.
+Lines quote what clients have sent: ids, names, hosts, values, and exceptions that repeat them. No
+character of a message may end its line or change how the log is displayed, so the formatters
+escape every character that is not printable; callers need not think of it. Traces are indented, so
+the start of a line is always the broker's own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from broker.runtime.clock import SECOND_NS, Clock
 
 
 class RateLimiter:
-    """Lets a few lines through each second and counts the rest."""
+    """Lets `per_second_max` lines through each second, and counts the rest."""
 
     __slots__ = ("_clock", "_dropped", "_in_second", "_per_second_max", "_second")
 
@@ -33,7 +33,7 @@ class RateLimiter:
         self._dropped = 0
 
     def allow(self) -> int | None:
-        """Return how many lines were dropped before this one, or None to drop this one too."""
+        """Return how many lines were dropped since the last one; None: drop this one too."""
         second = self._clock.monotonic_ns() // SECOND_NS
         if second != self._second:
             self._second = second
@@ -56,13 +56,13 @@ def one_line(text: str) -> str:
 
 
 def _local_time(record: logging.LogRecord, separator: str) -> str:
-    """Return the record's time in ISO 8601, in ms, with its offset from UTC."""
+    """Return the record's local time in ISO 8601, with milliseconds and the offset from UTC."""
     when = datetime.fromtimestamp(record.created).astimezone()
     return when.isoformat(separator, "milliseconds")
 
 
 class _TextFormatter(logging.Formatter):
-    """One line an event; for errors, the trace below it, indented."""
+    """One line per event; for errors, the indented trace below it."""
 
     def formatTime(self, record: logging.LogRecord, _format: str | None = None) -> str:  # noqa: N802
         return _local_time(record, " ")
@@ -77,7 +77,7 @@ class _TextFormatter(logging.Formatter):
 
 
 class _JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message and, for errors, the trace."""
+    """One JSON object per line: time, level, logger, message and, for errors, the trace."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -88,7 +88,7 @@ class _JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
-        # JSON leaves some characters as they are that end a line for some readers, or turn it.
+        # JSON does not escape some characters that end a line or reverse text in some viewers.
         return "".join(
             char if char.isprintable() else json.dumps(char)[1:-1]
             for char in json.dumps(line, ensure_ascii=False)
@@ -96,7 +96,7 @@ class _JsonFormatter(logging.Formatter):
 
 
 def configure(line_format: str, level: str = "INFO") -> None:
-    """Send the project's log lines to standard error, as `text` or `json`."""
+    """Write the project's log lines to standard error, as `text` or `json`."""
     handler = logging.StreamHandler(sys.stderr)
     if line_format == "json":
         handler.setFormatter(_JsonFormatter())

@@ -1,8 +1,7 @@
-"""Counters of the broker: one integer per thing that is bounded, refused or done.
+"""Counters of the broker: one integer for each thing that is bounded, refused or done.
 
-A counter is a plain attribute that its owner adds to; nothing here costs more than that. Rates
-and exposition are the reader's business. Every bound of the broker has its counter here
-(docs/design.md, I10).
+A counter is a plain attribute that its owner adds to, and costs no more than that. Readers compute
+rates and choose a format. Every bound of the broker has its counter here (docs/design.md, I10).
 """
 
 from __future__ import annotations
@@ -12,20 +11,20 @@ from dataclasses import dataclass, fields
 
 @dataclass(slots=True)
 class Metrics:
-    """What has happened since the start, and what is the case now (names ending in `_now`)."""
+    """Totals since the start, and current values (names that end in `_now`)."""
 
     connections_now: int = 0
     connections_accepted: int = 0
     connections_refused: int = 0  # max.connections, max.connections.per.ip
-    accept_failures: int = 0  # EMFILE and its like
+    accept_failures: int = 0  # EMFILE and similar
     connections_closed_idle: int = 0  # connections.max.idle.ms
     frames_timed_out: int = 0  # barnabas.frame.deadline.ms
-    protocol_errors: int = 0  # frames refused, their connection closed
-    bad_requests: int = 0  # answered as such, their connection kept
+    protocol_errors: int = 0  # frames refused, with their connection closed
+    bad_requests: int = 0  # answered with an error, with their connection kept
     requests_received: int = 0
-    answers_in_steps: int = 0  # that took more than a slice of a turn
-    request_errors: int = 0  # handlers that raised something unforeseen
-    unexpected_failures: int = 0  # of steps of the loop that nobody awaits (broker.owners)
+    answers_in_steps: int = 0  # that took longer than a slice of a turn
+    request_errors: int = 0  # unexpected exceptions in handlers
+    unexpected_failures: int = 0  # unexpected exceptions in steps of the loop (`owners`)
     queue_full_waits: int = 0  # queued.max.requests
     connection_full_waits: int = 0  # barnabas.requests.per.connection.max
     budget_full_waits: int = 0  # queued.max.request.bytes
@@ -34,17 +33,17 @@ class Metrics:
     appends_queued_now: int = 0
     flushes: int = 0
     flush_failures: int = 0
-    flushes_stuck_now: int = 0  # rounds of which no fsync has ended for long
+    flushes_stuck_now: int = 0  # rounds in which no fsync has ended for STUCK_SECONDS
     commits_timed_out: int = 0
-    appends_timed_out: int = 0  # in the queue before a slow disk
+    appends_timed_out: int = 0  # while they were queued for a slow disk
     disk_full_now: int = 0  # 1 while writes find no space
-    writes_refused: int = 0  # for want of space
+    writes_refused: int = 0  # because the disk is full
     fetches_parked: int = 0
     fetches_parked_now: int = 0
     reads_cold: int = 0
     record_walks: int = 0  # over the records of batches, in threads
     record_walks_waiting_now: int = 0
-    record_walks_refused: int = 0  # too many records, headers or bytes to be looked at
+    record_walks_refused: int = 0  # too many records, headers or bytes to walk over
 
     def snapshot(self) -> dict[str, int]:
         """Return every counter by name."""

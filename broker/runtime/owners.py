@@ -1,16 +1,17 @@
-"""Whose step it is: the one door through which the broker puts work on its loop.
+"""The owner of each step of the loop: the one place through which the broker schedules work.
 
-A task, a timer, a callback or a job of the pool has nobody above it who would catch what it
-raises. So each begins here, with its `Owner`: the part of the broker that the step belongs to, and
-what its failure is contained to. An exception that nobody expected
+A task, a timer, a callback or a job of the pool has no caller that would catch its exceptions. So
+each begins here, with its `Owner`: the part of the broker that the step belongs to, and what its
+failure is contained to. An unexpected exception
 
-- ends that step, and nothing else: what it was about to do for others is theirs to contain;
-- goes to the loop's exception handler, which is a `FailureLog`: an ERROR with the owner's name and
-  the trace, and one more in `Metrics.unexpected_failures`. What uvloop itself catches, in a
-  connection's callbacks say, comes to the same place.
+- ends that step and nothing else: code that works for several requests contains each failure
+  itself;
+- goes to the loop's exception handler, a `FailureLog`: an ERROR with the owner's name and the
+  trace, and one more in `Metrics.unexpected_failures`. Exceptions that uvloop catches itself, such
+  as those in a connection's callbacks, arrive there too.
 
 No other module calls the loop's own functions for this (tests/test_tidy.py), so `Owner` is the
-whole list. Tests fail when something was reported that they did not cause (tests/conftest.py).
+complete list. Tests fail if a failure was reported that they did not cause (tests/conftest.py).
 """
 
 from __future__ import annotations
@@ -29,29 +30,29 @@ from broker.runtime.metrics import Metrics
 logger = logging.getLogger("barnabas.failures")
 
 T = TypeVar("T")
-AGAIN_SECONDS = 0.05  # a pause, so that what fails at once does not fail without end
+AGAIN_SECONDS = 0.05  # a pause, so that a task that fails at once does not spin
 FAILURES_PER_SECOND_MAX = 20  # in the log; all are counted
 
 
 class Owner(Enum):
-    """Who puts steps on the loop. The value says what a failure of one is contained to."""
+    """The parts of the broker that schedule steps. The value: what a failure is contained to."""
 
     ACCEPTOR = "the connection that was accepted"
     PROCESSOR = "the connection whose frames were decoded"
-    WORKER = "the connection whose request it was"
+    WORKER = "the connection of the request"
     REQUEST = "the request"
-    ANSWERS = "the connection that they go to"
-    PARKED_FETCH = "the fetch that was parked"
-    FETCH_READ = "the fetch that read"
-    TIMESTAMP_LOOKUP = "the request that looked a time up"
+    ANSWERS = "the connection of the answers"
+    PARKED_FETCH = "the parked fetch"
+    FETCH_READ = "the fetch"
+    TIMESTAMP_LOOKUP = "the request that looked up a timestamp"
     FLUSH = "the partitions of the round"
-    APPEND = "the batch, and what waits behind it"
+    APPEND = "the batch, and the batches queued behind it"
     GROUP_ALARM = "the group, whose alarm rings again a second later"
     GROUP_TARGETS = "the group, whose next heartbeat asks for targets again"
-    GROUP_LOADING = "the groups that were to be loaded"
-    TOPIC_CHANGE = "the change, which the next start looks at again"
-    TICKER = "one turn of the duty"
-    COMPACTION = "the pass"
+    GROUP_LOADING = "the groups that were being loaded"
+    TOPIC_CHANGE = "the change, which the next start checks again"
+    TICKER = "one run of the periodic duty"
+    COMPACTION = "the compaction pass"
     STOP = "this step of the stop"
 
 
@@ -62,9 +63,9 @@ def spawn(
     *,
     among: set[asyncio.Task[T]] | None = None,
 ) -> asyncio.Task[T]:
-    """Run a coroutine as a task; whoever awaits it gets its exception as well.
+    """Run a coroutine as a task; a caller that awaits it gets its exception as well.
 
-    The task is `among` others for as long as it runs.
+    The set `among` holds the task for as long as it runs.
     """
     task = asyncio.get_running_loop().create_task(coroutine, name=name or owner.name.lower())
     tasks: set[Any] = _running if among is None else among  # the loop holds its tasks weakly
@@ -74,9 +75,9 @@ def spawn(
 
 
 async def keep_running(owner: Owner, run: Callable[[], Awaitable[None]]) -> None:
-    """Run what never ends, again and again should it fail.
+    """Run a coroutine that never ends, and run it again each time it fails.
 
-    An OSError of an acceptor is passed on: it means that its socket cannot be accepted from.
+    An OSError of an acceptor is passed on: its socket accepts no more connections.
     """
     while True:
         try:
@@ -98,7 +99,7 @@ def soon(owner: Owner, call: Callable[..., object], *arguments: Any) -> None:
 def later(
     owner: Owner, seconds: float, call: Callable[..., object], *arguments: Any
 ) -> asyncio.TimerHandle:
-    """Call when so many seconds are over, unless the handle is cancelled."""
+    """Call after `seconds`, unless the handle is cancelled."""
     return asyncio.get_running_loop().call_later(seconds, _step, owner, call, arguments)
 
 
@@ -110,7 +111,7 @@ def from_thread(
 
 
 def failed(owner: Owner, error: BaseException, what: str = "") -> None:
-    """Report what nobody expected. On the loop; never raises."""
+    """Report an unexpected exception. Called on the loop; never raises."""
     asyncio.get_running_loop().call_exception_handler(
         {"message": what or owner.name.lower(), "exception": error, "owner": owner}
     )
@@ -152,7 +153,7 @@ class FailureLog:
         logger.error(
             "unexpected failure of %s, contained to %s%s: %r",
             context.get("message", "a step of the loop"),
-            owner.value if isinstance(owner, Owner) else "what called it",
+            owner.value if isinstance(owner, Owner) else "its caller",
             f" ({dropped} more since the last line)" if dropped else "",
             error,
             exc_info=error,

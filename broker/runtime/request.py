@@ -1,12 +1,12 @@
 """One request on its way through the broker, its connection, and its answer if that comes later.
 
-A request is made by a processor, waits in the request queue, is handled by an IO worker, and is
-at the same time the slot that keeps its place in its connection's order: answers leave in the
-order of the requests (docs/design.md, I7).
+A processor makes a request, the request queue holds it, and an IO worker handles it. A request is
+also the slot that keeps its place in its connection's order: answers leave in the order of the
+requests (docs/design.md, I7).
 
 A handler that cannot answer yet returns a `Pending`. It is smaller than an asyncio future, and its
-callback runs at once instead of in the next turn of the loop: an acknowledgement waits for nothing
-but its fsync.
+callback runs at once instead of in the next turn of the loop, so an acknowledgement waits only for
+its fsync.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 class ConnectionInfo:
-    """What a handler may know of the connection: who asks, and at which of our doors."""
+    """What a handler may know of a connection: its client's address, listener and dialect."""
 
     __slots__ = ("dialect", "listener", "local_host", "local_port", "peer_host", "peer_port")
 
@@ -40,11 +40,11 @@ class Responder(Protocol):
     info: ConnectionInfo
 
     def respond(self, request: Request, buffers: Sequence[Buffer]) -> None:
-        """Send the answer in its turn; no buffers: nothing to send, the place is released."""
+        """Send the answer in its turn; without buffers, only release the request's place."""
         ...
 
     def abort(self, reason: str) -> None:
-        """Close the connection at once, for `reason`."""
+        """Close the connection at once, and log `reason`."""
         ...
 
 
@@ -79,21 +79,21 @@ class Request:
         self.frame_bytes = frame_bytes  # held until it is answered
         self.answer_bytes_max = answer_bytes_max  # reserved until it is answered
         self.abandoned = False  # its connection is gone
-        self.frame: bytearray | None = None  # of a large one, which may be received into again
+        self.frame: bytearray | None = None  # of a large request, to be received into again
         self.buffers: Sequence[Buffer] | None = None  # None until answered
-        self.on_abandon: Callable[[], object] | None = None  # set by whoever parks it
+        self.on_abandon: Callable[[], object] | None = None  # set while it is parked
 
     def give_frame(self) -> bytearray:
-        """Give up the frame, and the body with its views of it: the request is answered."""
+        """Return the frame of an answered request, and drop the body with its views of it."""
         assert self.frame is not None
         frame, self.frame = self.frame, None
         self.body = None
         return frame
 
     def abandon(self) -> bool:
-        """Tell whoever parked the request that its connection is gone; whether anybody had.
+        """Call `on_abandon`, as the connection is gone; return whether the request was parked.
 
-        If so, it is never answered. Else it is worked on, and answered into the void.
+        A parked request is never answered. Any other is handled to its end, and its answer dropped.
         """
         self.abandoned = True
         if self.on_abandon is None:
@@ -102,14 +102,14 @@ class Request:
         return True
 
     def give_up(self) -> None:
-        """Close the connection, as there is no answer; what the request held is given back."""
+        """Close the connection, since there is no answer, and release the request's memory."""
         self.connection.abort("internal error")
         if self.buffers is None:
             self.connection.respond(self, ())
 
 
 class Pending:
-    """Completed once, with the response message; whoever subscribed hears of it at once."""
+    """An answer that comes later: completed once with the response, or failed with an error."""
 
     __slots__ = ("_failed", "_subscriber", "done", "error", "response")
 
@@ -121,7 +121,7 @@ class Pending:
         self._failed: Callable[[Exception], None] | None = None
 
     def complete(self, response: Any) -> None:
-        """Give the answer. A second completion (a deadline that lost the race) is ignored."""
+        """Give the answer. A second completion, by a deadline that came too late, is ignored."""
         if self.done:
             return
         self.done = True
@@ -130,7 +130,7 @@ class Pending:
             self._subscriber(response)
 
     def fail(self, error: Exception) -> None:
-        """Say that there is no answer, for a reason that nobody expected."""
+        """Report that there is no answer, because of an unexpected error."""
         if self.done:
             return
         self.done = True
@@ -143,7 +143,7 @@ class Pending:
         subscriber: Callable[[Any], None],
         failed: Callable[[Exception], None],
     ) -> None:
-        """Call `subscriber(response)`, or `failed(error)`, at the end, or now if that has come."""
+        """Call `subscriber(response)` or `failed(error)` on completion, or now if it is done."""
         if not self.done:
             self._subscriber = subscriber
             self._failed = failed

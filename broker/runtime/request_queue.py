@@ -1,13 +1,13 @@
 """The bounded queue between processors and IO workers (`queued.max.requests`).
 
-Workers that find it empty rest, and one is woken when something arrives. Handlers run to their
-end without waiting, so a second worker awake at the same time would find nothing to do: one is
-woken at a time, and hands over to the next when its slice of the loop is used up.
+Workers that find it empty rest, and one is woken when a request arrives. Handlers run to their end
+without waiting, so a second worker would find nothing to do. Therefore one worker is awake at a
+time, and wakes the next when its slice of the loop is used up.
 
-A full queue refuses nobody: a processor asks `full` before it puts, and leaves the connection
-waiting; waiting connections are told, in the order they came, when there is room. One that will
-not use the room (it is held for another reason meanwhile) says so, and the next is told. One that
-has used it tells the next itself (`tell_next`), so that room is never left while anybody waits.
+A full queue refuses no request. A processor checks `full` before it puts, and leaves the connection
+waiting. When there is room, waiting connections are told, in the order they came. A connection that
+cannot use the room, since something else holds it back, says so, and the next is told. A connection
+that has used it tells the next itself (`tell_next`), so no room is left while a connection waits.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class RoomWaiter(Protocol):
     """A connection whose frames wait for room in the queue."""
 
     def hear_of_room(self) -> bool:
-        """Go on; whether it will."""
+        """Use the room; return whether the connection will."""
         ...
 
 
@@ -50,14 +50,14 @@ class RequestQueue:
         return len(self._items) >= self._capacity
 
     def put(self, request: Request) -> None:
-        """Add a request; the caller has seen that the queue is not full."""
+        """Add a request; the caller has checked that the queue is not full."""
         self._items.append(request)
         if not self._worker_awake:
             self._wake()
 
     @property
     def waiter_count(self) -> int:
-        """How many wait for room."""
+        """How many connections wait for room."""
         return len(self._room_waiters)
 
     def wait_for_room(self, waiter: RoomWaiter) -> None:
@@ -66,11 +66,11 @@ class RequestQueue:
         self._room_waiters[waiter] = None
 
     def forget(self, waiter: RoomWaiter) -> None:
-        """Let `waiter` not wait any more: it is gone."""
+        """Remove `waiter`, whose connection is gone."""
         self._room_waiters.pop(waiter, None)
 
     def tell_next(self) -> None:
-        """Tell the next that waits, if there is room."""
+        """Tell the next waiting connection, if there is room."""
         waiters = self._room_waiters
         while waiters and not self.full:
             waiter = next(iter(waiters))

@@ -1,10 +1,11 @@
-"""A watchdog for operators: says which step of the loop took longer than `barnabas.slow.step.ms`.
+"""A watchdog for operators: logs steps of the loop that take longer than `barnabas.slow.step.ms`.
 
-Nothing of it runs while the key is 0. Otherwise a thread asks the loop again and again for a sign
-of life; where none comes in time, it looks at what the loop's thread is in the middle of, and logs
-that with how long the step took once it has ended. The loop itself does no more than answer.
+It does not run while the key is 0. Otherwise a thread pings the loop again and again. If no answer
+comes in time, the thread looks at what the loop's thread is executing, and logs that with the
+duration once the step has ended. The loop only answers pings.
 
-What it names is what ran when the time was over: of a step that calls many things in turn, one.
+The log names the calls that ran when the time was over. If a step makes many calls in turn, these
+need not be the ones that took long.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from broker.runtime.owners import Owner
 
 logger = logging.getLogger("barnabas.slow")
 
-NAMES_MAX = 8  # of the calls that lead to where the step was
+NAMES_MAX = 8  # of nested calls, from the innermost outwards
 OURS = ("broker", "storage", "protocol", "config")
 
 
@@ -35,12 +36,12 @@ class SlowSteps:
         self._stopping = threading.Event()
 
     def start(self) -> None:
-        """Begin, unless the key says no."""
+        """Begin to watch, unless the key is 0."""
         if self._limit_ms:
             threading.Thread(target=self._watch, name="slow steps", daemon=True).start()
 
     def stop(self) -> None:
-        """End; a step that is under way is not reported any more."""
+        """Stop watching; a slow step that has not ended is not reported."""
         self._stopping.set()
 
     def _watch(self) -> None:
@@ -62,7 +63,7 @@ class SlowSteps:
             logger.warning("a step of the loop took %d ms, in %s", elapsed_ms, names)
 
     def _names(self) -> str:
-        """Name the calls that the loop's thread is in the middle of, the innermost last."""
+        """Return the calls that the loop's thread is executing, the innermost last."""
         names: list[str] = []
         frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - there is no other way
         while frame is not None and len(names) < NAMES_MAX:
@@ -70,4 +71,4 @@ class SlowSteps:
             if module.partition(".")[0] in OURS:
                 names.append(f"{module}.{frame.f_code.co_qualname}")
             frame = frame.f_back
-        return " > ".join(reversed(names)) or "what is not of this broker"
+        return " > ".join(reversed(names)) or "code outside the broker"

@@ -1,15 +1,15 @@
 """Answers that are made in steps, so that no request keeps the loop from the others.
 
-A handler whose work or answer grows with what the request names, or with what the broker has,
-returns a generator (`Steps`) instead of a message. It yields after each piece of work that is
-bounded, such as one thing named, and returns what a handler returns. What it yields is by how many
-bytes, about, its answer has grown. The dialects encode in the same way.
+A handler whose work or answer grows with the request, or with the size of the broker's state,
+returns a generator (`Steps`) instead of a message. The generator yields after each bounded piece of
+work, such as one topic of many, and returns what a handler returns. The value it yields is roughly
+the number of bytes by which its answer has grown. The dialects encode in the same way.
 
-    begin ── first slice, at once ──┬── done: encoded and sent, as any small answer
-                                    └── queued ── a slice a turn of the loop, in rotation ── sent
+    begin ── first slice, at once ──┬── done: encoded and sent, like any small answer
+                                    └── queued ── a slice per turn of the loop, in rotation ── sent
 
-All requests in work share one slice of each turn. One whose answer would be larger than
-`ANSWER_BYTES_MAX` is refused as a whole (INVALID_REQUEST), one whose connection is gone is dropped.
+All requests in progress share one slice of each turn. A request whose answer would be larger than
+`ANSWER_BYTES_MAX` is refused as a whole (INVALID_REQUEST). One whose connection is gone is dropped.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from broker.runtime.request import Pending, Request
 
 Steps = Generator[int, None, Any]
 
-# How long requests in work keep the loop from its sockets, a turn.
+# How long requests in progress keep the loop from its sockets, per turn.
 SLICE_NS: Final = 2 * MS_NS
-# What librdkafka takes by default (receive.message.max.bytes); more closes its connection.
+# librdkafka's default limit (receive.message.max.bytes); it closes the connection above it.
 ANSWER_BYTES_MAX: Final = 100_000_000
 
 
@@ -37,7 +37,7 @@ Result = TypeVar("Result")
 
 
 def finished(steps: Generator[int, None, Result]) -> Result:
-    """Take all steps at once, and return what they return."""
+    """Run all steps at once, and return their result."""
     while True:
         try:
             next(steps)
@@ -47,16 +47,16 @@ def finished(steps: Generator[int, None, Result]) -> Result:
 
 
 class AnswerTooLarge(Exception):
-    """What a request asks for does not fit into one answer."""
+    """A request asks for more than fits into one answer."""
 
     def __init__(self) -> None:
         super().__init__(
-            f"its answer would be larger than {ANSWER_BYTES_MAX} bytes: ask for less at a time"
+            f"the answer would be larger than {ANSWER_BYTES_MAX} bytes; ask for less at a time"
         )
 
 
 class Stepper:
-    """Takes the steps of all requests in work; `answer` and `fail` end a request."""
+    """Runs the steps of all requests in progress; `answer` and `fail` end a request."""
 
     __slots__ = ("_answer", "_clock", "_fail", "_is_due", "_metrics", "_queue", "_spent_ns")
 
@@ -77,11 +77,11 @@ class Stepper:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is in work."""
+        """Whether a request is in progress."""
         return bool(self._queue)
 
     def begin(self, request: Request, steps: Steps) -> None:
-        """Answer `request` by what `steps` return: now, if the turn has time for it."""
+        """Answer `request` with the result of `steps`; at once, if this turn has time for it."""
         job = _Job(request, steps)
         if self._spent_ns >= SLICE_NS or not self._advance(job, SLICE_NS - self._spent_ns):
             self._metrics.answers_in_steps += 1
@@ -107,7 +107,7 @@ class Stepper:
             self._schedule()
 
     def _advance(self, job: _Job, slice_ns: int) -> bool:
-        """Take steps for `slice_ns`, at least one; return whether the request is answered."""
+        """Run steps for `slice_ns`, at least one; return whether the request is answered."""
         now_ns = self._clock.monotonic_ns
         started_ns = now_ns()
         try:
@@ -136,7 +136,7 @@ class Stepper:
             self._answer(job.request, job.result)
 
     def _encode_later(self, request: Request, response: Any) -> None:
-        """Encode in steps what has been made in steps, now that it may be sent."""
+        """Encode in steps an answer that was made in steps, now that it may be sent."""
         job = _Job(request, _made(response))
         job.is_long = True
         self._queue.append(job)
@@ -149,7 +149,7 @@ def _made(response: Any) -> Steps:
 
 
 class _Job:
-    """One request in work: first its answer is made, then, if that took long, encoded."""
+    """One request in progress: its answer is made and, if that took long, encoded in steps."""
 
     __slots__ = ("is_encoded", "is_long", "request", "result", "size", "steps")
 
@@ -157,12 +157,12 @@ class _Job:
         self.request = request
         self.steps = steps
         self.size = 0
-        self.is_long = False  # it has taken more than a slice
+        self.is_long = False  # it has taken longer than a slice
         self.is_encoded = False
         self.result: Any = None
 
     def step(self) -> bool:
-        """Take one step; return whether `result` is there."""
+        """Run one step; return whether `result` is set."""
         try:
             self.size += next(self.steps)
         except StopIteration as end:
