@@ -97,8 +97,9 @@ class LogManager:
             self.abandon()
             raise
         if not self.directory.was_clean:
+            verb = "Looking for the ends of" if self.home.is_read_only else "Recovering"
             self._warn(
-                f"Recovering {len(self.directory.names(Kind.PARTITION))} logs from "
+                f"{verb} {len(self.directory.names(Kind.PARTITION))} logs from "
                 f"{self.directory.path} since no clean shutdown file was found"
             )
         for path in self.directory.deleted_paths():

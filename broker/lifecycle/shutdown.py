@@ -129,7 +129,9 @@ class Shutdown:
             self._leave()
         force.cancel()
         is_clean = closing.result()
-        if is_clean:
+        if is_clean and services.logs.home.is_read_only:
+            logger.info("stopped; nothing was changed")
+        elif is_clean:
             logger.info("stopped; everything is on disk")
         else:
             logger.error("stopped, but not everything could be written: the next start recovers")

@@ -1,15 +1,12 @@
 """What a broker that serves read-only refuses, and what it makes of a directory."""
 
-import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from broker import read_only
 from broker.handlers import HANDLERS
-from config.broker import BrokerConfig
-from config.load import load
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -22,12 +19,8 @@ from protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
 )
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from storage.errors import CorruptMetadata
-from storage.files import meta_properties
-from storage.files.os_filesystem import OsFileSystem
 from tests.support import data_directory
 from tests.support.broker_rig import Rig, batch
-from tests.support.memory_filesystem import MemoryFileSystem
 
 
 @pytest.fixture(scope="module")
@@ -40,13 +33,6 @@ async def rig(directory: Path) -> AsyncIterator[Rig]:
     made = Rig(directory, barnabas_read_only="true")
     yield made
     assert await made.close()
-
-
-@pytest.fixture
-def config() -> Iterator[BrokerConfig]:
-    logging.disable(logging.CRITICAL)
-    yield load(environment={}, set_values=["node.id=7"], data_dir="/d").config
-    logging.disable(logging.NOTSET)
 
 
 def test_every_api_reads_or_is_refused() -> None:
@@ -103,55 +89,3 @@ async def test_records_are_served(rig: Rig) -> None:
     part = (await rig.call(body, 11)).responses[0].partitions[0]
     assert (part.error_code, part.high_watermark) == (ErrorCode.NONE, 1)
     assert part.records
-
-
-def copy_of(directory: Path, name: str) -> MemoryFileSystem:
-    """The metadata log of a directory, a partition and no meta.properties, in memory."""
-    disk = MemoryFileSystem()
-    for folder in ("/d", "/d/__cluster_metadata-0", "/d/t-0"):
-        disk.mkdir(folder)
-    disk.replace(f"/d/{name}", (directory / name).read_bytes())
-    return disk
-
-
-METADATA = "__cluster_metadata-0/00000000000000000000.log"
-
-
-@pytest.mark.parametrize("text", [None, b"", b"garbage", b"version=1\nnode.id=3\ncluster.id=c\n"])
-def test_a_directory_without_an_identity_gets_one_in_memory(
-    directory: Path, text: bytes | None, config: BrokerConfig
-) -> None:
-    disk = copy_of(directory, METADATA)
-    if text is not None:
-        disk.replace("/d/meta.properties", text)
-    before = disk.list("/d")
-    meta = meta_properties.read(read_only.overlay(disk, "/d", config), "/d/meta.properties")
-    original = meta_properties.read(OsFileSystem(), str(directory / "meta.properties"))
-    assert meta is not None
-    assert original is not None
-    assert (meta.node_id, meta.directory_id) == (original.node_id, original.directory_id)
-    assert disk.list("/d") == before
-
-
-def test_a_directory_of_another_node_than_configured_keeps_its_identity(
-    directory: Path, config: BrokerConfig
-) -> None:
-    over = read_only.overlay(OsFileSystem(), str(directory), config)
-    meta = meta_properties.read(over, str(directory / "meta.properties"))
-    assert meta is not None
-    assert meta.node_id == 1
-
-
-def test_a_directory_without_partitions_is_the_configured_nodes(
-    directory: Path, config: BrokerConfig
-) -> None:
-    disk = copy_of(directory, METADATA)
-    disk.rmdir("/d/t-0")
-    meta = meta_properties.read(read_only.overlay(disk, "/d", config), "/d/meta.properties")
-    assert meta is not None
-    assert meta.node_id == 7
-
-
-def test_a_directory_without_metadata_is_refused(config: BrokerConfig) -> None:
-    with pytest.raises(CorruptMetadata, match="which topics"):
-        read_only.overlay(MemoryFileSystem(), "/d", config)

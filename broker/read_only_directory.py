@@ -1,0 +1,86 @@
+"""A data directory for a broker that changes nothing in it: an overlay, and whose directory it is.
+
+A broker that writes insists on meta.properties: a wrong identity would orphan what is there. A copy
+may lack the file, have it damaged, or be served with another node's configuration. Then this broker
+is, in memory, the node whose partitions are here, by the records of the metadata log.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import Counter
+from typing import Final
+
+from broker.metadata.image_loading import replay
+from config.broker import BrokerConfig
+from storage.errors import CorruptMetadata
+from storage.files import filenames, meta_properties
+from storage.files.filesystem import FileSystem
+from storage.files.meta_properties import RESERVED_UUIDS, MetaProperties, random_uuid
+from storage.files.overlay import Overlay
+from storage.files.text_files import uuid_text
+
+logger = logging.getLogger("barnabas.server")
+
+_DEFAULT_NODE_ID: Final = 1
+
+
+def overlay(filesystem: FileSystem, directory: str, config: BrokerConfig) -> Overlay:
+    """Return a file system on which the directory may be opened, and that has its identity.
+
+    Raises CorruptMetadata if there is no metadata to serve by.
+    """
+    over = Overlay(filesystem)
+    metadata_directory = os.path.join(directory, filenames.METADATA_DIRECTORY)
+    if not filesystem.is_directory(metadata_directory):
+        raise CorruptMetadata(
+            metadata_directory, "missing: without it nobody knows which topics are to be served"
+        )
+    found = _identities(over, directory, metadata_directory)
+    path = os.path.join(directory, filenames.META_PROPERTIES)
+    meta, reason = _recorded_identity(over, path, {node_id for node_id, _ in found})
+    if meta is None:
+        default = _DEFAULT_NODE_ID if config.node_id is None else config.node_id, None
+        (node_id, directory_id), _ = found.most_common(1)[0] if found else (default, 0)
+        cluster_id = config.barnabas_cluster_id or uuid_text(random_uuid(os.urandom))
+        meta = MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=directory_id)
+        meta_properties.write(over, path, meta)
+        logger.warning("%s: %s; served as node %d", path, reason, node_id)
+    elif config.node_id not in (None, meta.node_id):
+        logger.warning(
+            "node.id=%d is not used: the directory is that of node %d", config.node_id, meta.node_id
+        )
+    return over
+
+
+def _recorded_identity(
+    filesystem: FileSystem, path: str, node_ids: set[int]
+) -> tuple[MetaProperties | None, str]:
+    """Return what meta.properties says; None, and why, if it cannot be used for these nodes."""
+    try:
+        meta = meta_properties.read(filesystem, path)
+    except (CorruptMetadata, OSError) as error:
+        return None, str(error)
+    if meta is None:
+        return None, "missing"
+    if node_ids and meta.node_id not in node_ids:
+        return None, f"no partition here belongs to its node.id={meta.node_id}"
+    return meta, ""
+
+
+def _identities(
+    filesystem: FileSystem, directory: str, metadata_directory: str
+) -> Counter[tuple[int, bytes | None]]:
+    """Count the partitions that are here, by the nodes and directory ids that should have them."""
+    found: Counter[tuple[int, bytes | None]] = Counter()
+    for topic in replay(filesystem, metadata_directory).image.topics.values():
+        for partition in topic.partitions:
+            name = filenames.partition_directory(topic.name, partition.partition)
+            if filesystem.exists(os.path.join(directory, name)):
+                for replica in partition.replicas:
+                    recorded: bytes | None = partition.directory_of(replica)
+                    if recorded is not None and int.from_bytes(recorded, "big") < RESERVED_UUIDS:
+                        recorded = None
+                    found[replica, recorded] += 1
+    return found
