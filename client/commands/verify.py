@@ -58,7 +58,7 @@ def verify(
     if as_json:
         import json
 
-        click.echo(json.dumps(report.as_json() | {"broker_pid": run.holder or None}))
+        click.echo(json.dumps(report.as_json() | {"broker_pid": run.holder}))
     else:
         _tell(report, run.holder, quiet=quiet)
     sys.exit(0 if report.is_sound else DAMAGED)
@@ -93,7 +93,7 @@ def _ignore(_value: object) -> None:
     """Take what a progress bar would show."""
 
 
-def _tell(report: Report, holder: int, *, quiet: bool) -> None:
+def _tell(report: Report, holder: int | None, *, quiet: bool) -> None:
     """Print the report for a person."""
     from client.files.texts import bytes_text, plural
 
@@ -104,10 +104,9 @@ def _tell(report: Report, holder: int, *, quiet: bool) -> None:
         click.echo(f"{path}: {plural(count, 'more finding')} of kind {kind}")
     if quiet and report.is_sound:
         return
-    if holder:
-        click.echo(
-            f"A broker (process {holder}) runs on it: what it appends meanwhile was left out."
-        )
+    if holder is not None:
+        who = f"process {holder}" if holder else "in another container"
+        click.echo(f"A broker ({who}) is running on it; records appended meanwhile were not read.")
     checked = (
         f"{plural(report.partition_count, 'partition')}, {plural(report.file_count, 'file')}, "
         f"{plural(report.batch_count, 'batch')}, {bytes_text(report.size_bytes)} of log"

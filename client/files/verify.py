@@ -36,7 +36,7 @@ class Verification:
         began: Callable[[str], None] = lambda _path: None,
     ) -> None:
         self.report = Report()
-        self.holder = 0
+        self.holder: int | None = None  # process id of a broker that runs on what is checked
         self._filesystem = OsFileSystem()
         self._open_records = open_records
         self._all_compacted = all_compacted
@@ -106,7 +106,8 @@ class Verification:
 
     def _read(self, check: HomeCheck) -> Home:
         home = check.read()
-        self.holder = self.holder or home.holder
+        if self.holder is None:
+            self.holder = home.holder
         return home
 
     def _data_directory(self, path: str) -> None:

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from broker.metadata.image import ClusterImage
 from broker.metadata.metadata_log import METADATA_TOPIC_ID
 from client.files.findings import RESET, Report
-from client.files.lock import holder_of
 from client.files.verify_expected import CLEAN, CRASHED, RUNNING, Expected
 from client.files.verify_metadata import MetadataCheck
 from storage.errors import CheckpointError, CorruptMetadata
 from storage.files import filenames, meta_properties
 from storage.files.filenames import Kind
 from storage.files.filesystem import FileSystem
+from storage.files.locks import lock_holder
 from storage.files.text_files import Offsets, read_offsets, uuid_text
 
 _CLEAN_MARKER = re.compile(rb'\{"version":0,"brokerEpoch":-?[0-9]{1,19}\}')
@@ -38,7 +38,7 @@ class Home:
 
     path: str
     ending: str = CRASHED
-    holder: int = 0  # process id of the broker that runs on it; 0: none
+    holder: int | None = None  # process id of the broker that runs on it (0: not seen from here)
     recovery_points: Offsets = field(default_factory=dict)
     log_starts: Offsets = field(default_factory=dict)
     cleaned: Offsets = field(default_factory=dict)  # what Kafka has compacted
@@ -83,8 +83,8 @@ class HomeCheck:
     def read(self) -> Home:
         """Find out how the broker ended, read the checkpoints and the metadata log."""
         home, path = self._home, self._home.path
-        home.holder = holder_of(os.path.join(path, filenames.LOCK))
-        if home.holder:
+        home.holder = lock_holder(os.path.join(path, filenames.LOCK))
+        if home.holder is not None:
             home.ending = RUNNING
         elif os.path.exists(os.path.join(path, filenames.CLEAN_SHUTDOWN)):
             home.ending = CLEAN

@@ -2,6 +2,7 @@
 
     take           for a broker that writes: exclusive, and the file is made if it is missing
     take_shared    for one that only reads: any number of readers, and no writer beside them
+    lock_holder    for tools: asks the kernel who holds the lock, and takes none
 
 Such locks belong to the process, and closing any descriptor of the file drops them: so `_held`
 guards against a second taker in this process.
@@ -13,6 +14,7 @@ import errno
 import fcntl
 import os
 import struct
+import sys
 from typing import Final, Protocol
 
 from storage.errors import DirectoryLocked
@@ -97,17 +99,35 @@ def _refused(path: str, fd: int, error: OSError) -> DirectoryLocked | OSError:
     holder_pid = _holder_of(fd)
     os.close(fd)
     is_taken = error.errno in (errno.EAGAIN, errno.EACCES)
-    return DirectoryLocked(path, holder_pid) if is_taken else error
+    return DirectoryLocked(path, holder_pid or 0) if is_taken else error
 
 
-def _holder_of(fd: int) -> int:
-    """The process that holds a lock on the file; 0 if none does, or it cannot be told."""
+def lock_holder(path: str) -> int | None:
+    """Return the id of a process that holds a lock on a file, None if none does.
+
+    0 if it has no id here (it runs in another container). Trying to take the lock instead could
+    keep a broker from starting. Not for a process that holds the lock: it would lose it.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        return _holder_of(fd)
+    finally:
+        os.close(fd)
+
+
+def _holder_of(fd: int) -> int | None:
+    """Who holds a lock on the file, as `lock_holder`; None also where it cannot be told."""
+    if not sys.platform.startswith("linux"):
+        return None  # the layout of `struct flock` is Linux's, of 64 bits
     asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     try:
         found: tuple[int, ...] = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, asked))
     except OSError:
-        return 0
-    return 0 if found[0] == fcntl.F_UNLCK else found[4]
+        return None
+    return None if found[0] == fcntl.F_UNLCK else max(0, found[4])
 
 
 def _key_of(status: os.stat_result) -> tuple[int, int]:

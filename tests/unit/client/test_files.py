@@ -9,7 +9,6 @@ from client.files.batches import LogBytes, entries, next_entry_behind, read_entr
 from client.files.dump import NotDumpable, dump_lines, files_in, is_metadata, kind_of
 from client.files.dump_log import JSON, SHORT, Shown
 from client.files.findings import KEPT_MAX, Report
-from client.files.lock import holder_of
 from client.files.metadata_json import camel, control_text, metadata_object
 from client.files.texts import as_json, bytes_text, one_line, plural, shown
 from protocol.errors import DecodeError
@@ -265,10 +264,3 @@ def test_a_report_keeps_the_first_of_many():
     assert len(report.findings) == KEPT_MAX
     assert report.untold == {("path", "order"): 3}
     assert report.as_json()["not_listed"] == [{"path": "path", "kind": "order", "count": 3}]
-
-
-def test_a_lock_is_seen_and_not_taken(tmp_path):
-    path = tmp_path / ".lock"
-    assert holder_of(str(path)) == 0, "no file"
-    path.touch()
-    assert holder_of(str(path)) == 0, "nobody holds it"

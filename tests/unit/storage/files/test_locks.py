@@ -61,3 +61,12 @@ def test_within_a_process_one_holds_it(tmp_path: Path) -> None:
 def test_a_reader_makes_no_file(tmp_path: Path) -> None:
     locks.take_shared(str(tmp_path / ".lock")).close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_holder_is_named_and_nothing_is_taken(tmp_path: Path) -> None:
+    path = tmp_path / ".lock"
+    assert locks.lock_holder(str(path)) is None, "no file"
+    with other_process(path, "LOCK_EX") as writer:
+        assert locks.lock_holder(str(path)) == writer.pid
+        writer.communicate(b"")
+    assert locks.lock_holder(str(path)) is None, "nobody holds it"
