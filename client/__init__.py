@@ -1,1 +1,1 @@
-"""The command line, and what tests and tools use to speak to a broker."""
+"""The command line, and the clients that it and the tests speak to a broker with."""

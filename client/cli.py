@@ -1,14 +1,14 @@
-"""The command `barnabas`: what it accepts, and which part of the house answers it.
+"""The command `barnabas`: its options and subcommands, and which part of the house runs them.
 
     serve                           runs the broker (here)
-    topics, groups, config, health  ask a running broker (client/commands/, client/kafka/)
+    topics, groups, config, health  talk to a running broker (client/commands/, client/kafka/)
     produce, consume                send and read records (client/commands/, client/msgpack/)
     dump, verify                    read a data directory (client/commands/, client/files/)
 
-This is the top layer: it may import everything and nobody imports it. It imports late, because a
-start should pay for nothing it does not use: the broker when it serves, a command's module when it
-is called, `rich` when a terminal is there to show it on. Exit codes of `serve`: 0 done, 1 the
-broker failed, 2 the command or the configuration was refused.
+This is the top layer: it may import everything, and nothing imports it. It imports late, so that a
+start does not pay for what it does not use: the broker when it serves, a command's module when the
+command is called, `rich` when there is a terminal to show it on. Exit codes of `serve`: 0 done, 1
+the broker failed, 2 the command or the configuration was refused.
 """
 
 from __future__ import annotations
@@ -57,34 +57,36 @@ def _show_version(context: click.Context, _option: click.Parameter, value: objec
     is_eager=True,
     expose_value=False,
     callback=_show_version,
-    help="Show the version and leave.",
+    help="Show the version and exit.",
 )
 def main() -> None:
     """Barnabas: a single-node log broker that speaks Kafka's protocol."""
 
 
 @main.command()
-@click.option("--config", "file", metavar="FILE", help="A properties file; a Kafka's works.")
-@click.option("--data", "data_dir", metavar="DIR", help="The data directory, as log.dirs.")
+@click.option(
+    "--config", "file", metavar="FILE", help="A properties file, as Kafka's server.properties."
+)
+@click.option("--data", "data_dir", metavar="DIR", help="The data directory; sets log.dirs.")
 @click.option(
     "--set",
     "assignments",
     metavar="KEY=VALUE",
     multiple=True,
-    help="One key's value; beats environment and file. May be repeated.",
+    help="Set one key; overrides environment and file. Repeatable.",
 )
 @click.option(
     "--read-only",
     is_flag=True,
-    help="Serve the directory and change nothing in it, as barnabas.read.only=true.",
+    help="Change nothing in the directory; sets barnabas.read.only=true.",
 )
 def serve(
     file: str | None, data_dir: str | None, assignments: tuple[str, ...], *, read_only: bool
 ) -> None:
-    """Run the broker until SIGTERM or SIGINT; a second one hurries the stop.
+    """Run the broker until SIGTERM or SIGINT; a second signal stops it without waiting.
 
-    Values come from the file, from environment variables (BARNABAS_NUM_PARTITIONS, or as for the
-    apache/kafka image KAFKA_NUM_PARTITIONS) and from --set, the later ones holding.
+    Configuration comes from the file, then environment variables (BARNABAS_NUM_PARTITIONS, or
+    KAFKA_NUM_PARTITIONS as in the apache/kafka image), then --set; each overrides the one before.
     """
     from config.load import load
 
@@ -95,14 +97,14 @@ def serve(
     except ConfigError as error:
         _say(f"barnabas cannot start: {error}")
         sys.exit(REFUSED)
-    gc.disable()  # until it serves: what a start makes stays
+    gc.disable()  # until it serves: what a start allocates is kept
     from broker.server import run
 
     sys.exit(run(loaded))
 
 
 def _say(sentence: str) -> None:
-    """Write a sentence to standard error, in colour where a person reads it."""
+    """Write a sentence to standard error, in colour on a terminal."""
     if sys.stderr.isatty():
         from rich.console import Console
 

@@ -22,20 +22,22 @@ if TYPE_CHECKING:
     from client.kafka.configs import Resource, Setting
     from client.kafka.connection import Connection
 
-_DRY_RUN = click.option("--dry-run", is_flag=True, help="Let the broker check it, and no more.")
+_DRY_RUN = click.option(
+    "--dry-run", is_flag=True, help="Let the broker check the change without making it."
+)
 
 
 @click.group(cls=CarefulGroup)
 def config() -> None:
-    """Read and change settings of topics and brokers, while the broker runs.
+    """Read and change settings of topics and brokers while the broker is running.
 
-    Say whose: --topic NAME or --broker ID, both repeatable, or --all-brokers for the defaults of
-    every broker.
+    Select --topic NAME or --broker ID, both repeatable, or --all-brokers for the defaults of all
+    brokers.
     """
 
 
 def whose(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the three ways to name a resource; the command is given them as `resources`."""
+    """Add the three options that select resources; the command gets these as `resources`."""
 
     @functools.wraps(function)
     def wrapped(
@@ -70,18 +72,18 @@ def whose(function: Callable[..., Any]) -> Callable[..., Any]:
 def _resources(
     topics: tuple[str, ...], brokers: tuple[int, ...], *, all_brokers: bool
 ) -> list[Resource]:
-    """Return what is meant, each once, in the order given. Raises click.UsageError."""
+    """Return the selected resources, each once, in order. Raises click.UsageError."""
     from client.kafka.configs import BROKER, TOPIC, Resource
 
     if bool(topics) + bool(brokers) + all_brokers != 1:
-        raise click.UsageError("Say whose: one of --topic NAME, --broker ID, --all-brokers.")
+        raise click.UsageError("Pass exactly one of --topic NAME, --broker ID and --all-brokers.")
     names = topics or tuple(map(str, brokers)) or ("",)
     return [Resource(TOPIC if topics else BROKER, name) for name in dict.fromkeys(names)]
 
 
 @config.command()
 @click.argument("keys", metavar="[KEY]...", nargs=-1)
-@click.option("--all", "show_all", is_flag=True, help="Those at their defaults as well.")
+@click.option("--all", "show_all", is_flag=True, help="Include settings at their defaults.")
 @whose
 @broker_options
 @refusing
@@ -94,9 +96,9 @@ def get(
     timeout_s: float,
     as_json: bool,
 ) -> None:
-    """Show the settings KEY..., or those that somebody set, with where each comes from.
+    """Show the settings KEY..., or all that were set, and where each value comes from.
 
-    "at start" is the broker's file, its environment or --set.
+    "at start" means the broker's properties file, environment or --set.
     """
     from client.kafka.configs import SOURCES, check_keys, describe, was_set
 
@@ -115,7 +117,7 @@ def get(
         return
     if not shown:
         named = ", ".join(map(str, resources))
-        click.echo(f"Nothing of {named} was set; --all shows every setting.")
+        click.echo(f"No setting of {named} was set; --all shows them all.")
         return
     whose_column = ["Of"] if len(resources) > 1 else []
     show_table(
@@ -168,7 +170,7 @@ def set_(
     timeout_s: float,
     as_json: bool,
 ) -> None:
-    """Set KEY to VALUE; it holds at once, and after a restart."""
+    """Set KEY to VALUE, effective at once and after a restart."""
     from client.settings import parse_assignments
 
     with connect(bootstrap, timeout_s) as connection:
@@ -183,7 +185,7 @@ def set_(
     "directory",
     metavar="DIR",
     type=click.Path(),
-    help="Take it back in the data directory of a broker that does not run.",
+    help="Unset it in the data directory of a stopped broker.",
 )
 @_DRY_RUN
 @whose
@@ -199,15 +201,17 @@ def unset(
     timeout_s: float,
     as_json: bool,
 ) -> None:
-    """Take back what KEY was set to: the default, or the broker's own, holds again.
+    """Remove the value of KEY, so that the default, or the broker's own value, applies again.
 
-    With --data, of a broker that was stopped: should what was set keep everyone from connecting.
+    With --data the broker must be stopped: for values that keep all clients from connecting.
     """
     from client.kafka.configs import BROKER
 
     if directory is not None:
         if dry_run or resources[0].kind != BROKER:
-            raise click.UsageError("--data goes with --broker or --all-brokers, and no --dry-run.")
+            raise click.UsageError(
+                "--data needs --broker or --all-brokers, and excludes --dry-run."
+            )
         _unset_recorded(directory, resources, keys, as_json=as_json)
         return
     with connect(bootstrap, timeout_s) as connection:
@@ -224,7 +228,7 @@ def _unset_recorded(
     try:
         removed = unset_recorded(directory, [resource.name for resource in resources], keys)
     except DirectoryLocked as error:
-        raise click.ClickException(f"{error} Or unset without --data.") from None
+        raise click.ClickException(f"{error} Or unset it without --data.") from None
     except (NotRecorded, StorageError) as error:
         raise click.ClickException(str(error)) from None
     except OSError as error:
@@ -245,7 +249,7 @@ def _change(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Change settings of each resource; show each before and after, as the broker tells them."""
+    """Change settings of each resource; show each before and after, as the broker reports them."""
     from client.kafka.configs import alter, check_keys, describe
 
     before = describe(connection, resources)

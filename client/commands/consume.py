@@ -1,7 +1,6 @@
 """`barnabas consume`: read records from a MSGPACK listener and write them to standard output.
 
-With `--group` the command goes on in `consume_group`. What is written of a record is
-`written_records`' business.
+With `--group` the work is done by `consume_group`; for the formats see `written_records`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from client.commands.running import run_to_end
 from client.commands.times import parse_time
 from client.commands.written_records import FORMATS, RecordFormat
 
-BEGINNING: Final = ("time", -2)  # the times that ListOffsets keeps for the two
+BEGINNING: Final = ("time", -2)  # the timestamps by which ListOffsets means the two
 END: Final = ("time", -1)
 
 
@@ -31,21 +30,25 @@ END: Final = ("time", -1)
     metavar="WHERE",
     help="beginning, end, an offset, or an ISO 8601 time.",
 )
-@click.option("--from-time", metavar="TIME", help="A time, ISO 8601 or ms since 1970.")
+@click.option("--from-time", metavar="TIME", help="Start at a time: ISO 8601, or ms since 1970.")
 @click.option(
     "--partition",
     "partitions",
     type=click.IntRange(0, INT32_MAX),
     multiple=True,
-    help="Read only this one; repeatable.",
+    help="Read only this partition; repeatable.",
 )
-@click.option("--group", "group_id", metavar="NAME", help="Read as a member of it, and commit.")
-@click.option("--instance-id", metavar="ID", help="With --group: come back as the same member.")
-@click.option("--follow", "-f", is_flag=True, help="Wait for more at the end.")
-@click.option("--max-messages", "-n", type=click.IntRange(min=1), help="Stop after so many.")
+@click.option(
+    "--group", "group_id", metavar="NAME", help="Join a consumer group, and commit offsets."
+)
+@click.option("--instance-id", metavar="ID", help="With --group: join as this static member.")
+@click.option("--follow", "-f", is_flag=True, help="Wait for more records at the end.")
+@click.option(
+    "--max-messages", "-n", type=click.IntRange(min=1), help="Stop after this many records."
+)
 @click.option("--format", "shape", type=click.Choice(FORMATS), default="value", show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
-@click.option("--key-separator", default="\t", help="Between key and value; a tab by default.")
+@click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
+@click.option("--key-separator", default="\t", help="Text between key and value [default: a tab].")
 @msgpack_options
 def consume(
     *,
@@ -63,25 +66,25 @@ def consume(
     bootstrap: str,
     timeout_s: float,
 ) -> None:
-    """Write the records of TOPIC to standard output, up to its end at the start of the command.
+    """Write the records of TOPIC to standard output, up to the end it had when the command began.
 
-    With --follow a lost connection is made again, for as long as it takes, and reading goes on
-    where it stopped.
+    With --follow, wait for more records, reconnect whenever the connection is lost, and continue
+    where reading stopped.
 
-    With --group the broker shares the partitions among the members of the group; each goes on where
-    the group has committed, and --from (beginning, end) holds where it has not. What has been
-    written is committed about once a second and at the end.
+    With --group, the broker assigns each member of the group some of the partitions. A member
+    starts at the committed offset, or where there is none at --from (beginning or end). Records
+    written to standard output are committed about once a second and at the end.
 
-    Exit code: 0 done, 1 the broker cannot be asked or refuses.
+    Exit code: 0 done; 1 the broker cannot be reached, or refuses.
     """
     place = parse_start(start, from_time)
     written = RecordFormat("json" if as_json else shape, topic, key_separator.encode())
     if group_id is not None:
         if partitions or from_time is not None or start not in ("beginning", "end"):
             raise click.UsageError(
-                "In a group, the broker says which partitions, and what is committed from where: "
-                "no --partition, no --from-time, and --from is beginning or end. "
-                "`barnabas groups reset-offsets` sets where a group goes on."
+                "In a group the broker assigns the partitions, and reading starts at the committed "
+                "offsets: --group excludes --partition and --from-time, and --from can only be "
+                "beginning or end. To move a group's offsets, use `barnabas groups reset-offsets`."
             )
         from client.commands.consume_group import Options, read_group
 
@@ -98,7 +101,7 @@ def consume(
         run_to_end(read_group(options, written))
         return
     if instance_id is not None:
-        raise click.UsageError("--instance-id names a member of a group: it needs --group.")
+        raise click.UsageError("--instance-id needs --group.")
     reading = _read(
         topic, bootstrap, timeout_s, partitions or None, place, written, follow, max_messages
     )
@@ -106,14 +109,14 @@ def consume(
 
 
 def parse_start(start: str, from_time: str | None) -> tuple[str, int]:
-    """Return ("offset", n) or ("time", ms or a place of ListOffsets). Raises click.UsageError."""
+    """Return ("offset", n) or ("time", ms or BEGINNING or END's). Raises click.UsageError."""
     if from_time is not None:
         return "time", parse_time(from_time)
     if start in ("beginning", "end"):
         return BEGINNING if start == "beginning" else END
     if start.isdecimal():
         if len(start) > 20 or int(start) > INT64_MAX:
-            raise click.UsageError(f"--from {start} is no offset, wanted at most {INT64_MAX}.")
+            raise click.UsageError(f"--from {start} is not an offset; the maximum is {INT64_MAX}.")
         return "offset", int(start)
     return "time", parse_time(start, besides="beginning, end, an offset, ")
 
@@ -162,7 +165,7 @@ async def _read(
 
 
 def _say_if_nothing(topic: str, positions: dict[int, int], ends: dict[int, int]) -> None:
-    """Say on standard error that the start that was asked for lies behind the last record."""
+    """Report on standard error that reading would start behind the last record."""
     if ends and all(position >= ends[one] for one, position in positions.items()):
         told = ", ".join(f"{topic}-{one} ends at offset {end}" for one, end in sorted(ends.items()))
-        click.echo(f"Nothing to read from there on: {told}. --follow waits for more.", err=True)
+        click.echo(f"Nothing to read: {told}. Use --follow to wait for more.", err=True)

@@ -1,11 +1,11 @@
 """`barnabas consume --group`: read as a member of a group, and commit what has been written.
 
-Committed is what standard output has taken, and nothing else: about once a second, before a
-partition is given up, and at the end, also at an end by Ctrl-C or SIGTERM. So a record may be
-written twice, after a crash, and none is left out.
+Only records written to standard output are committed: about once a second, before a partition is
+revoked, and at the end, also after Ctrl-C or SIGTERM. So after a crash a record may be written
+twice, but none is skipped.
 
-A thread does the writing: a reader that is slow must not keep the heartbeats waiting. It is left
-behind if the command is stopped while nobody reads what it writes.
+A thread does the writing, so that a slow reader does not delay the heartbeats. It is abandoned if
+the command is stopped while nobody reads its output.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RESETS: Final = {"beginning": "earliest", "end": "latest"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the command was asked for; `start` is where to begin without a committed offset."""
+    """The options of the command; `start` is where to begin without a committed offset."""
 
     topic: str
     bootstrap: str
@@ -47,7 +47,7 @@ class Options:
 
 
 class WrittenOffsets(RebalanceListener):
-    """How far standard output has got in each partition, and where each ended when it came."""
+    """How far each partition has been written, and its end when it was assigned."""
 
     def __init__(self) -> None:
         self.consumer: GroupConsumer | None = None
@@ -56,44 +56,44 @@ class WrittenOffsets(RebalanceListener):
         self._committed_s = 0.0
 
     async def on_assigned(self, places: Collection[Place]) -> None:
-        """Ask where these end now: so far they are read without --follow."""
+        """Ask for the current ends: without --follow, partitions are read up to these."""
         assert self.consumer is not None
         ends = await self.consumer.end_offsets()
         self.ends.update({place: ends[place] for place in places})
 
     async def on_revoked(self, places: Collection[Place]) -> None:
-        """Commit while they are ours."""
+        """Commit while the partitions are still ours."""
         await self.commit_or_say()
         await self.on_lost(places)
 
     async def on_lost(self, places: Collection[Place]) -> None:
-        """Forget them: somebody else reads on."""
+        """Forget the partitions: another member reads them now."""
         for place in places:
             self._written.pop(place, None)
             self.ends.pop(place, None)
 
     def wrote(self, behind: Mapping[Place, int]) -> None:
-        """Note the offsets behind the records that have been written."""
+        """Note, by partition, the offset after the last record written."""
         self._written.update(behind)
 
     async def commit(self) -> None:
-        """Commit what has been written since the last time. Raises what a commit raises."""
+        """Commit what was written since the last commit. Raises as GroupConsumer.commit."""
         assert self.consumer is not None
         if self._written:
             await self.consumer.commit(self._written)
             self._written.clear()
 
     async def commit_last(self) -> None:
-        """Commit before the end. Raises CommitError."""
+        """Commit before leaving. Raises CommitError."""
         try:
             await self.commit()
         except (CommitError, TransportError, RequestRefused) as error:
             raise CommitError(
-                f"what was written last is not committed, and will come again: {error}"
+                f"the last records were written but not committed, and will be read again: {error}"
             ) from error
 
     async def commit_or_say(self) -> None:
-        """Commit; if that cannot be done now, say so, as it is tried again."""
+        """Commit; report a failure, as it will be tried again."""
         self._committed_s = asyncio.get_running_loop().time()
         try:
             await self.commit()
@@ -101,19 +101,19 @@ class WrittenOffsets(RebalanceListener):
             click.echo(f"Not committed yet: {error}", err=True)
 
     async def commit_if_due(self) -> None:
-        """Commit if it is a while ago."""
+        """Commit if the last commit was `COMMIT_S` ago."""
         if asyncio.get_running_loop().time() >= self._committed_s + COMMIT_S:
             await self.commit_or_say()
 
     def is_at_end(self) -> bool:
-        """Whether every partition that is held has been read to where it ended."""
+        """Whether every assigned partition has been read to the end it had."""
         assert self.consumer is not None
         held = self.consumer.assignment
         return bool(held) and all(self.consumer.position(one) >= self.ends[one] for one in held)
 
 
 async def read_group(options: Options, written: RecordFormat) -> None:
-    """Join, write records until there is enough of them, commit and leave."""
+    """Join the group, write records until there are enough, commit and leave."""
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
@@ -138,7 +138,7 @@ async def read_group(options: Options, written: RecordFormat) -> None:
 
 
 async def write(descriptor: int, data: bytes) -> None:
-    """Write all of `data`, however long that takes, while the loop goes on. Raises OSError."""
+    """Write all of `data` without blocking the loop, however long it takes. Raises OSError."""
 
     def put() -> None:
         left = memoryview(data)
@@ -161,9 +161,9 @@ async def _read(
             if consumer.heartbeat_failure is not None:
                 raise consumer.heartbeat_failure
             click.echo(
-                f"Group {options.group_id} gave no partition of {options.topic} within "
-                f"{options.timeout_s:g} s: others have them all, or there is no such topic. "
-                "--follow waits.",
+                f"Group {options.group_id} assigned no partition of {options.topic} within "
+                f"{options.timeout_s:g} s: other members have them all, or the topic does not "
+                "exist. Use --follow to wait.",
                 err=True,
             )
             return

@@ -1,6 +1,6 @@
-"""How a command deletes: what goes is shown, asked for, deleted, and counted.
+"""How a command deletes: it shows what will be deleted, asks, deletes, and says how much it was.
 
-On a terminal the question is asked; elsewhere, and with --json, --yes or --dry-run must be given.
+It asks on a terminal. Elsewhere, and with --json, it needs --yes or --dry-run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _YES = click.option("--yes", is_flag=True, help="Delete without asking.")
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """How the command was told to delete."""
+    """The options of a command that deletes."""
 
     yes: bool
     dry_run: bool
@@ -34,9 +34,9 @@ class Deletion:
         described: Callable[[dict[str, Any]], str],
         delete: Callable[[], list[str]],
     ) -> None:
-        """Show `rows`, ask, and `delete` them, which returns why of each that was refused.
+        """Show `rows`, ask, and call `delete`, which returns a reason for each refusal.
 
-        Raises click.UsageError where nobody can be asked, click.Abort after a no.
+        Raises click.UsageError if it cannot ask, click.Abort if the answer is no.
         """
         if not self.as_json:
             for row in rows:
@@ -60,7 +60,7 @@ class Deletion:
 
 
 def deletes(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --yes and --dry-run to a command with --json; it is given the three as `deletion`."""
+    """Add --yes and --dry-run to a command; it gets them, and --json, as `deletion`."""
 
     @functools.wraps(function)
     def wrapped(*args: Any, yes: bool, dry_run: bool, as_json: bool, **others: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Blocking calls of a command, in a thread that is left behind when nobody waits for it any more.
+"""Blocking calls in a thread that is abandoned once nobody waits for it.
 
-A read of standard input or a write to a slow reader may never return. The executor of asyncio joins
-its threads at the end, so that Ctrl-C would wait for a line that nobody types; a daemon thread for
-each call keeps nothing alive.
+A read from standard input or a write to a slow reader may never return. asyncio's executor joins
+its threads on exit, so Ctrl-C would wait for a line that nobody types. A daemon thread per call
+does not keep the process alive.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 async def detached(call: Callable[[], T]) -> T:
-    """Return what `call` returns, or raise what it raises; cancelled, leave it to itself."""
+    """Return what `call` returns, or raise what it raises. If cancelled, abandon the call."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
@@ -35,7 +35,7 @@ async def detached(call: Callable[[], T]) -> T:
             result = call()
         except Exception as error:
             failure = error
-        with suppress(RuntimeError):  # the loop is closed: nobody waits for it any more
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(tell, result, failure)
 
     threading.Thread(target=work, daemon=True).start()

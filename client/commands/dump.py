@@ -17,8 +17,10 @@ REFUSED = 2
 
 @click.command(cls=CarefulCommand)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path())
-@click.option("--short", "form", flag_value="short", help="One line a record, none a batch.")
-@click.option("--json", "form", flag_value="json", help="One JSON object a line.")
+@click.option(
+    "--short", "form", flag_value="short", help="Print one line per record and none per batch."
+)
+@click.option("--json", "form", flag_value="json", help="Print one JSON object per line.")
 @click.option("--records/--no-records", default=True, help="Show the records in each batch.")
 @click.option("--values/--no-values", default=True, help="Show keys and values of records.")
 @click.option(
@@ -28,11 +30,11 @@ REFUSED = 2
 )
 @click.option(
     "--from-offset", "offset_start", metavar="N", type=click.IntRange(0, INT64_MAX), default=0,
-    help="Begin at this offset.",
+    help="Start at this offset.",
 )  # fmt: skip
 @click.option(
     "--limit", "record_count_max", metavar="N", type=click.IntRange(1, INT64_MAX),
-    help="Stop after so many records (with --no-records: batches) of each file.",
+    help="Stop after this many records (with --no-records: batches) of each file.",
 )  # fmt: skip
 def dump(
     paths: tuple[str, ...],
@@ -44,16 +46,16 @@ def dump(
     offset_start: int,
     record_count_max: int | None,
 ) -> None:
-    """Show what stands in .log, .index, .timeindex, .snapshot, .producers and .txnindex files.
+    """Show the contents of .log, .index, .timeindex, .snapshot, .producers and .txnindex files.
 
     PATH is such a file, or the directory of a partition. The metadata log and its snapshots are
-    shown as JSON records. Messages of magic 0 and 1 are shown too. Nothing is written; a running
-    broker's files may be read.
+    shown as JSON records. Messages of magic 0 and 1 are shown too. Nothing is written, and the
+    broker may be running.
 
-    The lines are those of Kafka's DumpLogSegments, so what reads one reads the other. Control
-    characters in keys and values are escaped.
+    The lines are the same as those of Kafka's DumpLogSegments, for programs that parse them.
+    Control characters in keys and values are escaped.
 
-    Exit code: 0 all was shown; 1 something was damaged; 2 a path cannot be shown.
+    Exit code: 0 everything was shown; 1 something was damaged; 2 a path cannot be shown.
     """
     from client.files.dump import NotDumpable, dump_lines, files_in, is_metadata
     from client.files.dump_log import KAFKA, Shown
@@ -74,7 +76,7 @@ def dump(
     refused: list[str] = []
 
     def lines_of(path: str) -> Iterator[str]:
-        """Yield the lines; what cannot be read is said. Failures to write are not met in here."""
+        """Yield the lines, and report what cannot be read. Write errors are not caught here."""
         try:
             for file in files_in(path):
                 as_metadata = is_metadata(file) if metadata is None else metadata

@@ -1,4 +1,4 @@
-"""`barnabas groups`: list, describe and delete consumer groups, and set where they go on."""
+"""`barnabas groups`: list, describe and delete consumer groups, and reset their offsets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=CarefulGroup)
 def groups() -> None:
-    """List, describe and delete consumer groups, and set where they go on."""
+    """List, describe and delete consumer groups, and reset their offsets."""
 
 
 @groups.command("list")
@@ -39,7 +39,8 @@ def groups() -> None:
 def list_groups(*, bootstrap: str, timeout_s: float, as_json: bool) -> None:
     """List all groups, with their state and kind.
 
-    The kind says who finds the assignment: "consumer" the broker (KIP-848), "classic" a member.
+    The kind says who assigns the partitions: the broker ("consumer", KIP-848) or a member
+    ("classic").
     """
     from client.kafka import groups as admin
 
@@ -69,10 +70,10 @@ def list_groups(*, bootstrap: str, timeout_s: float, as_json: bool) -> None:
 @broker_options
 @refusing
 def describe(names: tuple[str, ...], *, bootstrap: str, timeout_s: float, as_json: bool) -> None:
-    """Show groups: their members, who reads what, committed offsets, and how far they are behind.
+    """Show groups: their members and assignments, committed offsets, and lag.
 
-    The lag is the log's end minus the committed offset, in offsets; empty where nothing has been
-    committed.
+    The lag is the partition's end offset minus the committed offset, and is empty where no offset
+    is committed.
     """
     described = []
     with connect(bootstrap, timeout_s) as connection:
@@ -168,7 +169,7 @@ def _show_description(group: dict[str, Any]) -> None:
 
 
 def _held(member: dict[str, Any]) -> str:
-    """Name a member's partitions by topic: orders:0,2."""
+    """Return a member's partitions by topic: orders:0,2."""
     if member["partitions"] is None:
         return "(not a consumer's)"
     numbers: dict[str, list[str]] = {}
@@ -183,7 +184,7 @@ def _held(member: dict[str, Any]) -> str:
 @broker_options
 @refusing
 def delete(names: tuple[str, ...], *, deletion: Deletion, bootstrap: str, timeout_s: float) -> None:
-    """Delete groups without members, with all that they have committed.
+    """Delete groups that have no members, with their committed offsets.
 
     Shows what will be deleted and asks first. Where there is no terminal, pass --yes.
     """
@@ -205,15 +206,15 @@ def delete(names: tuple[str, ...], *, deletion: Deletion, bootstrap: str, timeou
 
 
 def _refuse_members(group: Group, what: str) -> None:
-    """Fail for a group that somebody reads with: it would commit over what is done here."""
+    """Fail if the group has members: their commits would overwrite the change."""
     from client.files.texts import plural
 
     if group.members:
         count = plural(len(group.members), "member")
         named = ", ".join(sorted({one.client_id or one.member_id for one in group.members})[:5])
         fail(
-            f"group {group.group_id!r} is {group.state} with {count} ({named}): only a group "
-            f"without members can be {what}. Stop them; one that was killed is given up when its "
+            f"group {group.group_id!r} is {group.state} and has {count} ({named}): only a group "
+            f"without members can be {what}. Stop them first; a killed member is removed when its "
             "session times out, by default after 45 s."
         )
 
@@ -222,18 +223,22 @@ def _refuse_members(group: Group, what: str) -> None:
 @click.argument("name", metavar="GROUP")
 @click.option(
     "--topic", "topics", metavar="TOPIC[:N,N...]", multiple=True,
-    help="Repeatable; without it, every partition that has a committed offset.",
+    help="Repeatable [default: every partition that has a committed offset].",
 )  # fmt: skip
-@click.option("--to-earliest", is_flag=True, help="To the first record there is.")
-@click.option("--to-latest", is_flag=True, help="Behind the last record.")
+@click.option("--to-earliest", is_flag=True, help="To the first record.")
+@click.option("--to-latest", is_flag=True, help="To the end, after the last record.")
 @click.option("--to-offset", metavar="N", type=click.IntRange(0, INT64_MAX), help="To this offset.")
-@click.option("--to-time", metavar="TIME", help="To the first record at or after it: ISO, or ms.")
-@click.option("--by-duration", metavar="DURATION", help="To that long ago: 90s, 15m, 2h, 7d.")
+@click.option(
+    "--to-time", metavar="TIME", help="To the first record at or after this time: ISO 8601, or ms."
+)
+@click.option(
+    "--by-duration", metavar="DURATION", help="To the first record of the last 90s, 15m, 2h, 7d."
+)
 @click.option(
     "--shift-by", metavar="N", type=click.IntRange(-INT64_MAX, INT64_MAX),
-    help="By this many offsets, backwards if negative.",
+    help="By this many offsets; backwards if negative.",
 )  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Show the changes, and make none.")
+@click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 @broker_options
 @refusing
 def reset_offsets(
@@ -246,10 +251,10 @@ def reset_offsets(
     as_json: bool,
     **wanted: Any,
 ) -> None:
-    """Set where GROUP goes on reading. It must have no members while this is done.
+    """Set the committed offsets of GROUP, which must have no members.
 
-    A group that does not exist is made, if topics are named. Offsets outside of what a partition
-    has are moved to its nearest end.
+    A group that does not exist is created if --topic is given. An offset outside a partition's
+    range is set to the nearer end of that range.
     """
     from client.kafka import groups as admin
     from client.kafka.resets import parse_topics, plan
@@ -261,14 +266,14 @@ def reset_offsets(
         raise click.UsageError(str(error)) from None
     if sum(value is not None and value is not False for value in wanted.values()) != 1:
         raise click.UsageError(
-            "Say where to, once: --to-earliest, --to-latest, --to-offset, --to-time, "
-            "--by-duration or --shift-by."
+            "Pass exactly one of --to-earliest, --to-latest, --to-offset, --to-time, "
+            "--by-duration and --shift-by."
         )
     with connect(bootstrap, timeout_s) as connection:
         if any(one.group_id == name for one in admin.list_groups(connection)):
             _refuse_members(admin.describe(connection, name), "reset")
         elif not asked:
-            admin.describe(connection, name)  # says that there is none
+            admin.describe(connection, name)  # raises: there is none
         before = admin.committed(connection, name)
         bounds = _bounds(connection, name, before, asked)
         resets = plan(_rule(connection, wanted, time_ms, list(bounds)), before, bounds)
@@ -280,7 +285,7 @@ def reset_offsets(
 def _time_of(
     text: str | None, duration: str | None, *, wall_ns: Callable[[], int] = time.time_ns
 ) -> int | None:
-    """Return the ms since 1970 that are meant, None for none. Raises click.UsageError."""
+    """Return the time that was given, in ms since 1970, or None. Raises click.UsageError."""
     from client.commands.times import parse_duration, parse_time
 
     if duration is not None:
@@ -311,7 +316,7 @@ def _bounds(
     before: dict[Place, int],
     asked: dict[str, list[int] | None],
 ) -> dict[Place, Bounds]:
-    """Return the partitions that are meant, and from where to where each goes."""
+    """Return the partitions to reset, each with its first and its end offset."""
     from client.kafka import admin, groups
     from client.kafka.connection import BrokerError
     from client.kafka.resets import Bounds
@@ -330,7 +335,7 @@ def _bounds(
                 places.append(Place(topic.name or "", number))
     if not places:
         raise BrokerError(
-            f"group {name!r} has committed nothing: say with --topic what shall be set"
+            f"group {name!r} has no committed offsets; pass --topic to say which to set"
         )
     starts = groups.offsets_at(connection, places, admin.EARLIEST)
     ends = groups.offsets_at(connection, places, admin.LATEST)

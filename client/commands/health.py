@@ -12,11 +12,11 @@ from client.commands.output import broker_options, connect, fail, refusing, show
 @broker_options
 @refusing
 def health(*, bootstrap: str, timeout_s: float, as_json: bool) -> None:
-    """Ask a broker for its versions and its cluster, and leave with 0 if it answers.
+    """Ask a broker for its versions and its cluster; exit with 0 if it answers.
 
-    That is a round trip through its listener, request queue and handlers, and needs no topic.
+    The requests pass through its listener, request queue and handlers, and need no topic.
 
-    Exit code: 0 it answers; 1 it does not, or not in time.
+    Exit code: 0 it answered; 1 it did not, or not in time.
     """
     from protocol.messages.metadata import MetadataRequest, MetadataResponse
 

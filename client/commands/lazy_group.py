@@ -1,11 +1,11 @@
 """A click group whose subcommands live in modules of their own, imported when they are called.
 
-A container's health check is a process every few seconds: it must not pay for what `serve` or a
-table needs. A misspelt subcommand is answered with the one that was probably meant.
+A container's health check starts a process every few seconds: it must not import what only `serve`
+or a table needs. For a misspelt subcommand the error suggests the nearest one.
 
-As every command runs below it, the group also says how a command may end early: a reader that has
-had enough (`| head`) is a success, an output that cannot be written (a full disk, `>&-`) is one
-sentence, and Ctrl-C is exit code 130, whatever the command was doing.
+Every command runs inside this group, so it also handles early ends: a reader that stops reading
+(`| head`) is a success, an output that cannot be written (a full disk, `>&-`) is reported in one
+sentence, and Ctrl-C exits with code 130, whatever the command was doing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import click
 
 from client.commands.careful_command import CarefulGroup
 
-INTERRUPTED = 130  # as shells count Ctrl-C
+INTERRUPTED = 130  # as shells report Ctrl-C
 
 
 class LazyGroup(CarefulGroup):
@@ -32,7 +32,7 @@ class LazyGroup(CarefulGroup):
         self._lazy = dict(lazy or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Name every subcommand, imported or not."""
+        """Return the name of every subcommand, imported or not."""
         return sorted({*super().list_commands(ctx), *self._lazy})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -46,13 +46,13 @@ class LazyGroup(CarefulGroup):
         return command
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        """Read the command line; --help and --version write to an output that may be gone."""
+        """Parse the command line; --help and --version may write to an output that is closed."""
         _open_what_is_closed()
         with _early_ends():
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command, and write what it has printed while errors can still be told."""
+        """Run the command and flush its output while an error can still be reported."""
         with _early_ends():
             result = super().invoke(ctx)
             sys.stdout.flush()
@@ -61,7 +61,7 @@ class LazyGroup(CarefulGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the subcommand; a misspelt one ends in a usage error with a suggestion."""
+        """Find the subcommand. Raises click.UsageError, with a suggestion for a misspelt name."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -75,7 +75,7 @@ class LazyGroup(CarefulGroup):
 
 @contextmanager
 def _early_ends() -> Iterator[None]:
-    """Turn what may end a command early into its exit code and, if need be, a sentence."""
+    """Turn an early end into its exit code and, where needed, one sentence."""
     try:
         yield
     except KeyboardInterrupt:
@@ -91,10 +91,10 @@ def _early_ends() -> Iterator[None]:
 
 
 def _open_what_is_closed() -> None:
-    """Put a file where the caller closed a standard stream, which Python shows as None.
+    """Open a file in place of each standard stream that the caller closed (None in Python).
 
-    Otherwise a socket or a log would get its number. Reading from the input and writing to the
-    output fail then, as if nothing stood there; what is said on standard error is lost.
+    Otherwise a socket or a log would get that descriptor. Reading the input and writing the output
+    then fail as on a closed stream; what is written to standard error is lost.
     """
     for number, name, how in (
         (0, "stdin", os.O_WRONLY),
@@ -106,12 +106,12 @@ def _open_what_is_closed() -> None:
             if nowhere != number:
                 os.dup2(nowhere, number)
                 os.close(nowhere)
-            stream = open(number, "w" if number else "r", closefd=False)  # noqa: SIM115 - stays
+            stream = open(number, "w" if number else "r", closefd=False)  # noqa: SIM115 - stays open
             setattr(sys, name, stream)
 
 
 def _close_output() -> None:
-    """Let nothing try to write the rest: Python does so at its end, and complains."""
+    """Discard unwritten output: Python would try to write it at exit, and print an error."""
     try:
         descriptor = sys.stdout.fileno()
     except (OSError, ValueError):  # not a file

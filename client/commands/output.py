@@ -1,10 +1,10 @@
-"""How commands speak: tables on a terminal, plain columns into a pipe, JSON for programs.
+"""How commands print: tables on a terminal, plain columns into a pipe, JSON for programs.
 
-A table wider than the terminal becomes a block of lines for each row, so that names and ids stay
-whole and can be copied.
+A table wider than the terminal is printed as one block of lines per row, so that names and ids are
+not broken and can be copied.
 
-`rich` is imported only where a terminal shows a table. A refusal is one sentence on standard
-error and exit code 1; the command line itself being wrong is click's exit code 2.
+`rich` is imported only to show a table on a terminal. A command that fails prints one sentence to
+standard error and exits with code 1; a wrong command line exits with click's code 2.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import click
 from client.kafka.connection import BrokerError, Connection
 
 FAILED = 1
-WIDE: Final = 100_000  # columns: what a table would take if nothing bounded it
-INT16_MAX: Final = (1 << 15) - 1  # the protocol's numbers: what a larger one meant cannot be sent
+WIDE: Final = 100_000  # columns: wider than any table needs
+INT16_MAX: Final = (1 << 15) - 1  # the protocol's integers: larger numbers cannot be sent
 INT32_MAX: Final = (1 << 31) - 1
 INT64_MAX: Final = (1 << 63) - 1
 
 
 class Seconds(click.FloatRange):
-    """A duration in seconds; `nan` lies in no range, which click does not see."""
+    """A duration in seconds. Refuses `nan`, which click takes for a number of any range."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -40,7 +40,9 @@ class Seconds(click.FloatRange):
         return found
 
 
-DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+DRY_RUN = click.option(
+    "--dry-run", is_flag=True, help="Show what would be done, and change nothing."
+)
 TIMEOUT = click.option(
     "--timeout", "timeout_s", metavar="SECONDS", type=Seconds(min=0.001, max=86_400), default=10.0,
     show_default=True, help="How long to wait for each answer.",
@@ -51,8 +53,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def broker_options(function: Function) -> Function:
     """Add --bootstrap, --timeout and --json to a command that asks a broker."""
-    as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-    bootstrap = _bootstrap_option(9092, "BARNABAS_BOOTSTRAP", "A listener of the broker.")
+    as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+    bootstrap = _bootstrap_option(
+        9092, "BARNABAS_BOOTSTRAP", "A listener of the broker for Kafka's protocol."
+    )
     return bootstrap(TIMEOUT(as_json(function)))
 
 
@@ -65,7 +69,7 @@ def msgpack_options(function: Function) -> Function:
 
 
 def _bootstrap_option(port: int, envvar: str, text: str) -> Callable[[Function], Function]:
-    """Return --bootstrap, for which `port` of this machine stands where `envvar` is not set."""
+    """Return the option --bootstrap; without it and `envvar`, `port` on this machine is used."""
     return click.option(
         "--bootstrap", metavar="HOST:PORT", default=f"127.0.0.1:{port}", show_default=True,
         envvar=envvar, show_envvar=True, help=text,
@@ -73,7 +77,7 @@ def _bootstrap_option(port: int, envvar: str, text: str) -> Callable[[Function],
 
 
 def refusing(function: Function) -> Function:
-    """Turn a BrokerError that leaves a command into its sentence and exit code 1."""
+    """Print a BrokerError that a command raises as one sentence, and exit with code 1."""
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -86,12 +90,12 @@ def refusing(function: Function) -> Function:
 
 
 def connect(bootstrap: str, timeout_s: float) -> Connection:
-    """Return a connection, for a `with` statement, which opens it."""
+    """Return a connection that a `with` statement opens."""
     return Connection(bootstrap, timeout_s)
 
 
 def fail(*sentences: str) -> NoReturn:
-    """Say what was not done and why, a line each, and leave with exit code 1."""
+    """Print what was not done and why, one line each, and exit with code 1."""
     for sentence in sentences:
         click.secho(sentence, fg="red", err=True)
     sys.exit(FAILED)
@@ -103,7 +107,7 @@ def show_json(value: Any) -> None:
 
 
 def show_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print rows under their columns; numbers stand to the right."""
+    """Print rows under their columns, with numbers aligned to the right."""
     texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
     right = [
         bool(rows) and all(isinstance(row[n], int | None) for row in rows)
@@ -140,7 +144,7 @@ def _show_rich(columns: Sequence[str], texts: Sequence[list[str]], right: Sequen
 
 
 def _show_blocks(columns: Sequence[str], texts: Sequence[list[str]]) -> None:
-    """Print each row as lines of column and cell, left to the terminal to wrap."""
+    """Print each row as one line per cell, which the terminal wraps where it must."""
     width = max(map(len, columns))
     for number, row in enumerate(texts):
         if number:

@@ -1,7 +1,7 @@
-"""Polling that outlasts its broker: what `barnabas consume --follow` does, alone or in a group.
+"""Polling that survives a broker's restart, for `barnabas consume --follow`, in a group or not.
 
-A consumer makes a lost connection anew at its next poll. So all there is to do is to poll again,
-after a pause that doubles with each failure in a row, and to say so once.
+A consumer reconnects at its next poll. So it is enough to poll again, after a pause that doubles
+with each consecutive failure, and to report the failure once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PAUSE_S_MAX: Final = 5.0
 
 
 async def poll_patiently(consumer: Any) -> Any:
-    """Poll until it succeeds, saying on standard error when the broker goes and comes back."""
+    """Poll until it succeeds; report on standard error that the broker is gone, and back."""
     backoff = Backoff(PAUSE_S_MAX)
     while True:
         try:
@@ -27,9 +27,9 @@ async def poll_patiently(consumer: Any) -> Any:
             if isinstance(error, FetchError) and not error.retriable:
                 raise
             if not backoff.has_paused:
-                click.echo(f"{error}\nTrying again until it does; Ctrl-C ends.", err=True)
+                click.echo(f"{error}\nRetrying until it answers; press Ctrl-C to stop.", err=True)
             await backoff.pause()
         else:
             if backoff.has_paused:
-                click.echo("It answers again; going on where it stopped.", err=True)
+                click.echo("The broker answers again; continuing where reading stopped.", err=True)
             return found

@@ -1,11 +1,11 @@
 """`barnabas produce`: send lines, from standard input or files, to a MSGPACK listener.
 
-A line is a record's value; with `--key-separator` what stands before it is the key; with `--json` a
-line is an object of key, value, headers, timestamp and partition, as `barnabas consume --json`
-writes them. On a terminal, `rich` shows how much of the files is acknowledged.
+A line is a record's value; with `--key-separator` the text before the separator is the key; with
+`--json` a line is an object of key, value, headers, timestamp and partition, as `barnabas consume
+--json` writes it. On a terminal, `rich` shows how much of the files is acknowledged.
 
-Ctrl-C and SIGTERM end the reading: what was read is still sent, and its answers are awaited for as
-long as one answer may take. Why a record is not acknowledged yet is said as soon as it is known.
+Ctrl-C and SIGTERM stop the reading: what was read is still sent, and its answers are awaited for at
+most --timeout. Why a record is not acknowledged yet is reported as soon as it is known.
 """
 
 from __future__ import annotations
@@ -43,10 +43,12 @@ READ_BYTES: Final = 256 * 1024
     default="key_hash",
     show_default=True,
 )
-@click.option("--partition", type=click.IntRange(0, INT32_MAX), help="Send everything to this one.")
-@click.option("--key-separator", metavar="TEXT", help="What parts key and value in a line.")
-@click.option("--header", "headers", metavar="NAME=VALUE", multiple=True, help="May be repeated.")
-@click.option("--json", "as_json", is_flag=True, help="Lines are JSON objects.")
+@click.option(
+    "--partition", type=click.IntRange(0, INT32_MAX), help="Send all records to this partition."
+)
+@click.option("--key-separator", metavar="TEXT", help="Text between key and value in a line.")
+@click.option("--header", "headers", metavar="NAME=VALUE", multiple=True, help="Repeatable.")
+@click.option("--json", "as_json", is_flag=True, help="Read each line as a JSON object.")
 @msgpack_options
 def produce(
     *,
@@ -64,19 +66,23 @@ def produce(
 ) -> None:
     """Send each line of FILES, or of standard input, to TOPIC as a record.
 
-    A producer with acks=all is idempotent: what it sends again after a lost connection is in the
-    topic once. The last line on standard error says how many records were acknowledged. A line
-    that is no record ends the command; what was read before it is sent. Ctrl-C does, too.
+    With --acks all the producer is idempotent: a record that it resends after a lost connection
+    is in the topic once. The last line on standard error says how many records were acknowledged.
+    At a line that is not a record the command stops and sends only what came before; so it does
+    on Ctrl-C.
 
-    Exit code: 0 all were acknowledged, 1 some were not, or a line was no record, 130 after Ctrl-C.
+    Exit code: 0 all records were acknowledged; 1 some were not, or a line was not a record; 130
+    after Ctrl-C.
     """
     from client.msgpack.producer import Producer
     from client.msgpack.unacknowledged import ProducerSettings
 
     if as_json and key_separator is not None:
-        raise click.UsageError("--json lines have a key of their own: leave --key-separator out.")
+        raise click.UsageError(
+            "--json lines contain their keys: do not combine it with --key-separator."
+        )
     if key_separator == "":
-        raise click.UsageError("--key-separator is empty.")
+        raise click.UsageError("--key-separator must not be empty.")
     read = Reader(key_separator, [parse_header(one) for one in headers], as_json=as_json)
     settings = ProducerSettings(codec=CODECS[compression], idempotent=acks == "all")
 
@@ -100,7 +106,9 @@ def produce(
                 await _end_early(producer, timeout_s)
                 raise
             except BaseException:
-                click.echo(f"{_count(producer)}; the rest may be there or not.", err=True)
+                click.echo(
+                    f"{_count(producer)}; the rest may or may not be in the topic.", err=True
+                )
                 raise
         _report(producer, bad)
 
@@ -108,31 +116,31 @@ def produce(
 
 
 async def _end_early(producer: Any, timeout_s: float) -> None:
-    """Wait for the answers to what was read before the command was told to end, and report."""
+    """Wait for the answers to what was read before the command was stopped, and report."""
     try:
         async with asyncio.timeout(timeout_s):
             await producer.flush()
     except TimeoutError:
-        click.echo(f"{_count(producer)}; the rest may be there or not.", err=True)
+        click.echo(f"{_count(producer)}; the rest may or may not be in the topic.", err=True)
     else:
-        click.echo(f"{_count(producer)}; nothing was read after that.", err=True)
+        click.echo(f"{_count(producer)}; the input after that was not read.", err=True)
 
 
 class Trouble:
-    """Says why records are sent again: each reason once, until another comes."""
+    """Reports why records are resent: each reason once, until it changes."""
 
     def __init__(self) -> None:
         self._said = ""
 
     def __call__(self, reason: str) -> None:
-        """Say it, if it is news."""
+        """Print the reason if it is not the last one printed."""
         if reason != self._said:
             self._said = reason
-            click.echo(f"{reason}\nTrying again; Ctrl-C ends.", err=True)
+            click.echo(f"{reason}\nRetrying; press Ctrl-C to stop.", err=True)
 
 
 class BadLine(NamedTuple):
-    """A line that cannot be sent; lines count from 1 in each file."""
+    """A line that cannot be sent; lines are counted from 1 in each file."""
 
     file: str
     number: int
@@ -152,8 +160,8 @@ def _report(producer: Any, bad: BadLine | None) -> None:
     if bad is not None:
         fail(
             f"{told}.\n{bad.file}: line {bad.number} cannot be sent: {bad.reason.rstrip('.')}. "
-            "Nothing from "
-            f"there on was sent: correct it, and go on with `tail -n +{bad.number}`."
+            "Neither it nor anything after it was sent: correct it, then send the rest with "
+            f"`tail -n +{bad.number}`."
         )
     if producer.tally.failed_count:
         fail(told)
@@ -167,13 +175,13 @@ async def send_lines(
     read: Reader,
     partition: int | None,
 ) -> BadLine | None:
-    """Send until the end, or the first line that cannot be sent, which is returned.
+    """Send all lines; stop at the first that cannot be sent, and return it.
 
-    Ends early, too, when the broker takes nothing any more: reading on would wait at each line.
+    Also stops when the broker takes no more records: every further line would have to wait.
     """
     from client.msgpack.transport import UnknownPlace
 
-    # Progress is of files: what standard input will bring, nobody knows.
+    # Progress is of files: how much standard input will bring is unknown.
     total = sum(os.fstat(one.fileno()).st_size for one in files if one is not sys.stdin.buffer)
     with ProgressBar(topic, total, producer) as progress:
         for file in files:
@@ -197,8 +205,8 @@ async def send_lines(
 class ProgressBar:
     """A bar, on a terminal, of how much of the files the broker has acknowledged.
 
-    What is acknowledged is known in records, and files in bytes: a record counts as many bytes as
-    the lines had on average.
+    Acknowledgements count records, files are measured in bytes: a record counts as the average
+    size of a line.
     """
 
     def __init__(self, topic: str, total_bytes: int, producer: Any) -> None:
@@ -227,13 +235,13 @@ class ProgressBar:
             self._bar.stop()
 
     def sent(self, count_bytes: int) -> None:
-        """Count a line that has been handed to the producer."""
+        """Count a line that was passed to the producer."""
         self._sent_bytes += count_bytes
         self._sent_count += 1
 
     @property
     def acknowledged_bytes(self) -> int:
-        """How much of the files is acknowledged, in bytes."""
+        """How many bytes of the files are acknowledged."""
         if not self._sent_count:
             return 0
         return self._sent_bytes * int(self._producer.tally.acknowledged_count) // self._sent_count
@@ -248,7 +256,7 @@ class ProgressBar:
 
 
 async def lines_of(file: IO[bytes]) -> AsyncIterator[bytes]:
-    """Yield the lines of a file without their ends, as they come; the last may have none."""
+    """Yield the lines of a file as they arrive, without newlines; the last may have none."""
     rest = b""
     while data := await detached(partial(_read, file)):
         *lines, rest = (rest + data).split(b"\n")
@@ -259,9 +267,9 @@ async def lines_of(file: IO[bytes]) -> AsyncIterator[bytes]:
 
 
 def _read(file: IO[bytes]) -> bytes:
-    """Return what has come, up to `READ_BYTES`; nothing at the end.
+    """Return what has arrived, up to `READ_BYTES`; nothing at the end.
 
-    Past the file's own buffer: Python aborts when it ends while a thread holds that of stdin.
+    Bypasses the file's buffer: Python aborts if it exits while a thread holds that of stdin.
     Raises OSError with the file's name.
     """
     try:
@@ -284,7 +292,7 @@ def parse_header(text: str) -> tuple[str, bytes | None]:
 
 
 class Reader:
-    """Makes of a line what `Producer.send` takes."""
+    """Turns a line into the arguments of `Producer.send`."""
 
     def __init__(
         self,
@@ -298,14 +306,14 @@ class Reader:
         self._as_json = as_json
 
     def record(self, line: bytes) -> dict[str, Any]:
-        """Return the arguments of `send`; ValueError says what is wrong with the line."""
+        """Return the arguments of `send`. Raises ValueError with what is wrong with the line."""
         if self._as_json:
             return self._of_json(line)
         if self._separator is None:
             return {"value": line, "headers": self._headers}
         key, found, value = line.partition(self._separator)
         if not found:
-            raise ValueError(f"no separator {self._separator!r} in it")
+            raise ValueError(f"it has no separator {self._separator!r}")
         return {"key": key, "value": value, "headers": self._headers}
 
     def _of_json(self, line: bytes) -> dict[str, Any]:
@@ -316,18 +324,18 @@ class Reader:
         except RecursionError:
             raise ValueError("its JSON is nested too deeply") from None
         if not isinstance(found, dict) or "value" not in found:
-            raise ValueError('wanted an object with at least "value"')
+            raise ValueError('expected an object with at least "value"')
         numbers = {name: found.get(name) for name in ("timestamp", "partition")}
         for name, number in numbers.items():
             if number is not None and type(number) is not int:
-                raise ValueError(f"{name} is no integer: {number!r}")
+                raise ValueError(f"{name} is not an integer: {number!r}")
         pairs = found.get("headers") or []
         if not isinstance(pairs, list) or not all(
             isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) for pair in pairs
         ):
-            raise ValueError(f"headers are no list of [name, value]: {pairs!r}")
+            raise ValueError(f"headers are not a list of [name, value]: {pairs!r}")
         for name, _ in pairs:
-            name.encode()  # JSON can name halves of characters, which no bytes stand for
+            name.encode()  # JSON can contain lone surrogates, which UTF-8 cannot encode
         return {
             "key": _bytes(found.get("key")),
             "value": _bytes(found["value"]),

@@ -1,7 +1,7 @@
-"""Running a command's coroutine: how it may end, and with which exit code.
+"""Running a command's coroutine, and the exit code for each way in which it ends.
 
-Ctrl-C is 130 and SIGTERM 143, as shells count signals; what the broker refuses, or cannot be asked,
-is one sentence and 1.
+Ctrl-C exits with 130 and SIGTERM with 143, as shells count signals. Where the broker refuses or
+cannot be reached, one sentence is printed and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TERMINATED: Final = 143
 
 
 def run_to_end(coroutine: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine of the msgpack client, and leave with the exit code of its end."""
+    """Run a coroutine that uses the msgpack client; exit unless it returns."""
     from client.msgpack.fetching import FetchError
     from client.msgpack.group_offsets import CommitError
     from client.msgpack.membership import GroupRefused
@@ -31,7 +31,7 @@ def run_to_end(coroutine: Coroutine[Any, Any, None]) -> None:
     unwritten = (DeliveryError, CommitError)
     refused = (TransportError, RequestRefused, UnknownPlace, GroupRefused)
     try:
-        with closing(coroutine):  # Ctrl-C may come before it begins
+        with closing(coroutine):  # Ctrl-C may come before it starts
             asyncio.run(coroutine)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)

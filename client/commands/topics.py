@@ -35,14 +35,16 @@ def topics() -> None:
 @click.argument("name")
 @click.option(
     "--partitions", "partition_count", type=click.IntRange(1, INT32_MAX), metavar="N",
-    help="How many [default: the broker's num.partitions].",
+    help="Number of partitions [default: the broker's num.partitions].",
 )  # fmt: skip
 @click.option(
     "--replication-factor", type=click.IntRange(1, INT16_MAX), metavar="N",
-    help="Copies of each [default: the broker's; a single node has 1].",
+    help="Replicas of each partition [default: the broker's; a single node has 1].",
 )  # fmt: skip
-@click.option("--config", "assignments", metavar="KEY=VALUE", multiple=True, help="Repeatable.")
-@click.option("--if-not-exists", is_flag=True, help="Be content with a topic that is there.")
+@click.option(
+    "--config", "assignments", metavar="KEY=VALUE", multiple=True, help="A setting; repeatable."
+)
+@click.option("--if-not-exists", is_flag=True, help="Succeed if the topic already exists.")
 @DRY_RUN
 @broker_options
 @refusing
@@ -92,21 +94,21 @@ def create(
             }
         )
     elif exists:
-        click.echo(f"Topic {name} is there already; nothing was changed.")
+        click.echo(f"Topic {name} already exists; nothing was changed.")
     else:
         verb = "Would create" if dry_run else "Created"
         click.echo(f"{verb} topic {name} with {plural(made.num_partitions, 'partition')}.")
 
 
 @topics.command("list")
-@click.option("--sizes/--no-sizes", default=True, help="Show what each takes on the disk.")
-@click.option("--by-size", is_flag=True, help="The largest first.")
+@click.option("--sizes/--no-sizes", default=True, help="Show the size of each on disk.")
+@click.option("--by-size", is_flag=True, help="List the largest first.")
 @broker_options
 @refusing
 def list_topics(
     *, sizes: bool, by_size: bool, bootstrap: str, timeout_s: float, as_json: bool
 ) -> None:
-    """List all topics, with their partitions and what they take on the disk."""
+    """List all topics, with their partition counts and sizes on disk."""
     from client.files.texts import bytes_text
     from client.kafka import admin
 
@@ -145,7 +147,7 @@ def list_topics(
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option(
     "--time", "time_text", metavar="TIME",
-    help="Show the first record at or after it: 2026-05-01T12:00:00Z, 2026-05-01, or ms.",
+    help="Show the first record at or after this time: 2026-05-01T12:00:00Z, 2026-05-01, or ms.",
 )  # fmt: skip
 @broker_options
 @refusing
@@ -157,7 +159,7 @@ def describe(
     timeout_s: float,
     as_json: bool,
 ) -> None:
-    """Show topics NAME... (all without one): settings, partitions, offsets and sizes."""
+    """Show settings, partitions, offsets and sizes of the topics NAME..., or of all topics."""
     from client.commands.times import parse_time
     from client.kafka import admin
     from client.kafka.configs import topic_overrides
@@ -281,7 +283,7 @@ def delete(names: tuple[str, ...], *, deletion: Deletion, bootstrap: str, timeou
 def _bounds(
     connection: Connection, found: list[MetadataResponseTopic]
 ) -> tuple[dict[str, list[int]], Offsets, Offsets]:
-    """Return the partitions of topics, and the first and the end offset of each."""
+    """Return the partitions of topics, with the first and the end offset of each."""
     from client.kafka import admin
 
     asked = {topic.name or "": [one.partition_index for one in topic.partitions] for topic in found}
@@ -293,7 +295,7 @@ def _bounds(
 @click.argument("name")
 @click.option(
     "--partitions", "partition_count", type=click.IntRange(1, INT32_MAX), metavar="N",
-    required=True, help="The new number; it can only grow.",
+    required=True, help="The new number; it can only increase.",
 )  # fmt: skip
 @DRY_RUN
 @broker_options
@@ -307,9 +309,9 @@ def alter(
     timeout_s: float,
     as_json: bool,
 ) -> None:
-    """Give the topic NAME more partitions. Settings are changed with `barnabas config`.
+    """Add partitions to the topic NAME. To change its settings, use `barnabas config`.
 
-    Records with keys that come later may land in another partition than those before.
+    Keys may then map to other partitions than before.
     """
     from client.files.texts import plural
     from client.kafka import admin
@@ -322,8 +324,8 @@ def alter(
             {"topic": name, "before": before, "partitions": partition_count, "altered": not dry_run}
         )
         return
-    verb = "Would give" if dry_run else "Gave"
-    click.echo(f"{verb} topic {name} {plural(partition_count, 'partition')}; it had {before}.")
+    verb = "Would extend" if dry_run else "Extended"
+    click.echo(f"{verb} topic {name} from {before} to {plural(partition_count, 'partition')}.")
 
 
 def uuid_text(uuid: bytes) -> str:

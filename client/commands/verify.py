@@ -1,4 +1,4 @@
-"""`barnabas verify`: whether what stands on the disk is what was written."""
+"""`barnabas verify`: whether the files on disk hold what was written."""
 
 from __future__ import annotations
 
@@ -21,23 +21,25 @@ REFUSED = 2
 
 @click.command(cls=CarefulCommand)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path())
-@click.option("--records", is_flag=True, help="Open every batch and check its records as well.")
-@click.option("--compacted", is_flag=True, help="Take holes in the offsets for compaction's.")
+@click.option("--records", is_flag=True, help="Also open every batch and check its records.")
+@click.option("--compacted", is_flag=True, help="Accept gaps in the offsets as left by compaction.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as one JSON object.")
-@click.option("--quiet", is_flag=True, help="Print nothing when all is sound, and no notes.")
+@click.option(
+    "--quiet", is_flag=True, help="Print no notes, and nothing at all if everything is sound."
+)
 def verify(
     paths: tuple[str, ...], *, records: bool, compacted: bool, as_json: bool, quiet: bool
 ) -> None:
     """Check a data directory, a partition's directory, or single files. Nothing is written.
 
-    Checksums, sizes and order of every batch; offsets against file names; offset and time indexes
-    against the log; producer snapshots; checkpoints; the metadata log. A running broker's
-    directory may be checked too: what it appends meanwhile is left out.
+    It checks the checksum, size and order of every batch, offsets against file names, offset and
+    time indexes against the log, producer snapshots, checkpoints, and the metadata log. The broker
+    may be running; what it appends meanwhile is not read.
 
-    Not everything can be told: a checkpoint whose number was changed to another possible one, or
-    a wrong base offset inside a hole that compaction left, looks healthy.
+    Some damage cannot be detected: a checkpoint whose number was changed to another possible one,
+    or a wrong base offset inside a gap that compaction left.
 
-    Exit code: 0 sound; 1 something is damaged; 2 a path cannot be checked.
+    Exit code: 0 sound; 1 damaged; 2 a path cannot be checked.
     """
     from client.files.verify import NotVerifiable, Verification, log_bytes
 
@@ -68,7 +70,7 @@ def verify(
 def _bar(
     *, as_json: bool, total: Callable[[], int]
 ) -> Iterator[tuple[Callable[[int], None], Callable[[str], None]]]:
-    """Show a progress bar on a terminal; elsewhere do nothing."""
+    """Show a progress bar, on a terminal only."""
     if as_json or not sys.stderr.isatty():
         yield _ignore, _ignore
         return
@@ -90,11 +92,11 @@ def _bar(
 
 
 def _ignore(_value: object) -> None:
-    """Take what a progress bar would show."""
+    """Show no progress."""
 
 
 def _tell(report: Report, holder: int | None, *, quiet: bool) -> None:
-    """Print the report for a person."""
+    """Print the report as text."""
     from client.files.texts import bytes_text, plural
 
     for finding in report.findings:
@@ -119,8 +121,8 @@ def _tell(report: Report, holder: int | None, *, quiet: bool) -> None:
         click.secho(f"Sound: {checked}.", fg="green")
         return
     click.secho(
-        f"Not sound: {plural(damaged, 'finding')} of damage, {rebuilt} in files that can be built "
-        f"again. Checked {checked}.",
+        f"Not sound: {plural(damaged, 'finding')} of damage, {rebuilt} in files that can be "
+        f"rebuilt. Checked {checked}.",
         fg="red",
     )
 

@@ -1,10 +1,12 @@
-"""What `barnabas consume` writes of a record, alone or in a group.
+"""What `barnabas consume` writes of a record, with or without a group.
 
-value      a line for each record: its value's bytes
-key-value  a line for each record: its key's bytes, a separator, its value's
-json       a line for each record: an object with all of it; bytes that are not UTF-8 are
-written as {"base64": ...}
-raw        the values' bytes, with nothing between them
+The formats are:
+
+    value      one line per record: the bytes of its value
+    key-value  one line per record: the bytes of its key, a separator, and its value
+    json       one line per record: an object with all fields; bytes that are not UTF-8 are written
+               as {"base64": ...}
+    raw        the bytes of the values, with nothing between them
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ FORMATS: Final = ("value", "key-value", "json", "raw")
 
 
 class RecordFormat:
-    """Makes of a record what is written of it, in one of FORMATS."""
+    """Formats records in one of FORMATS."""
 
     def __init__(self, shape: str, topic: str, separator: bytes) -> None:
         self._shape = shape
@@ -25,7 +27,7 @@ class RecordFormat:
         self._separator = separator
 
     def line(self, partition: int, record: Any) -> bytes:
-        """Return a record as it is written; what the format cannot say (a null) is left empty."""
+        """Return a record as bytes. A null is written as empty where the format has none."""
         if self._shape == "json":
             return json.dumps(self._all(partition, record), ensure_ascii=False).encode() + b"\n"
         value: bytes = record.value or b""

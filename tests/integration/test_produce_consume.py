@@ -111,7 +111,7 @@ def test_following_shows_what_comes_later(broker: TwoDialects) -> None:
 
 
 def test_following_outlives_the_broker(broker: TwoDialects) -> None:
-    """Killed and started again while it is followed, the reader goes on where it stopped."""
+    """Killed and started again while it is followed, the reader continues where it stopped."""
     run(broker, "produce", "t", data=b"one\n")
     with command(broker, "consume", "t", "--follow", "--max-messages", "3") as reader:
         assert reader.stdout is not None
@@ -119,13 +119,13 @@ def test_following_outlives_the_broker(broker: TwoDialects) -> None:
         assert reader.stdout.readline() == b"one\n"
         for line in (b"two\n", b"three\n"):
             broker.kill()
-            while b"Trying again" not in reader.stderr.readline():
+            while b"Retrying" not in reader.stderr.readline():
                 pass
             broker.start()
             run(broker, "produce", "t", data=line)
             assert reader.stdout.readline() == line
         assert reader.wait(WAIT_S) == 0
-        assert b"going on where it stopped" in reader.stderr.read()
+        assert b"continuing where reading stopped" in reader.stderr.read()
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_what_may_be_repeated_adds_up(arguments, said):
 def test_a_single_option_given_twice_is_refused(second):
     result = CliRunner().invoke(command, ["--one", "1", second, "1"])
     assert result.exit_code == 2
-    assert "--one was given 2 times and takes one value." in result.output
+    assert "--one was given 2 times, but takes one value." in result.output
 
 
 def leaves(group, context):

@@ -102,7 +102,7 @@ async def test_sigterm_is_an_end_in_good_order(instance_id, epoch):
 
 async def test_a_group_that_gives_nothing_is_told(capsys):
     await read(GroupPeer([]), Shown(), timeout_s=0.2)
-    assert "gave no partition of t within 0.2 s" in capsys.readouterr().err
+    assert "assigned no partition of t within 0.2 s" in capsys.readouterr().err
 
 
 async def test_a_broker_that_answers_no_heartbeat_is_an_error_and_no_group_without_partitions():
@@ -126,7 +126,7 @@ async def test_a_group_that_does_not_take_it_ends_it():
 async def test_a_commit_that_fails_is_said_and_at_the_end_an_error(capsys, codes, said):
     peer = GroupPeer([0])
     peer.codes["offset_commit"] = codes
-    with pytest.raises(CommitError, match=f"will come again: .*{said}"):
+    with pytest.raises(CommitError, match=f"will be read again: .*{said}"):
         await read(peer, Shown())
     assert "Not committed yet: " in capsys.readouterr().err
 
