@@ -118,7 +118,7 @@ def assemble(
         answers=ByteBudget(config.barnabas_answer_bytes_max, metrics, "answers_full_waits"),
         controller=opened.controller,
         topics=topics,
-        make_groups=partial(_coordinator, loop),
+        make_groups=_coordinator,
         configs=configs,
         producer_ids=ProducerIds(topics.next_producer_ids),
         advertised=Advertised(bound, config.advertised),
@@ -162,7 +162,7 @@ def _network(services: Services) -> Network:
     )
 
 
-def _coordinator(loop: asyncio.AbstractEventLoop, services: Services) -> Coordinator:
+def _coordinator(services: Services) -> Coordinator:
     """Import and make the coordinator of groups, when there is one: a tenth of a start's time."""
     from broker.groups.coordinator import Coordinator
     from broker.groups.frozen import FrozenCoordinator
@@ -177,7 +177,6 @@ def _coordinator(loop: asyncio.AbstractEventLoop, services: Services) -> Coordin
         services.pool,
         services.config,
         services.clock,
-        loop,
         partial(configs_of, services.controller.image, GROUP),
     )
     groups.start()

@@ -267,8 +267,8 @@ class ConsumerGroupTargetAssignmentMemberKey:
 
 
 @structure
-class TopicPartition:
-    """Partitions of one topic."""
+class TargetPartitions:
+    """Partitions of one topic; Kafka's schema calls it TopicPartition."""
 
     topic_id: Uuid
     partitions: list[Int32] = field(default_factory=list)
@@ -279,7 +279,7 @@ class TopicPartition:
 class ConsumerGroupTargetAssignmentMemberValue:
     """What the member shall hold in the end."""
 
-    topic_partitions: list[TopicPartition] = field(default_factory=list)
+    topic_partitions: list[TargetPartitions] = field(default_factory=list)
 
 
 @message(api_key=8, kind="data", versions=(0, 0), flexible_since=None)
@@ -292,10 +292,11 @@ class ConsumerGroupCurrentMemberAssignmentKey:
 
 
 @structure
-class TopicPartitions:
+class CurrentPartitions:
     """Partitions of one topic; beside each the epoch at which the member got it.
 
-    Earlier versions of Kafka wrote no `assignment_epochs`; they are then empty.
+    Kafka's schema calls it TopicPartitions. Earlier versions of Kafka wrote no
+    `assignment_epochs`; they are then empty.
     """
 
     topic_id: Uuid
@@ -313,8 +314,8 @@ class ConsumerGroupCurrentMemberAssignmentValue:
     member_epoch: Int32
     previous_member_epoch: Int32
     state: Int8
-    assigned_partitions: list[TopicPartitions] = field(default_factory=list)
-    partitions_pending_revocation: list[TopicPartitions] = field(default_factory=list)
+    assigned_partitions: list[CurrentPartitions] = field(default_factory=list)
+    partitions_pending_revocation: list[CurrentPartitions] = field(default_factory=list)
 
 
 @message(api_key=16, kind="data", versions=(0, 0), flexible_since=None)

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import Final
 
+from broker.groups.apply import apply_offset
 from broker.groups.coordinator import Coordinator
 from broker.groups.errors import GroupError
 from broker.groups.group import GroupRecord
 from broker.groups.group_log import java_length
 from broker.groups.offsets import Committed, Offsets
-from broker.groups.replay import replay_offset
 from protocol.errors import ErrorCode
 from protocol.group_records import NO_TIMESTAMP, OffsetCommitKey, OffsetCommitValue
 from protocol.messages.offset_commit import (
@@ -86,7 +86,7 @@ def commit(
         return
     registry = groups.registry_of(body.group_id)
     for key, value in records:
-        replay_offset(registry, groups, key, value)
+        apply_offset(registry, groups, key, value)
 
 
 def _check(groups: Coordinator, body: OffsetCommitRequest, version: int) -> None:

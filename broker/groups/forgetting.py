@@ -14,7 +14,7 @@ from typing import Final
 from broker.groups.group import GroupRecord
 from broker.groups.offsets import tombstone
 from broker.groups.registry import Registry
-from broker.groups.shard import Shard
+from broker.groups.shard import Shard, ShardState
 from broker.runtime import owners
 from broker.runtime.owners import Owner
 
@@ -34,10 +34,19 @@ class DeletedTopics:
         self._left: deque[Iterator[None]] = deque()
 
     def forget(self, shard: Shard, name: str) -> None:
-        """Remove the offsets of a topic from a shard that is served."""
-        self._left.append(self._steps(shard, name))
-        if len(self._left) == 1:
-            self._go_on()
+        """Remove the offsets of a topic; from a shard that is not loaded yet, once it is."""
+        if shard.is_served:
+            self._left.append(self._steps(shard, name))
+            if len(self._left) == 1:
+                self._go_on()
+        elif shard.state is not ShardState.REFUSED:
+            shard.deleted_topics.add(name)
+
+    def loaded(self, shard: Shard) -> None:
+        """Remove the offsets of topics that were deleted before a shard was served."""
+        for name in sorted(shard.deleted_topics):
+            self.forget(shard, name)
+        shard.deleted_topics.clear()
 
     def finish(self) -> None:
         """Write all that is left: the broker stops."""

@@ -1,4 +1,7 @@
-"""Loading one partition of `__consumer_offsets`: from its log to the groups of its shard.
+"""Loading the partitions of `__consumer_offsets`: from each log to the groups of its shard.
+
+Whatever goes wrong with one shard is that shard's alone: its groups are refused, the others are
+served.
 
 Reading, decompressing and decoding happen in the pool, a buffer of `offsets.load.buffer.size` at a
 time; what was read is applied on the loop, which gets its turns. Groups are built in a registry of
@@ -14,12 +17,16 @@ from functools import partial
 from typing import Final
 
 from broker.groups.group import Host
+from broker.groups.group_log import GroupLog, partition_of
 from broker.groups.registry import Registry
 from broker.groups.replay import ReadBatch, Replayer, read_chunk
-from broker.groups.shard import Shard
+from broker.groups.shard import Shard, ShardState
 from broker.metadata.topic_rules import GROUP_TOPIC
 from broker.partitions.warm_reads import warm
 from broker.runtime.blocking_pool import BlockingPool
+from broker.runtime.clock import MS_NS
+from protocol.record_errors import RecordError
+from storage.errors import StorageError
 from storage.log import Log
 from storage.segments.log_file import LogSlice
 
@@ -28,7 +35,77 @@ logger = logging.getLogger("barnabas.groups")
 GROUPS_PER_TURN: Final = 50  # of the loop, when sessions begin
 
 
-async def load(
+def look_at(shard: Shard, group_log: GroupLog) -> None:
+    """Close a shard until it is loaded, if it must be."""
+    try:
+        log = group_log.partition(shard.number).log
+    except StorageError:  # offline, as was said: the topic changes when it is opened
+        shard.state = ShardState.OFFLINE
+        return
+    has_records = log.end_offset > log.start_offset or log.failed is not None
+    shard.state = ShardState.LOADING if has_records else ShardState.SERVING
+
+
+async def load_shards(
+    shards: Sequence[Shard],
+    group_log: GroupLog,
+    host: Host,
+    pool: BlockingPool,
+    loaded: Callable[[Shard], None],
+) -> None:
+    """Load the shards that must be, one after the other; `loaded` is called with each served."""
+    started_ns = host.clock.monotonic_ns()
+    found_count = 0
+    for shard in shards:
+        if shard.state is ShardState.LOADING:
+            is_ours = partial(_is_ours, shard.number, len(shards))
+            found_count += await _load_or_refuse(shard, group_log, host, pool, is_ours)
+            if shard.is_served and not shard.is_dropped:
+                loaded(shard)
+    if found_count:
+        logger.info(
+            "%d groups from %d records in %d ms",
+            sum(len(shard.registry.groups) for shard in shards if shard.is_served),
+            found_count,
+            (host.clock.monotonic_ns() - started_ns) // MS_NS,
+        )
+
+
+def _is_ours(number: int, count: int, group_id: str) -> bool:
+    return partition_of(group_id, count) == number
+
+
+async def _load_or_refuse(
+    shard: Shard,
+    group_log: GroupLog,
+    host: Host,
+    pool: BlockingPool,
+    is_ours: Callable[[str], bool],
+) -> int:
+    """Load one shard, or refuse its groups; return its records' count."""
+    try:
+        log = group_log.partition(shard.number).log
+        buffer_bytes = host.config.offsets_load_buffer_size
+        found_count = await load_shard(shard, log, host, pool, is_ours, buffer_bytes)
+    except Exception as error:
+        if shard.is_dropped:
+            return 0  # its topic was deleted meanwhile
+        expected = isinstance(error, StorageError | RecordError)
+        logger.error(
+            "groups of %s-%d are not loaded: %s",
+            GROUP_TOPIC,
+            shard.number,
+            error,
+            exc_info=None if expected else error,
+        )
+        shard.refuse()
+        return 0
+    if not shard.is_dropped:
+        shard.state = ShardState.SERVING
+    return found_count
+
+
+async def load_shard(
     shard: Shard,
     log: Log,
     host: Host,

@@ -47,7 +47,7 @@ Partitions = dict[int, Committed]
 
 
 class Offsets:
-    """Offsets by group, topic and partition; `replay` is the only way in."""
+    """Offsets by group, topic and partition; `apply` is the only way in."""
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, Partitions]] = {}
@@ -60,7 +60,7 @@ class Offsets:
         """Return one committed offset."""
         return self.topics(group_id).get(topic, {}).get(partition)
 
-    def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
+    def apply(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
         """Take a record in; one without a value removes the offset."""
         if value is None:
             self._remove(key)

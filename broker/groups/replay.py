@@ -1,8 +1,7 @@
-"""What each record of `__consumer_offsets` does to the memory of the coordinator.
+"""Reading a partition of `__consumer_offsets` again, from its batches to the groups in memory.
 
-Used when a partition is loaded, and for offsets also when they are committed: what is in memory
-is what a restart would find. Loading has two halves: `read_chunk` decompresses and decodes, which
-takes time and changes nothing, so it runs in a thread; a `Replayer` applies what was read.
+It has two halves: `read_chunk` decompresses and decodes, which takes time and changes nothing, so
+it runs in a thread; a `Replayer` applies what was read (broker/groups/apply.py).
 
 Offsets of a transaction count when its commit marker is met (KIP-98), unless an offset that was
 committed later without one stands already. Such records come from a directory that Apache Kafka
@@ -19,19 +18,16 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from broker.groups.classic.classic_group import ClassicGroup
-from broker.groups.consumer import consumer_replay as consumer_groups
-from broker.groups.group import GroupKind, Host
+from broker.groups.apply import APPLY
+from broker.groups.group import Host
 from broker.groups.registry import Registry
-from protocol.errors import DecodeError, ErrorCode
+from protocol.errors import DecodeError
 from protocol.group_records import (
     GroupMetadataKey,
-    GroupMetadataValue,
     OffsetCommitKey,
-    OffsetCommitValue,
     UnknownRecord,
     decode,
 )
@@ -43,36 +39,6 @@ _CONTROL_KEY: Final = struct.Struct(">hh")  # version, type
 _COMMIT: Final = 1  # ControlRecordType in Kafka
 RECORDS_BYTES_MAX: Final = 128 * 1024 * 1024  # one batch, decompressed
 RECORDS_PER_TURN: Final = 200  # of the loop: some 10 µs each
-
-Replay = Callable[[Registry, Host, Any, Any], None]
-
-
-def replay_offset(
-    registry: Registry, host: Host, key: OffsetCommitKey, value: OffsetCommitValue | None
-) -> None:
-    """Take an offset in; a group that has nothing but offsets is a name for them (KIP-211)."""
-    if value is not None and key.group not in registry.groups:
-        registry.put(ClassicGroup(key.group, host))
-    registry.offsets.replay(key, value)
-
-
-def replay_classic(
-    registry: Registry, host: Host, key: GroupMetadataKey, value: GroupMetadataValue | None
-) -> None:
-    """Take a generation of a classic group in, or its end."""
-    if value is not None:
-        registry.put(ClassicGroup.from_record(key.group, value, host))
-        return
-    group = registry.get(key.group)
-    if group is not None and group.kind is GroupKind.CLASSIC:
-        registry.remove(key.group, ErrorCode.NOT_COORDINATOR)
-
-
-REPLAYS: Final[Mapping[type, Replay]] = {
-    OffsetCommitKey: replay_offset,
-    GroupMetadataKey: replay_classic,
-    **consumer_groups.REPLAYS,
-}
 
 
 class ReadRecord(NamedTuple):
@@ -131,7 +97,7 @@ def _decode(record: Record) -> ReadRecord | None:
     except DecodeError as error:
         logger.warning("group record at offset %d left out: %s", record.offset, error)
         return None
-    if isinstance(decoded, UnknownRecord) or type(decoded[0]) not in REPLAYS:
+    if isinstance(decoded, UnknownRecord) or type(decoded[0]) not in APPLY:
         return None
     return ReadRecord(record.offset, *decoded)
 
@@ -181,4 +147,4 @@ class Replayer:
             if self._offset_of.get(place, -1) > record.offset:
                 return  # committed after the transaction wrote its own
             self._offset_of[place] = record.offset
-        REPLAYS[type(key)](self._registry, self._host, key, record.value)
+        APPLY[type(key)](self._registry, self._host, key, record.value)

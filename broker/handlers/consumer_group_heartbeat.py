@@ -10,8 +10,8 @@ Version notes: 1 regular expressions; members generate their own ids (KIP-1082).
 
 from __future__ import annotations
 
-from broker.groups.consumer.serve import serve
 from broker.groups.group import Caller
+from broker.groups.member_requests import consumer_group_heartbeat
 from broker.runtime.request import Pending, Request
 from broker.services import Services
 from protocol.errors import ErrorCode
@@ -23,7 +23,7 @@ def handle(request: Request, services: Services) -> Pending:
     header = request.header
     caller = Caller(header.client_id or "", f"/{request.info.peer_host}", header.api_version)
     pending = Pending()
-    serve(services.groups, request.body, caller, pending.complete)
+    consumer_group_heartbeat(services.groups, request.body, caller, pending.complete)
     return pending
 
 

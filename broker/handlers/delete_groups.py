@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 
+from broker.groups.removal import delete_group
 from broker.runtime.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
@@ -25,7 +26,7 @@ async def handle(request: Request, services: Services) -> DeleteGroupsResponse:
     """Delete each group."""
     body: DeleteGroupsRequest = request.body
     names = list(dict.fromkeys(body.groups_names))
-    codes = await asyncio.gather(*(services.groups.delete_group(name) for name in names))
+    codes = await asyncio.gather(*(delete_group(services.groups, name) for name in names))
     return DeleteGroupsResponse(
         results=[
             DeletableGroupResult(group_id=name, error_code=code)

@@ -10,6 +10,7 @@ Version notes: 3 static members, 4 flexible.
 
 from __future__ import annotations
 
+from broker.groups.member_requests import heartbeat
 from broker.runtime.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
@@ -18,7 +19,7 @@ from protocol.messages.heartbeat import HeartbeatResponse
 
 def handle(request: Request, services: Services) -> HeartbeatResponse:
     """Extend a member's session."""
-    return HeartbeatResponse(error_code=services.groups.heartbeat(request.body))
+    return HeartbeatResponse(error_code=heartbeat(services.groups, request.body))
 
 
 def error_response(request: Request, code: ErrorCode) -> HeartbeatResponse:  # noqa: ARG001

@@ -13,6 +13,7 @@ assignment.
 from __future__ import annotations
 
 from broker.groups.group import Caller
+from broker.groups.member_requests import join_group
 from broker.runtime.request import Pending, Request
 from broker.services import Services
 from protocol.errors import ErrorCode
@@ -32,7 +33,7 @@ def handle(request: Request, services: Services) -> Pending:
         pending.complete(response)
 
     caller = Caller(header.client_id or "", f"/{request.info.peer_host}", header.api_version)
-    services.groups.join(request.body, caller, answer)
+    join_group(services.groups, request.body, caller, answer)
     return pending
 
 

@@ -10,6 +10,7 @@ Version notes: 3 many members, 4 flexible, 5 reason (not kept).
 from __future__ import annotations
 
 from broker.groups.errors import GroupError
+from broker.groups.member_requests import leave_group
 from broker.runtime.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
@@ -24,7 +25,7 @@ def handle(request: Request, services: Services) -> LeaveGroupResponse:
     is_of_one = request.header.api_version < MANY_MEMBERS_VERSION
     members = [MemberIdentity(member_id=body.member_id)] if is_of_one else body.members
     try:
-        responses = services.groups.leave(body.group_id, members)
+        responses = leave_group(services.groups, body.group_id, members)
     except GroupError as error:
         return LeaveGroupResponse(error_code=error.code)
     if is_of_one:

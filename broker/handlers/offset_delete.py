@@ -10,6 +10,7 @@ Behaviour
 from __future__ import annotations
 
 from broker.groups.errors import GroupError
+from broker.groups.removal import delete_offsets
 from broker.runtime.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
@@ -32,7 +33,7 @@ async def handle(request: Request, services: Services) -> OffsetDeleteResponse:
         if numbers:
             known.append((asked.name, numbers))
     try:
-        codes = await services.groups.delete_offsets(body.group_id, known)
+        codes = await delete_offsets(services.groups, body.group_id, known)
     except GroupError as error:
         return error_response(request, error.code)
     for name, numbers in known:

@@ -10,6 +10,7 @@ Version notes: 3 static members, 4 flexible, 5 protocol type and name (KIP-559).
 
 from __future__ import annotations
 
+from broker.groups.member_requests import sync_group
 from broker.runtime.request import Pending, Request
 from broker.services import Services
 from protocol.errors import ErrorCode
@@ -25,7 +26,7 @@ def handle(request: Request, services: Services) -> SyncGroupResponse | Pending:
     if request.header.api_version >= PROTOCOL_VERSION and not is_told:
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     pending = Pending()
-    services.groups.sync(body, pending.complete)
+    sync_group(services.groups, body, pending.complete)
     return pending
 
 

@@ -62,6 +62,7 @@ class GroupModules:
         """Import it."""
         import_module("broker.groups.coordinator")
         import_module("broker.groups.group_log")
+        import_module("broker.groups.removal")
 
 
 Duty = Callable[[], Coroutine[Any, Any, None]]
@@ -284,4 +285,6 @@ class Housekeeping:
 
     async def _groups(self) -> None:
         if self._services.has_groups:
-            await self._services.groups.expire_offsets()
+            from broker.groups.removal import expire_offsets
+
+            await expire_offsets(self._services.groups)

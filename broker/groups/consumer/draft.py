@@ -29,8 +29,8 @@ from protocol.group_records import (
     ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
-    TopicPartition,
-    TopicPartitions,
+    CurrentPartitions,
+    TargetPartitions,
 )
 
 # Of the topics it was resolved with; a group that is loaded resolves its expressions anew.
@@ -85,7 +85,7 @@ class Draft:
             ),
             ConsumerGroupTargetAssignmentMemberValue(
                 topic_partitions=[
-                    TopicPartition(topic_id=topic_id, partitions=sorted(target[topic_id]))
+                    TargetPartitions(topic_id=topic_id, partitions=sorted(target[topic_id]))
                     for topic_id in sorted(target)
                 ]
             ),
@@ -151,9 +151,9 @@ class Draft:
         self.put(ConsumerGroupMetadataKey(group_id=group_id), None)
 
 
-def _topic_partitions(assigned: Assigned) -> list[TopicPartitions]:
+def _topic_partitions(assigned: Assigned) -> list[CurrentPartitions]:
     return [
-        TopicPartitions(
+        CurrentPartitions(
             topic_id=topic_id,
             partitions=sorted(assigned[topic_id]),
             assignment_epochs=[

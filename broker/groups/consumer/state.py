@@ -35,8 +35,8 @@ from protocol.group_records import (
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMetadataKey,
+    CurrentPartitions,
     MemberState,
-    TopicPartitions,
 )
 
 
@@ -186,7 +186,7 @@ class ConsumerState:
                     del self.owners[topic_id, partition]
 
 
-def _assigned(topics: Iterable[TopicPartitions], member_epoch: int) -> Assigned:
+def _assigned(topics: Iterable[CurrentPartitions], member_epoch: int) -> Assigned:
     """Read partitions and their epochs; before Apache Kafka 4.3 all had the member's."""
     return {
         topic.topic_id: dict(

@@ -9,6 +9,7 @@ import pytest
 from broker.groups.classic.classic_group import ClassicGroup
 from broker.groups.errors import code_of_write
 from broker.groups.registry import Registry
+from broker.groups.removal import expire_offsets
 from broker.groups.replay import Replayer, read_chunk
 from broker.metadata.topic_rules import GROUP_TOPIC
 from protocol.errors import ErrorCode
@@ -274,12 +275,12 @@ async def test_old_offsets_go_and_with_the_last_one_the_group(rig):
     member_id, generation = await member(rig, "alive")
     kept = {"member_id": member_id, "generation_id_or_member_epoch": generation}
     await commit(rig, ("t", 0, 7), group_id="alive", **kept)
-    await groups.expire_offsets()
+    await expire_offsets(groups)
     now_ms = rig.clock.now_ms()
     week_ms = 7 * 24 * 60 * 60_000
     offsets = groups.registry_of("old").offsets.topics("old")["t"]
     offsets[0] = offsets[0]._replace(committed_ms=now_ms - week_ms - 1)
-    await groups.expire_offsets()
+    await expire_offsets(groups)
     assert {group.group_id for group in groups.groups()} == {"young", "alive"}
     await crash(rig)
 

@@ -264,7 +264,7 @@ GOLDEN = [
     (
         TARGET_OF_MEMBER,
         records.ConsumerGroupTargetAssignmentMemberValue(
-            topic_partitions=[records.TopicPartition(topic_id=CLICKS_ID, partitions=[3, 4])]
+            topic_partitions=[records.TargetPartitions(topic_id=CLICKS_ID, partitions=[3, 4])]
         ),
         0,
         "000700077265616465727300036d2d31",
@@ -277,13 +277,15 @@ GOLDEN = [
             previous_member_epoch=5,
             state=records.MemberState.UNREVOKED_PARTITIONS,
             assigned_partitions=[
-                records.TopicPartitions(
+                records.CurrentPartitions(
                     topic_id=CLICKS_ID, partitions=[3, 4], assignment_epochs=[5, 6]
                 )
             ],
             partitions_pending_revocation=[
-                records.TopicPartitions(topic_id=CLICKS_ID, partitions=[1]),
-                records.TopicPartitions(topic_id=CLICKS_ID, partitions=[2], assignment_epochs=None),
+                records.CurrentPartitions(topic_id=CLICKS_ID, partitions=[1]),
+                records.CurrentPartitions(
+                    topic_id=CLICKS_ID, partitions=[2], assignment_epochs=None
+                ),
             ],
         ),
         0,

@@ -26,7 +26,7 @@ class House:
         self.offsets = self.shard.registry.offsets
         for number in range(COUNT):
             self.commit(number, 7)
-        self.offsets.replay(self.key(0, "u"), OffsetCommitValue(offset=8, commit_timestamp=1))
+        self.offsets.apply(self.key(0, "u"), OffsetCommitValue(offset=8, commit_timestamp=1))
         self.written: list[list[int]] = []
         self.fails = False
         self.topics = DeletedTopics(self.remove)
@@ -35,7 +35,7 @@ class House:
         return OffsetCommitKey(group="g", topic=topic, partition=number)
 
     def commit(self, number: int, offset: int) -> None:
-        self.offsets.replay(self.key(number), OffsetCommitValue(offset=offset, commit_timestamp=1))
+        self.offsets.apply(self.key(number), OffsetCommitValue(offset=offset, commit_timestamp=1))
 
     def remove(self, _: Registry, group_id: str, records: Sequence[GroupRecord]) -> None:
         if self.fails:

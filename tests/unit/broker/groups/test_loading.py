@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from broker.groups import coordinator as coordinators
 from broker.groups import loading
 from broker.groups.group_log import partition_of
 from broker.groups.replay import read_chunk
@@ -75,14 +74,14 @@ async def test_a_partition_that_fails_in_an_unforeseen_way_fails_alone(
 ):
     await rig.close()
     again = rig_of(tmp_path)
-    load = coordinators.load
+    load = loading.load_shard
 
     async def fails(shard, *rest):
         if shard.number == 0:
             raise ZeroDivisionError("on purpose")
         return await load(shard, *rest)
 
-    monkeypatch.setattr(coordinators, "load", fails)
+    monkeypatch.setattr(loading, "load_shard", fails)
     await again.loading
     found = [await committed(again, ("t", 0), group=group) for group in (A, B, C)]
     assert found == [{("t", 0): 7}, {("t", 0): 7}, NOT_COORDINATOR]

@@ -20,9 +20,9 @@ def value(offset=1, **fields):
 
 def test_the_last_record_of_a_key_holds():
     offsets = Offsets()
-    offsets.replay(key(), value(1))
-    offsets.replay(key(), value(2, metadata="m", leader_epoch=4))
-    offsets.replay(key(partition=1), value(3))
+    offsets.apply(key(), value(1))
+    offsets.apply(key(), value(2, metadata="m", leader_epoch=4))
+    offsets.apply(key(partition=1), value(3))
     committed = offsets.get("g", "t", 0)
     assert committed is not None
     assert (committed.offset, committed.metadata, committed.leader_epoch) == (2, "m", 4)
@@ -31,12 +31,12 @@ def test_the_last_record_of_a_key_holds():
 
 def test_a_record_without_a_value_removes_and_leaves_no_husks():
     offsets = Offsets()
-    offsets.replay(key(), value())
-    offsets.replay(key(topic="u"), value())
-    offsets.replay(key(), None)
+    offsets.apply(key(), value())
+    offsets.apply(key(topic="u"), value())
+    offsets.apply(key(), None)
     assert list(offsets.topics("g")) == ["u"]
-    offsets.replay(key(topic="u"), None)
-    offsets.replay(key(topic="u"), None)
+    offsets.apply(key(topic="u"), None)
+    offsets.apply(key(topic="u"), None)
     assert offsets.topics("g") == {}
 
 
@@ -67,7 +67,7 @@ EXPIRIES = [
 @pytest.mark.parametrize(("name", "expiry", "fields", "now_ms", "gone"), EXPIRIES)
 def test_offsets_grow_old(name, expiry, fields, now_ms, gone):
     offsets = Offsets()
-    offsets.replay(key(), value(**fields))
+    offsets.apply(key(), value(**fields))
     records = offsets.expired("g", expiry, lambda _: False, now_ms, 1_000)
     assert bool(records) is gone, name
     assert offsets.expired("g", expiry, lambda _: True, now_ms, 1_000) == []
@@ -76,7 +76,7 @@ def test_offsets_grow_old(name, expiry, fields, now_ms, gone):
 def test_tombstones_name_all_of_a_group_and_all_of_a_topic():
     offsets = Offsets()
     for group, topic, partition in (("g", "t", 0), ("g", "t", 1), ("g", "u", 0), ("h", "t", 0)):
-        offsets.replay(key(group, topic, partition), value())
+        offsets.apply(key(group, topic, partition), value())
     assert [(one.topic, one.partition, gone) for one, gone in offsets.tombstones("g")] == [
         ("t", 0, None),
         ("t", 1, None),

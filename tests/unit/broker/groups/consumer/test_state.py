@@ -14,8 +14,8 @@ from broker.groups.group import GroupRecord
 from protocol.group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
+    CurrentPartitions,
     MemberState,
-    TopicPartitions,
     decode,
     encode_key,
     encode_value,
@@ -125,7 +125,7 @@ def test_partitions_without_epochs_have_their_members() -> None:
             member_epoch=7,
             previous_member_epoch=6,
             state=0,
-            assigned_partitions=[TopicPartitions(topic_id=A, partitions=[0, 1])],
+            assigned_partitions=[CurrentPartitions(topic_id=A, partitions=[0, 1])],
         ),
     )
     assert state.members["m"].assigned == {A: {0: 7, 1: 7}}

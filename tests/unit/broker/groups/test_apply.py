@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from broker.groups.apply import APPLY
 from broker.groups.classic.classic_group import ClassicGroup
 from broker.groups.consumer.consumer_group import ConsumerGroup
 from broker.groups.consumer.consumer_member import ConsumerGroupMember
-from broker.groups.consumer.consumer_replay import REPLAYS
 from broker.groups.consumer.draft import Draft
 from broker.groups.consumer.state import ConsumerState
 from broker.groups.group import GroupRecord
@@ -18,8 +18,6 @@ from protocol.group_records import (
     ConsumerGroupMetadataKey,
     ConsumerGroupPartitionMetadataKey,
     ConsumerGroupPartitionMetadataValue,
-    GroupMetadataKey,
-    OffsetCommitKey,
 )
 from tests.support.group_host import FakeHost
 
@@ -29,7 +27,7 @@ HOST: Any = FakeHost()
 def replayed(*records: GroupRecord, registry: Registry | None = None) -> Registry:
     registry = registry or Registry()
     for key, value in records:
-        REPLAYS[type(key)](registry, HOST, key, value)
+        APPLY[type(key)](registry, HOST, key, value)
     return registry
 
 
@@ -75,6 +73,5 @@ def test_topics_as_kafka_4_0_wrote_them_are_passed_over() -> None:
     assert replayed((key, ConsumerGroupPartitionMetadataValue())).groups == {}
 
 
-def test_every_record_of_a_consumer_group_is_known() -> None:
-    others = {GroupMetadataKey, OffsetCommitKey}
-    assert set(REPLAYS) == {key for key, _ in RECORDS.values()} - others
+def test_every_record_that_is_declared_is_known() -> None:
+    assert set(APPLY) == {key for key, _ in RECORDS.values()}

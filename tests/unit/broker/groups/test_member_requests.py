@@ -8,8 +8,8 @@ import pytest
 
 from broker.groups.classic.classic_group import ClassicGroup
 from broker.groups.consumer.consumer_group import ConsumerGroup
-from broker.groups.consumer.serve import serve
 from broker.groups.group import Caller, Group
+from broker.groups.member_requests import consumer_group_heartbeat
 from broker.groups.registry import Registry
 from protocol.consumer_protocol import ConsumerProtocolSubscription, encode_subscription
 from protocol.errors import ErrorCode
@@ -76,7 +76,7 @@ class Coordinator(FakeHost):
         body = ConsumerGroupHeartbeatRequest(
             group_id="g", member_id=member_id, member_epoch=epoch, **said
         )
-        serve(self, body, Caller("c", "/h", 1), answers.append)  # type: ignore[arg-type]
+        consumer_group_heartbeat(self, body, Caller("c", "/h", 1), answers.append)  # type: ignore[arg-type]
         (answer,) = answers
         return answer
 
