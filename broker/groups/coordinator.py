@@ -171,8 +171,11 @@ class Coordinator:
         """Begin to load what there is; requests for it are answered that it is under way."""
         self._make_shards()
         for shard in self._shards:
-            look_at(shard, self.log)
+            self._look_at(shard)
         self._load_in_background()
+
+    def _look_at(self, shard: Shard) -> None:
+        look_at(shard, self.log)
 
     def _make_shards(self) -> None:
         self._shards = [Shard(number) for number in range(self.log.count())]
@@ -204,7 +207,7 @@ class Coordinator:
         """Load the partitions that are open at last."""
         for shard in self._shards:
             if shard.state is ShardState.OFFLINE:
-                look_at(shard, self.log)
+                self._look_at(shard)
         self._load_in_background()
 
     def _unload(self) -> None:
