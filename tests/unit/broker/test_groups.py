@@ -165,9 +165,9 @@ async def test_a_log_whose_recovery_failed_is_coordinated_by_nobody(tmp_path, mo
     recover = log_loading.recover
 
     def fails(home: Any, segments: Any, recovery_point: int, *rest: Any) -> Any:
-        if GROUP_TOPIC not in segments[0].directory:
+        if GROUP_TOPIC not in segments[0].files.directory:
             return recover(home, segments, recovery_point, *rest)
-        return recovery_point, LogFailed(segments[0].directory, "on purpose")
+        return recovery_point, LogFailed(segments[0].files.directory, "on purpose")
 
     monkeypatch.setattr(log_loading, "recover", fails)
     again = rig_of(tmp_path)
