@@ -24,11 +24,12 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
 
-from broker.metadata.controller import ConfigChange, Controller, Created, Plan
+from broker.metadata.controller import ConfigChange, Controller, Created
 from broker.metadata.growth import MorePartitions
 from broker.metadata.image import TopicInfo
 from broker.metadata.metadata_log import encode_batch
 from broker.metadata.topic_life import LEAVING, TopicEvent, TopicLife, TopicState
+from broker.metadata.topic_plans import Plan
 from broker.metadata.topic_rules import NewTopic, TopicError
 from broker.partitions.append_queue import AppendQueue
 from broker.partitions.group_commit import GroupCommit
@@ -103,7 +104,7 @@ class Topics:
 
     def config_of(self, topic: TopicInfo) -> TopicConfig:
         """Return the broker's defaults with the topic's own values over them."""
-        return self._controller.config_of(topic)
+        return self._controller.topic_configs.of(topic)
 
     @property
     def is_changing(self) -> bool:
@@ -218,7 +219,7 @@ class Topics:
 
     def validate(self, new_topics: Sequence[NewTopic]) -> dict[str, TopicInfo | TopicError]:
         """Return what `create` would say, and create nothing."""
-        return self._controller.plan_topics(new_topics).results
+        return self._controller.planner.plan_topics(new_topics).results
 
     async def create(self, new_topics: Sequence[NewTopic]) -> dict[str, TopicInfo | TopicError]:
         """Create topics, each with an outcome of its own, in the order in which Kafka answers.
@@ -228,21 +229,23 @@ class Topics:
         be made durable.
         """
         await self._settled(topic.name for topic in new_topics)
-        planned = partial(self._controller.plan_topics, new_topics)
+        planned = partial(self._controller.planner.plan_topics, new_topics)
         created = await self._record(planned, len(new_topics))
         await self._bring_online(created.results, created.end_offset, "created topic %s with %d")
         return created.results
 
     def validate_growth(self, asked: Sequence[MorePartitions]) -> dict[str, TopicInfo | TopicError]:
         """Return what `grow` would say, and change nothing."""
-        return self._controller.plan_partitions(asked).results
+        return self._controller.planner.plan_partitions(asked).results
 
     async def grow(self, asked: Sequence[MorePartitions]) -> dict[str, TopicInfo | TopicError]:
         """Add partitions to topics, each with an outcome of its own.
 
         Returns when those added are durable and can be produced to. Raises as `create` does.
         """
-        grown = await self._record(partial(self._controller.plan_partitions, asked), len(asked))
+        grown = await self._record(
+            partial(self._controller.planner.plan_partitions, asked), len(asked)
+        )
         await self._bring_online(grown.results, grown.end_offset, "topic %s has %d")
         return grown.results
 

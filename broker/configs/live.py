@@ -97,7 +97,7 @@ class BrokerSettings:
             if complaint not in self._complaints:
                 logger.warning("recorded, but without effect here: %s", complaint)
         self._complaints = complaints
-        self._controller.topic_defaults = self.loaded.config.topic_defaults
+        self._controller.topic_configs.defaults = self.loaded.config.topic_defaults
         for listener in self._listeners:
             listener(self.loaded.config)
 
@@ -129,7 +129,7 @@ class Configs:
 
     def topic(self, topic: TopicInfo) -> list[TopicRow]:
         """Return the rows of a topic, also of one that would only be created."""
-        config = self._controller.config_of(topic)
+        config = self._controller.topic_configs.of(topic)
         return topic_rows(config, topic.configs, self.settings.layers)
 
     def broker(self) -> list[Row]:
@@ -171,7 +171,10 @@ class Configs:
         metadata log cannot be made durable.
         """
         state = State(
-            self._image, self._node_id, self._controller.topic_defaults, self.settings.loaded
+            self._image,
+            self._node_id,
+            self._controller.topic_configs.defaults,
+            self.settings.loaded,
         )
         twice = duplicates(resources)
         outcomes: list[TopicError | None] = []
@@ -205,7 +208,7 @@ class Configs:
                 self._apply_topic(topic)
 
     def _apply_topic(self, topic: TopicInfo) -> None:
-        config = self._controller.config_of(topic)
+        config = self._controller.topic_configs.of(topic)
         for info in topic.partitions:
             try:
                 partition = self._partitions.get(topic.name, info.partition)

@@ -17,61 +17,44 @@ alone. Waiting, opening and dropping are `broker.topics`; where each topic is on
 
 What is led from the start on is decided by `broker.metadata.leadership`.
 
-The checks of a request to create topics are in `broker.metadata.topic_rules`, those of one for
-more partitions in `broker.metadata.growth`. Waiting, answering
-and the choice of error per API version are the handlers' part.
+What a request for topics or partitions comes to is planned by `broker.metadata.topic_plans`.
+Waiting, answering and the choice of error per API version are the handlers' part.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from broker.metadata.growth import MorePartitions, added_replicas
+from broker.metadata.growth import MorePartitions
 from broker.metadata.image import (
-    CONFIG_TOPIC,
     PartitionInfo,
     TopicInfo,
 )
 from broker.metadata.leadership import Leadership, leadership_change, may_be_elsewhere
 from broker.metadata.metadata_log import RECORDS_PER_BATCH, MetadataLog
-from broker.metadata.topic_config import checked_topic_config, usable_topic_config
-from broker.metadata.topic_life import TopicEvent, TopicLife, TopicLives, TopicState
+from broker.metadata.topic_config import TopicConfigs
+from broker.metadata.topic_life import TopicEvent, TopicLife, TopicLives
+from broker.metadata.topic_plans import Plan, TopicPlanner, no_such_topic
 from broker.metadata.topic_rules import (
     NewTopic,
     Placement,
     TopicError,
-    check_new_name,
-    check_partition_total,
     check_record_total,
-    duplicate_names,
-    partition_replicas,
 )
 from config.topic import TopicConfig
-from protocol.errors import ErrorCode
 from protocol.metadata_records import (
     ConfigRecord,
     PartitionChangeRecord,
-    PartitionRecord,
     ProducerIdsRecord,
     RemoveTopicRecord,
-    TopicRecord,
 )
 
 NO_BROKER_EPOCH: Final = -1
 PRODUCER_IDS_PER_BLOCK: Final = 1_000  # Kafka's ProducerIdsBlock
 _RESERVED_TOPIC_IDS: Final = (bytes(16), bytes(15) + b"\x01")  # ZERO_UUID, METADATA_TOPIC_ID
-
-
-class Plan(NamedTuple):
-    """What a request to create or enlarge topics comes to, and the records that make it so."""
-
-    results: dict[str, TopicInfo | TopicError]
-    records: Sequence[Any]  # which say what `results` and `added` have: tested by a replay
-    added: Mapping[str, Sequence[PartitionInfo]] | None = None  # to topics that exist
 
 
 class Created(NamedTuple):
@@ -90,7 +73,7 @@ class ConfigChange(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ProducerIds:
+class ProducerIdsBlock:
     """A block of producer ids, of which `start` is the first."""
 
     start: int
@@ -114,13 +97,14 @@ class Controller:
         """`has_directory(topic, partition)` looks on the disk; `random_bytes` makes topic ids."""
         self.metadata_log = metadata_log
         self.image = metadata_log.image
-        self.topic_defaults = topic_defaults
-        self._placement = placement
+        self.topic_configs = TopicConfigs(topic_defaults)
         self._node_id = placement.node_id
         self._directory_id = directory_id
         self._has_directory = has_directory
-        self._random_bytes = random_bytes
         self.lives = TopicLives()
+        self.planner = TopicPlanner(
+            self.image, self.lives, self.topic_configs, placement, directory_id, random_bytes
+        )
         self._led: set[tuple[bytes, int]] = set()
 
     @property
@@ -173,7 +157,7 @@ class Controller:
 
     def _report_configs(self) -> None:
         for topic in self.image.topics.values():
-            for reason in usable_topic_config(self.topic_defaults, topic.configs)[1]:
+            for reason in self.topic_configs.unusable(topic):
                 self.metadata_log.warnings.append(
                     f"topic {topic.name}: {reason}: the default is used instead"
                 )
@@ -191,7 +175,7 @@ class Controller:
 
     def create_topics(self, topics: Sequence[NewTopic], now_ms: int) -> Created:
         """Plan and record new topics. Raises LogFailed when nothing was created."""
-        return self.record(self.plan_topics(topics), now_ms)
+        return self.record(self.planner.plan_topics(topics), now_ms)
 
     def record(self, plan: Plan, now_ms: int, batch: bytearray | None = None) -> Created:
         """Do what was planned, in one atomic batch of records; `encode_batch` may have made it.
@@ -219,34 +203,6 @@ class Controller:
                 self.lives.of(topic).move(TopicEvent.GROWN)
             self._led |= {(topic.topic_id, info.partition) for info in added}
 
-    def plan_topics(self, topics: Sequence[NewTopic]) -> Plan:
-        """Check new topics, each by itself, and change nothing.
-
-        A topic that cannot be created has a TopicError in the results and hinders no other,
-        unless the request is too large as a whole.
-        """
-        results: dict[str, TopicInfo | TopicError] = {}
-        records: list[Any] = []
-        duplicates = duplicate_names(topics)
-        single = [topic for topic in topics if topic.name not in duplicates]
-        try:
-            check_partition_total(single, self._placement.default_partition_count)
-            for topic in single:
-                try:
-                    info, new_records = self._plan(topic)
-                except TopicError as error:
-                    results[topic.name] = error
-                else:
-                    results[topic.name] = info
-                    records += new_records
-            check_record_total(len(records))
-        except TopicError as error:  # of the whole request
-            results = dict.fromkeys((topic.name for topic in single), error)
-            records = []
-        for name in duplicates:
-            results[name] = TopicError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-        return Plan(results, records)
-
     def create_topic(
         self,
         name: str,
@@ -266,13 +222,6 @@ class Controller:
             raise result
         return result, created.end_offset
 
-    def config_of(self, topic: TopicInfo) -> TopicConfig:
-        """Return the configuration of a topic: the broker's defaults under its own values.
-
-        A value that cannot be used (Kafka may have accepted it) leaves the default in place.
-        """
-        return usable_topic_config(self.topic_defaults, topic.configs)[0]
-
     def delete_topic(self, name: str, now_ms: int) -> tuple[TopicInfo, int]:
         """Remove one topic; return it and the end offset to wait for before its logs go.
 
@@ -280,7 +229,7 @@ class Controller:
         """
         topic = self.image.topics.get(name)
         if topic is None:
-            raise _no_such_topic()
+            raise no_such_topic()
         return topic, self.delete_topics([topic], now_ms)
 
     def delete_topics(self, topics: Iterable[TopicInfo], now_ms: int) -> int:
@@ -299,92 +248,9 @@ class Controller:
             self._led.discard((life.topic.topic_id, partition.partition))
         self.lives.end(life)
 
-    def _plan(self, topic: NewTopic) -> tuple[TopicInfo, list[Any]]:
-        """Check one topic and return it with the records that make it."""
-        life = self.lives.of_name(topic.name)
-        if life is not None and life.is_in_doubt:
-            raise TopicError(
-                ErrorCode.KAFKA_STORAGE_ERROR,
-                f"The metadata log failed before topic '{topic.name}' was durable.",
-            )
-        check_new_name(topic.name, self.image)
-        if life is not None:
-            raise TopicError(
-                ErrorCode.KAFKA_STORAGE_ERROR
-                if life.state is TopicState.UNDECIDED
-                else ErrorCode.REQUEST_TIMED_OUT,
-                f"The removal of an older topic '{topic.name}' is not finished.",
-            )
-        configs = checked_topic_config(self.topic_defaults, topic.configs)
-        replicas = partition_replicas(topic, self._placement)
-        topic_id = self._new_topic_id()
-        records: list[Any] = [TopicRecord(name=topic.name, topic_id=topic_id)]
-        records += [
-            ConfigRecord(
-                resource_type=CONFIG_TOPIC, resource_name=topic.name, name=name, value=value
-            )
-            for name, value in sorted(configs.items())
-        ]
-        info = TopicInfo(topic.name, topic_id, configs=configs)
-        info.partitions = self._new_partitions(0, replicas)
-        records += _partition_records(topic_id, info.partitions)
-        return info, records
-
-    def _new_partitions(self, first: int, replicas: Iterable[list[int]]) -> list[PartitionInfo]:
-        return [
-            PartitionInfo(number, nodes, nodes, nodes[0], 0, 0, [self._directory_id] * len(nodes))
-            for number, nodes in enumerate(replicas, first)
-        ]
-
     def create_partitions(self, topics: Sequence[MorePartitions], now_ms: int) -> Created:
         """Plan and record more partitions. Raises LogFailed when nothing was added."""
-        return self.record(self.plan_partitions(topics), now_ms)
-
-    def plan_partitions(self, topics: Sequence[MorePartitions]) -> Plan:
-        """Check which partitions can be added to topics, and change nothing.
-
-        A topic that cannot grow has a TopicError in the results and hinders no other.
-        """
-        counts = Counter(asked.name for asked in topics)
-        results: dict[str, TopicInfo | TopicError] = {
-            name: TopicError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            for name, count in counts.items()
-            if count > 1
-        }
-        records: list[PartitionRecord] = []
-        partitions: dict[str, Sequence[PartitionInfo]] = {}
-        for asked in topics:
-            if counts[asked.name] > 1:
-                continue
-            topic = self.image.topics.get(asked.name)
-            if topic is None:
-                results[asked.name] = _no_such_topic()
-                continue
-            try:
-                added = added_replicas(topic, asked, self._placement, record_count=len(records))
-            except TopicError as error:
-                results[asked.name] = error
-                continue
-            results[asked.name] = topic
-            new = partitions[asked.name] = self._new_partitions(len(topic.partitions), added)
-            records += _partition_records(topic.topic_id, new)
-        return Plan(results, records, partitions)
-
-    def _new_topic_id(self) -> bytes:
-        """A random UUID (RFC 9562, version 4) that Kafka would give out too.
-
-        Kafka gives none whose Base64 form begins with a dash, which tools take for an option.
-        """
-        while True:
-            raw = bytearray(self._random_bytes(16))
-            raw[6] = raw[6] & 0x0F | 0x40
-            raw[8] = raw[8] & 0x3F | 0x80
-            topic_id = bytes(raw)
-            begins_with_dash = topic_id[0] >> 2 == 62  # `-` is digit 62 of base64url
-            if topic_id in _RESERVED_TOPIC_IDS or begins_with_dash:
-                continue
-            if topic_id not in self.image.topics_by_id:
-                return topic_id
+        return self.record(self.planner.plan_partitions(topics), now_ms)
 
     # -- Configs ------------------------------------------------------------------------------
 
@@ -407,7 +273,7 @@ class Controller:
 
     # -- Producer ids -------------------------------------------------------------------------
 
-    def next_producer_id_block(self, now_ms: int) -> ProducerIds:
+    def next_producer_id_block(self, now_ms: int) -> ProducerIdsBlock:
         """Reserve the next block of producer ids. Raises LogFailed."""
         start = self.image.next_producer_id
         record = ProducerIdsRecord(
@@ -416,26 +282,4 @@ class Controller:
             next_producer_id=start + PRODUCER_IDS_PER_BLOCK,
         )
         end_offset = self.metadata_log.append([record], now_ms)
-        return ProducerIds(start, PRODUCER_IDS_PER_BLOCK, end_offset)
-
-
-def _partition_records(
-    topic_id: bytes, partitions: Iterable[PartitionInfo]
-) -> Iterator[PartitionRecord]:
-    for info in partitions:
-        yield PartitionRecord(
-            partition_id=info.partition,
-            topic_id=topic_id,
-            replicas=info.replicas,
-            isr=info.isr,
-            leader=info.leader,
-            leader_epoch=info.leader_epoch,
-            partition_epoch=info.partition_epoch,
-            directories=info.directories,
-        )
-
-
-def _no_such_topic() -> TopicError:
-    return TopicError(
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
-    )
+        return ProducerIdsBlock(start, PRODUCER_IDS_PER_BLOCK, end_offset)

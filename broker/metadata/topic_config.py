@@ -3,13 +3,15 @@
 `checked_topic_config` answers a request in Kafka 4.3's words and code (INVALID_CONFIG).
 `usable_topic_config` is for values that stand in the metadata log: Kafka, or a newer version of
 this broker, may have accepted what we do not know, and one such value must not keep a topic
-from being served. What could not be used is returned, to be reported.
+from being served. What could not be used is returned, to be reported. `TopicConfigs` holds the
+broker's own values, which they are laid over and which may change while it runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from broker.metadata.image import TopicInfo
 from broker.metadata.topic_rules import TopicError
 from config.errors import ConfigError
 from config.topic import TopicConfig, topic_keys
@@ -59,3 +61,27 @@ def usable_topic_config(
         else:
             usable[name] = value
     return defaults.with_overrides(usable), refused
+
+
+class TopicConfigs:
+    """The configurations of topics: `defaults`, those of the broker now, under their own values."""
+
+    __slots__ = ("defaults",)
+
+    def __init__(self, defaults: TopicConfig) -> None:
+        self.defaults = defaults
+
+    def of(self, topic: TopicInfo) -> TopicConfig:
+        """Return the configuration of a topic.
+
+        A value that cannot be used (Kafka may have accepted it) leaves the default in place.
+        """
+        return usable_topic_config(self.defaults, topic.configs)[0]
+
+    def unusable(self, topic: TopicInfo) -> list[str]:
+        """Return why values of a topic cannot be used."""
+        return usable_topic_config(self.defaults, topic.configs)[1]
+
+    def checked(self, configs: Mapping[str, str | None]) -> dict[str, str]:
+        """Return the values that a new topic gets, or raise TopicError."""
+        return checked_topic_config(self.defaults, configs)

@@ -91,7 +91,7 @@ def open_logs(controller, logs, topic):
                     topic.name,
                     info.partition,
                     topic.topic_id,
-                    controller.config_of(topic),
+                    controller.topic_configs.of(topic),
                     info.leader_epoch,
                     create=True,
                 )

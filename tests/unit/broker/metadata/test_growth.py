@@ -147,7 +147,7 @@ def test_validation_and_refusal_write_nothing():
     node = Node()
     node.create("orders", 2)
     end_offset = node.controller.metadata_log.end_offset
-    results = node.controller.plan_partitions(more(("orders", 3))).results
+    results = node.controller.planner.plan_partitions(more(("orders", 3))).results
     assert results == {"orders": node.image.topics["orders"]}
     results = grow(node, ("orders", 3), ("orders", 4), ("nope", 1)).results
     assert {name: (error.code.name, error.message) for name, error in results.items()} == {

@@ -135,5 +135,5 @@ def test_configs_that_cannot_be_used_are_reported_and_do_not_hinder():
     again = node.restart()
     (warning,) = again.controller.metadata_log.warnings
     assert warning.startswith("topic orders: new.in.kafka=1: ")
-    assert again.controller.config_of(again.image.topics["orders"]).retention_ms == 7
+    assert again.controller.topic_configs.of(again.image.topics["orders"]).retention_ms == 7
     assert len(again.open_all()) == 1

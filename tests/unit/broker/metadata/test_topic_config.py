@@ -2,7 +2,8 @@
 
 import pytest
 
-from broker.metadata.topic_config import checked_topic_config, usable_topic_config
+from broker.metadata.image import TopicInfo
+from broker.metadata.topic_config import TopicConfigs, checked_topic_config, usable_topic_config
 from broker.metadata.topic_rules import TopicError
 from config.topic import TopicConfig
 from protocol.errors import ErrorCode
@@ -59,3 +60,16 @@ def test_nothing_refused_when_all_can_be_used():
     assert usable_topic_config(DEFAULTS, {}) == (DEFAULTS, [])
     config, refused = usable_topic_config(DEFAULTS, {"retention.ms": "9"})
     assert (config.retention_ms, refused) == (9, [])
+
+
+def test_defaults_that_change_hold_for_every_topic_that_has_no_value_of_its_own():
+    configs = TopicConfigs(TopicConfig(retention_ms=5))
+    own, plain, odd = (
+        TopicInfo(name, bytes(16), configs=values)
+        for name, values in (("own", {"retention.ms": "7"}), ("plain", {}), ("odd", {"x": "1"}))
+    )
+    assert [configs.of(topic).retention_ms for topic in (own, plain, odd)] == [7, 5, 5]
+    configs.defaults = TopicConfig(retention_ms=9)
+    assert [configs.of(topic).retention_ms for topic in (own, plain, odd)] == [7, 9, 9]
+    assert [len(configs.unusable(topic)) for topic in (own, plain, odd)] == [0, 0, 1]
+    assert configs.checked({"retention.ms": "3"}) == {"retention.ms": "3"}
