@@ -18,6 +18,7 @@ from broker.data_directory import Opened
 from broker.handlers import HANDLERS, PRODUCE_ADVERTISED_MIN
 from broker.metadata.producer_ids import ProducerIds
 from broker.metadata.topic_rules import GROUP_TOPIC
+from broker.metadata_changes import MetadataChanges
 from broker.network.advertised import Advertised
 from broker.network.byte_budget import ByteBudget
 from broker.network.connection_limits import ConnectionLimits
@@ -35,6 +36,7 @@ from broker.runtime.metrics import Metrics
 from broker.runtime.owners import FailureLog
 from broker.runtime.request_queue import RequestQueue
 from broker.services import Services
+from broker.topic_logs import TopicLogs
 from broker.topics import Topics
 from config.broker import BrokerConfig
 from config.listeners import Listener
@@ -90,14 +92,13 @@ def assemble(
     commit, appends = _commit_and_appends(
         logs, config, record_work, pool, flush_pool, purgatory, metrics, clock
     )
-    metadata = Partition(opened.metadata_log.log)
-    topics = Topics(
-        opened.controller, logs, partitions, metadata, commit, appends, purgatory, pool, clock
-    )
+    changes = MetadataChanges(opened.metadata_log, Partition(opened.metadata_log.log), commit, pool)
+    topic_logs = TopicLogs(opened.controller, logs, partitions, commit, appends, purgatory, pool)
+    topics = Topics(opened.controller, changes, topic_logs, partitions, pool, clock)
     configs = Configs(
         settings, opened.controller, partitions, topics.record_configs, commit, purgatory, node_id
     )
-    topics.open_all()
+    topic_logs.open_all()
     _name_strays(logs)
     if isinstance(logs.directory.filesystem, Overlay):
         logs.directory.filesystem.seal()

@@ -61,7 +61,7 @@ class Step(NamedTuple):
 
 
 _GROWS: Final = "Controller.record"
-_OPENS: Final = "Topics._open"
+_OPENS: Final = "TopicLogs.open"
 _REMOVES: Final = "Controller.delete_topics"
 _FAILS: Final = "Topics._undecided"
 

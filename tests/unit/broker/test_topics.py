@@ -1,20 +1,16 @@
 """Topics that come and go: what is waited for, and who is told when one goes."""
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from broker import topics as topics_module
 from broker.metadata.growth import MorePartitions
 from broker.metadata.topic_rules import NewTopic, TopicError
-from broker.topics import LOGS_PER_JOB
+from broker.topic_logs import LOGS_PER_JOB
 from protocol.errors import ErrorCode
 from storage.errors import LogFailed
-from storage.opening import log_opening
 from tests.support.broker_rig import Rig, batch
 from tests.support.rig_client import crash, create, produce
 
@@ -54,52 +50,6 @@ async def test_validation_creates_nothing(rig: Rig) -> None:
     assert [isinstance(outcome, TopicError) for outcome in outcomes.values()] == [False, True]
     assert rig.services.topics.all() == []
     assert len(rig.services.partitions) == 0
-
-
-async def test_others_have_their_turn_while_many_directories_are_made(rig: Rig) -> None:
-    turns = 0
-
-    async def count() -> None:
-        nonlocal turns
-        while True:
-            await asyncio.sleep(0)
-            turns += len(rig.services.partitions) > 0
-
-    counting = asyncio.create_task(count())
-    await create(rig, "t", 3 * LOGS_PER_JOB)
-    counting.cancel()
-    assert turns >= 3
-
-
-async def test_a_topic_that_is_deleted_while_it_is_opened(rig: Rig) -> None:
-    creating = asyncio.create_task(create(rig, "t", 3 * LOGS_PER_JOB))
-    while not rig.services.partitions.all():
-        await asyncio.sleep(0)
-    await rig.services.topics.delete("t")
-    await creating
-    assert rig.services.topics.all() == []
-    assert rig.services.partitions.all() == []
-    assert rig.services.logs.strays() == []
-    await create(rig, "t", 1)
-    assert await produce(rig, batch(b"a")) == 0
-
-
-async def test_deleting_tells_everyone_who_waits(rig: Rig) -> None:
-    """A producer that waits for a flush, and one whose append waits for its turn."""
-    await create(rig)
-    partition = rig.services.partitions.get("t", 0)
-    partition.flush_started_ns = rig.clock.monotonic_ns()
-    await produce(rig, batch(b"a"), acks=1)
-    told: list[ErrorCode] = []
-    rig.services.commit.wait(partition, 1, 60_000, told.append)
-    partition.flush_started_ns = 1  # so old that appends queue
-    queued = asyncio.create_task(produce(rig, batch(b"b"), acks=1))
-    while not partition.queue:
-        await asyncio.sleep(0)
-    await rig.services.topics.delete("t")
-    assert told == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-    with pytest.raises(AssertionError, match="UNKNOWN_TOPIC_OR_PARTITION"):
-        await queued
 
 
 async def test_deleting_what_is_not_there(rig: Rig) -> None:
@@ -174,85 +124,6 @@ async def test_a_metadata_log_that_has_failed_changes_nothing(tmp_path: Path) ->
         await rig.services.topics.next_producer_ids()
     assert [topic.name for topic in rig.services.topics.all()] == ["there"]
     await crash(rig)
-
-
-async def test_a_partition_that_finds_no_room_is_offline_alone_and_tried_again(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    disk = rig.services.logs.directory.filesystem
-    mkdir = disk.mkdir
-
-    def full(path: str) -> None:
-        if path.endswith("t-1"):
-            raise OSError(28, "No space left on device", path)
-        mkdir(path)
-
-    monkeypatch.setattr(type(disk), "mkdir", lambda _, path: full(path))
-    await create(rig, "t", 3)
-    for number in (0, 2):
-        assert await produce(rig, batch(b"a"), partition=number) == 0
-    with pytest.raises(AssertionError, match="KAFKA_STORAGE_ERROR"):
-        await produce(rig, batch(b"a"), partition=1)
-    await rig.services.topics.open_offline()
-    assert rig.services.partitions.offline() == [("t", 1)]
-    assert len([r for r in caplog.records if "cannot be opened" in r.message]) == 1
-    monkeypatch.undo()
-    await rig.services.topics.open_offline()
-    assert rig.services.partitions.offline() == []
-    assert await produce(rig, batch(b"a"), partition=1) == 0
-
-
-async def test_the_files_of_a_partition_that_is_offline_go_with_its_topic(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On a full disk, say: topics are deleted there to make room."""
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device", "t-1")
-
-    monkeypatch.setattr(log_opening, "load_log", full)
-    await create(rig, "t", 2)
-    assert rig.services.partitions.offline() == [("t", 0), ("t", 1)]
-    await rig.services.topics.delete("t")
-    assert rig.services.partitions.offline() == []
-    assert rig.services.logs.strays() == []
-    names = rig.services.logs.directory.filesystem.list(rig.services.logs.directory.path)
-    assert len([name for name in names if name.endswith("-delete")]) == 2
-
-
-async def test_what_a_large_creation_costs_is_spent_in_threads_and_in_short_steps(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Encoding 2,000 records, and making and renaming 2,000 directories, once held up the loop."""
-    encoders: list[threading.Thread] = []
-    encode = topics_module.encode_batch
-
-    def encode_noted(records: Any, now_ms: int) -> bytearray:
-        encoders.append(threading.current_thread())
-        return encode(records, now_ms)
-
-    opened: list[int] = []
-    finish = rig.services.logs.finish_open
-
-    def finish_noted(opening: Any) -> Any:
-        opened.append(len(opening.attempts))
-        return finish(opening)
-
-    monkeypatch.setattr(topics_module, "encode_batch", encode_noted)
-    monkeypatch.setattr(rig.services.logs, "finish_open", finish_noted)
-    await create(rig, "t", 10 * LOGS_PER_JOB)
-    assert encoders
-    assert threading.main_thread() not in encoders
-    assert opened == [LOGS_PER_JOB] * 10
-    monkeypatch.setattr(topics_module, "TAKEN_OUT_PER_TURN", LOGS_PER_JOB)
-    deleting = asyncio.create_task(rig.services.topics.delete("t"))
-    left: set[int] = set()
-    while not deleting.done():
-        left.add(len(rig.services.partitions))
-        await asyncio.sleep(0)
-    await deleting  # the file system of the rig watches the loop's calls
-    assert left == set(range(0, 10 * LOGS_PER_JOB + 1, LOGS_PER_JOB))
-    assert rig.services.logs.strays() == []
 
 
 async def test_no_topic_comes_or_goes_between_a_plan_and_its_records(rig: Rig) -> None:

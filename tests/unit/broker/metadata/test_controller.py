@@ -2,7 +2,6 @@
 
 import pytest
 
-from broker.metadata.image import TopicInfo
 from broker.metadata.topic_rules import TopicError
 from protocol.errors import ErrorCode
 from protocol.metadata_records import (
@@ -13,11 +12,6 @@ from protocol.metadata_records import (
 )
 from storage.errors import AppendFailed, LogFailed, UnknownPartition
 from tests.support.metadata_node import LOG, NOW_MS, OUR_DIRECTORY, Node, kafka_disk
-
-
-def outcome(result):
-    return result.name if isinstance(result, TopicInfo) else int(result.code)
-
 
 # -- Topics ---------------------------------------------------------------------------------------
 

@@ -14,10 +14,11 @@ from broker.metadata.topic_life import (
     TopicState,
     table,
 )
+from broker.topic_logs import TopicLogs
 from broker.topics import Topics
 
 PAGE = Path(__file__).parents[4] / "docs" / "operations.md"
-OWNERS = {"Controller": Controller, "Topics": Topics}
+OWNERS = {"Controller": Controller, "Topics": Topics, "TopicLogs": TopicLogs}
 
 
 def topic(name="t", topic_id=b"1" * 16):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker import topics as topics_module
+from broker import metadata_changes
 from broker.configs.changes import SET, Operation, Resource
 from broker.metadata.growth import MorePartitions
 from broker.metadata.image import CONFIG_TOPIC
@@ -34,7 +34,7 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
 
 def hold_for_impatient(monkeypatch: pytest.MonkeyPatch) -> SlowMetadata:
     """Hold the metadata log from now on, and have clients wait for a moment only."""
-    monkeypatch.setattr(topics_module, "METADATA_TIMEOUT_MS", SOON_MS)
+    monkeypatch.setattr(metadata_changes, "METADATA_TIMEOUT_MS", SOON_MS)
     return hold(monkeypatch.setattr)
 
 
@@ -45,7 +45,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def settled(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topics_module, "METADATA_TIMEOUT_MS", 60_000)
+    monkeypatch.setattr(metadata_changes, "METADATA_TIMEOUT_MS", 60_000)
     async with asyncio.timeout(60):
         await rig.services.topics.finish()
 
