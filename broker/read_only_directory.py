@@ -12,7 +12,7 @@ import os
 from collections import Counter
 from typing import Final
 
-from broker.metadata.image_loading import replay
+from broker.metadata.image_loading import load_image
 from config.broker import BrokerConfig
 from storage.errors import CorruptMetadata
 from storage.files import filenames, meta_properties
@@ -74,7 +74,7 @@ def _identities(
 ) -> Counter[tuple[int, bytes | None]]:
     """Count the partitions that are here, by the nodes and directory ids that should have them."""
     found: Counter[tuple[int, bytes | None]] = Counter()
-    for topic in replay(filesystem, metadata_directory).image.topics.values():
+    for topic in load_image(filesystem, metadata_directory).image.topics.values():
         for partition in topic.partitions:
             name = filenames.partition_directory(topic.name, partition.partition)
             if filesystem.exists(os.path.join(directory, name)):

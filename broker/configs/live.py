@@ -3,7 +3,7 @@
 Changes are CONFIG records of the metadata log, and hold once these are durable:
 
     check ── append ── wait until durable ── apply ── answer
-                                start ── replay ── apply
+                                start ── load ── apply
 
 Applying means: the broker's configuration is built again from what it was started with and from
 all that is recorded, whoever listens is told of it, and each log gets its topic's configuration. A
@@ -32,8 +32,8 @@ from broker.configs.changes import (
 )
 from broker.configs.rows import (
     BrokerLayers,
+    ConfigSource,
     Row,
-    Source,
     TopicRow,
     broker_rows,
     cluster_rows,
@@ -143,13 +143,13 @@ class Configs:
     def group(self, name: str) -> list[Row]:
         """Return the rows of a group; it need not exist."""
         own = configs_of(self._image, GROUP, name)
-        return resource_rows(GROUP_KEYS.values(), own, Source.GROUP, self.settings.layers)
+        return resource_rows(GROUP_KEYS.values(), own, ConfigSource.GROUP, self.settings.layers)
 
     def client_metrics(self, name: str) -> list[Row]:
         """Return the rows of a subscription of client metrics; it need not exist."""
         own = configs_of(self._image, CLIENT_METRICS, name)
         keys = CLIENT_METRICS_KEYS.values()
-        return resource_rows(keys, own, Source.CLIENT_METRICS, self.settings.layers)
+        return resource_rows(keys, own, ConfigSource.CLIENT_METRICS, self.settings.layers)
 
     def names(self, kind: int) -> list[str]:
         """Return every resource of a type that has configs, or could have some."""

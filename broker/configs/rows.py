@@ -28,7 +28,7 @@ from config.topic import TopicConfig, topic_keys
 UNKNOWN_KIND = 0
 
 
-class Source(enum.IntEnum):
+class ConfigSource(enum.IntEnum):
     """Kafka's DescribeConfigsResponse.ConfigSource. On the wire: never renumber."""
 
     TOPIC = 1
@@ -45,7 +45,7 @@ class Synonym(NamedTuple):
 
     name: str
     value: str | None
-    source: Source
+    source: ConfigSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class Row:
 
     name: str
     value: str | None
-    source: Source
+    source: ConfigSource
     kind: int
     documentation: str
     is_read_only: bool = False
@@ -66,7 +66,7 @@ class Row:
 class TopicRow(Row):
     """`effective_source` is where the value really comes from, by any name of the broker's."""
 
-    effective_source: Source
+    effective_source: ConfigSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,9 @@ class BrokerLayers:
         found = []
         known = broker_names()
         for layer, source in (
-            (self.own, Source.DYNAMIC_BROKER),
-            (self.cluster, Source.DYNAMIC_DEFAULT_BROKER),
-            (self.static, Source.STATIC_BROKER),
+            (self.own, ConfigSource.DYNAMIC_BROKER),
+            (self.cluster, ConfigSource.DYNAMIC_DEFAULT_BROKER),
+            (self.static, ConfigSource.STATIC_BROKER),
         ):
             for name in names:
                 if name in layer:
@@ -93,7 +93,7 @@ class BrokerLayers:
         for name in names:
             default = known[name].default if name in known else None
             if default is not None:
-                found.append(Synonym(name, default, Source.DEFAULT))
+                found.append(Synonym(name, default, ConfigSource.DEFAULT))
         return found
 
     def names(self) -> set[str]:
@@ -113,14 +113,14 @@ def topic_rows(config: TopicConfig, own: Mapping[str, str], layers: BrokerLayers
         everything = layers.synonyms(names)
         shown = _from_name(everything, names[0]) if names else []
         if key.name in own:
-            mine = Synonym(key.name, value, Source.TOPIC)
+            mine = Synonym(key.name, value, ConfigSource.TOPIC)
             everything, shown = [mine, *everything], [mine, *shown]
         rows.append(
             TopicRow(
                 name=key.name,
                 value=value,
-                source=shown[0].source if shown else Source.DEFAULT,
-                effective_source=everything[0].source if everything else Source.DEFAULT,
+                source=shown[0].source if shown else ConfigSource.DEFAULT,
+                effective_source=everything[0].source if everything else ConfigSource.DEFAULT,
                 kind=key.kind,
                 documentation=documentation_of(key),
                 synonyms=shown,
@@ -152,21 +152,21 @@ def cluster_rows(layers: BrokerLayers) -> list[Row]:
         synonyms = [
             entry
             for entry in row.synonyms
-            if entry.name == name and entry.source is not Source.DEFAULT
+            if entry.name == name and entry.source is not ConfigSource.DEFAULT
         ]
         rows.append(replace(row, synonyms=synonyms))
     return rows
 
 
 def resource_rows(
-    keys: Iterable[ResourceKey], own: Mapping[str, str], source: Source, layers: BrokerLayers
+    keys: Iterable[ResourceKey], own: Mapping[str, str], source: ConfigSource, layers: BrokerLayers
 ) -> list[Row]:
     """Return the rows of a group or a subscription with the values `own`."""
     rows = []
     for key in keys:
         synonyms = layers.synonyms([key.broker_name]) if key.broker_name else []
         if key.shows_default:
-            synonyms = [Synonym(key.name, key.default, Source.DEFAULT)]
+            synonyms = [Synonym(key.name, key.default, ConfigSource.DEFAULT)]
         value = next((entry.value for entry in synonyms), key.default)
         if key.name in own:
             value = own[key.name].strip()
@@ -175,7 +175,7 @@ def resource_rows(
             Row(
                 name=key.name,
                 value=value,
-                source=source if key.name in own else Source.DEFAULT,
+                source=source if key.name in own else ConfigSource.DEFAULT,
                 kind=key.kind,
                 documentation=key.doc,
                 synonyms=synonyms,
@@ -186,7 +186,7 @@ def resource_rows(
 
 def _broker_row(name: BrokerName, layers: BrokerLayers) -> Row:
     synonyms = _from_name(layers.synonyms(name.alternatives), name.name)
-    head = synonyms[0] if synonyms else Synonym(name.name, None, Source.DEFAULT)
+    head = synonyms[0] if synonyms else Synonym(name.name, None, ConfigSource.DEFAULT)
     return Row(
         name=name.name,
         value=head.value,

@@ -33,7 +33,7 @@ from broker.metadata.image import (
     PartitionInfo,
     TopicInfo,
 )
-from broker.metadata.leadership import Leadership, leadership_change, may_be_elsewhere
+from broker.metadata.leadership import TakenLeadership, leadership_change, may_be_elsewhere
 from broker.metadata.metadata_log import RECORDS_PER_BATCH, MetadataLog
 from broker.metadata.topic_config import TopicConfigs
 from broker.metadata.topic_life import TopicEvent, TopicLife, TopicLives
@@ -117,14 +117,14 @@ class Controller:
 
     # -- Leadership ---------------------------------------------------------------------------
 
-    def take_leadership(self, now_ms: int, *, unclean: bool) -> Leadership:
+    def take_leadership(self, now_ms: int, *, unclean: bool) -> TakenLeadership:
         """Lead what is ours; `unclean` says that the last run did not end by a clean stop.
 
         To be called once, at start, before any log but the metadata log is opened: it fixes the
         epochs that their batches are stamped with. Configs of topics that cannot be used are
         added to the metadata log's warnings. Raises LogFailed.
         """
-        result = Leadership(self.metadata_log.end_offset)
+        result = TakenLeadership(self.metadata_log.end_offset)
         changes: list[PartitionChangeRecord] = []
         for topic in self.image.topics.values():
             self.lives.begin(topic)

@@ -52,7 +52,7 @@ _WHAT_TO_DO = "Nothing in it was changed: restore it from a copy"
 
 
 @dataclass(slots=True)
-class Replayed:
+class LoadedImage:
     """What a metadata directory holds."""
 
     image: ClusterImage
@@ -71,7 +71,7 @@ class Replayed:
         return not self.image.feature_levels and not self.image.topics
 
 
-class _Replay:
+class _ImageBuilder:
     """Feeds records to an image, holding those of an open transaction back."""
 
     def __init__(self) -> None:
@@ -103,14 +103,14 @@ class _Replay:
             self.image.apply(record)
 
 
-def replay(filesystem: FileSystem, directory: str, *, recovery_point: int = 0) -> Replayed:
+def load_image(filesystem: FileSystem, directory: str, *, recovery_point: int = 0) -> LoadedImage:
     """Read `directory` (`…/__cluster_metadata-0`, may be missing) whole.
 
     `recovery_point` is the offset below which the log is known to have been fsynced: a log that
     ends before it has lost records. Raises CorruptMetadata.
     """
     if not filesystem.exists(directory):
-        return Replayed(ClusterImage())
+        return LoadedImage(ClusterImage())
     names = [filenames.parse(name) for name in filesystem.list(directory)]
     bases = sorted(
         name.base_offset
@@ -126,7 +126,7 @@ def replay(filesystem: FileSystem, directory: str, *, recovery_point: int = 0) -
         if name is not None and name.kind is filenames.Kind.METADATA_SNAPSHOT and not name.transit
     )
     log_start = bases[0] if bases else 0
-    replaying, result = _begin(filesystem, directory, snapshots, log_start)
+    builder, result = _begin(filesystem, directory, snapshots, log_start)
     snapshot_end, result.start_offset = result.end_offset, log_start
     result.end_offset = log_start
     previous_epoch = -1
@@ -144,13 +144,13 @@ def replay(filesystem: FileSystem, directory: str, *, recovery_point: int = 0) -
             result.end_offset = header.next_offset
             if header.next_offset > snapshot_end:
                 result.bytes_since_snapshot += header.size
-                _take_batch(replaying, path, header, batch, snapshot_end, result.voters)
+                _take_batch(builder, path, header, batch, snapshot_end, result.voters)
     _check_end(directory, result, snapshot_end, recovery_point)
-    result.in_transaction = replaying.in_transaction
+    result.in_transaction = builder.in_transaction
     return result
 
 
-def _check_end(directory: str, result: Replayed, snapshot_end: int, recovery_point: int) -> None:
+def _check_end(directory: str, result: LoadedImage, snapshot_end: int, recovery_point: int) -> None:
     for wanted, what in (
         (snapshot_end, f"the snapshot {result.snapshot} ends"),
         (recovery_point, "it was flushed"),
@@ -165,7 +165,7 @@ def _check_end(directory: str, result: Replayed, snapshot_end: int, recovery_poi
 
 def _begin(
     filesystem: FileSystem, directory: str, snapshots: list[tuple[int, int]], log_start: int
-) -> tuple[_Replay, Replayed]:
+) -> tuple[_ImageBuilder, LoadedImage]:
     """Load the newest snapshot that is whole and that the log continues."""
     warnings: list[str] = []
     voters: dict[int, Record] = {}
@@ -175,29 +175,29 @@ def _begin(
             break
         voters = {}
         try:
-            replaying = _read_snapshot(filesystem, f"{directory}/{name}", voters)
+            builder = _read_snapshot(filesystem, f"{directory}/{name}", voters)
         except CorruptMetadata as error:
             warnings.append(f"snapshot skipped: {error}")
             continue
         if not end_offset:
             break  # it holds the voters of a formatted Kafka, no records
-        result = Replayed(
-            replaying.image,
+        result = LoadedImage(
+            builder.image,
             end_offset=end_offset,
             epoch=epoch,
             snapshot=name,
             voters=voters,
             warnings=warnings,
         )
-        return replaying, result
+        return builder, result
     if log_start > 0:
         raise CorruptMetadata(
             directory,
             f"the log begins at offset {log_start}, and no readable *.checkpoint holds the "
             f"records before it ({'; '.join(warnings) or 'none is there'}). {_WHAT_TO_DO}.",
         )
-    replaying = _Replay()
-    return replaying, Replayed(replaying.image, voters=voters, warnings=warnings)
+    builder = _ImageBuilder()
+    return builder, LoadedImage(builder.image, voters=voters, warnings=warnings)
 
 
 def read_snapshot(
@@ -230,14 +230,14 @@ def _note_voters(control_type: int, record: Record, voters: dict[int, Record]) -
         voters[control_type] = record
 
 
-def _read_snapshot(filesystem: FileSystem, path: str, voters: dict[int, Record]) -> _Replay:
-    replaying = _Replay()
+def _read_snapshot(filesystem: FileSystem, path: str, voters: dict[int, Record]) -> _ImageBuilder:
+    builder = _ImageBuilder()
     for _frame, record in read_snapshot(filesystem, path, voters):
         try:
-            replaying.take(record)
+            builder.take(record)
         except ImageError as error:
             raise CorruptMetadata(path, str(error)) from error
-    return replaying
+    return builder
 
 
 def _batches(
@@ -324,7 +324,7 @@ def _check_epoch(path: str, header: BatchHeader, batch: memoryview, previous: in
 
 
 def _take_batch(
-    replaying: _Replay,
+    builder: _ImageBuilder,
     path: str,
     header: BatchHeader,
     batch: memoryview,
@@ -340,7 +340,7 @@ def _take_batch(
             continue
         decoded = _decode(path, record)
         try:
-            replaying.take(decoded)
+            builder.take(decoded)
         except ImageError as error:
             raise CorruptMetadata(
                 path, f"record at offset {record.offset}: {error}. {_WHAT_TO_DO}."

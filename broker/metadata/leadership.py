@@ -26,7 +26,7 @@ _RESERVED_DIRECTORY_IDS: Final = 100  # DirectoryId: MIGRATING 0, UNASSIGNED 1, 
 
 
 @dataclass(slots=True)
-class Leadership:
+class TakenLeadership:
     """What `Controller.take_leadership` found and did."""
 
     end_offset: int

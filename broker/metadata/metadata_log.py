@@ -30,9 +30,9 @@ from broker.metadata.features import (
 from broker.metadata.image import CONFIG_BROKER, ClusterImage
 from broker.metadata.image_loading import (
     CONTROL_KEY,
-    Replayed,
+    LoadedImage,
+    load_image,
     read_snapshot,
-    replay,
 )
 from broker.metadata.records_io import decode_record, encode_record
 from config.topic import TopicConfig
@@ -74,14 +74,14 @@ OpenLog: TypeAlias = "Callable[[TopicConfig, int], Log]"
 class MetadataLog:
     """The log, and the image that it amounts to."""
 
-    def __init__(self, log: Log, replayed: Replayed, node_id: int) -> None:
+    def __init__(self, log: Log, loaded: LoadedImage, node_id: int) -> None:
         self.log = log
-        self.image: ClusterImage = replayed.image
-        self.warnings: list[str] = replayed.warnings
-        self.voters = replayed.voters  # Kafka's, for snapshots
-        self.bytes_since_snapshot = replayed.bytes_since_snapshot
+        self.image: ClusterImage = loaded.image
+        self.warnings: list[str] = loaded.warnings
+        self.voters = loaded.voters  # Kafka's, for snapshots
+        self.bytes_since_snapshot = loaded.bytes_since_snapshot
         self._node_id = node_id
-        self._open_transaction = replayed.in_transaction
+        self._open_transaction = loaded.in_transaction
         self._reserved = ("", 0)  # which log file has room up to which position
 
     @property
@@ -233,19 +233,19 @@ def open_metadata_log(
     Raises CorruptMetadata when starting would lose or misread metadata, LogFailed.
     """
     directory = f"{data_directory}/{filenames.METADATA_DIRECTORY}"
-    replayed = replay(filesystem, directory, recovery_point=recovery_point)
-    _check_version(directory, replayed.image)
-    if replayed.is_new:
+    loaded = load_image(filesystem, directory, recovery_point=recovery_point)
+    _check_version(directory, loaded.image)
+    if loaded.is_new:
         _refuse_orphans(filesystem, data_directory, directory)
-    log = open_log(METADATA_CONFIG, replayed.epoch)
-    if log.end_offset != replayed.end_offset:
+    log = open_log(METADATA_CONFIG, loaded.epoch)
+    if log.end_offset != loaded.end_offset:
         raise CorruptMetadata(
             directory,
-            f"its records end at offset {replayed.end_offset}, but the log was opened with end "
+            f"its records end at offset {loaded.end_offset}, but the log was opened with end "
             f"offset {log.end_offset}",
         )
-    metadata_log = MetadataLog(log, replayed, node_id)
-    if replayed.is_new:
+    metadata_log = MetadataLog(log, loaded, node_id)
+    if loaded.is_new:
         frames = _bootstrap_frames(filesystem, data_directory, metadata_log.warnings)
         metadata_log.bootstrap(now_ms, frames)
     metadata_log.keep_room()

@@ -36,7 +36,7 @@ class Plan(NamedTuple):
     """What a request to create or enlarge topics comes to, and the records that make it so."""
 
     results: dict[str, TopicInfo | TopicError]
-    records: Sequence[Any]  # which say what `results` and `added` have: tested by a replay
+    records: Sequence[Any]  # which say what `results` and `added` have: tested by applying them
     added: Mapping[str, Sequence[PartitionInfo]] | None = None  # to topics that exist
 
 

@@ -6,7 +6,7 @@ import json
 import os
 
 from broker.metadata.image import ClusterImage
-from broker.metadata.image_loading import read_snapshot, replay
+from broker.metadata.image_loading import load_image, read_snapshot
 from client.files.findings import Report
 from storage.errors import CorruptMetadata
 from storage.files import filenames
@@ -37,7 +37,7 @@ class MetadataCheck:
             return None
         image = None
         try:
-            result = replay(self._filesystem, directory, recovery_point=recovery_point)
+            result = load_image(self._filesystem, directory, recovery_point=recovery_point)
             image = result.image
         except CorruptMetadata as error:
             self._report.damage(

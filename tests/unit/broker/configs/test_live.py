@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from broker.configs.changes import CLIENT_METRICS, DELETE, GROUP, SET, Operation, Resource
-from broker.configs.rows import Source
+from broker.configs.rows import ConfigSource
 from broker.metadata.image import CONFIG_BROKER, CONFIG_TOPIC
 from broker.metadata.topic_rules import TopicError
 from config.topic import TopicConfig
@@ -144,7 +144,9 @@ async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
     assert again.services.config.max_connections == 9
     configs = again.services.configs
     assert (configs.broker(), configs.cluster()) == before
-    assert [row.value for row in configs.group("g") if row.source is Source.GROUP] == ["50000"]
+    assert [row.value for row in configs.group("g") if row.source is ConfigSource.GROUP] == [
+        "50000"
+    ]
     assert [row.value for row in configs.client_metrics("m") if row.name == "interval.ms"] == [
         "1000"
     ]

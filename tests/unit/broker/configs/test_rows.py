@@ -6,8 +6,8 @@ import pytest
 
 from broker.configs.rows import (
     BrokerLayers,
+    ConfigSource,
     Row,
-    Source,
     Synonym,
     broker_rows,
     cluster_rows,
@@ -91,7 +91,7 @@ def test_where_a_value_really_comes_from_is_kept_beside_what_kafka_shows() -> No
         layers(static={"log.retention.hours": "24"}),
     )
     row = next(row for row in rows if row.name == "retention.ms")
-    assert (row.source, row.effective_source) == (Source.DEFAULT, Source.STATIC_BROKER)
+    assert (row.source, row.effective_source) == (ConfigSource.DEFAULT, ConfigSource.STATIC_BROKER)
 
 
 @pytest.mark.parametrize(
@@ -156,27 +156,27 @@ def test_a_groups_keys_take_their_defaults_from_the_broker() -> None:
     given = layers(static={f"group.{name}": "50000"})
     by_name = {
         row.name: row
-        for row in resource_rows(GROUP_KEYS.values(), {name: "60000"}, Source.GROUP, given)
+        for row in resource_rows(GROUP_KEYS.values(), {name: "60000"}, ConfigSource.GROUP, given)
     }
     assert by_name[name].value == "60000"
     assert by_name[name].synonyms == [
-        (name, "60000", Source.GROUP),
+        (name, "60000", ConfigSource.GROUP),
         (f"group.{name}", "50000", STATIC),
         (f"group.{name}", "45000", DEFAULT),
     ]
-    unset = resource_rows(GROUP_KEYS.values(), {}, Source.GROUP, given)
+    unset = resource_rows(GROUP_KEYS.values(), {}, ConfigSource.GROUP, given)
     assert {row.name: row.value for row in unset}[name] == "50000"
     assert by_name["share.isolation.level"].synonyms == [
-        Synonym("share.isolation.level", "read_uncommitted", Source.DEFAULT)
+        Synonym("share.isolation.level", "read_uncommitted", ConfigSource.DEFAULT)
     ]
 
 
 def test_a_subscription_has_no_synonyms_but_its_own() -> None:
     rows = resource_rows(
-        CLIENT_METRICS_KEYS.values(), {"match": "a=b"}, Source.CLIENT_METRICS, layers()
+        CLIENT_METRICS_KEYS.values(), {"match": "a=b"}, ConfigSource.CLIENT_METRICS, layers()
     )
     assert [(row.name, row.value, row.source, len(row.synonyms)) for row in rows] == [
         ("interval.ms", "300000", DEFAULT, 0),
-        ("match", "a=b", Source.CLIENT_METRICS, 1),
+        ("match", "a=b", ConfigSource.CLIENT_METRICS, 1),
         ("metrics", "", DEFAULT, 0),
     ]

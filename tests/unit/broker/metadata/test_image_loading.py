@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.metadata.image_loading import CONTROL_KEY, read_snapshot, replay
+from broker.metadata.image_loading import CONTROL_KEY, load_image, read_snapshot
 from broker.metadata.records_io import encode_record
 from protocol.kafka.codec import encode_message
 from protocol.metadata_records import (
@@ -105,8 +105,8 @@ def three_topics():
     return log.records(LEVEL, topic(1)).records(topic(2)).records(topic(3))
 
 
-def replayed(data, **more):
-    return replay(disk({log_name(0): data, **more}), DIRECTORY)
+def loaded(data, **more):
+    return load_image(disk({log_name(0): data, **more}), DIRECTORY)
 
 
 # -- Kafka's own directories ----------------------------------------------------------------------
@@ -114,7 +114,7 @@ def replayed(data, **more):
 
 def test_a_kafka_that_was_stopped():
     data = (GOLDEN / "clean_stop.log").read_bytes()
-    result = replayed(data)
+    result = loaded(data)
     image = result.image
     assert (result.end_offset, result.epoch, result.is_new) == (120, 2, False)
     assert sorted(image.topics) == ["conf", "plain"]
@@ -133,11 +133,11 @@ def test_a_kafka_with_a_snapshot_reads_the_same_with_and_without_its_log():
     log = (GOLDEN / "behind_snapshot.log").read_bytes()
     snapshot = (GOLDEN / "snapshot_39.checkpoint").read_bytes()
     name = metadata_snapshot_name(39, 1)
-    whole = replayed(log)
-    both = replayed(log, **{name: snapshot})
+    whole = loaded(log)
+    both = loaded(log, **{name: snapshot})
     assert (whole.snapshot, both.snapshot) == ("", name)
     cut = next(position for position, header in batches(log) if header.base_offset == 39)
-    rest = replay(disk({log_name(39): log[cut:], name: snapshot}), DIRECTORY)
+    rest = load_image(disk({log_name(39): log[cut:], name: snapshot}), DIRECTORY)
     for result in (both, rest):
         assert result.end_offset == whole.end_offset
         assert result.image.topics == whole.image.topics
@@ -159,13 +159,13 @@ def test_kafkas_bootstrap_file():
 def test_nothing_is_there():
     filesystem = MemoryFileSystem()
     filesystem.mkdir("/data")
-    assert replay(filesystem, DIRECTORY).is_new
-    assert replay(disk({}), DIRECTORY).is_new
-    assert replayed(b"").is_new
+    assert load_image(filesystem, DIRECTORY).is_new
+    assert load_image(disk({}), DIRECTORY).is_new
+    assert loaded(b"").is_new
 
 
 def test_foreign_files_are_left_alone():
-    result = replayed(
+    result = loaded(
         three_topics().data,
         **{"quorum-state": b"{}", "00000000000000000003-0000000001.checkpoint.part": b"half"},
     )
@@ -203,7 +203,7 @@ def test_record_transactions(name, records, topics, in_transaction, together):
     else:
         for record in records:
             log.records(record)
-    result = replayed(log.data)
+    result = loaded(log.data)
     assert set(result.image.topics) == topics, name
     assert result.in_transaction is in_transaction
 
@@ -220,21 +220,21 @@ def test_record_transactions(name, records, topics, in_transaction, together):
 def test_records_that_cannot_be(records, text):
     log = LogBytes().change_leader(1).records(LEVEL, *records)
     with pytest.raises(CorruptMetadata, match=text):
-        replayed(log.data)
+        loaded(log.data)
 
 
 def test_several_segments():
     first = LogBytes().change_leader(1).records(LEVEL, topic(1))
     second = LogBytes(3, epoch=1).records(topic(2))
     files = {log_name(0): first.data, log_name(3): second.data, log_name(4): b""}
-    result = replay(disk(files), DIRECTORY)
+    result = load_image(disk(files), DIRECTORY)
     assert (result.end_offset, list(result.image.topics)) == (4, ["t1", "t2"])
 
 
 def test_a_batch_longer_than_a_chunk(monkeypatch):
     log = three_topics()
     monkeypatch.setattr("broker.metadata.image_loading.CHUNK_BYTES", 64)
-    assert list(replayed(log.data).image.topics) == ["t1", "t2", "t3"]
+    assert list(loaded(log.data).image.topics) == ["t1", "t2", "t3"]
 
 
 def test_ten_thousand_partitions_in_a_batch():
@@ -252,7 +252,7 @@ def test_ten_thousand_partitions_in_a_batch():
         for number in range(9_999)
     ]
     log = LogBytes().change_leader(1).records(LEVEL).records(topic(1), *partitions)
-    assert replayed(log.data).image.partition_count == 9_999
+    assert loaded(log.data).image.partition_count == 9_999
 
 
 # -- Snapshots ------------------------------------------------------------------------------------
@@ -266,7 +266,7 @@ def test_the_newest_whole_snapshot_is_used():
         metadata_snapshot_name(3, 1): snapshot_bytes(LEVEL, topic(1)),
         newest: snapshot_bytes(LEVEL, topic(1), topic(2), footer=False),
     }
-    result = replayed(log.data, **files)
+    result = loaded(log.data, **files)
     assert result.snapshot == metadata_snapshot_name(3, 1)
     assert newest in result.warnings[0]
     assert list(result.image.topics) == ["t1", "t2", "t3"]
@@ -286,10 +286,10 @@ def test_the_newest_whole_snapshot_is_used():
 def test_a_bad_snapshot_is_skipped_or_refused(bad):
     name = metadata_snapshot_name(3, 1)
     log = three_topics()
-    assert replayed(log.data, **{name: bad}).warnings
+    assert loaded(log.data, **{name: bad}).warnings
     rest = bytes(log.data[log.positions[2] :])
     with pytest.raises(CorruptMetadata, match=r"no readable .*checkpoint"):
-        replay(disk({log_name(3): rest, name: bad}), DIRECTORY)
+        load_image(disk({log_name(3): rest, name: bad}), DIRECTORY)
 
 
 @pytest.mark.parametrize(
@@ -319,14 +319,14 @@ def test_a_bad_snapshot_is_skipped_or_refused(bad):
 def test_missing_records(name, files, text):
     del name
     with pytest.raises(CorruptMetadata, match=text):
-        replay(disk(files), DIRECTORY)
+        load_image(disk(files), DIRECTORY)
 
 
 def test_a_log_that_ends_before_what_was_flushed():
     filesystem = disk({log_name(0): three_topics().data})
-    assert replay(filesystem, DIRECTORY, recovery_point=5).end_offset == 5
+    assert load_image(filesystem, DIRECTORY, recovery_point=5).end_offset == 5
     with pytest.raises(CorruptMetadata, match="it was flushed at 6"):
-        replay(filesystem, DIRECTORY, recovery_point=6)
+        load_image(filesystem, DIRECTORY, recovery_point=6)
 
 
 # -- Damage and crashes ---------------------------------------------------------------------------
@@ -338,7 +338,7 @@ def test_no_flipped_bit_goes_unnoticed():
         flipped = bytearray(data)
         flipped[bit // 8] ^= 1 << bit % 8
         with pytest.raises(CorruptMetadata):
-            replayed(flipped)
+            loaded(flipped)
 
 
 def test_no_flipped_bit_goes_unnoticed_in_a_segment_that_is_not_the_last():
@@ -347,14 +347,14 @@ def test_no_flipped_bit_goes_unnoticed_in_a_segment_that_is_not_the_last():
         flipped = bytearray(data)
         flipped[byte] ^= 0x10
         with pytest.raises(CorruptMetadata):
-            replayed(flipped, **{log_name(5): b""})
+            loaded(flipped, **{log_name(5): b""})
 
 
 def test_damage_says_where_and_what_to_do():
     log = three_topics()
     log.data[log.positions[1] + 70] ^= 1
     with pytest.raises(CorruptMetadata) as caught:
-        replayed(log.data)
+        loaded(log.data)
     message = str(caught.value)
     assert f"{DIRECTORY}/{log_name(0)}: damaged at position {log.positions[1]}" in message
     assert "Nothing in it was changed: restore it from a copy" in message
@@ -364,19 +364,19 @@ def test_every_cut_of_the_last_batch_is_forgiven():
     log = three_topics()
     start = log.positions[-1]
     for size in range(start, len(log.data)):
-        result = replayed(log.data[:size])
+        result = loaded(log.data[:size])
         assert (result.end_offset, list(result.image.topics)) == (4, ["t1", "t2"])
-    assert list(replayed(log.data).image.topics) == ["t1", "t2", "t3"]
+    assert list(loaded(log.data).image.topics) == ["t1", "t2", "t3"]
 
 
 def test_zeroes_at_the_end_are_forgiven():
-    assert replayed(three_topics().data + bytes(5000)).end_offset == 5
+    assert loaded(three_topics().data + bytes(5000)).end_offset == 5
 
 
 def test_a_cut_that_is_not_at_the_end_is_not_forgiven():
     data = three_topics().data
     with pytest.raises(CorruptMetadata):
-        replayed(data[:-1], **{log_name(5): b""})
+        loaded(data[:-1], **{log_name(5): b""})
 
 
 @pytest.mark.parametrize(
@@ -410,18 +410,18 @@ def test_other_refusals(name, log, text):
         log.records(topic(1))
         text = "leader epoch 2, wanted 1"
     with pytest.raises(CorruptMetadata, match=text):
-        replayed(log.data)
+        loaded(log.data)
     del name
 
 
 def test_epochs_that_begin_with_a_leader_change():
     log = three_topics().change_leader(2).records(topic(4)).change_leader(7).records(topic(5))
-    assert replayed(log.data).epoch == 7
+    assert loaded(log.data).epoch == 7
 
 
 def test_unknown_types_are_skipped():
     no_op = b"\x01\x14\x00" + encode_message(NoOpRecord(), 0)
     log = LogBytes().change_leader(1).records(LEVEL).frames(no_op, b"\x01\x7f\x05anything")
-    result = replayed(log.data)
+    result = loaded(log.data)
     assert result.image.skipped == {20: 1, 127: 1}
     assert result.end_offset == 4

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.metadata.image_loading import replay
+from broker.metadata.image_loading import load_image
 from broker.metadata.topic_rules import NewTopic
 from protocol.metadata_records import ConfigRecord, PartitionRecord, TopicRecord
 from tests.support.metadata_node import (
@@ -40,7 +40,7 @@ def test_every_unclean_start_begins_new_epochs():
         assert epochs(node) == [(1, run, run, [1])] * 2
         assert node.controller.metadata_log.epoch == 1 + run
         assert [log.leader_epoch for log in node.open_all()] == [run, run]
-        assert replay(node.filesystem, DIRECTORY).epoch == 1 + run
+        assert load_image(node.filesystem, DIRECTORY).epoch == 1 + run
 
 
 def test_an_unclean_start_without_topics_begins_a_new_epoch_of_the_log():

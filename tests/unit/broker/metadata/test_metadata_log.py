@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.metadata.image_loading import replay
+from broker.metadata.image_loading import load_image
 from broker.metadata.metadata_log import (
     METADATA_TOPIC_ID,
     RECORDS_PER_BATCH,
@@ -144,7 +144,7 @@ def test_a_crash_before_the_fsync_leaves_all_or_nothing(unsynced):
     metadata_log.flush()
     metadata_log.append([topic(number) for number in range(2, 60)], NOW_MS)
     filesystem.crash(unsynced)
-    topics = replay(filesystem, DIRECTORY).image.topics
+    topics = load_image(filesystem, DIRECTORY).image.topics
     assert len(topics) == (59 if unsynced == "kept" else 1)
 
 
@@ -200,7 +200,7 @@ def test_a_new_epoch():
         (True, 2, ["00000002"]),
         (False, 2, ["TopicRecord"]),
     ]
-    assert replay(filesystem, DIRECTORY).epoch == 2
+    assert load_image(filesystem, DIRECTORY).epoch == 2
 
 
 def test_an_epoch_that_could_not_begin_is_not_used():
@@ -210,7 +210,7 @@ def test_an_epoch_that_could_not_begin_is_not_used():
     with pytest.raises(LogFailed):
         metadata_log.begin_epoch(NOW_MS)
     metadata_log.append([topic(1)], NOW_MS)
-    assert replay(filesystem, DIRECTORY).epoch == 1
+    assert load_image(filesystem, DIRECTORY).epoch == 1
 
 
 def test_a_record_transaction_left_open_is_aborted_before_anything_else():
@@ -230,7 +230,7 @@ def test_a_record_transaction_left_open_is_aborted_before_anything_else():
         ["00000002"],
         ["TopicRecord"],
     ]
-    assert list(replay(filesystem, DIRECTORY).image.topics) == ["t2"]
+    assert list(load_image(filesystem, DIRECTORY).image.topics) == ["t2"]
 
 
 def test_damage_refuses_to_start_and_changes_nothing():
@@ -300,7 +300,7 @@ def test_kafkas_directory_goes_on():
     assert (metadata_log.end_offset, metadata_log.epoch) == (120, 2)
     metadata_log.begin_epoch(NOW_MS)
     metadata_log.append([topic(1)], NOW_MS)
-    result = replay(filesystem, DIRECTORY)
+    result = load_image(filesystem, DIRECTORY)
     assert (result.end_offset, result.epoch) == (122, 3)
     assert sorted(result.image.topics) == ["conf", "plain", "t1"]
 

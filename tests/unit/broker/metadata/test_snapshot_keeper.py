@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from broker.metadata import snapshot_keeper
-from broker.metadata.image_loading import replay
+from broker.metadata.image_loading import load_image
 from broker.metadata.metadata_log import METADATA_TOPIC_ID, open_metadata_log
 from broker.metadata.snapshot_keeper import RETRY_MS, SnapshotKeeper
 from broker.metadata.snapshots import image_records
@@ -203,7 +203,7 @@ def test_a_failed_sync_of_the_directory_is_made_good_before_more_goes():
     node.keeper.sync()
     node.trim()
     assert len(node.names(".log")) < len(logs)
-    assert replay(node.house.filesystem, DIRECTORY).start_offset == node.log.start_offset
+    assert load_image(node.house.filesystem, DIRECTORY).start_offset == node.log.start_offset
 
 
 def test_the_records_of_a_snapshot_are_made_in_the_thread_that_writes_it(monkeypatch):

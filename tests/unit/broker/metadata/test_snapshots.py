@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from broker.metadata.image import ClusterImage
-from broker.metadata.image_loading import read_snapshot, replay
+from broker.metadata.image_loading import load_image, read_snapshot
 from broker.metadata.records_io import UnknownRecord, decode_record, encode_record
 from broker.metadata.snapshots import RECORDS_PER_BATCH, image_records, snapshot_bytes
 from protocol.metadata_records import (
@@ -82,7 +82,7 @@ def test_an_image_comes_back_as_it_was():
     filesystem = disk()
     data = written(filesystem, image)
     filesystem.replace(f"{DIRECTORY}/{50:020}.log", b"")
-    found = replay(filesystem, DIRECTORY)
+    found = load_image(filesystem, DIRECTORY)
     assert what_it_says(found.image) == what_it_says(image)
     assert found.snapshot == "00000000000000000050-0000000003.checkpoint"
     assert (found.end_offset, found.warnings) == (50, [])
@@ -125,7 +125,7 @@ def test_voters_are_carried():
     voters = {kind: Record(0, 0, kind.to_bytes(4, "big"), b"voters %d" % kind) for kind in (6, 5)}
     written(filesystem, full_image(), voters)
     filesystem.replace(f"{DIRECTORY}/{50:020}.log", b"")
-    found = replay(filesystem, DIRECTORY).voters
+    found = load_image(filesystem, DIRECTORY).voters
     assert {kind: (record.key, record.value) for kind, record in found.items()} == {
         kind: (record.key, record.value) for kind, record in voters.items()
     }
