@@ -1,4 +1,4 @@
-"""What an append answers, and which timestamps it accepts."""
+"""The result of an append, and the check of a batch's timestamps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NO_TIMESTAMP = -1
 
 
 class Appended(NamedTuple):
-    """Where a batch stands in the log. For a duplicate: where the original stands."""
+    """Where a batch is in the log; for a duplicate, where the original is."""
 
     base_offset: int
     last_offset: int
@@ -23,10 +23,10 @@ class Appended(NamedTuple):
 def check_timestamps(
     header: BatchHeader, now_ms: int, before_max_ms: int, after_max_ms: int
 ) -> None:
-    """Hold the batch's first and largest timestamp against the topic's bounds (KIP-937).
+    """Check the batch's first and largest timestamp against the topic's bounds (KIP-937).
 
-    Kafka's LogValidator asks it of each record; here the records stay closed. No timestamp (-1)
-    is accepted. Raises InvalidTimestamp.
+    Kafka's LogValidator checks each record; here the records stay closed. A batch without
+    timestamps (-1) is accepted. All values in ms. Raises InvalidTimestamp.
     """
     earliest, latest = now_ms - before_max_ms, now_ms + after_max_ms
     for timestamp in (header.max_timestamp, header.base_timestamp):

@@ -1,17 +1,17 @@
-"""Moving a log's recovery point: what a restart relies on below it is made durable first.
+"""Checkpoints: make durable what a restart relies on, then move the log's recovery point.
 
-    index entries, time index entries      so that no batch below needs indexing again
-    a producer snapshot, now and then      so that few batches below need replaying
-    leader epochs, when they changed
+    entries of both indexes                 no batch below needs indexing again
+    a producer snapshot, now and then       few batches below need replaying
+    the leader epochs, if they changed
 
-Like a flush it is a job in three parts: `begin` on the caller's thread, `Checkpoint.run` in a
-thread of the pool, `finish` on the caller's thread. Unlike a flush it may fail: all of it is cached
-knowledge, and the only consequence is that the recovery point stays. What it writes by name it
-writes under the log's lease: its topic may be deleted, and made anew, while it is under way.
+Like a flush, a checkpoint is a job in three parts: `begin` on the log's thread, `Checkpoint.run` in
+a thread of the pool, `finish` on the log's thread. Unlike a flush it may fail: all of these files
+are caches, and the recovery point just stays where it is. Files are written by name only under the
+log's lease, because the topic may be deleted and created again while the checkpoint runs.
 
-A checkpoint also mends: it builds the missing or damaged indexes of one closed segment anew, beside
-the segment, which meanwhile answers from the log itself. Where that fails, the rest holds: the
-recovery point does not wait for an index.
+A checkpoint also rebuilds the missing or damaged indexes of one closed segment. It does so in a
+second `Segment` object over the same files, while the first one answers from the log. If the
+rebuild fails, the recovery point moves all the same.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ class Checkpoint:
         self._small_files = small_files
         self.recovery_point = recovery_point
         self.snapshots = snapshots
-        self.mended = mended  # a segment of its own, over the files of the damaged one
+        self.mended = mended  # a second object over the files of the damaged segment
         self.mending_error: Exception | None = None
 
     def run(self) -> None:
-        """Wait for the disk. For a thread of the pool. Raises OSError: nothing was promised."""
+        """Sync and write the files. For a thread of the pool. Raises OSError: nothing moves."""
         for file in self._files:
             file.fdatasync()
         with self._lease.use() as is_ours:
@@ -96,14 +96,14 @@ class Checkpoint:
             for offset in self.snapshots.obsolete_offsets:
                 self._home.discard(self._directory, names(offset), due_ms=0)
         except OSError as failure:  # they cost space and nothing else
-            _log.warning("Old snapshots in %s stay: %s", self._directory, failure)
+            _log.warning("Could not delete old snapshots in %s: %s", self._directory, failure)
 
 
 def begin(state: LogState, *, with_snapshot: bool) -> Checkpoint | None:
-    """Capture what a recovery point at the durable offset relies on; None if nothing is to do.
+    """Capture what a recovery point at the durable offset relies on; None if nothing changed.
 
-    Index entries are written here, into the page cache. With `with_snapshot` the producers are
-    written as they are, for a clean stop.
+    Index entries are written here, into the page cache. `with_snapshot`, at a clean stop, takes a
+    snapshot of the producers as they are now.
     """
     target = state.durable_offset
     snapshots = state.snapshots
@@ -123,7 +123,7 @@ def begin(state: LogState, *, with_snapshot: bool) -> Checkpoint | None:
                 break
     except OSError as error:
         if not state.home.room.note(error):
-            _log.warning("No checkpoint of %s: %s", state.directory, error)
+            _log.warning("Could not write the indexes of %s: %s", state.directory, error)
         return None
     small_files: list[tuple[str, Encode]] = []
     if state.epochs.is_dirty:
@@ -144,7 +144,7 @@ def begin(state: LogState, *, with_snapshot: bool) -> Checkpoint | None:
 
 
 def finish(state: LogState, checkpoint: Checkpoint, error: Exception | None) -> None:
-    """Take note of how `checkpoint.run()` went; nothing of a log that was closed meanwhile."""
+    """Move the recovery point if `checkpoint.run()` succeeded; ignore a log that was closed."""
     if state.lease.is_over:
         return
     if error is not None:
@@ -161,7 +161,7 @@ def finish(state: LogState, checkpoint: Checkpoint, error: Exception | None) -> 
 
 
 def _note_unmended(state: LogState, twin: Segment, error: Exception) -> None:
-    """Say once why the indexes of a segment cannot be rebuilt. It is tried again."""
+    """Log once why the indexes of a segment cannot be rebuilt. Each checkpoint tries again."""
     segment = state.segments.all[state.segments.index_of(twin.base_offset)]
     reason = f"cannot be rebuilt: {error!r}"
     if isinstance(error, OSError) and state.home.room.note(error):
@@ -184,11 +184,11 @@ def _damaged_segment(state: LogState) -> Segment | None:
 
 def _twin(state: LogState, segment: Segment) -> Segment | None:
     try:
-        for path in segment.files.paths():  # an index may be empty, but then it is there
+        for path in segment.files.paths():  # an empty index has a file too
             state.home.files.get(path, create=True)
     except OSError as error:
         if not state.home.room.note(error):
-            _log.warning("Indexes of %s not rebuilt: %s", segment, error)
+            _log.warning("Could not make the indexes of %s: %s", segment, error)
         return None
     return Segment(
         state.home.files,

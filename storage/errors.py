@@ -1,27 +1,27 @@
-"""What can go wrong with bytes at rest, as types.
+"""The errors of storage, by type.
 
-Storage raises these and knows nothing of protocol error codes: one table at the broker's edge
-turns each type into the code a client sees. Attributes carry found, wanted and where, so that
-tests and callers compare values and never texts.
+Storage knows no protocol error codes: `broker.error_mapping` turns each type into the code that a
+client sees. Attributes hold what was found, what was wanted and where, so that tests and callers
+compare values and never texts.
 
     StorageError
-    ├── OffsetOutOfRange         a reader's fault
-    ├── UnknownPartition         a reader's or a producer's fault
-    ├── BatchTooLarge            a producer's fault, and so the four below
+    ├── OffsetOutOfRange         the reader's fault
+    ├── UnknownPartition         the reader's or the producer's fault
+    ├── BatchTooLarge            the producer's fault, as are the four below
     ├── InvalidTimestamp
     ├── OutOfOrderSequence
     ├── InvalidProducerEpoch
     ├── NoTransaction
-    ├── ProducerInDoubt          the disk's fault: nobody can say whether the batch is in the log
+    ├── ProducerInDoubt          the disk's fault: the batch may be in a damaged part of the log
     ├── AppendTimedOut           the disk's fault: it is slow, and the batch was not appended
     ├── LogFailed                the disk's fault: this log takes no more appends
     │   ├── AppendFailed         one write failed; `rolled_back` says whether the log may go on
     │   └── DamagedLog           bytes in the file contradict the format; reads from there fail
-    ├── DirectoryLocked          the operator's fault: another process owns the directory
+    ├── DirectoryLocked          the operator's fault: another process uses the directory
     ├── CorruptMetadata          a file that the broker cannot start without is unreadable
     └── CheckpointError          a cache file is unreadable: the caller resets it and goes on
 
-Errors of the record format itself (a bad checksum in a produced batch) come from
+Errors of the record format (such as a wrong checksum in a produced batch) come from
 `protocol.record_errors` and pass through storage unchanged. A plain OSError leaves storage only
 from operations on whole directories (create, list, delete).
 """
@@ -46,7 +46,7 @@ class OffsetOutOfRange(StorageError):
 
 
 class UnknownPartition(StorageError):
-    """No log of that topic and partition is open here."""
+    """No log of that topic and partition is open."""
 
     def __init__(self, topic: str, partition: int) -> None:
         super().__init__(f"no log for {topic}-{partition} in this directory")
@@ -108,12 +108,12 @@ class NoTransaction(StorageError):
 
 
 class ProducerInDoubt(StorageError):
-    """A batch may be in a damaged part of the log already. It is not appended a second time."""
+    """A batch may already be in a damaged part of the log. It is not appended again."""
 
     def __init__(self, producer_id: int, sequence: int, offset: int) -> None:
         super().__init__(
-            f"producer {producer_id}: base sequence {sequence} may stand in the damaged part "
-            f"below offset {offset}; the producer can go on under a new epoch"
+            f"producer {producer_id}: base sequence {sequence} may already be in the damaged part "
+            f"below offset {offset}; give the producer a new epoch to go on"
         )
         self.producer_id = producer_id
         self.sequence = sequence
@@ -121,17 +121,17 @@ class ProducerInDoubt(StorageError):
 
 
 class AppendTimedOut(StorageError):
-    """A batch waited for a slow disk for as long as its producer does. It is not in the log."""
+    """A batch waited for a slow disk until its request timed out. It is not in the log."""
 
     def __init__(self, path: str) -> None:
         super().__init__(
-            f"{path}: the disk has not kept up within the request's timeout; nothing was appended"
+            f"{path}: the disk did not keep up within the request's timeout; nothing was appended"
         )
         self.path = path
 
 
 class LogFailed(StorageError):
-    """The disk under a log failed. Sticky: the log stays failed until it is opened again.
+    """The disk failed a log, which stays failed until it is opened again.
 
     `path` is the file or directory, `reason` says what failed there.
     """
@@ -145,15 +145,15 @@ class LogFailed(StorageError):
 class AppendFailed(LogFailed):
     """A write at the end of a log file failed or was short.
 
-    With `rolled_back` the file is as it was before and the log may go on (a full disk may have
-    room again later). Without it, the file may end in a partial batch: nothing may be appended
-    behind it, and the log has failed.
+    With `rolled_back`, the file is as it was before and the log may go on: a full disk may have
+    room again later. Otherwise the file may end in a partial batch; nothing may be appended behind
+    it, and the log has failed.
     """
 
     def __init__(
         self, path: str, position: int, cause: OSError, *, rolled_back: bool, size_bytes: int = 0
     ) -> None:
-        rest = "file cut back" if rolled_back else "and cutting the file back failed as well"
+        rest = "the file was cut back" if rolled_back else "cutting the file back failed as well"
         super().__init__(path, f"append at position {position} failed: {cause}; {rest}")
         self.position = position
         self.cause = cause
@@ -164,8 +164,8 @@ class AppendFailed(LogFailed):
 class DamagedLog(LogFailed):
     """The bytes at a position of a log file are not the batch that must be there.
 
-    Found by structure, for the fields that a batch's checksum does not cover (base offset,
-    length, leader epoch, magic). `offset` is the lowest offset that cannot be served.
+    Found by structure where the batch's checksum does not reach: base offset, length, leader epoch,
+    magic. `offset` is the lowest offset that cannot be served.
     """
 
     def __init__(self, path: str, position: int, offset: int, *, found: str, wanted: str) -> None:
@@ -179,9 +179,9 @@ class DamagedLog(LogFailed):
 
 
 class DirectoryLocked(StorageError):
-    """Another process (or this one, twice) uses the data directory.
+    """Another process (or this one, a second time) uses the data directory.
 
-    `holder_pid` is that process, or 0 where it cannot be seen (in another container, say).
+    `holder_pid` is that process, or 0 if it cannot be seen, for example in another container.
     """
 
     def __init__(self, path: str, holder_pid: int = 0) -> None:
@@ -196,7 +196,7 @@ class DirectoryLocked(StorageError):
 
 
 class CorruptMetadata(StorageError):
-    """A file that start cannot do without is missing or unreadable."""
+    """A file that the broker cannot start without is missing or unreadable."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
@@ -205,7 +205,7 @@ class CorruptMetadata(StorageError):
 
 
 class CheckpointError(StorageError):
-    """A checkpoint file is not in its format. It is a cache: reset it and go on."""
+    """A checkpoint file is not in its format. It is a cache: the caller resets it and goes on."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path}: {reason}")

@@ -1,11 +1,11 @@
-"""How one log fails: alone, and until it is opened anew.
+"""Failure of one log: it takes no appends until it is opened again.
 
-    a write found no space, and was taken back      not a failure: the next one is tried
-                                                     (`storage.files.room`)
-    any other failed write, a failed fsync          the log is `failed`: appends raise LogFailed,
-                                                     reads end at the last durable offset
+    a write found no space and was undone      not a failure: the next write is tried
+                                               (`storage.files.room`)
+    any other failed write, a failed fsync     the log is `failed`: appends raise LogFailed, and
+                                               reads end at the last durable offset
 
-It is said once, at level ERROR, when it happens. The other logs of the directory go on.
+The failure is logged once, at level ERROR. The other logs of the directory go on.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ _log = logging.getLogger("barnabas.storage")
 
 
 def failed_write(state: LogState, error: AppendFailed) -> None:
-    """Decide whether a log whose write failed may go on: only if there was just no room."""
+    """Fail the log after a failed write, unless the disk was full and the write was undone."""
     state.home.room.note(error.cause, error.size_bytes)
     if not error.rolled_back or error.cause.errno not in PASSING:
         fail(state, error)
 
 
 def fail(state: LogState, failure: LogFailed) -> None:
-    """Stop taking appends until the log is opened anew; show only what is durable."""
+    """Refuse appends until the log is opened again, and end reads at the durable offset."""
     if state.failed is None:
         _log.error(
-            "%s-%d is offline for writes, readers get what is durable (up to offset %d): %s. "
-            "See to the disk, then restart the broker.",
+            "%s-%d is offline for writes, reads end at the last durable offset, %d: %s. "
+            "Check the disk, then restart the broker.",
             state.topic,
             state.partition,
             state.durable_offset,
@@ -41,7 +41,7 @@ def fail(state: LogState, failure: LogFailed) -> None:
 
 
 def end(state: LogState, failure: LogFailed) -> None:
-    """As `fail`, but for a log that is closed: nobody needs to be told."""
+    """As `fail`, without the log line: for a log that is closed."""
     if state.failed is None:
         state.failed = failure
         if not state.write_caching:

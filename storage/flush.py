@@ -1,14 +1,13 @@
-"""The job that makes a log's records durable, made so that another thread may wait for the disk.
+"""Flushes: make a log's records durable, in a thread that may wait for the disk.
 
-    Log.begin_flush()    on the caller's thread: captures which open files, up to which offset
-    Flush.run()          in a thread of the pool: fdatasync; touches only what was captured
-    Log.finish_flush()   on the caller's thread again: the log takes note of the outcome
+    begin        on the log's thread: captures which open files, up to which offset
+    Flush.run    in a thread of the pool: fdatasync; touches only what was captured
+    finish       on the log's thread again: moves the durable offset, or fails the log
 
-Between begin and finish the log may be appended to, rolled, trimmed or deleted: the captured
-`File`s stay open as long as they are held here, renamed or unlinked or not, and nothing else
-of the log is looked at. They are files and not segments, since a checkpoint may put another object
-in a segment's place. A failure is the end of the log: fsync tells of it once, and the pages look
-clean after it.
+Between `begin` and `finish` the log may be appended to, rolled, trimmed or deleted. The captured
+`File`s stay open as long as the flush holds them, even if they are renamed or unlinked. A flush
+holds files and not segments, since a checkpoint may replace a segment's object. A failed fsync
+fails the log: the kernel reports the error once, and marks the pages clean.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from storage.log_state import LogState, Unsynced
 class Flush:
     """Everything appended up to `end_offset`, on its way to the disk.
 
-    `segment_position` is where that is in the segment of `segment_base_offset`. `paths` are small
-    files, written and closed; the names in `directories` are made durable too, as a new
-    segment's must be.
+    `segment_position` is the end in the segment of `segment_base_offset`. `paths` are small files
+    that were written and closed. `directories` are synced last: they hold new names, such as those
+    of a new segment.
     """
 
     __slots__ = (
@@ -63,7 +62,7 @@ class Flush:
         self.size_bytes = size_bytes
 
     def run(self) -> None:
-        """Wait for the disk. For a thread of the pool. Raises OSError: the data may be lost."""
+        """Sync everything captured. For a thread of the pool. Raises OSError: data may be lost."""
         for file in self._files:
             file.fdatasync()
         with contextlib.suppress(FileNotFoundError):  # renamed away: its topic is deleted
@@ -75,7 +74,7 @@ class Flush:
 
 
 def begin(state: LogState) -> Flush | None:
-    """Capture what must reach the disk; None if nothing does, or the log has failed."""
+    """Capture what must reach the disk; None if there is nothing, or the log has failed."""
     unsynced = state.unsynced
     if state.failed is not None:
         return None
@@ -111,7 +110,7 @@ def is_due(state: LogState, now_ms: int | None) -> bool:
 
 
 def finish(state: LogState, flush: Flush, error: OSError | None) -> None:
-    """Take note of how `flush.run()` went; an error is the end of this log."""
+    """Move the durable offset to what `flush.run()` has synced; with an error, fail the log."""
     if error is not None:
         fail(state, LogFailed(state.directory, f"fsync failed: {error}"))
         return

@@ -17,9 +17,9 @@ from storage.trash import Trash
 class Home:
     """Shared by the logs of one data directory.
 
-    `unflushed_bytes` is the sum of those that are fsynced before they are acknowledged: what a
-    log with `write.caching` leaves to the page cache is not waited for, and does not count.
-    `is_read_only`: on an overlay what opening repairs stays in memory, and so it is enough to look.
+    `unflushed_bytes` counts what must be fsynced before it is acknowledged; logs with
+    `write.caching` leave their bytes to the page cache and are not counted. With `is_read_only`,
+    the file system is an overlay, and repairs made while opening stay in memory.
     """
 
     __slots__ = ("checkpoint_changes", "files", "filesystem", "is_read_only",
@@ -34,11 +34,11 @@ class Home:
         self.producer_expiration_ms = producer_expiration_ms
         self.room = Room()
         self.unflushed_bytes = 0
-        self.checkpoint_changes = 0  # of recovery points and start offsets
+        self.checkpoint_changes = 0  # to recovery points, start offsets and cleaned offsets
         self.trash = Trash(filesystem)
 
     def discard(self, directory: str, names: Iterable[str], due_ms: int) -> None:
-        """Give the files that exist of `names` their `.deleted` names. Blocks. Raises OSError."""
+        """Rename those of the files that exist to `.deleted`. Blocks. Raises OSError."""
         for name in names:
             path = posixpath.join(directory, name)
             trashed = filenames.deleted(path)

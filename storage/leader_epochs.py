@@ -1,12 +1,12 @@
 """Which leader epoch began at which offset, for one partition.
 
 A list of (epoch, start offset), both strictly increasing; an epoch ends where the next begins. It
-answers OffsetForLeaderEpoch, by which a client finds out that the log it read was cut (KIP-320),
-and stamps ListOffsets answers. It is kept in `leader-epoch-checkpoint`, written through
-`storage.files.text_files`; the same numbers stand in every batch header, so a lost or damaged file
-is rebuilt from the batches.
+answers OffsetForLeaderEpoch, with which a client detects that the log was truncated (KIP-320), and
+gives the epochs in ListOffsets answers. `leader-epoch-checkpoint` keeps it, in the format of
+`storage.files.text_files`. Every batch header has its epoch as well, so a lost or damaged file is
+rebuilt from the batches.
 
-Semantics are those of Kafka's LeaderEpochFileCache. Nothing here touches a file.
+The semantics are those of Kafka's LeaderEpochFileCache. Nothing here touches a file.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class LeaderEpochs:
         return list(zip(self._epochs, self._starts, strict=True))
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Note that `epoch` begins at `start_offset`; whether that changed anything.
+        """Note that `epoch` begins at `start_offset`; return whether that changed anything.
 
-        Known is known: the latest epoch again is no change. Entries that contradict the new one
-        (an epoch or a start not below it) give way, as it is the newer word.
+        The latest epoch again changes nothing. Entries that contradict the new one (an epoch or a
+        start offset that is not below it) are removed: the new one is right.
         """
         if epoch < 0 or start_offset < 0:
-            raise ValueError(f"leader epoch {epoch} from offset {start_offset}: want both >= 0")
+            raise ValueError(f"leader epoch {epoch} from offset {start_offset}, wanted both >= 0")
         if self._epochs and self._epochs[-1] == epoch:
             return False
         if epoch in self._epochs and self._starts[self._epochs.index(epoch)] == start_offset:
@@ -61,11 +61,11 @@ class LeaderEpochs:
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The (epoch, end offset) that answers OffsetForLeaderEpoch for `epoch`.
+        """Return the (epoch, end offset) that answers OffsetForLeaderEpoch for `epoch`.
 
-        The latest epoch ends at the end of the log; an older one where the next known begins,
-        answered under the largest known epoch not above it; one below all known ends
-        where the first known begins; one above all known is undefined: (-1, -1).
+        The latest epoch ends at the end of the log. An older one ends where the next known epoch
+        begins, and the answer names the largest known epoch up to it. An epoch below all known
+        ones ends where the first of them begins. One above all known is undefined: (-1, -1).
         """
         if epoch == UNDEFINED_EPOCH or not self._epochs:
             return UNDEFINED_EPOCH, UNDEFINED_OFFSET
@@ -79,14 +79,14 @@ class LeaderEpochs:
         return self._epochs[after - 1], self._starts[after]
 
     def epoch_of(self, offset: int) -> int:
-        """The epoch under which `offset` was, or will be, written; -1 when before the first."""
+        """Return the epoch of the batch at `offset`, written or to come; -1 before the first."""
         index = bisect_right(self._starts, offset) - 1
         return self._epochs[index] if index >= 0 else UNDEFINED_EPOCH
 
     def drop_before(self, start_offset: int) -> None:
-        """Forget what ended at or before `start_offset`, the new start of the log.
+        """Forget the epochs that ended at or before `start_offset`, the new start of the log.
 
-        The epoch in force there stays, from `start_offset` on.
+        The epoch of that offset stays, and begins there.
         """
         index = bisect_right(self._starts, start_offset) - 1
         if index < 0 or (index == 0 and self._starts[0] == start_offset):

@@ -1,12 +1,12 @@
-"""The right of a log to use the names in its partition's directory.
+"""The right of a log to use the file names in its partition's directory.
 
-A topic may be deleted and made anew under the same name, and the new log's files have the paths
-that the old one's had. A job in another thread that holds paths of the old log must not write to
-the new one's files: so whoever writes by name there does it within `Lease.use`.
+A topic may be deleted and created again under the same name. The new log's files then have the
+paths that the old log's files had. A job in another thread that still holds paths of the old log
+must not write to the new log's files, so every write by name happens within `Lease.use`.
 
-    the log's thread     end() when the log is closed, before its directory is renamed
-    a job in a thread    `with lease.use() as mine`: writes only if `mine`
-    the deletion         renames the directory within `use`, too
+    the log's thread     calls `end` when the log is closed, before its directory is renamed
+    a job in a thread    `with lease.use() as is_ours`: writes only if `is_ours`
+    the deletion         renames the directory within `use` too
 
 Every write by name therefore happens before the rename, or not at all. Reads need no lease: see
 `LogFile.file`.
@@ -29,11 +29,11 @@ class Lease:
         self.is_over = False
 
     def end(self) -> None:
-        """Take the right away from every `use` that has not begun. Does not wait."""
+        """End the lease: every `use` that begins from now on yields False. Does not wait."""
         self.is_over = True
 
     @contextmanager
     def use(self) -> Iterator[bool]:
-        """Keep the directory's name as it is meanwhile; yields whether the log still has it."""
+        """Hold the directory's name; yields whether it is still this log's."""
         with self._lock:
             yield not self.is_over

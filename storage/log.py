@@ -1,17 +1,16 @@
-"""One partition: what may be done with its log.
+"""One partition's log: the operations on its state, and the appends themselves.
 
-Batches are appended at one end, read anywhere, and cut off at the other end. `storage.log_state`
-explains the offsets between which all this happens.
+Batches are appended at one end, read anywhere, and deleted at the other end. `storage.log_state`
+explains the offsets, `storage.log_reader` reads, `storage.opening.log_loading` opens a log.
 
-Everything is called on one thread, and nothing waits for the disk except cold reads. What waits
-for it is returned as a job, whose `run` is for another thread: `begin_flush`, `begin_checkpoint`
-and `begin_retention`. The first append reads the end of the log, unless `load_end` has.
+All methods are called on one thread, and none waits for the disk, except for cold reads. What
+must wait is returned as a job whose `run` is for another thread: see `begin_flush`,
+`begin_checkpoint` and `begin_retention`. The first append reads the end of the log, unless
+`load_end` has.
 
-Failure (`storage.failing`). A write that failed with the disk full is taken back and the log goes
-on; any other failed write, and every failed fsync, makes the log `failed` until it is opened anew:
-appends raise LogFailed, reads end at the last durable offset. The log does not retry.
-
-Looking things up is in `storage.segments.row`, opening in `storage.opening.log_loading`.
+After a failure (`storage.failing`): a write that found the disk full is undone and the log goes on.
+Any other failed write, and every failed fsync, fails the log until it is opened again: appends
+raise LogFailed, and reads end at the last durable offset. The log does not retry.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ class Log(LogReader):
         self.update_config(config)
 
     def update_config(self, config: TopicConfig) -> None:
-        """Use another configuration from the next call on."""
+        """Apply another configuration, from the next call on."""
         self.config = config
         self.segments.compacted = "compact" in config.cleanup_policy
         if config.write_caching != self.write_caching:
@@ -91,14 +90,14 @@ class Log(LogReader):
         self._before_max_ms = config.message_timestamp_before_max_ms
         self.roll_after_ms = roll_after_ms(config, self.segments.active)
         if self.failed is None:
-            # Without write.caching it is what is durable; what readers saw before stays visible.
+            # What readers have seen stays visible, also when write.caching is turned off.
             wanted = self.end_offset if self.write_caching else self.durable_offset
             self.high_watermark = max(self.high_watermark, wanted)
 
     # -- Appending ----------------------------------------------------------------------------
 
     def load_end(self) -> None:
-        """Read what appends and rolls go by, which the first one does otherwise.
+        """Read what the first append would otherwise read.
 
         Raises LogFailed, and Cold where the caller must not wait.
         """
@@ -108,9 +107,9 @@ class Log(LogReader):
     def append(self, batch: memoryview, now_ms: int) -> Appended:
         """Append one producer's batch, stamping offset and epoch into `batch` itself.
 
-        Raises RecordError for what `verify_produced` refuses; InvalidTimestamp, BatchTooLarge,
-        OutOfOrderSequence, InvalidProducerEpoch: the batch is not in the log. LogFailed: neither,
-        and `failed` says whether the log is lost or may be tried again.
+        Raises RecordError for what `verify_produced` refuses, and InvalidTimestamp, BatchTooLarge,
+        NoTransaction, OutOfOrderSequence, InvalidProducerEpoch, ProducerInDoubt; LogFailed for the
+        disk, where `failed` says whether a retry can succeed. The log is then as before.
         """
         failed = self.failed
         if failed is not None:
@@ -150,7 +149,7 @@ class Log(LogReader):
         )
 
     def append_own(self, batch: bytearray, now_ms: int) -> Appended:
-        """Append a batch that this process built: metadata, control records. No checks."""
+        """Append a batch that this process built, unchecked: metadata, control records, offsets."""
         failed = self.failed
         if failed is not None:
             raise LogFailed(failed.path, failed.reason)
@@ -159,7 +158,7 @@ class Log(LogReader):
         return Appended(base_offset, self.end_offset - 1, NO_TIMESTAMP, self.start_offset, False)  # noqa: FBT003
 
     def _write(self, batch: memoryview | bytearray, header: BatchHeader, now_ms: int) -> int:
-        """Give the batch its place: roll if due, stamp, write, advance. Returns its offset."""
+        """Roll if due, stamp the batch, write it, advance the end. Returns its base offset."""
         size = len(batch)
         base_offset = self.end_offset
         last_offset = base_offset + header.last_offset_delta
@@ -203,21 +202,21 @@ class Log(LogReader):
     # -- Flushing -----------------------------------------------------------------------------
 
     def flush_due(self, now_ms: int | None = None) -> bool:
-        """Whether flush.messages, flush.ms (given the time) or a roll asks for a flush.
+        """Whether flush.messages, flush.ms (if `now_ms` is given) or a roll asks for a flush.
 
-        For logs with `write.caching`; the others are flushed for their waiters and readers.
+        For logs with `write.caching`. Other logs are flushed for producers and readers that wait.
         """
         return flush.is_due(self, now_ms)
 
     def begin_flush(self) -> Flush | None:
-        """Capture what must reach the disk; None if nothing does, or a flush is under way."""
+        """Capture what must reach the disk; None if there is nothing, or a flush is under way."""
         if self._flush is not None:
             return None
         self._flush = flush.begin(self)
         return self._flush
 
     def finish_flush(self, job: Flush, error: OSError | None) -> None:
-        """Take note of how `job.run()` went; an error is the end of this log."""
+        """Move the durable offset to what `job.run()` has synced; with an error, fail the log."""
         assert job is self._flush, "finish_flush of a flush that is not under way"
         self._flush = None
         flush.finish(self, job, error)
@@ -227,8 +226,8 @@ class Log(LogReader):
     def begin_checkpoint(self, *, with_snapshot: bool = False) -> Checkpoint | None:
         """Capture what a recovery point at the durable offset relies on (`storage.checkpointing`).
 
-        Returns None if there is nothing to do, or a checkpoint is under way. `with_snapshot`
-        writes the producers as they are, for a clean stop.
+        Returns None if nothing changed, or a checkpoint is under way. `with_snapshot`, at a clean
+        stop, takes a snapshot of the producers as they are now.
         """
         if self._checkpoint is not None or self.failed is not None:
             return None
@@ -237,49 +236,45 @@ class Log(LogReader):
 
     @property
     def is_checkpointing(self) -> bool:
-        """Whether a checkpoint is under way, which may be mending a segment's indexes."""
+        """Whether a checkpoint is under way, which may be rebuilding a segment's indexes."""
         return self._checkpoint is not None
 
     def finish_checkpoint(self, checkpoint: Checkpoint, error: Exception | None) -> int:
-        """Take note of how `checkpoint.run()` went; returns the recovery point."""
+        """Move the recovery point if `checkpoint.run()` succeeded; returns it."""
         assert checkpoint is self._checkpoint, "finish_checkpoint of one that is not under way"
         self._checkpoint = None
         checkpointing.finish(self, checkpoint, error)
         return self.recovery_point
 
-    # -- Cutting at the start -----------------------------------------------------------------
+    # -- Deleting at the start ----------------------------------------------------------------
 
     def delete_records_before(self, offset: int) -> int:
         """Move the start offset up to `offset`; returns the start offset.
 
-        The segments wholly below it go with the next retention. Raises OffsetOutOfRange for an
+        The next retention deletes the segments wholly below it. Raises OffsetOutOfRange for an
         offset above the high watermark.
         """
         trimming.move_start(self, offset)
         return self.start_offset
 
     def segments_to_delete(self, now_ms: int) -> list[tuple[Segment, str]]:
-        """Say which segments retention lets go of now, oldest first, and by which rule."""
+        """Return the segments that retention would delete now, oldest first, each with the rule."""
         return trimming.segments_to_delete(self, now_ms)
 
     def begin_retention(self, now_ms: int) -> trimming.Gone | None:
-        """Let go of what retention says; None if that is nothing. `run` what is returned."""
+        """Take out of the log what retention deletes; the job, if any, renames the files."""
         return trimming.begin_retention(self, now_ms)
 
-    def apply_retention(self, now_ms: int) -> int:
-        """Delete what retention lets go of; returns how many segments went. Blocks."""
-        return trimming.apply_retention(self, now_ms)
-
     def expire_producers(self, now_ms: int) -> Iterator[int]:
-        """Forget the idempotent producers not heard of for long, in steps: how many each."""
+        """Forget idempotent producers that are idle for too long; yields how many, step by step."""
         return self.producers.expiring(now_ms, self.home.producer_expiration_ms)
 
     # -- The end ------------------------------------------------------------------------------
 
     def close(self, moved_to: str) -> None:
-        """Let go of the files and of their names: the directory is about to become `moved_to`.
+        """Release the files and their names: the directory is about to become `moved_to`.
 
-        Flush before what is to be durable. One that is under way changes nothing any more.
+        Flush first what must be durable. A flush that is under way has no effect any more.
         """
         failing.end(self, LogFailed(self.directory, "closed"))
         self.lease.end()

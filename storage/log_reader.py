@@ -1,8 +1,7 @@
-"""Reading a log: whole batches below the high watermark, and where an offset or a time lies.
+"""Reading a log: whole batches below the high watermark, by offset, time or leader epoch.
 
-Reads change nothing that other readers could notice. Nothing here waits for the disk except for
-pages that are not in memory (`storage.segments.cold`). How a batch is found is in
-`storage.segments.row`.
+Reads do not change the log. They wait for the disk only for pages that are not in memory
+(`storage.segments.cold`). `storage.segments.row` finds the batches.
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ class LogReader(LogState):
         at_least_one_batch: bool = True,
         end_offset: int | None = None,
     ) -> LogSlice | None:
-        """Return whole batches from the one that holds `start_offset` on, `size_max` bytes at most.
+        """Return whole batches from the one that holds `start_offset`, at most `size_max` bytes.
 
         The first batch may begin before `start_offset`: readers skip records, as Kafka's clients
-        do. With `at_least_one_batch` the first batch is returned even if larger (KIP-74).
-        Only batches below `end_offset` (default: the high watermark) are returned, and only
-        from one segment; None if there are none yet.
+        do. With `at_least_one_batch` the first batch is returned even if it is larger (KIP-74).
+        All batches are below `end_offset` (default: the high watermark), and in one segment.
+        Returns None if there are none yet.
 
-        Raises OffsetOutOfRange if `start_offset` is outside [start, end] of the log, or in a hole
-        between two segments; DamagedLog, LogFailed if the bytes cannot be served.
+        Raises OffsetOutOfRange if `start_offset` is outside the log, or in a hole between two
+        segments; DamagedLog or LogFailed if the bytes cannot be served.
         """
         limit = self.high_watermark if end_offset is None else end_offset
         if start_offset >= limit:
@@ -72,19 +71,20 @@ class LogReader(LogState):
             raise OffsetOutOfRange(start_offset, self.start_offset, self.end_offset) from None
 
     def available_bytes(self, start_offset: int) -> int:
-        """How many bytes there are to read from `start_offset` on, over all segments."""
+        """Return the bytes from `start_offset` to the high watermark, over all segments."""
         limit = self.high_watermark
         if start_offset >= limit or start_offset < self.start_offset:
             return 0
         return self.segments.available_bytes(start_offset, limit, self.end_offset)
 
     def timestamp_candidates(self, timestamp: int | None) -> Iterator[TimestampCandidate]:
-        """Yield where the first record with a timestamp >= `timestamp` (None: the largest) may be.
+        """Yield the places where the first record with a timestamp >= `timestamp` (ms) may be.
 
-        The first that, looked into to its end, has `found` something holds it.
+        None asks for the largest timestamp. The caller searches one after the other; the first
+        with a result has the record.
         """
         return self.segments.timestamp_candidates(timestamp, self.start_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """Answer OffsetForLeaderEpoch: (epoch, end offset), (-1, -1) if undefined."""
+        """Return the answer to OffsetForLeaderEpoch: (epoch, end offset), (-1, -1) if undefined."""
         return self.epochs.end_offset_for(epoch, self.end_offset)

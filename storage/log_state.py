@@ -1,21 +1,20 @@
-"""The state of one log: its offsets, its segments, what the disk may not have, who has written.
+"""The state of one log: offsets, segments, producers, epochs, and what is not on disk yet.
 
     start_offset            durable_offset          end_offset
          |  readable: below the high watermark  |  in the page cache  |
     [segment][segment][segment]…[active segment                      ]
 
-- `end_offset` is the offset that the next record gets. A batch is in the log when it is wholly in
-  the file (design.md, I5).
-- `durable_offset` follows it with each flush (`storage.flush`); the records below it survive a
-  power cut.
-- `high_watermark`: readers see what is below it. It is the durable offset, or the end offset
-  where `write.caching` is on.
-- `recovery_point` follows the durable offset with each checkpoint (`storage.checkpointing`): below
-  it, indexes and producer state are durable too, and a restart does not look.
+- `end_offset` is the offset that the next record gets. A batch is in the log once the file holds
+  all of it (design.md, I5).
+- `durable_offset` follows the end with each flush (`storage.flush`). The records below it survive
+  a power cut.
+- `high_watermark` is where reads end: the durable offset, or the end offset with `write.caching`.
+- `recovery_point` follows the durable offset with each checkpoint (`storage.checkpointing`). Below
+  it, indexes and producer state are durable too, and a restart scans nothing.
 
-`storage.log` serves this state to its callers. The jobs that change it are modules of their own:
-flush, checkpointing, rolling, trimming and failing. All of them run on the log's thread, except
-for the `run` of what they return.
+`storage.log` is what callers use. What changes the state has modules of its own: flush,
+checkpointing, rolling, trimming and failing. All of it runs on the log's thread, except for the
+`run` of the jobs that they return.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class LogIdentity(NamedTuple):
 class LogContents:
     """What the files of a log hold when it is opened; all of it is durable.
 
-    With `failed` the log takes no appends: the rest is what can be read.
+    With `failed`, the log takes no appends; what is sound can be read.
     """
 
     segments: Segments
@@ -72,7 +71,7 @@ class Unsynced:
         self.directories: list[str] = []  # with names in them that are new
 
     def note_created(self, paths: Sequence[str], directories: Sequence[str]) -> None:
-        """Add files and names that were made with the log, which cost no fsync of their own."""
+        """Add files and names made with the log: creating a log costs no fsync of its own."""
         self.paths += paths
         self.directories += directories
 
@@ -85,7 +84,7 @@ class Unsynced:
 
 
 class LogState:
-    """What a log consists of. `storage.log.Log` is this, and what may be done with it."""
+    """What a log consists of. `storage.log.Log` adds the operations."""
 
     __slots__ = (
         "config",
@@ -121,7 +120,7 @@ class LogState:
         contents: LogContents,
         leader_epoch: int,
     ) -> None:
-        """Take over what was opened, of which everything below the end is durable."""
+        """Start from `contents`, of which everything below the end is durable."""
         self.home = home
         self.topic, self.partition, self.topic_id, self.directory = identity
         self.config = config

@@ -1,18 +1,18 @@
-"""Which segments of a log are too old, too many or before its start: a pure function.
+"""The rules of retention: which segments of a log are deleted. A pure function.
 
-The rules are Kafka's (UnifiedLog.deleteOldSegments), in Kafka's order, each seeing what the one
-before left over. All of them take segments from the oldest on and stop at the first that stays:
+The rules are Kafka's (UnifiedLog.deleteOldSegments), in Kafka's order; each sees what the one
+before has left. All of them take segments from the oldest on and stop at the first that stays:
 
     start   the next segment begins at or before the log's start offset (DeleteRecords)
-    size    the log is larger than retention.bytes even without it
-    time    its largest timestamp is older than retention.ms
+    size    the log is larger than retention.bytes even without the segment
+    time    the segment's largest timestamp is older than retention.ms
 
-So one record with a timestamp in the future holds its segment, and every later one, until that
-time has passed. Time comes from the records and not from the files, so copying a directory deletes
-nothing; where no record has a timestamp the age counts from when the segment was made or opened
-(Kafka asks the file). Size and time apply only with cleanup.policy=delete. A segment that
-reaches above the high watermark stays. The active segment is last in line: when even it must
-go, the caller rolls first; if it is empty it stays.
+So a record with a timestamp in the future keeps its segment, and every later one, until that time
+has passed. Time comes from the records and not from the files, so copying a directory deletes
+nothing. Where no record has a timestamp, the age counts from when the segment was made or opened
+(Kafka uses the file's time). Size and time apply only with cleanup.policy=delete. A segment that
+reaches above the high watermark stays. The active segment is the last in order; the caller rolls
+before it deletes that one. An empty active segment stays.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import NamedTuple, Protocol
 
 
 class SegmentFacts(Protocol):
-    """What the rules look at; `storage.segments.segment.Segment` has it."""
+    """The part of a `Segment` that the rules need."""
 
     @property
     def base_offset(self) -> int:
@@ -34,15 +34,15 @@ class SegmentFacts(Protocol):
 
     @property
     def max_timestamp(self) -> int:
-        """Its largest record timestamp, ms; -1 where no record has one."""
+        """The largest timestamp of its records, ms; -1 if no record has one."""
 
     @property
     def created_ms(self) -> int:
-        """When it was made, or opened: its age where records have no timestamps."""
+        """When it was made or opened, ms; counts if records have no timestamps."""
 
 
 class RetentionRules(NamedTuple):
-    """The part of a topic's configuration that decides; -1 means without limit."""
+    """The keys of a topic's configuration that decide; -1 means without limit."""
 
     deletes: bool
     retention_ms: int
@@ -50,7 +50,7 @@ class RetentionRules(NamedTuple):
 
 
 class Breach(NamedTuple):
-    """How many of the oldest segments go, and which rule says so."""
+    """How many of the oldest segments one rule deletes, and which rule."""
 
     segment_count: int
     reason: str
@@ -65,9 +65,9 @@ def breaches(
     high_watermark: int,
     end_offset: int,
 ) -> list[Breach]:
-    """Say what must go, rule by rule; the counts add up to a run of the oldest segments.
+    """Return what each rule deletes; the counts add up to a run of the oldest segments.
 
-    `segments` is in offset order and its last one is the active one.
+    `segments` is in offset order, and the last one is active.
     """
     ends = [segment.base_offset for segment in segments[1:]] + [end_offset]
     # Eligible at all: wholly below the high watermark, and not the empty active segment.

@@ -1,17 +1,17 @@
-"""A log begins a new segment: when, by Kafka's rules (LogSegment.shouldRoll), and how.
+"""Rolling: when a log begins a new segment, by Kafka's rules (LogSegment.shouldRoll), and how.
 
     size     the batch would make the active segment larger than segment.bytes     (`storage.log`)
-    age      the batch is more than segment.ms younger than the segment's first one; where that
+    age      the batch is more than segment.ms younger than the segment's first batch; if that
              has no timestamp, the segment is older than segment.ms
-    index    an index has no room for the entry that the batch gets (Kafka: for any)
+    index    an index has no room for the batch's entry (Kafka: for any entry)
     offset   the batch's last offset does not fit the indexes' 31 bits
 
-An empty segment is never rolled. The age is shortened by a jitter of up to segment.jitter.ms, so
-that logs that began together do not roll together. It is drawn from the segment's name and not
-from chance: it differs between partitions, and a restart does not draw again.
+An empty segment is never rolled. A jitter of up to segment.jitter.ms shortens the age, so that logs
+that began together do not roll together. It is derived from the segment's name, and so differs
+between partitions and is the same after a restart.
 
-A roll happens whole or not at all. Once the new segment's files are there it is part of the log:
-left outside, they would claim the offsets that are given out next.
+A roll happens completely or not at all. Once the new segment's files exist, the segment is part of
+the log: outside it, the next start would take them for the owners of the next offsets.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _log = logging.getLogger("barnabas.storage")
 
 
 def roll_after_ms(config: TopicConfig, active: Segment) -> int:
-    """At which age the segment is rolled: segment.ms less its jitter.
+    """Return the age (ms) at which the segment is rolled: segment.ms less its jitter.
 
-    On a compacted topic max.compaction.lag.ms bounds it, since compaction leaves the active
-    segment alone.
+    On a compacted topic it is at most max.compaction.lag.ms, since compaction never cleans the
+    active segment.
     """
     age_ms = config.segment_ms
     if "compact" in config.cleanup_policy:
@@ -49,7 +49,7 @@ def is_roll_due(
 ) -> bool:
     """Whether a batch of this last offset and largest timestamp needs a new segment.
 
-    The active segment is not empty, and the batch would fit by its size.
+    For an active segment that is not empty, and a batch that would fit by its size.
     """
     first_timestamp = active.first_timestamp
     if first_timestamp is not None and first_timestamp >= 0:
@@ -60,14 +60,14 @@ def is_roll_due(
 
 
 def roll(state: LogState, now_ms: int) -> Segment:
-    """Begin a new active segment at the log's end and close the one before, unless that is empty.
+    """Begin a new active segment at the end offset, unless the active one is empty; return it.
 
-    Raises AppendFailed, with the active segment as before, if the new one's files cannot be made.
+    Raises AppendFailed, with the active segment as before, if the new files cannot be made.
     """
     old, home = state.segments.active, state.home
     if old.base_offset == state.end_offset:
         return old
-    # Before the files are made: a name that goes again is synced, too.
+    # Before the files are made: the directory must be synced even if they are removed again.
     state.unsynced.note_rolled(state.directory, old.log_file.take_unsynced())
     try:
         new = create_segment(home.files, state.directory, state.end_offset, state.config, now_ms)
@@ -79,9 +79,9 @@ def roll(state: LogState, now_ms: int) -> Segment:
     try:
         old.on_roll()
     except (OSError, LogFailed) as error:
-        # Indexes are caches: what is not in their files stays in memory, or in the log alone.
+        # Indexes are caches: entries that are not written stay in memory.
         if not (isinstance(error, OSError) and home.room.note(error)):
-            _log.warning("Indexes of %s not written at its roll: %s", old, error)
+            _log.warning("Could not write the indexes of %s at its roll: %s", old, error)
     state.snapshots.take(state.producers)
     state.roll_after_ms = roll_after_ms(state.config, new)
     return new

@@ -1,11 +1,11 @@
-"""Cutting a log at its start: what retention says, done to the files.
+"""Deleting segments at the start of a log, as retention and DeleteRecords ask.
 
-A segment goes in three steps: it leaves the log, whose start offset moves, so that no reader is led
-to a file that is going; its files get `.deleted` names, in a thread (`Gone`); and, as in Kafka, the
-manager unlinks them after file.delete.delay.ms. Readers that hold a slice of it go on.
+A segment is deleted in three steps. It leaves the log, whose start offset moves, so that no reader
+gets to its files. A thread renames the files to `.deleted` (`Gone`). And the manager unlinks them
+after file.delete.delay.ms, as Kafka does. Readers that hold a slice of the segment go on.
 
-A segment goes only when the recovery point has passed it: then what its batches said of producers
-stands in a snapshot on the disk. Until the next checkpoint that is, so at most a second.
+A segment is deleted only once the recovery point has passed it: a snapshot on disk then has what
+its batches say about producers. The next checkpoint sees to that, at most a second later.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _log = logging.getLogger("barnabas.storage")
 
 
 class Gone:
-    """Segments that have left a log, and snapshots with them, whose files get other names.
+    """Segments and producer snapshots that have left a log, and whose files must be renamed.
 
-    `run` is for a thread of the pool, `finish` for the log's own.
+    `run` is for a thread of the pool, `finish` for the log's thread.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Gone:
             self._error = error
 
     def finish(self) -> None:
-        """Put back what could not be renamed, to go with a later call. Raises OSError."""
+        """Put back the segments that were not renamed, for a later call. Raises OSError."""
         if self._error is not None:
             self._state.segments.all[:0] = self._left
             raise self._error
@@ -65,7 +65,7 @@ class Gone:
 
 
 def segments_to_delete(state: LogState, now_ms: int) -> list[tuple[Segment, str]]:
-    """Say which segments retention lets go of now, oldest first, and by which rule."""
+    """Return the segments that retention would delete now, oldest first, each with the rule."""
     ends = [segment.base_offset for segment in state.segments.all[1:]] + [state.end_offset]
     return [
         item
@@ -75,11 +75,11 @@ def segments_to_delete(state: LogState, now_ms: int) -> list[tuple[Segment, str]
 
 
 def begin_retention(state: LogState, now_ms: int) -> Gone | None:
-    """Let go of what retention says; returns what is to be done to the files, if anything.
+    """Take out of the log what retention deletes; return the job for its files, if any.
 
-    An active segment that must go but is not behind the recovery point is rolled, so that a
-    flush and a checkpoint follow, and goes with a later call. While a compaction reads the log's
-    segments, nothing goes; nor when the log is closed.
+    An active segment that retention deletes but the recovery point has not passed is rolled. A
+    flush and a checkpoint follow, and a later call deletes it. Nothing is deleted while a
+    compaction reads the log's segments, or after the log was closed.
     """
     if state.segments.held or state.lease.is_over:
         return None
@@ -92,16 +92,6 @@ def begin_retention(state: LogState, now_ms: int) -> Gone | None:
     for segment, reason in found:
         _log.info("Deleting segment %s due to %s", segment, reason)
     return let_go(state, [segment for segment, _ in found], now_ms)
-
-
-def apply_retention(state: LogState, now_ms: int) -> int:
-    """As `begin_retention`, and do it; returns how many segments went. Blocks."""
-    gone = begin_retention(state, now_ms)
-    if gone is None:
-        return 0
-    gone.run()
-    gone.finish()
-    return len(gone.segments)
 
 
 def _breaching(state: LogState, now_ms: int) -> list[tuple[Segment, str]]:
@@ -121,14 +111,14 @@ def _breaching(state: LogState, now_ms: int) -> list[tuple[Segment, str]]:
 
 
 def let_go(state: LogState, segments: Sequence[Segment], now_ms: int) -> Gone | None:
-    """Take the given segments, which are the oldest, out of the state.
+    """Take the given segments, which are the oldest, out of the log; return the job, if any.
 
-    If the active one is among them a new one is begun first, but for a failed log, which keeps
-    it, and on a full disk, where the others make room for it. Raises AppendFailed if it cannot
-    be begun for another reason.
+    If the active segment is among them, the log rolls first. A failed log keeps its active segment,
+    and so does one on a full disk, where deleting the others makes room. Raises AppendFailed if
+    the roll fails for another reason.
     """
     count = len(segments)
-    assert list(segments) == state.segments.all[:count], "only the oldest may go"
+    assert list(segments) == state.segments.all[:count], "only the oldest are deleted"
     if count == len(state.segments):
         _roll_if_room(state, now_ms)
     count = min(count, len(state.segments) - 1)
@@ -143,8 +133,8 @@ def let_go(state: LogState, segments: Sequence[Segment], now_ms: int) -> Gone | 
 def move_start(state: LogState, offset: int) -> None:
     """Move the start offset up to `offset`, if it is below.
 
-    The segments wholly below it go with the next retention. Raises OffsetOutOfRange for an
-    offset above the high watermark.
+    The next retention deletes the segments wholly below it. Raises OffsetOutOfRange for an offset
+    above the high watermark.
     """
     if offset > state.high_watermark:
         raise OffsetOutOfRange(offset, state.start_offset, state.high_watermark)

@@ -26,7 +26,15 @@ import pytest
 from storage.errors import StorageError
 from storage.log import Log
 from tests.support import crash_states
-from tests.support.log_house import House, append, batch, checkpoint, flush, read_all
+from tests.support.log_house import (
+    House,
+    append,
+    apply_retention,
+    batch,
+    checkpoint,
+    flush,
+    read_all,
+)
 from tests.support.memory_broker import Killed
 from tests.support.memory_filesystem import MemoryFileSystem
 
@@ -84,7 +92,7 @@ class Run:
             self.start_min = self.start_max
 
     def retain(self) -> None:
-        self.log.apply_retention(self.house.now_ms)
+        apply_retention(self.log, self.house.now_ms)
         self.house.purge(self.house.now_ms)
 
 

@@ -10,7 +10,16 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from storage.errors import OffsetOutOfRange
-from tests.support.log_house import NOW, House, append, batch, checkpoint, flush, read_all
+from tests.support.log_house import (
+    NOW,
+    House,
+    append,
+    apply_retention,
+    batch,
+    checkpoint,
+    flush,
+    read_all,
+)
 from tests.support.thorough import examples
 
 SEGMENT_BYTES = 700  # some six batches
@@ -82,7 +91,7 @@ class LogModel(RuleBasedStateMachine):
         offset = int(self.start + part * (self.log.high_watermark - self.start))
         assert self.log.delete_records_before(offset) == offset
         self.start = offset
-        self.log.apply_retention(NOW)
+        apply_retention(self.log, NOW)
         self.house.purge(NOW + 10**6)
         # What was said to be deleted may come back after a crash only until this is written.
         self.house.manager.write_checkpoints()

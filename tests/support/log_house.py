@@ -81,6 +81,16 @@ def batch(
     return memoryview(build(records, producer_id=pid, producer_epoch=epoch, base_sequence=sequence))
 
 
+def apply_retention(log: Log, now_ms: int) -> int:
+    """Delete what retention says, files included; returns how many segments."""
+    gone = log.begin_retention(now_ms)
+    if gone is None:
+        return 0
+    gone.run()
+    gone.finish()
+    return len(gone.segments)
+
+
 def append(log: Log, count: int = 1, **kwargs) -> list[int]:
     """Append `count` batches of one record; returns their offsets."""
     return [log.append(batch(**kwargs), NOW).base_offset for _ in range(count)]

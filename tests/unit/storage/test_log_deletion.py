@@ -11,6 +11,7 @@ from tests.support.log_house import (
     TOPIC_ID,
     House,
     append,
+    apply_retention,
     batch,
     checkpoint,
     flush,
@@ -99,7 +100,7 @@ def test_retention_of_a_closed_log_takes_no_segment_of_the_next_one(house):
     append(after, 3)
     flush(after)
     before = files(house)
-    assert log.apply_retention(NOW + 10**9) == 0
+    assert apply_retention(log, NOW + 10**9) == 0
     assert files(house) == before
     assert sorted(read_all(after)) == [0, 1, 2]
 

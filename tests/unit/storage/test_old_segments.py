@@ -8,7 +8,7 @@ import pytest
 from protocol.legacy_batches import batches_any, read_records_any
 from storage.errors import DamagedLog
 from tests.support.compacting import COMPACTED, clean, keyed, settle
-from tests.support.log_house import NOW, House, append, batch, checkpoint, flush
+from tests.support.log_house import NOW, House, append, apply_retention, batch, checkpoint, flush
 from tests.support.lookups import first_found
 from tests.support.old_messages import END_OFFSET, message, new_batch, segments
 
@@ -101,9 +101,9 @@ def test_missing_indexes_are_built_and_used():
 def test_retention_goes_by_their_timestamps():
     house, log = house_with_old_segments(retention_ms=1_000)
     settle(house, log)
-    assert log.apply_retention(NOW + 1_022) == 1  # the second one's newest is NOW + 22
+    assert apply_retention(log, NOW + 1_022) == 1  # the second one's newest is NOW + 22
     assert log.start_offset == 11
-    assert log.apply_retention(NOW + 2_000) == 3
+    assert apply_retention(log, NOW + 2_000) == 3
     assert log.start_offset == END_OFFSET
     append(log)
     house.stop()

@@ -5,7 +5,16 @@ import contextlib
 import pytest
 
 from storage.errors import OffsetOutOfRange
-from tests.support.log_house import NOW, House, append, batch, checkpoint, flush, read_all
+from tests.support.log_house import (
+    NOW,
+    House,
+    append,
+    apply_retention,
+    batch,
+    checkpoint,
+    flush,
+    read_all,
+)
 
 SIZE = len(batch())
 
@@ -25,7 +34,7 @@ def test_segments_go_by_name_first_and_by_unlink_later():
     house, log = house_with(7, retention_bytes=3 * SIZE, file_delete_delay_ms=100)
     piece = log.read(0, 10**6)
     assert [segment.base_offset for segment, _ in log.segments_to_delete(NOW)] == [0, 2]
-    assert log.apply_retention(NOW) == 2
+    assert apply_retention(log, NOW) == 2
     assert log.start_offset == 4
     assert house.names("deleted")
     assert len(piece.read()) == 2 * SIZE, "who holds it still reads it"
@@ -43,9 +52,9 @@ def test_a_rename_that_fails_leaves_nothing_behind(nth):
     house, log = house_with(7, retention_bytes=3 * SIZE, file_delete_delay_ms=0)
     house.filesystem.fail("rename", nth)
     with contextlib.suppress(OSError):
-        log.apply_retention(NOW)
+        apply_retention(log, NOW)
     assert list(read_all(log)) == [4, 5, 6]
-    log.apply_retention(NOW)
+    apply_retention(log, NOW)
     house.purge(NOW)
     for suffix in (".log", ".index", ".timeindex"):
         assert house.names(suffix) == [f"{base:020}{suffix}" for base in (4, 6)]
@@ -55,16 +64,16 @@ def test_a_rename_that_fails_leaves_nothing_behind(nth):
 
 def test_nothing_goes_before_the_recovery_point_has_passed_it():
     house, log = house_with(5, ready=False, retention_bytes=0)
-    assert log.apply_retention(NOW) == 0
+    assert apply_retention(log, NOW) == 0
     flush(log)
-    assert log.apply_retention(NOW) == 0
+    assert apply_retention(log, NOW) == 0
     checkpoint(house, log)
-    assert log.apply_retention(NOW) == 3
+    assert apply_retention(log, NOW) == 3
 
 
 def test_when_all_must_go_a_new_segment_is_begun():
     house, log = house_with(5, retention_ms=50)
-    assert log.apply_retention(NOW + 51) == 3
+    assert apply_retention(log, NOW + 51) == 3
     assert (log.start_offset, log.end_offset, len(log.segments)) == (5, 5, 1)
     assert append(log) == [5]
     flush(log)
@@ -74,18 +83,18 @@ def test_when_all_must_go_a_new_segment_is_begun():
 
 def test_an_active_segment_that_must_go_is_rolled_when_it_is_not_behind_the_recovery_point():
     house, log = house_with(1, ready=False, retention_ms=50, write_caching=True)
-    assert log.apply_retention(NOW + 51) == 0
+    assert apply_retention(log, NOW + 51) == 0
     assert log.flush_due()
     flush(log)
     checkpoint(house, log)
-    assert log.apply_retention(NOW + 51) == 1
+    assert apply_retention(log, NOW + 51) == 1
     assert (log.start_offset, len(log.segments)) == (1, 1)
 
 
 def test_deleted_records_take_their_segments_along_under_every_policy():
     _, log = house_with(7, cleanup_policy=("compact",))
     log.delete_records_before(5)
-    assert log.apply_retention(NOW) == 2
+    assert apply_retention(log, NOW) == 2
     assert list(read_all(log)) == [5, 6]
     assert [s.base_offset for s in log.segments] == [4, 6]
 
@@ -93,7 +102,7 @@ def test_deleted_records_take_their_segments_along_under_every_policy():
 def test_snapshots_go_with_their_segments():
     house, log = house_with(7, retention_bytes=0, file_delete_delay_ms=0)
     assert len(house.names(".snapshot")) == 3
-    log.apply_retention(NOW)
+    apply_retention(log, NOW)
     house.purge(NOW)
     assert house.names(".snapshot") == []
 
@@ -104,5 +113,5 @@ def test_a_failed_log_keeps_its_active_segment():
     house.filesystem.fail("fdatasync")
     flush(log)
     assert log.failed is not None
-    assert log.apply_retention(NOW) == 1
+    assert apply_retention(log, NOW) == 1
     assert list(read_all(log)) == [2]
