@@ -1,6 +1,6 @@
-"""The last steps of a log before a clean stop: flush, write the indexes, move the recovery point.
+"""Prepares a log for a clean stop: flushes it, writes its indexes, moves its recovery point.
 
-After them the recovery point is the end of the log, which is what a clean start asks for.
+Then the recovery point is the end of the log, which is what a clean start checks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _Finish = Callable[[OSError | None], object]
 
 
 def stop_log(log: Log) -> str:
-    """Flush and checkpoint a log; returns why that was not clean, "" if it was. Blocks."""
+    """Flush and checkpoint a log; return why the stop is not clean, or "". Blocks."""
     try:
         for job, finish in _last_jobs(log):
             error: OSError | None = None
@@ -26,7 +26,8 @@ def stop_log(log: Log) -> str:
     except (OSError, StorageError) as error:
         return f"{log.directory} could not be closed cleanly: {error}"
     if log.failed is not None or log.recovery_point != log.end_offset:
-        return f"{log.directory} was not closed cleanly: {log.failed or 'see above'}"
+        offsets = f"recovery point {log.recovery_point}, end offset {log.end_offset}"
+        return f"{log.directory} was not closed cleanly: {log.failed or offsets}"
     return ""
 
 

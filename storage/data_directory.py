@@ -1,11 +1,11 @@
-"""The data directory itself: which process holds it, which node it belongs to, how it was left.
+"""The data directory itself: its lock, its identity, its clean mark and the names in it.
 
     .lock                     held by one process at a time
-    meta.properties           cluster, node and directory id; without it there is no start
-    .kafka_cleanshutdown      the clean mark: the last stop flushed everything
+    meta.properties           cluster, node and directory id; the broker needs it to start
+    .kafka_cleanshutdown      the clean mark: the last stop made everything durable
 
-The mark is removed, durably, before the first log is loaded: whatever ends the process from then
-on, the next start takes it for a crash (KAFKA-10471). It is written last, by a clean stop.
+The mark is removed, durably, before the first log is loaded. So however the process ends from then
+on, the next start treats it as a crash (KAFKA-10471). A clean stop writes the mark last.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ DEFAULT_NODE_ID: Final = 1
 
 
 class DataDirectory:
-    """The directory at `path`. `random_bytes` is os.urandom in life.
+    """The directory at `path`. `random_bytes` is os.urandom outside tests.
 
-    `node_id` must be the directory's, if given; `cluster_id` is for a new one, None draws one.
+    `node_id`, if given, must match the directory's. A new directory gets `cluster_id`, or a
+    generated one.
     """
 
     def __init__(
@@ -53,9 +54,9 @@ class DataDirectory:
     # -- Begin and end ------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Make the directory if need be, lock it, and read whose it is and how it was left.
+        """Create the directory if it is missing, lock it, read its identity and its clean mark.
 
-        Raises DirectoryLocked, CorruptMetadata, OSError; `close` it then.
+        Raises DirectoryLocked, CorruptMetadata, OSError; call `close` then.
         """
         self._make(self.path)
         self._lock = self.filesystem.lock(self.path_of(filenames.LOCK))
@@ -64,18 +65,18 @@ class DataDirectory:
         self.was_clean = self.is_new or self.filesystem.exists(marker)
 
     def remove_clean_mark(self) -> None:
-        """Have the next start take this one's end for a crash. Raises OSError."""
+        """Remove the clean mark durably. Raises OSError."""
         marker = self.path_of(filenames.CLEAN_SHUTDOWN)
         if self.filesystem.exists(marker):
             self.filesystem.unlink(marker)
-        # Also the names of logs that a killed process made and never flushed: recovery is
-        # about to call what is in them durable.
+        # This also syncs the names of logs that a killed process created and never flushed, before
+        # recovery treats their contents as durable.
         self.filesystem.sync_directory(self.path)
 
     def write_clean_mark(self, broker_epoch: int) -> None:
-        """Say that everything is durable. Raises OSError.
+        """Write the clean mark: everything is durable. Raises OSError.
 
-        A Kafka that starts here and finds its own `broker_epoch` need not elect leaders anew.
+        If Kafka starts on this directory and finds its own `broker_epoch`, it elects no leaders.
         """
         path = self.path_of(filenames.CLEAN_SHUTDOWN)
         self.filesystem.replace(path, encode_clean_shutdown(broker_epoch))
@@ -95,7 +96,7 @@ class DataDirectory:
         self.filesystem.sync_directory(parent)
 
     def _identify(self) -> None:
-        """Read meta.properties, or write it for a directory without partitions."""
+        """Read meta.properties; write it if the directory has no partitions yet."""
         path = self.path_of(filenames.META_PROPERTIES)
         meta = meta_properties.read(self.filesystem, path)
         wanted = self._node_id
@@ -104,8 +105,8 @@ class DataDirectory:
             if partitions:
                 raise CorruptMetadata(
                     path,
-                    f"missing, but {partitions[0]} and perhaps others are there: restore it from "
-                    "a backup, or start on an empty directory",
+                    f"missing, but partition {partitions[0]} exists: restore the file from a "
+                    "backup, or start on an empty directory",
                 )
             self.is_new = True
             self.meta = MetaProperties(
@@ -117,7 +118,8 @@ class DataDirectory:
             return
         if wanted is not None and meta.node_id != wanted:
             raise CorruptMetadata(
-                path, f"node.id={meta.node_id}, but the configuration says {wanted}: change one"
+                path,
+                f"node.id={meta.node_id}, but the configuration has node.id={wanted}: change one",
             )
         if meta.directory_id is None:
             meta = MetaProperties(
@@ -139,15 +141,15 @@ class DataDirectory:
         return self.path_of(filenames.partition_directory(topic, partition))
 
     def has_partition(self, topic: str, partition: int) -> bool:
-        """Whether a directory of that partition exists, its log open or not."""
+        """Whether the partition's directory exists, whether its log is open or not."""
         return self.filesystem.exists(self.partition_path(topic, partition))
 
     def stray_path(self, topic: str, partition: int) -> str:
-        """Return a new path under which another topic's directory is put aside."""
+        """Return a new path for a directory that belongs to another topic id."""
         return self._moved_path(topic, partition, "stray")
 
     def deleted_path(self, topic: str, partition: int) -> str:
-        """Return a new path for the directory of a log that is deleted."""
+        """Return a new path for the directory of a deleted log."""
         return self._moved_path(topic, partition, "delete")
 
     def _moved_path(self, topic: str, partition: int, transit: str) -> str:
@@ -165,14 +167,14 @@ class DataDirectory:
         return found
 
     def deleted_paths(self) -> list[str]:
-        """List the directories of deleted logs that are still there. Raises OSError."""
+        """List the directories of deleted logs that still exist. Raises OSError."""
         names = self.names(Kind.MOVED_PARTITION)
         return [self.path_of(name) for name in names if name.endswith("-delete")]
 
     def strays(self, wanted: Container[tuple[str, int]]) -> list[str]:
-        """List foreign names, and directories of partitions that are not `wanted`. Raises OSError.
+        """List unknown names, and directories of partitions that are not `wanted`.
 
-        They are left alone.
+        They are left alone. Raises OSError.
         """
         found = []
         for name in self.filesystem.list(self.path):

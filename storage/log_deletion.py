@@ -1,17 +1,17 @@
-"""Deleting logs, as a job in parts: directories are renamed at once and removed when it is time.
+"""Deletes logs in steps: their directories are renamed at once and removed later.
 
-    LogManager.begin_delete()    on the caller's thread: the logs are closed and leave the manager
-    Deletion.run()               in a thread: the directories are renamed to `…-delete`
-    LogManager.finish_delete()   on the caller's thread: they are trash, for file.delete.delay.ms
+    LogManager.begin_delete()    caller's thread: closes the logs and removes them from the manager
+    Deletion.run()               pool thread: renames the directories to `…-delete`
+    LogManager.finish_delete()   caller's thread: puts them into the trash, for file.delete.delay.ms
 
-Removing what is due is a job in parts, too: `storage.trash`.
+`storage.trash` removes them when the delay has passed.
 
-A log that is closed goes on under the paths in its `…-delete` directory: whatever still works on
-it can reach no file of a later log of its name. Until `finish_delete` that name must not be used.
-A rename that fails leaves a directory that the next log of that name puts aside as a stray.
+A closed log uses the paths in its `…-delete` directory, so a job that still works on it cannot
+reach the files of a later log with the same name. Until `finish_delete` that name must not be used.
+If the rename fails, the next log of that name renames the old directory to `…-stray`.
 
-A log that is not open, because it could not be opened, may have a directory all the same. It goes
-too, if it says that it belongs to the topic that is deleted, or does not say whose it is.
+A log that could not be opened may still have a directory. It is deleted too, if its
+partition.metadata names the deleted topic or is missing.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from storage.log import Log
 
 
 class Leaving(NamedTuple):
-    """A directory that is to be renamed. `due_ms` is when it may be removed.
+    """A directory to rename. `due_ms` is the time from which it may be removed.
 
-    `owner` is the topic id it must belong to; None if the log was open, and it is known to.
+    `owner` is the topic id that it must have; None if the log was open and the id is checked.
     """
 
     directory: str
@@ -42,14 +42,14 @@ class Leaving(NamedTuple):
 
 
 def leave(log: Log, moved_to: str, due_ms: int) -> Leaving:
-    """Close a log whose directory is about to become `moved_to`."""
+    """Close a log whose directory will be renamed to `moved_to`."""
     directory = log.directory
     log.close(moved_to)
     return Leaving(directory, moved_to, log.lease, due_ms)
 
 
 class Deletion:
-    """Some logs on their way out."""
+    """The deletion of several logs."""
 
     __slots__ = ("_data_directory", "_home", "error", "leaving", "moved")
 
@@ -58,10 +58,10 @@ class Deletion:
         self._data_directory = data_directory
         self.leaving = leaving
         self.moved: list[Leaving] = []
-        self.error: OSError | None = None  # the first; what it concerned stays where it is
+        self.error: OSError | None = None  # the first; its directory was not renamed
 
     def run(self) -> None:
-        """Rename the directories, one sync for all. Blocks."""
+        """Rename the directories, with one sync for all. Blocks."""
         filesystem = self._home.filesystem
         for leaving in self.leaving:
             try:
@@ -70,7 +70,7 @@ class Deletion:
                 with leaving.lease.use():
                     filesystem.rename(leaving.directory, leaving.moved_to)
                 self.moved.append(leaving)
-                # A thread may have opened one of them since the log let go of it. Now none can.
+                # A thread may have opened a file since the log was closed. From now on none can.
                 for name in filesystem.list(leaving.moved_to):
                     self._home.files.forget(posixpath.join(leaving.directory, name))
             except OSError as error:
@@ -82,7 +82,7 @@ class Deletion:
                 self.error = self.error or error
 
     def _is_of(self, directory: str, topic_id: bytes) -> bool:
-        """Whether there is such a directory, and none of another topic."""
+        """Whether the directory exists and does not have another topic's id."""
         filesystem = self._home.filesystem
         path = posixpath.join(directory, filenames.PARTITION_METADATA)
         if not filesystem.exists(directory):

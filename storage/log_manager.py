@@ -1,15 +1,12 @@
-"""All logs of one data directory: who they are, where they stand, and how they begin and end.
+"""Manages all logs of one data directory: opens, deletes, checkpoints and closes them.
 
-    open()        lock the directory, read (or make) meta.properties, note whether the last stop
-                  was clean and take that note away, read the checkpoints
-    open_logs()   as the metadata asks for them (`storage.opening`); recovery where it is due
-    …             begin_write_checkpoints, begin_delete, begin_purge (`storage.log_deletion`)
-    close()       flush and checkpoint every log; only when all went well, leave the clean mark
+    open()        lock and read the directory, remove its clean mark, read the checkpoint files
+    open_logs()   open the logs that the metadata names (`storage.opening`)
+    …             begin_write_checkpoints, begin_delete (`storage.log_deletion`)
+    close()       flush and checkpoint every log; write the clean mark only if all succeeded
 
-The mark is removed, durably, before the first log is loaded: whatever ends the process from then
-on, the next start takes it for a crash (KAFKA-10471). Checkpoint files are caches
-(`storage.offset_checkpoints`). Directories that nobody asked for are strays: reported, never
-touched. Of meta.properties alone the broker cannot do without: unreadable, it does not start.
+The directory itself is `storage.data_directory`, its checkpoint files `storage.offset_checkpoints`.
+Directories of partitions that the metadata does not name are strays: reported and left alone.
 """
 
 from __future__ import annotations
@@ -38,22 +35,22 @@ from storage.trash import Purge
 
 _log = logging.getLogger("barnabas.storage")
 
-OPEN_FILES_UNLIMITED = 100_000  # where the system sets no limit, a bound all the same
+OPEN_FILES_UNLIMITED = 100_000  # if the system sets no limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerSettings:
-    """What a manager is told. `random_bytes` is os.urandom in life."""
+    """The settings of a log manager. `random_bytes` is os.urandom outside tests."""
 
     random_bytes: Callable[[int], bytes]
-    open_files_max: int = 0  # 0: three quarters of what the system allows the process
+    open_files_max: int = 0  # 0: three quarters of the process's limit
     producer_expiration_ms: int = 24 * 60 * 60 * 1000  # Kafka's producer.id.expiration.ms
     node_id: int | None = None
-    cluster_id: str | None = None  # for a new directory; None draws one
+    cluster_id: str | None = None  # for a new directory; None generates one
 
 
 class LogManager:
-    """The logs of `data_directory`. `now_ms` gives the wall clock's time."""
+    """The logs of `data_directory`. `now_ms` returns the wall clock's time."""
 
     def __init__(
         self,
@@ -76,7 +73,7 @@ class LogManager:
             settings.producer_expiration_ms,
         )
         self.logs: dict[tuple[str, int], Log] = {}
-        self.reports: list[RecoveryReport] = []  # of the logs that had something to say
+        self.reports: list[RecoveryReport] = []  # those that have lines
         self.warnings: list[str] = []
         self._checkpoints = OffsetCheckpoints(self.home, data_directory, self._warn)
         self._opener = Opener(self.home, self.directory, self._checkpoints)
@@ -84,10 +81,10 @@ class LogManager:
     # -- Begin --------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Take possession of the directory, making it if need be.
+        """Lock and read the directory; create it if it is missing.
 
-        Raises DirectoryLocked, CorruptMetadata, OSError: then nothing was changed but that the
-        directory and its lock file may have been made.
+        Raises DirectoryLocked, CorruptMetadata, OSError: nothing is changed then, except that the
+        directory and its lock file may have been created.
         """
         try:
             self.directory.open()
@@ -113,14 +110,14 @@ class LogManager:
 
     @property
     def unflushed_bytes(self) -> int:
-        """Bytes appended to any log that no fsync has covered yet."""
+        """Bytes appended to the logs and not fsynced yet."""
         return self.home.unflushed_bytes
 
     def __len__(self) -> int:
         return len(self.logs)
 
     def all(self) -> list[Log]:
-        """All open logs, as of now."""
+        """Return all open logs."""
         return list(self.logs.values())
 
     def get(self, topic: str, partition: int) -> Log:
@@ -131,7 +128,7 @@ class LogManager:
             raise UnknownPartition(topic, partition) from None
 
     def recovery_point(self, topic: str, partition: int) -> int | None:
-        """Return the recovery point that the checkpoint file had at start, if it had one."""
+        """Return the recovery point in the checkpoint file at start; None if it had none."""
         return self._checkpoints.recovery_points.get((topic, partition))
 
     def open_log(
@@ -144,11 +141,11 @@ class LogManager:
         *,
         create: bool = False,
     ) -> Log:
-        """Open a log, repairing it after an unclean stop; with `create`, make it if missing.
+        """Open a log, and recover it after an unclean stop; with `create`, create it if missing.
 
-        Blocks: for the start. A directory of that name that belongs to another topic id is, with
-        `create`, put aside as `…-stray`. Raises UnknownPartition (missing), CorruptMetadata
-        (another topic's), OSError, AppendFailed (no room to make it).
+        Blocks, so only for the start. With `create`, a directory of the same name but another topic
+        id is renamed to `…-stray`. Raises UnknownPartition (missing), CorruptMetadata (another
+        topic id), OSError, AppendFailed (no space to create it).
         """
         wanted = Wanted(topic, partition, topic_id, config, leader_epoch, create)
         (attempt,) = self.open_logs([wanted])
@@ -158,7 +155,7 @@ class LogManager:
         return attempt.log
 
     def open_logs(self, wanted: Iterable[Wanted]) -> Sequence[Attempt]:
-        """Open logs, each with an outcome of its own. Blocks: for the start."""
+        """Open logs; each succeeds or fails alone. Blocks, so only for the start."""
         opening = self.begin_open(wanted)
         opening.look()
         try:
@@ -174,24 +171,25 @@ class LogManager:
         return opening.attempts
 
     def begin_open(self, wanted: Iterable[Wanted]) -> Opening:
-        """Capture what is needed to open logs (`storage.opening.log_opening`)."""
+        """Begin to open logs (`storage.opening.log_opening`)."""
         wanted = list(wanted)
         for one in wanted:
             assert one.key not in self.logs, f"{one.topic}-{one.partition} is open already"
         return self._opener.begin(wanted, self.now_ms())
 
     def begin_forget(self, opening: Opening) -> Callable[[], None] | None:
-        """Let no checkpoint file say anything of the logs that `opening` is about to make.
+        """Drop old checkpoints of the logs that `opening` will create.
 
-        The callable, if any, must be done before, and may run in a thread; it raises OSError.
+        The callable, if any, must have run before they are created. It may run in a thread and
+        raises OSError.
         """
         return self._checkpoints.begin_forget(opening.new_keys(), self.logs)
 
     def finish_open(self, opening: Opening) -> Callable[[], None] | None:
-        """Take over the logs that were opened.
+        """Add the logs that were opened.
 
-        The callable, if any, must be done before they are appended to, and may run in a thread;
-        it raises OSError.
+        The callable, if any, must have run before they are appended to. It may run in a thread and
+        raises OSError.
         """
         for warning in opening.warnings:
             self._warn(warning)
@@ -213,10 +211,10 @@ class LogManager:
     def begin_delete(
         self, keys: Iterable[tuple[str, int]], unopened: Iterable[Wanted] = ()
     ) -> Deletion:
-        """Close the logs of `keys` that are open: none of them is a log any more.
+        """Close the open logs of `keys` and remove them from the manager.
 
-        `unopened` are logs that could not be opened: what directories they have go, too. The files
-        go when the topic's file.delete.delay.ms is over (`begin_purge`).
+        `unopened` are logs that could not be opened; their directories are deleted too, if they
+        exist. The files are removed after the topic's file.delete.delay.ms (`storage.trash`).
         """
         leaving = []
         for key in keys:
@@ -239,42 +237,41 @@ class LogManager:
         self._opener.forget(key)
 
     def finish_delete(self, deletion: Deletion) -> None:
-        """Take note of which directories are trash now."""
+        """Put the renamed directories into the trash."""
         for gone in deletion.moved:
             self.home.trash.toss_directory(gone.due_ms, gone.moved_to)
         self.home.trash.forget_in({gone.directory for gone in deletion.moved})
 
     def finish_purge(self, purge: Purge) -> None:
-        """Report what could not be removed."""
+        """Report the files and directories that could not be removed."""
         for complaint in purge.complaints:
             self._warn(complaint)
 
     def strays(self) -> list[str]:
-        """Directories of partitions that nobody asked for, and foreign names: left alone."""
+        """List unknown names and directories of partitions that are not open; they stay."""
         return self.directory.strays(self.logs)
 
     # -- Checkpoints and the end --------------------------------------------------------------
 
     def begin_write_checkpoints(self) -> Callable[[], None] | None:
-        """Capture recovery points, log starts and how far compaction got; None if written already.
+        """Capture recovery points, log start offsets and cleaned offsets; None if unchanged.
 
-        The callable writes them, atomically and durably, and may run in another thread. Raises
-        OSError there: the files are as they were.
+        The callable writes them, atomically and durably, and may run in a thread. It raises
+        OSError; a file that it did not replace is as before.
         """
         return self._checkpoints.begin_write(self.logs)
 
     def write_checkpoints(self) -> None:
-        """Write recovery points and log starts now. Raises OSError."""
+        """Write the checkpoint files now. Raises OSError."""
         write = self.begin_write_checkpoints()
         if write is not None:
             write()
 
     def close(self, *, clean: bool, broker_epoch: int = NO_BROKER_EPOCH) -> bool:
-        """Make everything durable and let go of the directory; whether the stop is clean.
+        """Make everything durable and release the directory; return whether the stop is clean.
 
-        Call it when nothing is appended any more and no flush or checkpoint is under way. The
-        clean mark is written last, and only if nothing failed; without `clean` it is not. A Kafka
-        that starts here and finds its own `broker_epoch` in the mark need not elect leaders anew.
+        Call it when nothing is appended any more and no flush or checkpoint is running. The clean
+        mark is written last, only with `clean` and if nothing failed. It holds `broker_epoch`.
         """
         if self.home.is_read_only:
             self.abandon()  # there is nothing to write
@@ -296,12 +293,12 @@ class LogManager:
         return went_well
 
     def abandon(self) -> None:
-        """Let go of the directory as a crash would: nothing is written."""
+        """Release the directory without writing anything, as a crash would."""
         self.home.files.close()
         self.directory.close()
 
 
 def _open_files_allowed() -> int:
-    """Three quarters of the descriptors this process may have; the rest is for connections."""
+    """Return three quarters of the process's descriptor limit; connections need the rest."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return OPEN_FILES_UNLIMITED if soft == resource.RLIM_INFINITY else soft * 3 // 4

@@ -1,16 +1,16 @@
-"""The three offset checkpoint files of a data directory, and what they said at start.
+"""The three offset checkpoint files of a data directory, and what they held at start.
 
-    recovery-point-offset-checkpoint       below it nothing needs to be recovered
-    log-start-offset-checkpoint            where a log begins, if not with its first segment
-    cleaner-offset-checkpoint              how far compaction has got
+    recovery-point-offset-checkpoint       recovery points: below them nothing needs recovery
+    log-start-offset-checkpoint            log start offsets, where not the first segment's offset
+    cleaner-offset-checkpoint              cleaned offsets: how far compaction has got
 
-They name a log by topic and partition. What one says of an older log of a name would be taken for
-the next one's after a crash: so `begin_forget` comes before a log is made. Values of logs that are
-not open, now or any more, are kept: they cost a line. Garbage in a file is reported, and counts as
-nothing.
+The files name a log by topic and partition. After a crash, an old log's offsets would be taken for
+those of a new log with the same name. So `begin_forget` drops them before a log is created. Offsets
+of logs that are not open are kept; they cost one line each. An unreadable file is reported and
+counts as empty.
 
-Files are written by callables that `begin_write` gives out and that may run in any thread; an older
-state never replaces a newer one.
+`begin_write` returns a callable that writes the files and may run in any thread. An older state
+never replaces a newer one.
 """
 
 from __future__ import annotations
@@ -18,21 +18,18 @@ from __future__ import annotations
 import posixpath
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from storage.errors import CheckpointError
 from storage.files import filenames
 from storage.files.text_files import Offsets, read_offsets, write_offsets
 from storage.home import Home
-
-if TYPE_CHECKING:
-    from storage.log import Log
+from storage.log import Log
 
 Key = tuple[str, int]
 
 
 class OffsetCheckpoints:
-    """The files, and what is not in a log's own memory yet."""
+    """The checkpoint files, and their offsets of logs that are not open."""
 
     def __init__(self, home: Home, data_directory: str, warn: Callable[[str], None]) -> None:
         self._home = home
@@ -66,14 +63,14 @@ class OffsetCheckpoints:
             return {}
 
     def drop(self, key: Key) -> None:
-        """Forget a log that is deleted; the files follow with the next write."""
+        """Drop a deleted log's offsets; the next write removes them from the files."""
         for offsets in (self.recovery_points, self.log_starts, self.cleaned_offsets):
             offsets.pop(key, None)
 
     def opened(self, key: Key, start_offset: int) -> bool:
-        """Leave a log's values to the log itself; whether its start must be written at once.
+        """Leave a log's offsets to the log; return whether its start offset must be written now.
 
-        A start beyond the end, left in the file, would hide what is appended from now on.
+        A start offset above the log's end, left in the file, would hide records appended later.
         """
         checkpointed_start = self.log_starts.get(key, 0)
         self.drop(key)
@@ -83,9 +80,9 @@ class OffsetCheckpoints:
     def begin_forget(
         self, keys: Iterable[Key], logs: Mapping[Key, Log]
     ) -> Callable[[], None] | None:
-        """Let no file say anything of logs that are about to be made.
+        """Drop what the files hold about logs that will be created.
 
-        The callable, if any, must be done before; it raises OSError.
+        The callable, if any, must have run before; it raises OSError.
         """
         said = (*self._written.values(), *self._captured.values())
         is_said = False
@@ -99,10 +96,10 @@ class OffsetCheckpoints:
         return self.begin_write(logs)
 
     def begin_write(self, logs: Mapping[Key, Log]) -> Callable[[], None] | None:
-        """Capture what is to be written, on the thread of the logs; None if it is written.
+        """Capture the offsets of all logs, on the logs' thread; None if nothing has changed.
 
-        The callable writes, atomically and durably. Raises OSError there: the files are as they
-        were.
+        The callable writes the files, atomically and durably. It raises OSError; a file that it
+        did not replace is as before.
         """
         changes = self._home.checkpoint_changes
         if changes == self._changes_written:
@@ -125,7 +122,7 @@ class OffsetCheckpoints:
         def write() -> None:
             with self._write_lock:
                 if changes < self._changes_written:
-                    return  # another thread has written a newer state
+                    return  # another thread wrote a newer state
                 for name, offsets in captured.items():
                     if offsets != self._written[name]:
                         path = posixpath.join(self._data_directory, name)

@@ -1,8 +1,8 @@
-"""Files and directories that were deleted by name only, until their delay has passed.
+"""Deleted files and directories that wait for their file.delete.delay.ms to pass.
 
-A deleted file is called `.deleted`, the directory of a deleted log `…-delete`; nothing reads them
-any more. Kafka does the same (file.delete.delay.ms), so that a reader that has just found a segment
-can still open it. Nothing here is remembered across a restart: the next start finds the names.
+Deleting only renames: a file to `.deleted`, the directory of a log to `…-delete`. As in Kafka, the
+delay lets a reader that has just found a segment still open it. The trash is kept in memory; a
+restart rebuilds it from the names.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Final
 
 from storage.files.filesystem import FileSystem
 
-FOREVER_MS: Final = 1 << 64  # given as the time, it makes everything due: no delay is longer
+FOREVER_MS: Final = 1 << 64  # as the time it makes everything due: no delay is longer
 
 _Due = list[tuple[int, str]]  # (when to remove it, ms; path)
 
 
 class Trash:
-    """What one data directory has to remove, and when. Times in ms."""
+    """The files and directories to remove from one data directory. Times in ms."""
 
     __slots__ = ("_directories", "_files", "_filesystem", "_lock")
 
@@ -28,27 +28,27 @@ class Trash:
         self._filesystem = filesystem
         self._files: _Due = []
         self._directories: _Due = []
-        self._lock = threading.Lock()  # logs are opened in threads, and find some
+        self._lock = threading.Lock()  # logs are opened in threads, which find deleted files
 
     def toss(self, due_ms: int, path: str) -> None:
-        """Have a file that nothing reads any more unlinked at `due_ms`; from any thread."""
+        """Add a deleted file, to be unlinked at `due_ms` or later. From any thread."""
         with self._lock:
             self._files.append((due_ms, path))
 
     def toss_directory(self, due_ms: int, path: str) -> None:
-        """Have a directory removed at `due_ms`, with the files in it; from any thread."""
+        """Add a deleted directory, to be removed with its files. From any thread."""
         with self._lock:
             self._directories.append((due_ms, path))
 
     def forget_in(self, directories: Container[str]) -> None:
-        """Forget the files in `directories`, which have become trash themselves."""
+        """Forget the files in `directories`, which are in the trash themselves."""
         with self._lock:
             self._files = [
                 item for item in self._files if posixpath.dirname(item[1]) not in directories
             ]
 
     def begin_purge(self, now_ms: int) -> Purge | None:
-        """Take out what is due; returns the job that removes it, None if nothing is due."""
+        """Take what is due out of the trash; return the job that removes it, or None."""
         with self._lock:
             paths, self._files = _split(self._files, now_ms)
             directories, self._directories = _split(self._directories, now_ms)
@@ -62,7 +62,7 @@ def _split(items: _Due, now_ms: int) -> tuple[list[str], _Due]:
 
 
 class Purge:
-    """Files and directories whose delay is over; `complaints` says what could not be removed."""
+    """Removes files and directories; `complaints` says what could not be removed."""
 
     __slots__ = ("_directories", "_filesystem", "_paths", "complaints")
 
@@ -75,12 +75,12 @@ class Purge:
         self.complaints: list[str] = []
 
     def run(self) -> None:
-        """Unlink them. Blocks."""
+        """Remove them all. Blocks."""
         for path in self._paths:
             try:
                 self._filesystem.unlink(path)
             except FileNotFoundError:
-                continue  # its directory went meanwhile, or was renamed with it in it
+                continue  # its directory was removed or renamed meanwhile
             except OSError as error:
                 self.complaints.append(f"cannot delete {path}: {error}")
         for directory in self._directories:
@@ -90,5 +90,5 @@ class Purge:
                 self._filesystem.rmdir(directory)
             except OSError as error:
                 self.complaints.append(
-                    f"cannot delete {directory}: {error}; it will be tried at the next start"
+                    f"cannot delete {directory}: {error}; the next start tries again"
                 )

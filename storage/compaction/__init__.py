@@ -1,4 +1,4 @@
-"""Compaction of one log: what is dirty, which records stay, and how files are swapped.
+"""Compacts one log: what is dirty, which records stay, how the new files replace the old.
 
-Read `cleanable`, `one_pass`, `copier`, then `swap`. The broker's maintenance street drives it.
+Read `cleanable`, `one_pass`, `copier`, then `swap`. `broker.maintenance` runs the passes.
 """

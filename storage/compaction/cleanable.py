@@ -1,12 +1,12 @@
-"""Which part of a log compaction would clean now, and whether that is worth a pass.
+"""Finds the part of a log that a pass of compaction may clean, and whether it is worth a pass.
 
     start_offset                                                     end_offset
-         |  clean: each key once  |  dirty, to be cleaned  |  not yet: active, young, not durable |
+         |  clean: each key once  |  dirty, cleanable  |  not yet: active, young, not durable |
 
 The rules are Kafka's (LogCleanerManager.cleanableOffsets, LogToClean). The clean part ends where
-the last pass got to; the dirty part ends before the active segment, before the first segment with a
-record younger than min.compaction.lag.ms, and, here, before what the recovery point has not
-passed: a recovery never sees a compacted stretch.
+the last pass ended. The dirty part ends before the active segment and before the first segment with
+a record younger than min.compaction.lag.ms. Unlike Kafka's it also ends at the recovery point, so
+recovery never meets a compacted stretch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _log = logging.getLogger("barnabas.storage")
 
 
 class Cleanable(NamedTuple):
-    """Offsets and sizes of the dirty part of a log; `is_overdue` by max.compaction.lag.ms."""
+    """The dirty part of a log. `is_overdue` means older than max.compaction.lag.ms."""
 
     start_offset: int
     end_offset: int
@@ -31,17 +31,20 @@ class Cleanable(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """How dirty the log is, from 0 to 1."""
+        """The dirty share of the bytes, from 0 to 1."""
         total_bytes = self.clean_bytes + self.dirty_bytes
         return self.dirty_bytes / total_bytes if total_bytes else 0.0
 
     def is_worth_it(self, ratio_min: float) -> bool:
-        """Whether to clean now; `ratio_min` is min.cleanable.dirty.ratio."""
+        """Whether a pass should run now; `ratio_min` is min.cleanable.dirty.ratio."""
         return self.dirty_bytes > 0 and (self.is_overdue or self.ratio > ratio_min)
 
 
 def find_cleanable(log: Log, now_ms: int) -> Cleanable:
-    """Say what may be cleaned of a compacted log. May read a header a segment. LogFailed."""
+    """Find what a pass may clean of a compacted log.
+
+    May read one header per segment. Raises LogFailed.
+    """
     start_offset = _first_dirty(log)
     config = log.config
     bound = min(log.high_watermark, log.recovery_point)
@@ -69,7 +72,7 @@ def find_cleanable(log: Log, now_ms: int) -> Cleanable:
 
 
 def _first_dirty(log: Log) -> int:
-    """Where the last pass ended; the start of the log if that is not in it."""
+    """Return where the last pass ended; the log start offset if that is outside the log."""
     cleaned_offset = log.segments.cleaned_offset
     if cleaned_offset > log.end_offset:
         _log.warning(

@@ -1,21 +1,20 @@
-"""What compaction reads and writes: the work of a thread, on files that nobody else changes.
+"""Copies the records that compaction keeps; runs in a thread, on files that nothing else changes.
 
-    index_keys   the dirty segments: the newest offset of every key, as far as the map has room
+    index_keys   dirty segments -> the newest offset of each key, as far as the map has room
     copy_live    a group of segments -> one cleaned segment, with its indexes
 
-A record of an offset that the map has reached stays if it is the newest of its key there, and has
-a value; one without a value (a tombstone) stays until the delete horizon of its batch has passed.
-The horizon is set when a batch with a tombstone is first copied. Records without a key, from before
-the topic was compacted, go. Of a batch without records the header stays where it carries what
-nothing else says: the last sequence of a producer, the last offset of the pass. (Kafka: Cleaner,
-KIP-534.)
+Below the offset that the map has reached, a record stays if it is the newest of its key and has a
+value. One without a value (a tombstone) stays until the delete horizon of its batch has passed; the
+horizon is set when a batch with a tombstone is first copied. Records without a key, written before
+the topic was compacted, are removed. A batch that loses all its records keeps its header if that
+holds a producer's last sequence or the last offset of the pass. (Kafka: Cleaner, KIP-534.)
 
-Batches of transactions and their markers are copied as they are, and their records are in no map:
-which of them were aborted is not known here. So are messages of magic 0 and 1. Behind either,
-tombstones stay too, since what they delete may be in it.
+Transactional batches, their markers, and messages of magic 0 and 1 are copied unchanged, and their
+records are not indexed: the copier does not know which transactions were aborted. After the first
+of them tombstones are kept as well, since the records that they delete may be among these.
 
-Every batch is checked before anything is believed (`storage.segments.checked_batches`). The first
-that fails ends the pass as `DamagedLog`, with file and position, and the log is as it was.
+Every batch is checked first (`storage.segments.checked_batches`). The first damaged one ends the
+pass with `DamagedLog`, which names file and position; the log is unchanged.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ from storage.segments.segment import Segment
 
 CHUNK_BYTES = 1024 * 1024  # written at a time
 TIMESTAMP_MAX = 2**63 - 1
-SYNC_BYTES = 16 * CHUNK_BYTES  # synced at a time: one large fsync would hold up those of producers
+SYNC_BYTES = 16 * CHUNK_BYTES  # synced at a time: one large fsync would delay the producers'
 
 
 @dataclass(slots=True)
 class PassCounts:
-    """What a pass has read and written so far."""
+    """What a pass has read and written so far, in bytes and records."""
 
     bytes_read: int = 0
     bytes_written: int = 0
@@ -51,11 +50,11 @@ class PassCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepRules:
-    """What stays, beside the newest record of each key. Times in ms."""
+    """The rules for what stays besides the newest record of each key. Times in ms."""
 
     now_ms: int
     delete_retention_ms: int
-    end_offset: int  # the pass ends here: the last batch before it stays, if only as a header
+    end_offset: int  # of the pass: the last batch below it keeps at least its header
     decompressed_bytes_max: int
 
 
@@ -66,9 +65,9 @@ def index_keys(
     decompressed_bytes_max: int,
     proceed: Proceed,
 ) -> int:
-    """Put the keys from `start_offset` on into the map; return the offset up to which they are.
+    """Put the keys from `start_offset` on into the map; return the offset that was reached.
 
-    That is the end of the sources, or less where the map was full.
+    That is the end of the sources, or less if the map is full. Raises DamagedLog, LogFailed.
     """
     reached = start_offset
     for source in sources:
@@ -96,7 +95,7 @@ def _spans_with_keys(header: BatchHeader, batch: memoryview, size_max: int) -> I
 
 
 def _is_copied(header: BatchHeader) -> bool:
-    """Whether a batch is taken over as it is, its records in no map."""
+    """Whether a batch is copied unchanged and its records are not indexed."""
     return header.is_control or header.is_transactional or isinstance(header, LegacyHeader)
 
 
@@ -113,9 +112,10 @@ def _unreadable(
 
 
 class Copier:
-    """Copies what stays, segment after segment; `reached` is where the map ends.
+    """Copies what stays, segment after segment; keys are known below offset `reached`.
 
-    One for a whole pass, in the order of offsets: that a transaction was met is remembered.
+    One copier serves a whole pass, in the order of offsets: it remembers whether it has met a
+    transaction.
     """
 
     __slots__ = (
@@ -136,10 +136,10 @@ class Copier:
     def copy_live(
         self, sources: Sequence[InactiveFile], cleaned: Segment, producers: ProducerState
     ) -> bool:
-        """Write what stays of `sources` to `cleaned`, indexes too; whether anything was changed.
+        """Copy what stays of `sources` to `cleaned`, with indexes; return whether it differs.
 
-        `producers` are the log's, which goes on meanwhile. The end is not synced. Raises
-        DamagedLog, AppendFailed, OSError, and what `proceed` raises.
+        `producers` is the log's state, which changes meanwhile. The last bytes are not synced.
+        Raises DamagedLog, AppendFailed, OSError, and what `proceed` raises.
         """
         self._producers = producers
         pending = _Pending(cleaned, self._proceed)
@@ -160,7 +160,7 @@ class Copier:
         return is_changed
 
     def _filtered(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
-        """Return what stays of a batch: itself, another in its place, or None."""
+        """Return what stays of a batch: the batch itself, a rewritten one, or None."""
         counts = self._counts
         counts.records_read += header.record_count
         if _is_copied(header):
@@ -176,7 +176,7 @@ class Copier:
         )
 
         def kept() -> Iterator[Span]:
-            """Go over the records that stay: twice at most, since a batch may have millions."""
+            """Iterate over the records that stay: no list, since a batch may have millions."""
             return (
                 span
                 for span in read_spans(header, body)
@@ -202,19 +202,19 @@ class Copier:
             return batch
         horizon_ms = None
         if needs_horizon:
-            # As far as 64 bits go: delete.retention.ms may say never.
+            # Capped at 64 bits: delete.retention.ms may mean forever.
             horizon_ms = min(self._rules.now_ms + self._rules.delete_retention_ms, TIMESTAMP_MAX)
         return rewrite(header, body, kept(), horizon_ms)
 
     def _must_stay(self, header: BatchHeader) -> bool:
-        """Whether a batch says something even when it has no record."""
+        """Whether the header of a batch without records must stay."""
         if header.next_offset == self._rules.end_offset:
             return True
         return self._producers.last_offset_of(header.producer_id) == header.last_offset
 
 
 class _Pending:
-    """Batches on their way into the cleaned segment, written many at a time."""
+    """Batches for the cleaned segment, written many at a time."""
 
     def __init__(self, segment: Segment, proceed: Proceed) -> None:
         self._segment = segment

@@ -1,4 +1,4 @@
-"""Which neighbouring segments a pass merges into one."""
+"""Groups neighbouring segments that a pass merges into one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GROUP_SEGMENTS_MAX: Final = 32  # of three or four files each
 
 
 class SourceSegment(NamedTuple):
-    """A segment that a pass reads, and its log file with the bounds of its offsets."""
+    """A segment that a pass reads, and its log file with its range of offsets."""
 
     segment: Segment
     file: InactiveFile
@@ -36,10 +36,10 @@ def source_segments(log: Log, end_offset: int) -> list[SourceSegment]:
 def grouped(
     segments: Sequence[SourceSegment], size_max: int, index_size_max: int
 ) -> list[list[SourceSegment]]:
-    """Say which neighbours are merged: so that bytes, indexes and offsets fit one segment.
+    """Group neighbours so that the bytes, indexes and offsets of each group fit one segment.
 
-    Sizes are those before the cleaning (Kafka: Cleaner.groupSegmentsBySize). Unlike Kafka's, a
-    group has a bounded number of files: they are renamed in one step of the loop.
+    Sizes are those before the pass (Kafka: Cleaner.groupSegmentsBySize). Unlike Kafka's, a group
+    has a bounded number of files, because they are renamed in one step of the loop.
     """
     groups: list[list[SourceSegment]] = []
     sizes = [0, 0, 0]

@@ -1,20 +1,20 @@
-"""From the key of a record to the newest offset it was seen at, in a bounded piece of memory.
+"""Maps each record key to the newest offset at which it was seen, in bounded memory.
 
     slot (24 bytes):   uint64 first half of the key's hash, 0: the slot is free
                        uint64 second half
                        uint64 offset
 
-Compaction needs this for every key of the part of a log that it cleans. A dictionary would take
-200 bytes and more a key, and its memory could not be told beforehand. Here a key takes 24 bytes
-whatever its length (Kafka: SkimpyOffsetMap). The slots are mapped memory, which the system provides
-when they are first touched and gets back when the map goes.
+Compaction needs an entry for every key in the dirty part of a log. A dictionary would take 200
+bytes or more per key, and its size could not be known in advance. Here a key takes 24 bytes,
+whatever its length (Kafka: SkimpyOffsetMap). The slots are mapped memory: the system provides it
+when it is first touched, and gets it back when the map is dropped.
 
-Collisions. Keys are told apart by 128 bits of BLAKE2b, salted anew for each map: equal hashes count
-as equal keys. For 5 million keys that is wrong with a probability of 4 in 10^26, and because of the
-salt nobody can make two keys that collide. Slots are probed by double hashing: their number is a
-prime, so every step reaches all of them.
+Collisions. Keys are compared by 128 bits of BLAKE2b with a salt for each map: equal hashes count as
+equal keys. For 5 million keys that is wrong with a probability of 4 in 10^26, and the salt keeps
+clients from constructing two keys that collide. Slots are probed by double hashing: their number is
+a prime, so every step size reaches all of them.
 
-Once the map is as full as it may be, `put` refuses new keys, and compaction goes as far as it got.
+When the map is full, `put` refuses new keys, and the pass ends at the offset that it has reached.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from hashlib import blake2b
 SLOT_BYTES = 24
 SALT_BYTES = 16
 SLOTS_MIN = 5
-LOAD_FACTOR_MIN = 0.1  # a pass is to be worth what it rewrites
-LOAD_FACTOR_MAX = 0.95  # a free slot must be found soon
-PRIME_GAP_MAX = 512  # below 2^31 / 24 there is a prime among so many numbers, by far
+LOAD_FACTOR_MIN = 0.1  # below that a pass would rewrite much for few keys
+LOAD_FACTOR_MAX = 0.95  # above that a free slot is found too slowly
+PRIME_GAP_MAX = 512  # far more than the largest gap between primes below 2^31 / 24
 
 _halves = struct.Struct("=QQ")
 _unpack = _halves.unpack
@@ -37,9 +37,9 @@ assert _halves.size + 8 == SLOT_BYTES
 
 
 class KeyMap:
-    """At most `bytes_max` bytes of slots, of which the part `load_factor` may be used.
+    """A map of at most `bytes_max` bytes of slots, of which the share `load_factor` may be used.
 
-    `keys_max` is how many keys can come at all: the map is made no larger than they need.
+    `keys_max` bounds the number of keys: the map is no larger than they need.
     """
 
     __slots__ = ("_count", "_hash", "_keys_max", "_limit", "_slots", "size")
@@ -59,11 +59,11 @@ class KeyMap:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all slots, used or not."""
+        """Bytes of all slots, used or free."""
         return self._count * SLOT_BYTES
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Note that `key` was seen at `offset`; False if it is new and there is no room for it."""
+        """Set the offset of `key`; return False if the key is new and the map is full."""
         hashing = self._hash.copy()
         hashing.update(key)
         first, second = _unpack(hashing.digest())
@@ -83,7 +83,7 @@ class KeyMap:
         return True
 
     def get(self, key: bytes) -> int:
-        """Return the offset last put for `key`, -1 if there is none."""
+        """Return the last offset put for `key`, or -1."""
         hashing = self._hash.copy()  # as in `put`: a function for both would cost a fifth more
         hashing.update(key)
         first, second = _unpack(hashing.digest())

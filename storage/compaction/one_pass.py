@@ -1,20 +1,20 @@
-"""One pass of compaction over one log: keys are indexed, then group by group is copied and swapped.
+"""One pass of compaction over one log: index the keys, then copy and swap group by group.
 
-    1  files that an earlier pass left in transit are removed
-    2  the keys of the dirty part are put into the key map         `storage.compaction.copier`
-    3  neighbouring segments are grouped                           `storage.compaction.grouping`
-    4  of each group, what stays is copied into one new segment,   `storage.compaction.copier`
-       which takes the place of the group                          `storage.compaction.swap`
+    1  remove the `.cleaned` and `.swap` files that a failed pass left
+    2  put the keys of the dirty part into the key map               `storage.compaction.copier`
+    3  group neighbouring segments                                   `storage.compaction.grouping`
+    4  for each group: copy what stays into one new segment          `storage.compaction.copier`
+       and replace the group by it                                   `storage.compaction.swap`
 
-A pass is a generator. What it does itself is quick, changes names and the state of the log, and is
-for the caller's thread; what it yields waits for the disk, and is for another thread. The caller
-runs that and resumes the pass, with `throw` if it failed. A yielded None asks to be resumed a
-little later.
+A pass is a generator. Its own steps are quick, change names and the log's state, and run on the
+caller's thread. The jobs it yields wait for the disk; the caller runs each in another thread and
+then resumes the pass, with `throw` if the job failed. A yielded None asks to be resumed a little
+later.
 
-Readers notice nothing: a slice that was handed out holds its file open, whatever that is called
-by now, and while a group is swapped the caller's thread serves nobody. Nor do appends, which go to
-the active segment. Retention waits (`Segments.held`). A group is given up where the log has failed
-or was closed meanwhile, and any error ends the pass with the group's old segments in place.
+Readers are not disturbed: a slice keeps its file open under any name, and the caller's thread
+serves no reads while it swaps a group. Appends go to the active segment, which is never compacted.
+Retention waits (`Segments.held`). A group is abandoned if the log fails or is closed; any error
+ends the pass and leaves the group's old segments in place.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ Steps = Generator[Job | None, None, "PassResult"]
 
 
 class CompactionAborted(Exception):
-    """The pass was told to end, or its log is gone."""
+    """The pass was told to end, or its log has failed or was closed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassLimits:
-    """What a pass may use. `salt` is 16 random bytes, `proceed` is called in the other thread."""
+    """The limits of a pass. `salt` is 16 random bytes; `proceed` is called in the other thread."""
 
     map_bytes_max: int
     map_load_factor: float
@@ -52,7 +52,7 @@ class PassLimits:
 
 @dataclass(slots=True)
 class PassResult:
-    """What a pass has done: it is clean up to `end_offset` now."""
+    """What a pass has done: the log is clean up to `end_offset` now."""
 
     start_offset: int
     end_offset: int
@@ -64,10 +64,10 @@ class PassResult:
 
 
 def compact(log: Log, cleanable: Cleanable, limits: PassLimits, now_ms: int) -> Steps:
-    """Compact the dirty part of a log, as far as the map holds its keys. Returns the result.
+    """Compact the dirty part of a log, as far as the map has room for its keys.
 
-    Raises CompactionAborted; DamagedLog, LogFailed, OSError with the log as it was, but for groups
-    already swapped in.
+    Returns the result. Raises CompactionAborted, DamagedLog, LogFailed, OSError; only the groups
+    that were swapped before are changed then.
     """
     log.segments.held = True
     try:
@@ -97,7 +97,7 @@ class _Pass:
         keys = KeyMap(
             limits.map_bytes_max,
             limits.map_load_factor,
-            dirty.end_offset - dirty.start_offset,  # of no more records can there be keys
+            dirty.end_offset - dirty.start_offset,  # one key per offset at most
             limits.salt,
         )
         files = [one.file for one in self.sources if one.file.end_offset > dirty.start_offset]
@@ -113,7 +113,7 @@ class _Pass:
 
         groups: list[list[SourceSegment]] = []
 
-        def group_segments() -> None:  # asks their indexes, which no append changes any more
+        def group_segments() -> None:  # reads indexes that no append changes any more
             wanted = [one for one in self.sources if one.segment.base_offset < result.end_offset]
             groups.extend(grouped(wanted, _size_max(self.log), self.log.config.segment_index_bytes))
 
@@ -138,7 +138,7 @@ class _Pass:
         if self.log.failed is not None:
             raise CompactionAborted(str(self.log.failed))
         if any(one.segment not in self.log.segments.all for one in group):
-            raise CompactionAborted("a checkpoint has put another object in a segment's place")
+            raise CompactionAborted("a checkpoint has replaced a segment")
 
     def _compact_group(
         self, group: list[SourceSegment], copier: Copier
@@ -162,7 +162,7 @@ class _Pass:
                 return
             yield swap.begin_swap
             self._check(group)
-            while log.is_checkpointing:  # it may be writing indexes, by name
+            while log.is_checkpointing:  # it may be writing indexes by name
                 yield None
                 yield swap.look
                 self._check(group)

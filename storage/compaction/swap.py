@@ -1,13 +1,13 @@
-"""Putting one compacted segment into the place of a group of neighbouring ones.
+"""Replaces a group of neighbouring segments by one compacted segment.
 
-    1  <base>.log.cleaned and its indexes are made               thrown away by a restart
-    2  what stays of the group is copied there, and synced
-    3  .cleaned -> .swap, the log first; the directory synced     a restart goes on from here
+    1  create <base>.log.cleaned and its indexes                  a restart removes them
+    2  copy what stays of the group there, and sync
+    3  .cleaned -> .swap, the log first; sync the directory       a restart continues from here
     4  the group's files -> .deleted, in the order of offsets;
-       .swap -> the final names; the directory synced
+       .swap -> final names; sync the directory
 
-(Kafka: LocalLog.replaceSegments; `storage.opening.swap_recovery` is the restart's part.) The order
-of the steps is in `storage.compaction.one_pass`. Between 3 and 4 the log's thread serves nobody.
+These steps are Kafka's (LocalLog.replaceSegments); `storage.opening.swap_recovery` finishes them
+after a crash. `storage.compaction.one_pass` calls them in this order.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OWN_FILES_MAX: Final = 8  # of a cleaned segment there are three
 
 
 class Swap:
-    """A segment in the making: private files under names in transit, then part of the log."""
+    """The swap of one group: `cleaned` is the new segment, private until `swap_in`."""
 
     def __init__(self, log: Log, group: Sequence[SourceSegment]) -> None:
         self._log = log
@@ -42,7 +42,7 @@ class Swap:
         self._old_paths: list[str] = []
 
     def make(self) -> None:
-        """Make the files. Blocks."""
+        """Create the files. Blocks."""
         for part in (self.cleaned.log_file, self.cleaned.indexes.offset, self.cleaned.indexes.time):
             part.path = _in_transit(part.path, filenames.CLEANED)
             self._files.get(part.path, create=True)
@@ -61,7 +61,7 @@ class Swap:
         )
 
     def _copy_aborts(self) -> None:
-        """Take the lists of aborted transactions along: no entry depends on the segment."""
+        """Copy the transaction indexes: their entries do not depend on the segment."""
         aborts = b"".join(
             self._filesystem.read(path)
             for one in self._group
@@ -82,11 +82,11 @@ class Swap:
             self._files.get(_in_transit(path, filenames.CLEANED)).fdatasync()
 
     def sync_directory(self) -> None:
-        """Make names durable. Blocks."""
+        """Make the names durable. Blocks."""
         self._filesystem.sync_directory(self._log.directory)
 
     def begin_swap(self) -> None:
-        """Give the files their names before the last, the log first, for good. Blocks."""
+        """Rename the files to `.swap`, the log first, durably. Blocks."""
         with self._log.lease.use() as is_ours:
             if is_ours:
                 for path in self._paths:
@@ -97,21 +97,21 @@ class Swap:
                 self.look()
 
     def look(self) -> None:
-        """See which files the sources have. Blocks."""
+        """Look up which files the sources have. Blocks."""
         self._old_paths = [path for one in self._group for path in one.segment.files.existing()]
 
     def remove(self) -> None:
-        """Remove the files that have their names in transit. Blocks."""
+        """Remove the `.cleaned` and `.swap` files. Blocks."""
         with self._log.lease.use() as is_ours:
             if not is_ours or self._log.failed is not None:
-                return  # the names may be another log's, or are needed by the next start
+                return  # another log may own the names, or the next start needs them
             for transit in (filenames.CLEANED, filenames.SWAP):
                 for path in self._paths:
                     with suppress(FileNotFoundError):
                         self._filesystem.unlink(_in_transit(path, transit))
 
     def swap_in(self, now_ms: int) -> None:
-        """Put the segment into the place of its sources, in the directory and in the log."""
+        """Replace the sources by the new segment, in the directory and in the log."""
         log, sources = self._log, [one.segment for one in self._group]
         old_paths = self._old_paths
         _rename_all(
@@ -142,13 +142,13 @@ def _rename_all(log: Log, names: Sequence[tuple[str, str]]) -> None:
             for old, new in reversed(done):
                 log.home.files.rename(new, old)
         except OSError:
-            reason = f"segments are renamed in part: {error}"
+            reason = f"only some files of a swap are renamed: {error}"
             failing.fail(log, LogFailed(log.directory, reason))
         raise
 
 
 def remove_leftovers(log: Log) -> None:
-    """Remove what a pass that failed before has left; the log has gone on without it. Blocks."""
+    """Remove the files that a failed pass could not remove. Blocks."""
     directory = log.directory
     with log.lease.use() as is_ours:
         for file_name in log.home.filesystem.list(directory) if is_ours else ():

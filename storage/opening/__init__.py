@@ -1,4 +1,4 @@
-"""From a directory to a log: loading after a clean stop, recovery after any other.
+"""Turns directories into logs: loads them after a clean stop, recovers them after any other.
 
-Read `log_opening` (many logs), `log_loading` (one log), then `recovery`. Nothing here runs later.
+Only the log manager calls it. Read `log_opening` (many logs), `log_loading` (one), `recovery`.
 """

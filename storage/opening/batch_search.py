@@ -1,7 +1,7 @@
-"""Looking for the next good batch behind damage: any place where a CRC proves one.
+"""Searches for the next good batch after damage: any position where a CRC proves one.
 
-Where a batch ends is said by its length, and a damaged length says nothing. So every byte that may
-be the magic of a header is tried, as far as `SEARCH_BYTES_MAX`.
+A batch's length says where the next one begins, and a damaged length is useless. So the search
+tries every byte that may be the magic of a header, up to `SEARCH_BYTES_MAX`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ SEARCH_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
 def find_batch(segment: Segment, position: int, offset_min: int) -> int | None:
-    """Search behind damage for the next batch that its CRC proves, with an offset >= `offset_min`.
+    """Find the next batch with a right CRC and a base offset >= `offset_min`.
 
-    Returns its position, or None if there is none within 64 MiB.
+    Returns its position; None if there is none within 64 MiB of `position`.
     """
     end = min(segment.size, position + SEARCH_BYTES_MAX)
     data = memoryview(segment.log_file.read(position, end - position))
@@ -47,7 +47,7 @@ def find_batch(segment: Segment, position: int, offset_min: int) -> int | None:
 
 
 def is_whole(data: memoryview, at: int) -> bool:
-    """Whether a batch begins at `at` that its structure and its CRC prove, whatever its magic."""
+    """Whether a batch of any magic with a right structure and CRC begins at `at`."""
     try:
         verify_any(data, at)
     except RecordError:
@@ -56,7 +56,7 @@ def is_whole(data: memoryview, at: int) -> bool:
 
 
 def is_batch_at(segment: Segment, entry: tuple[int, int]) -> bool:
-    """Whether an index entry (offset, position) leads to the batch it names."""
+    """Whether an index entry (offset, position) points at the batch with that offset."""
     header = segment.log_file.read_header_at(entry[1]) if entry[1] >= 0 else None
     if isinstance(header, LegacyHeader):
         return header.base_offset <= entry[0]

@@ -1,7 +1,7 @@
-"""The leader epochs of a log that is opened: from their checkpoint file, or from the batches.
+"""Loads a log's leader epochs from their checkpoint file, or rebuilds them from the batches.
 
-The file is believed unless it says more than can be: an epoch above the metadata's, or one that
-begins beyond the offsets that are known. Recovery adds the epochs of the batches above.
+The file is rejected if it names an epoch above the metadata's, or one that begins above the
+offsets that are known to be sound. Recovery adds the epochs of the batches that it checks.
 """
 
 from __future__ import annotations
@@ -21,30 +21,31 @@ from storage.segments.segment import Segment
 def read_epochs(
     filesystem: FileSystem, directory: str, known_to: int, epoch_max: int, report: RecoveryReport
 ) -> LeaderEpochs | None:
-    """Read the checkpoint file of a partition's directory; None if it cannot be right.
+    """Read the checkpoint file of a partition's directory; None if it is missing or wrong.
 
-    `epoch_max` is the present epoch, by the metadata.
+    `epoch_max` is the current leader epoch in the metadata, `known_to` the offset up to which the
+    log is known to be sound. What is wrong goes into `report`.
     """
     path = posixpath.join(directory, filenames.LEADER_EPOCH_CHECKPOINT)
     try:
         epochs = LeaderEpochs(read_leader_epochs(filesystem, path))
         begin = max((offset for _, offset in epochs.entries()), default=0)
         if epochs.latest > epoch_max:
-            wrong = f"{path}: epoch {epochs.latest}, now is {epoch_max}"
+            wrong = f"{path}: epoch {epochs.latest} is above the current epoch {epoch_max}"
         elif begin > known_to:
-            # Only dropped, it would leave the batches of that epoch to look damaged.
-            wrong = f"{path}: epoch {epochs.latest} begins at {begin}, "
-            wrong += f"the log is known up to {known_to}"
+            # To drop this entry alone would make the batches of that epoch look damaged.
+            wrong = f"{path}: epoch {epochs.latest} begins at offset {begin}, "
+            wrong += f"the log is known up to offset {known_to}"
         else:
             return epochs
     except (CheckpointError, OSError) as error:
         wrong = str(error)
-    report.warnings.append(f"leader epochs are read from the batches: {wrong}")
+    report.warnings.append(f"leader epochs are rebuilt from the batches: {wrong}")
     return None
 
 
 def rebuild_epochs(segments: Sequence[Segment], known_to: int, epoch_max: int) -> LeaderEpochs:
-    """Take the epochs from the headers of the batches below `known_to`. Raises LogFailed."""
+    """Read the epochs from the headers of the batches below `known_to`. Raises LogFailed."""
     epochs = LeaderEpochs()
     for epoch, offset in _epochs_in(segments, known_to):
         if epochs.latest < epoch <= epoch_max:
@@ -53,9 +54,10 @@ def rebuild_epochs(segments: Sequence[Segment], known_to: int, epoch_max: int) -
 
 
 def _epochs_in(segments: Sequence[Segment], end_offset: int) -> Iterator[tuple[int, int]]:
-    """Yield (epoch, base offset) of batches below an offset, all of them where the epoch changes.
+    """Yield (epoch, base offset) of batches below an offset, at least of the first of each epoch.
 
-    Epochs never fall, so a segment that begins as the next one begins has one epoch only.
+    Epochs never decrease. So a segment has a single epoch if the next segment begins with the same
+    one, and its other batches need not be read.
     """
     segments = [segment for segment in segments if segment.base_offset < end_offset]
     firsts = []
@@ -74,4 +76,4 @@ def _epochs_in(segments: Sequence[Segment], end_offset: int) -> Iterator[tuple[i
                     break
                 yield header.leader_epoch, header.base_offset
         except DamagedLog:
-            continue  # reported by whoever reads there
+            continue  # the reads of that place report it

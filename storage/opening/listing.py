@@ -1,8 +1,8 @@
-"""What the directory of a partition holds, file by file, sorted by what each is for.
+"""Lists the files of a partition's directory by their purpose.
 
-A file that does not belong is reported and left alone. Files that by their names are on their way
-out (`.deleted`), and indexes without a log file, go into the trash. Before anything is sorted, a
-compaction that was under way is finished (`storage.opening.swap_recovery`).
+Unknown files are reported and left alone. Files named `.deleted`, and indexes without a log file,
+go into the trash. A compaction that a crash interrupted is finished first
+(`storage.opening.swap_recovery`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Listing:
 
 
 def list_files(home: Home, directory: str, report: RecoveryReport, now_ms: int) -> Listing:
-    """List the files of a partition's directory, finishing a swap. Raises OSError."""
+    """List the files of a partition's directory; finish an interrupted swap. Raises OSError."""
     listing = Listing()
     file_names = home.filesystem.list(directory)
     if swap_recovery.is_due(file_names):
@@ -38,7 +38,7 @@ def list_files(home: Home, directory: str, report: RecoveryReport, now_ms: int) 
     for file_name in file_names:
         name = filenames.parse(file_name)
         if name is None:
-            report.warnings.append(f"{directory}: {file_name!r} is not ours, left alone")
+            report.warnings.append(f"{directory}: unknown file {file_name!r} is left alone")
         elif name.kind is Kind.FILE:
             listing.has_epochs |= name.file == filenames.LEADER_EPOCH_CHECKPOINT
         elif name.kind is Kind.SEGMENT:
@@ -47,7 +47,9 @@ def list_files(home: Home, directory: str, report: RecoveryReport, now_ms: int) 
             else:
                 _sort_in(listing, name, file_name)
         elif name.kind is Kind.QUARANTINE:
-            report.notes.append(f"{directory}: {file_name} holds bytes cut by an earlier recovery")
+            report.notes.append(
+                f"{directory}: {file_name} holds bytes that an earlier recovery cut"
+            )
     listing.logs.sort()
     _name_aborted(home, directory, listing, report)
     orphans = [file_name for base, file_name in listing.indexes if base not in set(listing.logs)]
@@ -58,7 +60,7 @@ def list_files(home: Home, directory: str, report: RecoveryReport, now_ms: int) 
 
 
 def _name_aborted(home: Home, directory: str, listing: Listing, report: RecoveryReport) -> None:
-    """Say that a log has what this broker cannot tell its readers: Kafka's list of aborts."""
+    """Warn of transaction indexes: this broker cannot hide aborted records from its readers."""
     aborted = [
         name
         for _, name in listing.indexes
@@ -68,7 +70,7 @@ def _name_aborted(home: Home, directory: str, listing: Listing, report: Recovery
     if aborted:
         report.warnings.append(
             f"{directory} holds records of aborted transactions ({', '.join(aborted)}): "
-            "transactions are not supported, readers are given these records as all others"
+            "transactions are not supported, readers get these records like all others"
         )
 
 

@@ -1,11 +1,12 @@
-"""Opening the directory of one partition: which files there are, and what the log is from them.
+"""Loads one partition's directory into a log.
 
-After a clean stop nothing is read but what is small or at an end: the directory's names, the
-size of each log file, the last batches of the last segment, the newest snapshot, the leader
-epochs. The recovery point must then be the end of the log; if not, it was not stopped cleanly.
-After any other stop `storage.opening.recovery` goes over everything above the recovery point first.
+After a clean stop this reads little: the names in the directory, the size of each log file, the
+last batches of the last segment, the newest snapshot and the leader epochs. The recovery point must
+then equal the end of the log; otherwise the stop was not clean. After any other stop
+`storage.opening.recovery` first checks everything above the recovery point.
 
-Missing indexes of closed segments are built later, by checkpoints: look-ups work without, slowly.
+Missing indexes of closed segments are rebuilt later, by checkpoints. Lookups work without them, but
+slowly.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from storage.segments.segment import Segment
 
 
 class LastKnown(NamedTuple):
-    """What the metadata and the checkpoints say of a log. None: no checkpoint says."""
+    """What the metadata and the checkpoint files say about a log; None where no file names it."""
 
     topic: str
     partition: int
@@ -50,7 +51,7 @@ class LastKnown(NamedTuple):
 
 @dataclass(slots=True)
 class _Found:
-    """What the files of a log amount to."""
+    """What loading or recovery found: where the log ends, and its producers."""
 
     end_offset: int
     recovery_point: int
@@ -61,17 +62,17 @@ class _Found:
 def load_log(
     home: Home, known: LastKnown, config: TopicConfig, now_ms: int
 ) -> tuple[Log, RecoveryReport]:
-    """Open the log in a directory that exists, repairing it if it was not stopped cleanly.
+    """Load the log of an existing directory, and recover it if it was not stopped cleanly.
 
-    Raises OSError if the directory cannot be read; everything less is repaired or makes a
-    log that is `failed`, readable up to where it is sound.
+    Raises OSError if the directory cannot be read. Anything less is repaired, or makes the log
+    `failed` and readable up to where it is sound.
     """
     loading = _Loading(home, known, config, now_ms)
     return loading.load(), loading.report
 
 
 class _Loading:
-    """One log on its way into memory."""
+    """Loads one log."""
 
     def __init__(self, home: Home, known: LastKnown, config: TopicConfig, now_ms: int) -> None:
         self.home = home
@@ -120,12 +121,12 @@ class _Loading:
     def _open_segments(self, listing: Listing) -> list[Segment]:
         known, config, directory = self.known, self.config, self.known.directory
         if not listing.logs:
-            # No offset that may have been given out is given out again.
+            # Offsets that may have been assigned must not be assigned again.
             base_offset = max(known.log_start or 0, known.recovery_point or 0)
             if base_offset:
                 self.report.warnings.append(
-                    f"{directory} has no log file, but its checkpoints say {base_offset}: "
-                    "the log begins there, empty"
+                    f"{directory} has no log file, but its checkpoints say offset {base_offset}: "
+                    "the log is empty and begins there"
                 )
             return [create_segment(self.home.files, directory, base_offset, config, self.now_ms)]
         segments = []
@@ -150,19 +151,19 @@ class _Loading:
         return segments
 
     def _mend_active(self, active: Segment) -> None:
-        """Make missing indexes of the active segment anew: only closed ones can be mended later."""
+        """Rebuild missing indexes of the active segment; checkpoints rebuild only closed ones."""
         try:
             for path in active.files.index_paths():
                 self.home.files.get(path, create=True)
             if active.indexes.damage:
                 active.rebuild_indexes()
-        except OSError as error:  # no room: look-ups work without
-            self.report.warnings.append(f"indexes of {active} not rebuilt: {error}")
+        except OSError as error:  # no space: lookups work without them
+            self.report.warnings.append(f"indexes of {active} are not rebuilt: {error}")
 
-    # -- Where it begins and ends -------------------------------------------------------------
+    # -- Start and end ------------------------------------------------------------------------
 
     def _clean_end(self, last: Segment) -> int | None:
-        """The end offset if the log was stopped cleanly, else None; the report says why."""
+        """Return the end offset after a clean stop; else None, with the reason in the report."""
         if not self.known.was_clean:
             self.report.reason = NO_CLEAN_SHUTDOWN
             return None
@@ -172,31 +173,29 @@ class _Loading:
             self.report.reason = str(error)
             return None
         if end_offset != self.known.recovery_point:
-            self.report.reason = f"the log ends at {end_offset}, its recovery point is "
+            self.report.reason = f"the log ends at offset {end_offset}, its recovery point is "
             self.report.reason += str(self.known.recovery_point)
             return None
         return end_offset
 
     def _start_offset(self, first: Segment, found: _Found) -> int:
-        """The start offset; `found` ends there at least, if the disk hides what reaches beyond."""
+        """Return the log start offset; raises `found.end_offset` to it if the log has failed."""
         start_offset = max(first.base_offset, self.known.log_start or 0)
         if start_offset <= found.end_offset:
             return start_offset
         if found.failed is not None:
-            found.end_offset = (
-                start_offset  # what the disk hides may reach beyond: nothing is shown
-            )
+            found.end_offset = start_offset  # the unreadable rest may reach beyond it
             return start_offset
         self.report.warnings.append(
-            f"log start checkpoint {self.known.log_start} is beyond the end {found.end_offset} of "
-            f"{self.known.directory}: ignored, nothing is deleted on a checkpoint's word"
+            f"log start checkpoint {self.known.log_start} is above the end offset "
+            f"{found.end_offset} of {self.known.directory}: ignored, no records are deleted"
         )
         return first.base_offset
 
     def _load_epochs(
         self, listing: Listing, segments: list[Segment], end_offset: int | None
     ) -> LeaderEpochs:
-        """Load the epochs of what is known to be sound; recovery takes in what is above."""
+        """Load the epochs below the offset that is known to be sound; recovery adds the others."""
         known = self.known
         known_to = (known.recovery_point or 0) if end_offset is None else end_offset
         epochs = None
@@ -208,10 +207,10 @@ class _Loading:
             epochs = rebuild_epochs(segments, known_to, known.leader_epoch)
         return epochs
 
-    # -- What it holds ------------------------------------------------------------------------
+    # -- Producers ----------------------------------------------------------------------------
 
     def _trust(self, segments: list[Segment], snapshots: SnapshotFiles, end_offset: int) -> _Found:
-        """Take a log that was stopped cleanly at `end_offset` as it is."""
+        """Accept a log that was stopped cleanly at `end_offset` as it is."""
         producers = self._load_producers(snapshots, end_offset)
         producer_replay.replay(segments, producers, end_offset, self.now_ms, self.report)
         return _Found(end_offset, end_offset, producers)
@@ -219,7 +218,7 @@ class _Loading:
     def _repair(
         self, segments: list[Segment], snapshots: SnapshotFiles, epochs: LeaderEpochs
     ) -> _Found:
-        """Go over everything above the recovery point: `storage.opening.recovery`."""
+        """Recover everything above the recovery point (`storage.opening.recovery`)."""
         known, config, now_ms = self.known, self.config, self.now_ms
         recovery_point = max(segments[0].base_offset, known.recovery_point or 0)
         producers = self._load_producers(snapshots, recovery_point)
@@ -227,10 +226,10 @@ class _Loading:
         producer_replay.replay(segments, producers, recovery_point, now_ms, self.report)
 
         def take(header: BatchHeader, batch: memoryview) -> None:
-            """Take a batch that recovery found good into the state of the log."""
+            """Apply a batch that recovery found good to the producers and the epochs."""
             if header.producer_id >= 0:
                 producer_replay.take_producer(header, batch, producers, now_ms)
-            # It stands outside the CRC: one above the present is damage, and passed over.
+            # No CRC covers the leader epoch: one above the current epoch is damage, and ignored.
             if epochs.latest < header.leader_epoch <= known.leader_epoch:
                 epochs.assign(header.leader_epoch, header.base_offset)
 
@@ -251,7 +250,7 @@ class _Loading:
         return _Found(end_offset, min(recovery_point, end_offset), producers, failed)
 
     def _load_producers(self, snapshots: SnapshotFiles, end_offset: int) -> ProducerState:
-        """Read the newest good snapshot at or before `end_offset`."""
+        """Load the newest good snapshot at or below `end_offset`."""
         producers, warnings = snapshots.load(
             self.home.filesystem, end_offset, self.now_ms, self.home.producer_expiration_ms
         )

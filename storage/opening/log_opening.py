@@ -1,19 +1,20 @@
-"""Opening the logs of some partitions, as a job in parts: what waits for the disk needs no loop.
+"""Opens logs in steps, so that whatever waits for the disk runs in a thread.
 
-    LogManager.begin_open()     on the caller's thread: what the checkpoints say of each
-    Opening.look()              in a thread: which directories are there, and whose they are
-    LogManager.begin_forget()   on the caller's thread: old checkpoints of logs that are to be made;
-                                what it returns is written in a thread
-    Opening.make()              in a thread: directories are made, logs are loaded and repaired
-    LogManager.finish_open()    on the caller's thread: the logs are in the manager
+    LogManager.begin_open()     caller's thread: captures what the checkpoint files say
+    Opening.look()              pool thread: which directories exist, and of which topic ids
+    LogManager.begin_forget()   caller's thread: drops old checkpoints of logs that will be created;
+                                a pool thread writes what it returns
+    Opening.make()              pool thread: creates directories, loads and recovers logs
+    LogManager.finish_open()    caller's thread: adds the logs to the manager
 
-Each partition has an outcome of its own. Nothing else may open or delete a log of these names
-between the first step and the last; the manager asserts it.
+Each partition succeeds or fails alone. Between the first step and the last nothing else may open or
+delete these logs; the manager asserts it.
 
-A directory of the same name that belongs to another topic id is put aside as `…-stray`; served
-read-only, nothing is made or put aside, and such a log cannot be opened. Making a
-log costs no fsync: its first flush makes the names durable. The name of a directory that was made
-and whose log could then not be opened stays on the manager's list, for whoever opens it later.
+A directory with the same name but another topic id is renamed to `…-stray`. In a read-only data
+directory nothing is created or renamed, and such a log cannot be opened.
+
+Creating a log costs no fsync: its first flush makes the names durable. If a directory was created
+but its log could not be opened, the next attempt makes the name durable.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from storage.opening.recovery_report import RecoveryReport
 
 
 class Wanted(NamedTuple):
-    """A log to be opened; with `create`, made if it is missing."""
+    """A log to open; with `create`, it is created if it is missing."""
 
     topic: str
     partition: int
@@ -59,11 +60,11 @@ class Wanted(NamedTuple):
 
 @dataclass(slots=True)
 class Attempt:
-    """One log on its way: `log` or `error` says how it ended."""
+    """The opening of one log; ends with `log` or with `error`."""
 
     wanted: Wanted
     known: LastKnown
-    is_unsynced: bool  # its directory was made by an attempt that failed later
+    is_unsynced: bool  # an attempt that failed later created the directory
     is_new: bool = False
     log: Log | None = None
     report: RecoveryReport | None = None
@@ -71,7 +72,7 @@ class Attempt:
 
 
 class Opener:
-    """Begins openings and takes note of how they ended; on the thread of the logs."""
+    """Begins and finishes openings, on the thread of the logs."""
 
     __slots__ = ("_checkpoints", "_directory", "_home", "_under_way", "_unsynced")
 
@@ -82,10 +83,10 @@ class Opener:
         self._directory = directory
         self._checkpoints = checkpoints
         self._under_way: set[Key] = set()  # logs that are being opened
-        self._unsynced: set[Key] = set()  # directories made for logs that did not open
+        self._unsynced: set[Key] = set()  # directories created for logs that did not open
 
     def begin(self, wanted: Iterable[Wanted], now_ms: int) -> Opening:
-        """Capture what is known of some logs, none of which is open or being opened."""
+        """Capture what is known about logs, none of which is open or being opened."""
         attempts = []
         for one in wanted:
             key = one.key
@@ -106,7 +107,7 @@ class Opener:
         return Opening(self._home, self._directory, attempts, now_ms)
 
     def finish(self, opening: Opening) -> list[tuple[Log, RecoveryReport]]:
-        """Take note of how an opening ended; returns the logs that were opened."""
+        """Record how an opening ended; return the logs that it opened."""
         opened = []
         for attempt in opening.attempts:
             key = attempt.wanted.key
@@ -120,12 +121,12 @@ class Opener:
         return opened
 
     def forget(self, key: Key) -> None:
-        """Forget the directory of a log that is deleted."""
+        """Forget the directory of a deleted log."""
         self._unsynced.discard(key)
 
 
 class Opening:
-    """Some logs on their way."""
+    """Opens several logs; `look` and `make` run in a thread."""
 
     __slots__ = ("_directory", "_home", "_now_ms", "attempts", "warnings")
 
@@ -143,7 +144,7 @@ class Opening:
         self.warnings: list[str] = []
 
     def look(self) -> None:
-        """See which directories are there. Blocks."""
+        """Find out which directories exist. Blocks."""
         for attempt in self.attempts:
             try:
                 attempt.is_new = self._is_missing(attempt.wanted, attempt.known.directory)
@@ -151,7 +152,7 @@ class Opening:
                 attempt.error = error
 
     def make(self) -> None:
-        """Make what is missing, load all. Blocks."""
+        """Create missing directories and load all logs. Blocks."""
         for attempt in self.attempts:
             if attempt.error is None:
                 try:
@@ -160,17 +161,17 @@ class Opening:
                     attempt.error = error
 
     def fail_new(self, error: OSError) -> None:
-        """Give up the logs that are to be made: old checkpoints of their names stay."""
+        """Fail the logs that are to be created: old checkpoints of their names could not go."""
         for attempt in self.attempts:
             if attempt.is_new and attempt.error is None:
                 attempt.error = error
 
     def new_keys(self) -> list[tuple[str, int]]:
-        """Return which logs are to be made; known after `look`."""
+        """Return the logs that are to be created; known after `look`."""
         return [a.wanted.key for a in self.attempts if a.is_new and a.error is None]
 
     def _is_missing(self, wanted: Wanted, directory: str) -> bool:
-        """Hold the directory's topic id against the metadata's; whether to make a new one."""
+        """Compare the directory's topic id with the metadata's; return whether to create it."""
         filesystem = self._home.filesystem
         if not filesystem.exists(directory):
             if not wanted.create or self._home.is_read_only:
@@ -180,11 +181,13 @@ class Opening:
         try:
             found = read_partition_metadata(filesystem, path)
         except (CheckpointError, OSError) as error:
-            self.warnings.append(f"{error}; written anew with the topic id of the metadata")
+            self.warnings.append(f"{error}; rewritten with the topic id of the metadata")
             found = None
         ours = uuid_text(wanted.topic_id)
         if found is not None and differ_in_a_character(found, wanted.topic_id):
-            self.warnings.append(f"{path} says {uuid_text(found)}, the metadata {ours}: rot")
+            self.warnings.append(
+                f"{path} has topic id {uuid_text(found)}, the metadata {ours}: taken for bit rot"
+            )
             found = None
         if found is None:
             filesystem.replace(path, encode_partition_metadata(wanted.topic_id))
@@ -193,7 +196,7 @@ class Opening:
             return False
         theirs = uuid_text(found)
         if not wanted.create or self._home.is_read_only:
-            raise CorruptMetadata(path, f"topic id {theirs}, the metadata says {ours}")
+            raise CorruptMetadata(path, f"has topic id {theirs}, the metadata has {ours}")
         stray = self._directory.stray_path(wanted.topic, wanted.partition)
         self.warnings.append(
             f"{directory} belongs to topic id {theirs}: put aside as {posixpath.basename(stray)}"

@@ -1,7 +1,7 @@
-"""Replaying a log for its producers: what a snapshot does not say, the batches' headers do.
+"""Replays the batches above a producer snapshot, from their headers alone.
 
-The state of each producer rests on its newest batches, so the CRC of the newest one is checked.
-Where the log is damaged the state is known in part only, and says up to where (`damaged_below`).
+The CRC of each producer's newest batch is checked, because later sequence checks rely on it. Where
+the log is damaged the producer state is incomplete, and its `damaged_below` says up to where.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def replay(
     now_ms: int,
     report: RecoveryReport,
 ) -> None:
-    """Bring the state from its own end offset to `end_offset` by the headers of the log.
+    """Replay from the state's own end offset up to `end_offset`.
 
-    Batches that cannot be read are named in `report`. Raises OSError.
+    Damage goes into `report`. Raises OSError.
     """
     start_offset = producers.end_offset
     if start_offset >= end_offset:
@@ -47,7 +47,7 @@ def replay(
         try:
             _replay_segment(segment, producers, start_offset, end_offset, now_ms, newest)
         except DamagedLog as damage:
-            report.warnings.append(f"producers are known in part only: {damage}")
+            report.warnings.append(f"the producer state is incomplete: {damage}")
             producers.damaged_below = min(
                 end_offset, OFFSET_MAX if after is None else after.base_offset
             )
@@ -69,7 +69,7 @@ def _replay_segment(
     for position, header in segment.log_file.scan(found[0], offset_min=found[1].base_offset):
         if header.next_offset > end_offset:
             producers.damaged_below = end_offset
-            return  # no client was told of such offsets
+            return  # no client was told such an offset
         if header.producer_id >= 0 and header.base_offset >= start_offset:
             batch = b""
             if header.is_control and header.size <= MARKER_BYTES_MAX:
@@ -79,17 +79,17 @@ def _replay_segment(
         elif header.producer_id < NO_PRODUCER_ID:
             producers.damaged_below = header.next_offset
         if header.next_offset >= end_offset:
-            return  # what follows may be damaged, and is not ours to judge
+            return  # recovery checks what follows
 
 
 def _check_newest(newest: _Newest, producers: ProducerState, report: RecoveryReport) -> None:
-    """Hold the headers that the state of each producer rests on against their checksums."""
+    """Check the CRC of each producer's newest batch."""
     for log_file, position, header in newest.values():
         try:
             verify(log_file.read(position, header.size))
         except (RecordError, LogFailed) as error:
             report.warnings.append(
-                f"producers are known in part only: {log_file.path} at position {position}: {error}"
+                f"the producer state is incomplete: {log_file.path} at position {position}: {error}"
             )
             producers.damaged_below = max(producers.damaged_below, header.next_offset)
 
@@ -97,7 +97,10 @@ def _check_newest(newest: _Newest, producers: ProducerState, report: RecoveryRep
 def take_producer(
     header: BatchHeader, batch: bytes | memoryview, producers: ProducerState, now_ms: int
 ) -> None:
-    """Apply one batch of a producer; of a control batch the record is read, unless it is huge."""
+    """Apply one producer's batch to the state.
+
+    `batch` holds the bytes of a control batch; if it is empty, no coordinator epoch is applied.
+    """
     if not header.is_control:
         producers.take(header, header.base_offset, now_ms)
         return

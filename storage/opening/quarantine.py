@@ -1,11 +1,11 @@
-"""Taking damaged bytes out of a log without throwing any of them away.
+"""Cuts damaged bytes out of a log and keeps a copy of them.
 
-    pages of zeros at the end   (ext4 gives a file its size before its data)   cut
+    pages of zeros at the end   cut, not copied: ext4 gives a file its size before its data
     anything else in a segment  copied to `<base>.log.<position>.<ms>.quarantine`, fsynced, then cut
     a whole segment             renamed to `<base>.log.0.<ms>.quarantine`, its indexes deleted
 
-Both steps may be interrupted: until the cut, the bytes are where they were. In a directory that is
-served read-only both are done in memory (`storage.files.overlay`), where a copy would be of no use.
+A crash may interrupt each of these: until the cut the bytes stay where they were. In a read-only
+data directory the cut happens in memory only (`storage.files.overlay`), and nothing is copied.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PAGE_BYTES: Final = 4096
 
 
 class Quarantine:
-    """The quarantine files of one partition's directory; counts in `report` what they get."""
+    """Moves bytes into quarantine files of one partition's directory; counts them in `report`."""
 
     __slots__ = ("_directory", "_home", "_now_ms", "_report")
 
@@ -36,9 +36,9 @@ class Quarantine:
         self._now_ms = now_ms
 
     def take_segment(self, segment: Segment) -> None:
-        """Rename the log file of a whole segment and delete its indexes. Raises OSError.
+        """Rename the log file of a segment and delete its indexes. Raises OSError.
 
-        An empty log file is deleted.
+        An empty log file is deleted instead.
         """
         path, directory = segment.log_file.path, self._directory
         indexes = [posixpath.basename(other) for other in segment.files.paths() if other != path]
@@ -52,9 +52,9 @@ class Quarantine:
         self._home.discard(directory, indexes, self._now_ms)
 
     def take_tail(self, segment: Segment, position: int) -> File:
-        """Cut the log file of a segment at `position`; returns the file, which is to be synced.
+        """Copy and cut what follows `position`; return the file, which the caller must sync.
 
-        Raises OSError. Whatever could not be copied is still there.
+        Raises OSError; what could not be copied is not cut.
         """
         file = segment.log_file.file()
         end = _end_of_data(file, position, segment.size)
@@ -90,7 +90,7 @@ class Quarantine:
 def _end_of_data(file: File, start: int, size: int) -> int:
     """Return where the pages of zeros at the end begin; `start` if there is nothing else.
 
-    It counts whole pages, because a batch may end in zeros, and a copy should hold all of it.
+    Whole pages, because a batch may end in zeros, and the copy should hold all of it.
     """
     end = size
     while end > start:

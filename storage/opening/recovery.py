@@ -1,28 +1,24 @@
-"""What a crash, a power cut or a tired disk can leave in a log, and what is done about each.
+"""Recovers a log after a crash, a power cut or a disk error.
 
     |<-- below the recovery point -->|<-- above -->|
-    known durable; not looked at      every batch is checked, written again and fsynced
+    known durable; not read           every batch is checked, rewritten in place and fsynced
 
-Why written again: after a failed fsync Linux forgets that the pages were dirty. A recovery that
-only read them would see good data that never reaches the disk. Written again in place, they are
-dirty again, and the fsync at the end tells the truth.
+Batches are rewritten because Linux marks the pages of a failed fsync as clean. A recovery that only
+read them would find good data that never reaches the disk. Rewritten in place, the pages are dirty
+again, and the fsync at the end covers them.
 
-Above the recovery point the first batch that is damaged (structure, CRC, or an offset that does
-not follow) ends the log. What stands from there on was never acknowledged as durable, or the
-checkpoint would have covered it; a torn write looks like this. It is cut, never thrown away:
-
-    pages of zeros at the end   (ext4 gives a file its size before its data)   cut
-    anything else               copied to `<base>.log.<position>.<ms>.quarantine`, fsynced, then cut
-    segments behind that        renamed to `<base>.log.0.<ms>.quarantine`
-    no room for the copy        left in place; the log is opened read-only up to there
+Above the recovery point the first damaged batch ends the log: one with a wrong structure or CRC, or
+with an offset that does not follow. What follows it was never acknowledged as durable, or the
+checkpoint would have covered it. It is cut, and a copy is kept (`storage.opening.quarantine`). If
+there is no space for the copy, nothing is cut, and the log is opened read-only up to that point.
 
 Below the recovery point nothing is ever cut: damage there is bit rot of acknowledged records. Reads
-of that place fail (`DamagedLog`), everything around it stays. If it hides where the recovery
-point is, the next good batch above it is searched for by its CRC. Where the log ends below its
-recovery point, acknowledged records are missing: it goes on in a new segment at the
-recovery point, so that no offset is given out twice, and readers of the hole are told so.
+of that place fail with `DamagedLog`; everything around it is served. If the damage hides the
+recovery point, the next good batch above it is found by its CRC (`storage.opening.recovery_start`).
+A log that ends below its recovery point lacks acknowledged records. It continues in a new segment
+at the recovery point, so that no offset is assigned twice, and readers of the hole get an error.
 
-Each step may be interrupted: the next recovery finds the same or less to do.
+A crash may interrupt each step: the next recovery finds the same work or less.
 """
 
 from __future__ import annotations
@@ -49,7 +45,7 @@ from storage.opening.recovery_start import breaks_row, find_start
 from storage.segments.row import create_segment
 from storage.segments.segment import Segment
 
-CHUNK_BYTES = 1024 * 1024  # read, checked and written again at a time
+CHUNK_BYTES = 1024 * 1024  # read, checked and rewritten at a time
 
 Visit = Callable[[BatchHeader, memoryview], None]
 
@@ -64,7 +60,7 @@ class _BadBatchError(Exception):
 
 
 class _Recovery:
-    """One run over one log. `segments` is changed in place."""
+    """The recovery of one log. `segments` is changed in place."""
 
     def __init__(
         self,
@@ -124,27 +120,27 @@ class _Recovery:
         self.home.filesystem.sync_directory(self.directory)
 
     def _step_to(self, index: int, segment: Segment) -> bool:
-        """Go on with the next segment; whether there is one to go on with."""
+        """Step to the next segment; return False if the log ends before it."""
         _end_roll(self.segments[index - 1])
         if segment.base_offset > self.next_offset >= max(self.recovery_point, self.holes_below):
             self._set_aside_behind(index)
             return False
         if segment.base_offset < self.next_offset:
             self.report.warnings.append(
-                f"{segment.log_file.path} begins before the segment before it ends, "
-                f"at {self.next_offset}: both stay"
+                f"{segment.log_file.path} begins below {self.next_offset}, the offset at which the "
+                "segment before it ends: both stay"
             )
         self.next_offset = segment.base_offset
         return True
 
     def _find_start(self, segment: Segment) -> int | None:
-        """Return the position where the batches above the recovery point begin, if it is known."""
+        """Return the position of the first batch above the recovery point; None if not found."""
         start = find_start(segment, self.recovery_point, self.holes_below, self.report)
         self.next_offset, self.behind_damage = start.next_offset, start.behind_damage
         return start.position
 
     def _recover_segment(self, segment: Segment, start: int) -> None:
-        """Check, write again and index the batches from `start`, a batch's position, on."""
+        """Check, rewrite and index the batches from `start`, the position of a batch."""
         segment.truncate_indexes(self.next_offset if start else segment.base_offset)
         segment.next_offset = self.next_offset
         if self.behind_damage is not None:
@@ -159,7 +155,7 @@ class _Recovery:
             position += self._recover_chunk(segment, file, position)
 
     def _recover_chunk(self, segment: Segment, file: File, position: int) -> int:
-        """Go over the whole batches of one chunk; returns their size. Raises _BadBatchError."""
+        """Recover the whole batches of one chunk; return their size. Raises _BadBatchError."""
         chunk = file.pread(min(CHUNK_BYTES, segment.size - position), position)
         batch_size = _announced_size(chunk)
         if len(chunk) < batch_size <= segment.size - position:
@@ -187,7 +183,7 @@ class _Recovery:
         return at
 
     def _accept_run(self, segment: Segment, position: int, view: memoryview) -> int:
-        """Take in the batches that `view` begins with, as long as nothing is odd; their size."""
+        """Accept the leading batches of `view` that a quick check finds good; return their size."""
         run = verified_run(view, 0, self.next_offset)
         if not run or not segment.fits(run[-1].last_offset):
             return 0
@@ -207,7 +203,7 @@ class _Recovery:
     def _accept(
         self, segment: Segment, position: int, header: BatchHeader, batch: memoryview
     ) -> str:
-        """Take an undamaged batch in, if it follows; otherwise say why not."""
+        """Accept a good batch if it follows the one before; otherwise return why it does not."""
         if not segment.fits(header.last_offset):
             return f"last offset {header.last_offset} in a segment from {segment.base_offset}"
         if breaks_row(segment, position, header, self.next_offset, self.holes_below):
@@ -219,13 +215,13 @@ class _Recovery:
         return ""
 
     def _begin_anew_if_short(self) -> None:
-        """Where acknowledged records are missing at the end, go on behind them."""
+        """Continue at the recovery point if acknowledged records are missing before it."""
         if self.next_offset >= self.recovery_point or self.failed is not None:
             return
         self.report.warnings.append(
             f"{self.directory} ends at {self.next_offset}, below its recovery point "
             f"{self.recovery_point}: acknowledged records are missing or cannot be reached. "
-            f"It goes on at {self.recovery_point}."
+            f"The log continues at {self.recovery_point}."
         )
         self.next_offset = self.recovery_point
         self.segments.append(
@@ -237,7 +233,7 @@ class _Recovery:
     # -- The cut ------------------------------------------------------------------------------
 
     def _cut(self, index: int, bad: _BadBatchError) -> None:
-        """Take what begins with the bad batch out of the log."""
+        """Cut the bad batch and everything after it."""
         segment = self.segments[index]
         self.report.damage = f"{segment.log_file.path} at byte offset {bad.position}: {bad.reason}"
         if self._set_aside(index + 1, segment, bad.position):
@@ -251,7 +247,7 @@ class _Recovery:
                 self.to_sync.append(file)
 
     def _end_before_hole(self) -> None:
-        """Let no hole be the end. Compaction makes holes, but the newest record stays."""
+        """Cut empty segments after a hole; compaction leaves no hole at the end of a log."""
         while len(self.segments) > 1 and not self.segments[-1].size and self.failed is None:
             before, last = self.segments[-2:]
             if not self.recovery_point <= before.next_offset < last.base_offset:
@@ -262,12 +258,14 @@ class _Recovery:
     def _set_aside_behind(self, index: int) -> None:
         """End the log with the segment before `index`, whose end is `next_offset`."""
         before, what = self.segments[index - 1], self.segments[index].log_file.path
-        what += f": the segment before it ends at {self.next_offset}, what followed was not synced"
+        what += (
+            f": the segment before it ends at offset {self.next_offset}, the rest was not synced"
+        )
         self.report.damage = self.report.damage or what
         self._set_aside(index, before, before.size)
 
     def _set_aside(self, index: int, segment: Segment, position: int) -> bool:
-        """Put all segments from `index` on aside; whether that went well."""
+        """Quarantine the segments from `index` on; return False if that failed."""
         later = self.segments[index:]
         del self.segments[index:]
         try:
@@ -279,11 +277,11 @@ class _Recovery:
         return True
 
     def _stay_read_only(self, segment: Segment, position: int, error: OSError) -> None:
-        """Leave everything in place, and let nothing be appended behind it."""
+        """Leave everything in place, and fail the log so that nothing is appended."""
         self.failed = LogFailed(
             segment.log_file.path,
             f"read-only: damaged from position {position} on, and the rest cannot be "
-            f"put into quarantine: {error}. Make room and restart.",
+            f"quarantined: {error}. Free disk space, then restart the broker.",
         )
         segment.log_file.size = position
         segment.next_offset = self.next_offset
@@ -299,19 +297,20 @@ def recover(
     report: RecoveryReport,
     now_ms: int,
 ) -> tuple[int, LogFailed | None]:
-    """Make a log sound after an unclean stop; `segments` may become fewer, or one more.
+    """Recover a log after an unclean stop; segments may be removed from `segments`, or one added.
 
-    A hole between offsets that begins below `holes_below` is compaction's work, and no damage.
-    `visit` is called with every batch above the recovery point that stays. Returns the end
-    offset, everything below which is durable, and why the log is read-only, if it is.
+    A hole in the offsets that begins below `holes_below` is compaction's and no damage. `visit` is
+    called with the batches above the recovery point that stay: with all that have a producer id,
+    and at least with the first of each leader epoch. Returns the end offset, below which everything
+    is durable, and the failure that makes the log read-only, if any.
     """
     recovery = _Recovery(home, segments, recovery_point, config, holes_below, visit, report, now_ms)
     report.recovery_point = recovery_point
     try:
         recovery.run()
     except (OSError, LogFailed) as error:
-        # The disk does not even take what it already holds. Below the recovery point the
-        # records are safe; above it nobody can say, so nothing from there is shown.
+        # The disk refuses to rewrite what it holds. Records below the recovery point are safe;
+        # those above it may be lost, so none of them is served.
         report.warnings.append(f"recovery of {segments[0].files.directory} failed: {error}")
         recovery.failed = LogFailed(segments[0].files.directory, f"recovery failed: {error}")
         _hide_from(segments, recovery_point)
@@ -322,14 +321,14 @@ def recover(
 
 
 def _end_roll(segment: Segment) -> None:
-    """Do for a closed segment what the crash may have kept its roll from."""
+    """Finish the roll of a closed segment, which the crash may have interrupted."""
     with suppress(OSError, LogFailed):  # indexes are caches
         segment.indexes.drop_zeros()
         segment.on_roll()
 
 
 def _hide_from(segments: list[Segment], offset: int) -> None:
-    """Leave out, in memory only, what stands at `offset` and above."""
+    """Hide, in memory only, the batches at `offset` and above."""
     while len(segments) > 1 and segments[-1].base_offset >= offset:
         segments.pop()
     last = segments[-1]

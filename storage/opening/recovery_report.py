@@ -1,6 +1,6 @@
-"""What opening one log found and did, for the broker's log and for tests.
+"""The report of opening one log: what was found and what was done, as lines for the broker's log.
 
-A log that was stopped cleanly and holds no surprise has nothing to say.
+A log that was stopped cleanly and in which nothing is wrong has no lines.
 """
 
 from __future__ import annotations
@@ -8,17 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-NO_CLEAN_SHUTDOWN: Final = "no clean shutdown"  # the reason that goes without saying
+NO_CLEAN_SHUTDOWN: Final = "no clean shutdown"  # not worth a line of its own
 
 
 @dataclass(slots=True)
 class RecoveryReport:
-    """What was found and done when a log was opened. Nothing is said of a log that was clean."""
+    """What was found and done when a log was opened. Sizes in bytes."""
 
     topic: str
     partition: int
     directory: str
-    reason: str = ""  # why recovery ran; empty: it did not
+    reason: str = ""  # why recovery ran; "" if it did not
     recovery_point: int = -1
     end_offset: int = -1
     batches_checked: int = 0
@@ -32,7 +32,7 @@ class RecoveryReport:
     notes: list[str] = field(default_factory=list)
 
     def lines(self) -> list[str]:
-        """Return the lines for the log of the broker, most of them only if something happened."""
+        """Return the lines for the broker's log; none if nothing happened."""
         lines = list(self.warnings)
         if self.is_read_only:
             return [*lines, *self._lines_read_only()]
@@ -56,7 +56,7 @@ class RecoveryReport:
         if self.damage:
             lines.append(
                 f"Found invalid messages in log segment of {name}: {self.damage}; {name} is "
-                f"served up to offset {self.end_offset}, what follows is not"
+                f"served up to offset {self.end_offset} and not beyond"
             )
         if self.reason and self.reason != NO_CLEAN_SHUTDOWN:
             lines.append(f"{name}: {self.reason}; it is served up to offset {self.end_offset}")

@@ -1,9 +1,10 @@
-"""Finding the first batch above the recovery point, where recovery begins.
+"""Finds the first batch above the recovery point, where recovery begins.
 
-The offset index leads near it, and headers are read from there. On the way two things are checked:
-that each batch follows the one before, and that the last one below the recovery point is whole,
-since its length says where the first one above begins. Damage found here is bit rot of acknowledged
-records. It stays, and the next good batch above the recovery point is searched for by its CRC.
+The offset index gives a position near it; from there the headers are read. Two checks are made on
+the way: each batch must follow the one before, and the last batch below the recovery point must be
+whole, because its length says where the first one above it begins. Damage found here is bit rot of
+acknowledged records. It stays, and a search by CRC finds the next good batch above the recovery
+point.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from storage.segments.segment import Segment
 
 
 class Start(NamedTuple):
-    """Where recovery begins in a segment, and the offset that the batch there must have.
+    """Where recovery begins in a segment, and which offset the batch there must have.
 
-    `position` is None if no batch above the recovery point can be found. `behind_damage` is the
-    (last offset, position) of a batch that only a search could reach.
+    `position` is None if no batch above the recovery point was found. `behind_damage` is the
+    (last offset, position) of a batch that only the search by CRC could find.
     """
 
     position: int | None
@@ -32,30 +33,35 @@ class Start(NamedTuple):
 def find_start(
     segment: Segment, recovery_point: int, holes_below: int, report: RecoveryReport
 ) -> Start:
-    """Find the first batch above the recovery point. Raises LogFailed, OSError."""
+    """Find the first batch above the recovery point. Damage goes into `report`.
+
+    Raises LogFailed, OSError.
+    """
     next_offset = segment.base_offset
     if segment.base_offset >= recovery_point:
         return Start(0, next_offset)
     entry = segment.indexes.offset.lookup(recovery_point - 1)
     position = entry[1] if entry is not None and is_batch_at(segment, entry) else 0
     try:
-        is_known = position == 0  # whether next_offset is what the next batch must begin with
+        is_known = position == 0  # whether the next batch must begin at next_offset
         for at, header in segment.log_file.scan(position, offset_min=segment.base_offset):
             if is_known and breaks_row(segment, at, header, next_offset, holes_below):
                 raise _damaged(segment, at, next_offset, f"base offset {header.base_offset}")
             is_known = True
-            # Of a damaged last batch the end may be wrong, and so where the next one begins.
+            # A damaged length in the last batch would give a wrong begin of the next one.
             is_last = header.base_offset < recovery_point <= header.next_offset
             if is_last and not is_whole(memoryview(segment.log_file.read(at, header.size)), 0):
                 raise _damaged(segment, at, next_offset, "a batch with a wrong CRC")
             if header.next_offset > recovery_point:
-                # One that begins below it is a batch that holds it: begin with the batch.
+                # A batch that contains the recovery point is recovered as a whole.
                 return Start(at, min(recovery_point, header.base_offset))
             position, next_offset = at + header.size, header.next_offset
     except DamagedLog as damage:
         if next_offset >= recovery_point:
-            return Start(position, next_offset)  # the damage is above: recovery deals with it
-        report.warnings.append(f"damage below the recovery point stays: {damage}")
+            return Start(
+                position, next_offset
+            )  # the damage is above the recovery point: recovery cuts it
+        report.warnings.append(f"damage below the recovery point is left in place: {damage}")
         found = find_batch(segment, damage.position + 1, recovery_point)
         if found is None:
             return Start(None, next_offset)
@@ -72,9 +78,9 @@ def _damaged(segment: Segment, position: int, next_offset: int, found: str) -> D
 def breaks_row(
     segment: Segment, position: int, header: BatchHeader, next_offset: int, holes_below: int
 ) -> bool:
-    """Whether a batch begins at an offset where none can, after the ones before it.
+    """Whether a batch's base offset does not follow the batches before it.
 
-    A gap is allowed if it begins below `holes_below`, where compaction may have made it.
+    A gap that begins below `holes_below` is allowed, since compaction may have made it.
     """
     gap = header.base_offset - next_offset
     return gap < 0 or (
@@ -83,9 +89,9 @@ def breaks_row(
 
 
 def _is_followed(segment: Segment, position: int, header: BatchHeader) -> bool:
-    """Whether the next batch continues this one, so that a gap before it was there before.
+    """Whether the next batch follows this one: then the gap before this one is not damage.
 
-    One flipped bit in a base offset, which no CRC covers, leaves a gap on both sides.
+    A flipped bit in a base offset, which no CRC covers, leaves a gap on both sides.
     """
     after = segment.log_file.read_header_at(position + header.size)
     return after is not None and after.base_offset == header.next_offset

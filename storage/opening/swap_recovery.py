@@ -1,19 +1,20 @@
-"""What a stop in the middle of a compaction leaves in a directory, and how it is ended.
+"""Finishes or undoes a compaction that a crash interrupted in a partition's directory.
 
-    only .cleaned                 the copy was under way: it is removed
+    only .cleaned                 the copy was incomplete: it is removed
     .cleaned and .swap            not all files were renamed: both are removed
-    .swap                         the copy is whole: what is left of its sources goes, and its files
-                                  get their final names
-    .swap of an index alone       its log has its final name already: it follows
+    .swap                         the copy is complete: the remaining source segments are deleted,
+                                  and the copy's files get their final names
+    .swap of an index alone       its log file has its final name already: the index follows
 
-These are Kafka's rules (LogLoader.load), and its directories are treated alike. A `.swap` log
-covers the offsets from its base to its last batch; segments that begin there are its sources. Ones
-that begin behind stay: what the copy left out of them, a later pass leaves out again.
+These are Kafka's rules (LogLoader.load), so a directory that Kafka left is handled alike. A `.swap`
+log covers the offsets from its base offset to its last batch; segments that begin in that range are
+its sources. Segments that begin above it stay: what the copy left out of them, a later pass leaves
+out again.
 
-One thing is added: as long as the first source is there, a `.swap` log is believed only if each of
-its batches is whole, by its CRC. Otherwise it is removed, since the source says the same.
+One rule is added: while the first source exists, a `.swap` log is used only if the CRC of each of
+its batches is right. Otherwise it is removed, since the source holds the same records.
 
-Every step may be interrupted, and the next start finds the same or less to do.
+A crash may interrupt each step; the next start finds the same work or less.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ _DATA = (LOG, filenames.OFFSET_INDEX, filenames.TIME_INDEX, filenames.TRANSACTIO
 
 
 def is_due(file_names: Iterable[str]) -> bool:
-    """Whether a directory with these names was left by a compaction under way."""
+    """Whether an interrupted compaction left a directory with these names."""
     return any(name.endswith(_SUFFIXES) for name in file_names)
 
 
 def finish(
     home: Home, directory: str, file_names: Sequence[str], report: RecoveryReport, now_ms: int
 ) -> None:
-    """End what was begun in a partition's directory. Raises OSError."""
+    """Finish or undo the compaction in a partition's directory. Raises OSError."""
     names = [name for name in map(filenames.parse, file_names) if name is not None]
     cleaned = [name for name in names if name.transit == CLEANED]
     first_cleaned = min((name.base_offset for name in cleaned), default=OFFSET_MAX)
@@ -74,7 +75,7 @@ def finish(
 def _end_of_swap(
     home: Home, directory: str, name: Name, names: Iterable[Name], report: RecoveryReport
 ) -> int | None:
-    """Return the offset behind the last batch of a `.swap` log; None if it is not to be used."""
+    """Return the end offset of a `.swap` log; None if it must not be used."""
     path = _path(directory, name)
     log_file = LogFile(home.files, path, home.filesystem.size(path))
     swap = InactiveFile(log_file, name.base_offset, OFFSET_MAX)
@@ -88,9 +89,9 @@ def _end_of_swap(
             for other in names
         )
         if has_source:
-            report.warnings.append(f"{damage}: removed, the segment that it was made of stays")
+            report.warnings.append(f"{damage}: removed, its source segment is kept")
             return None
-        report.warnings.append(f"{damage}: used all the same, what it was made of is gone")
+        report.warnings.append(f"{damage}: used all the same, its source segment is gone")
     finally:
         log_file.forget()
     return end_offset

@@ -1,8 +1,8 @@
-"""Reading every batch of a log file that takes no more appends, checked before it is believed.
+"""Reads and checks every batch of a log file that takes no more appends.
 
-Each batch is checked for its structure and its CRC, and that its offsets come after those of the
-batch before and within the bounds of the file. The first that fails ends the reading as
-`DamagedLog`, with file and position.
+Each batch must have a right structure and CRC, and offsets that follow the batch before and are in
+the file's range. The first that has not ends the reading with `DamagedLog`, which names file and
+position.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from storage.segments.log_file import LogFile
 
 CHUNK_BYTES: Final = 1024 * 1024  # read at a time
 
-Proceed = Callable[[int], None]  # told how many bytes were read or written; may wait, may raise
+Proceed = Callable[[int], None]  # called with the bytes read or written; may wait, may raise
 
 
 class InactiveFile(NamedTuple):
-    """A log file that takes no more appends, and the bounds of its offsets."""
+    """A log file that takes no more appends, and its range of offsets."""
 
     log_file: LogFile
     base_offset: int
@@ -38,9 +38,9 @@ class InactiveFile(NamedTuple):
 def read_batches(
     inactive: InactiveFile, proceed: Proceed
 ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """Yield (position, header, batch) of every batch, checked. Raises DamagedLog, LogFailed.
+    """Yield (position, header, batch) of every batch. Raises DamagedLog, LogFailed.
 
-    The file is open from the first batch to the last, whatever it is called meanwhile.
+    The file stays open from the first batch to the last, even if it is renamed.
     """
     path, file = inactive.log_file.path, inactive.log_file.file()
     position, next_offset = 0, inactive.base_offset
@@ -72,7 +72,7 @@ def read_batches(
 
 
 def _read_chunk(file: File, position: int, left: int) -> bytes:
-    """Read a chunk that holds at least the batch at `position`, if the `left` bytes do."""
+    """Read a chunk with the whole batch at `position`, if the `left` bytes hold it."""
     chunk = file.pread(min(CHUNK_BYTES, left), position)
     size = _announced_size(chunk, 0)
     return file.pread(size, position) if len(chunk) < size <= left else chunk

@@ -63,7 +63,7 @@ def test_without_room_for_the_quarantine_the_log_is_read_only():
     house.kill()
     house.filesystem.fail("pwrite", error=errno.ENOSPC, path_part="quarantine", forever=True)
     log = house.restart()
-    assert "Make room" in log.failed.reason
+    assert "Free disk space" in log.failed.reason
     assert (log.end_offset, log.high_watermark) == (10, 10)
     assert len(read_all(log)) == 10
     with pytest.raises(LogFailed):
