@@ -1,8 +1,8 @@
-"""The records of `__consumer_offsets`: what the coordinator of groups must not forget.
+"""The records of `__consumer_offsets`, the log of the group coordinator.
 
-Key and value of a record begin with an int16. That of the key is the record's type, which stands
-for `api_key` here (on disk: never renumber); what follows is the body of the key. That of the value
-is the version of the value's body. A record without a value takes back what its key says::
+Key and value of a record each begin with an int16. In the key it is the record's type, declared as
+`api_key` here (on disk: never renumber), followed by the body of the key. In the value it is the
+version of the body. A record without a value, a tombstone, removes the one before it::
 
     type  key                                          value
        1  OffsetCommitKey (0: the same, of old)        OffsetCommitValue            0 to 4
@@ -15,11 +15,11 @@ is the version of the value's body. A record without a value takes back what its
        8  ConsumerGroupCurrentMemberAssignmentKey      ...Value                     0
       16  ConsumerGroupRegularExpressionKey            ...Value                     0
 
-1 and 2 are classic groups, and offsets of groups of any kind; 3 to 16 are consumer groups
-(KIP-848). Of type 4 only tombstones are written any more: a hash of the topics, in type 3, has
-replaced it. Any other type (share and streams groups) is for the reader to keep and pass over.
+Type 1 holds offsets of groups of either kind, type 2 classic groups, types 3 to 16 consumer groups
+(KIP-848). Kafka now writes only tombstones of type 4: a hash of the topics, in type 3, has replaced
+it. Readers keep and ignore other types (share and streams groups).
 
-`encode_key` and `encode_value` write the versions that Kafka 4.3 writes; `decode` reads all.
+`encode_key` and `encode_value` write the versions of Kafka 4.3; `decode` reads all versions.
 
 Sources: the messages of Kafka's group coordinator, 4.3 (OffsetCommitKey.json and so on),
 GroupCoordinatorRecordHelpers and CoordinatorRecordSerde.
@@ -59,7 +59,7 @@ _INT16: Final = struct.Struct(">h")
 
 
 class MemberState(IntEnum):
-    """How far a member is with its assignment. On disk: never renumber (Kafka's MemberState)."""
+    """A member's progress to its target. On disk: never renumber (Kafka's MemberState)."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -73,7 +73,7 @@ class MemberState(IntEnum):
 @message(api_key=1, kind="data", versions=(0, 0), flexible_since=None)
 @structure
 class OffsetCommitKey:
-    """A partition as a group reads it."""
+    """A group and a partition of a topic."""
 
     group: String
     topic: String
@@ -83,10 +83,10 @@ class OffsetCommitKey:
 @message(api_key=1, kind="data", versions=(0, 4), flexible_since=4)
 @structure
 class OffsetCommitValue:
-    """The committed offset, times in ms. Version 1 is written when it has a time of its own to end.
+    """The committed offset, times in ms. Version 1 is written if the offset has its own expiry.
 
-    1: `expire_timestamp`, in this version only. 3: `leader_epoch`. 4: flexible; `topic_id`, by
-    which an offset of a deleted topic of the same name is known.
+    1: `expire_timestamp`, in this version only. 3: `leader_epoch`. 4: flexible; `topic_id`, which
+    identifies offsets of a deleted topic of the same name.
     """
 
     offset: Int64
@@ -110,7 +110,7 @@ class GroupMetadataKey:
 
 @structure
 class MemberMetadata:
-    """A member: timeouts in ms, what it told for the group's protocol, and what it was assigned."""
+    """A member: timeouts in ms, its metadata for the group's protocol, and its assignment."""
 
     member_id: String
     group_instance_id: Annotated[String | None, Since(3), Nullable(since=3)] = None
@@ -125,9 +125,9 @@ class MemberMetadata:
 @message(api_key=2, kind="data", versions=(0, 4), flexible_since=4)
 @structure
 class GroupMetadataValue:
-    """A classic group's generation; without members the group is empty. Kafka 4.3 writes 3.
+    """A classic group's generation; an empty group has no members. Kafka 4.3 writes version 3.
 
-    1: rebalance timeouts. 2: the time (ms) of the last change of state. 3: static members. 4:
+    1: rebalance timeouts. 2: the time (ms) of the last state change. 3: static members. 4:
     flexible.
     """
 
@@ -153,7 +153,7 @@ class ConsumerGroupMetadataKey:
 @message(api_key=3, kind="data", versions=(0, 0), flexible_since=0)
 @structure
 class ConsumerGroupMetadataValue:
-    """The group's epoch; `metadata_hash` is that of the topics it was computed from, 0 for none."""
+    """The group's epoch, and the hash of its topics; 0 for none."""
 
     epoch: Int32
     metadata_hash: Annotated[Int64, Tag(0)] = 0
@@ -169,7 +169,7 @@ class ConsumerGroupPartitionMetadataKey:
 
 @structure
 class PartitionMetadata:
-    """A partition and the racks that hold it; not used any more."""
+    """A partition and the racks that hold it; no longer used."""
 
     partition: Int32
     racks: list[String] = field(default_factory=list)
@@ -177,7 +177,7 @@ class PartitionMetadata:
 
 @structure
 class TopicMetadata:
-    """A topic as it was when the group's epoch was raised."""
+    """A topic at the time when the group's epoch was raised."""
 
     topic_id: Uuid
     topic_name: String
@@ -188,7 +188,7 @@ class TopicMetadata:
 @message(api_key=4, kind="data", versions=(0, 0), flexible_since=0)
 @structure
 class ConsumerGroupPartitionMetadataValue:
-    """The topics that a group reads; Kafka 4.0 wrote it."""
+    """The topics that a group reads; written by Kafka 4.0."""
 
     topics: list[TopicMetadata] = field(default_factory=list)
 
@@ -204,7 +204,7 @@ class ConsumerGroupMemberMetadataKey:
 
 @structure
 class ClassicProtocol:
-    """A protocol that a classic member speaks, and what it told for it."""
+    """A protocol that a classic member supports, and its metadata."""
 
     name: String
     metadata: Bytes = b""
@@ -212,7 +212,7 @@ class ClassicProtocol:
 
 @structure
 class ClassicMemberMetadata:
-    """What a member that speaks the classic protocol told when it joined."""
+    """Session timeout and protocols of a member that uses the classic protocol."""
 
     session_timeout_ms: Int32 = 0
     supported_protocols: list[ClassicProtocol] = field(default_factory=list)
@@ -221,10 +221,10 @@ class ClassicMemberMetadata:
 @message(api_key=5, kind="data", versions=(0, 0), flexible_since=0)
 @structure
 class ConsumerGroupMemberMetadataValue:
-    """What a member has told. `subscribed_topic_regex` is "" or null when it gave none.
+    """A member's subscription and client. `subscribed_topic_regex` is "" or null if it has none.
 
-    `classic_member_metadata` must be given: it is null for members that speak KIP-848, and Kafka
-    writes that null; its absence stands for an empty structure.
+    Always set `classic_member_metadata`: it is null for members that use KIP-848, and Kafka writes
+    that null. If it is absent, readers take an empty structure.
     """
 
     instance_id: Annotated[String | None, Nullable()] = None
@@ -251,7 +251,7 @@ class ConsumerGroupTargetAssignmentMetadataKey:
 @message(api_key=6, kind="data", versions=(0, 0), flexible_since=0)
 @structure
 class ConsumerGroupTargetAssignmentMetadataValue:
-    """The group's epoch for which the target was computed, and when (ms); 0 when not known."""
+    """The group epoch of the targets, and the time (ms) of the assignment; 0 if unknown."""
 
     assignment_epoch: Int32
     assignment_timestamp: Annotated[Int64, Tag(0)] = 0
@@ -268,7 +268,7 @@ class ConsumerGroupTargetAssignmentMemberKey:
 
 @structure
 class TargetPartitions:
-    """Partitions of one topic; Kafka's schema calls it TopicPartition."""
+    """Partitions of one topic. Kafka's schema calls it TopicPartition."""
 
     topic_id: Uuid
     partitions: list[Int32] = field(default_factory=list)
@@ -277,7 +277,7 @@ class TargetPartitions:
 @message(api_key=7, kind="data", versions=(0, 0), flexible_since=0)
 @structure
 class ConsumerGroupTargetAssignmentMemberValue:
-    """What the member shall hold in the end."""
+    """The target of a member."""
 
     topic_partitions: list[TargetPartitions] = field(default_factory=list)
 
@@ -293,10 +293,10 @@ class ConsumerGroupCurrentMemberAssignmentKey:
 
 @structure
 class CurrentPartitions:
-    """Partitions of one topic; beside each the epoch at which the member got it.
+    """Partitions of one topic, with the epoch in which the member got each.
 
     Kafka's schema calls it TopicPartitions. Earlier versions of Kafka wrote no
-    `assignment_epochs`; they are then empty.
+    `assignment_epochs`: the list is then empty.
     """
 
     topic_id: Uuid
@@ -309,7 +309,7 @@ class CurrentPartitions:
 @message(api_key=8, kind="data", versions=(0, 0), flexible_since=0)
 @structure
 class ConsumerGroupCurrentMemberAssignmentValue:
-    """What the member holds and what it must give back; `state` is a MemberState."""
+    """The partitions a member owns and those it must revoke; `state` is a MemberState."""
 
     member_epoch: Int32
     previous_member_epoch: Int32
@@ -321,7 +321,7 @@ class ConsumerGroupCurrentMemberAssignmentValue:
 @message(api_key=16, kind="data", versions=(0, 0), flexible_since=None)
 @structure
 class ConsumerGroupRegularExpressionKey:
-    """A regular expression that members of a consumer group subscribe with."""
+    """A regular expression to which members of a consumer group subscribe."""
 
     group_id: String
     regular_expression: String
@@ -330,7 +330,7 @@ class ConsumerGroupRegularExpressionKey:
 @message(api_key=16, kind="data", versions=(0, 0), flexible_since=0)
 @structure
 class ConsumerGroupRegularExpressionValue:
-    """The topics it stood for at `version` of the cluster's metadata, and when (ms)."""
+    """The topics it matched at `version` of the cluster metadata, and the time (ms)."""
 
     topics: list[String] = field(default_factory=list)
     version: Int64
@@ -358,14 +358,14 @@ RECORDS: Final[Mapping[int, tuple[type[Any], type[Any]]]] = MappingProxyType(
         )
     }
 )
-"""The classes of key and value of each record type that is declared here."""
+"""The key and value classes of each declared record type."""
 
 _GROUP_METADATA_VERSION: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownRecord:
-    """A record of a type that has no meaning here."""
+    """A record of an undeclared type."""
 
     record_type: int
 
@@ -376,7 +376,7 @@ def encode_key(key: Any) -> bytes:
 
 
 def encode_value(value: Any | None) -> bytes | None:
-    """Return the value of a record in the version that Kafka 4.3 writes; None stays None."""
+    """Return the value of a record in the version that Kafka 4.3 writes; None for None."""
     if value is None:
         return None
     version = _version_written(value)
@@ -384,10 +384,10 @@ def encode_value(value: Any | None) -> bytes | None:
 
 
 def decode(key: Buffer, value: Buffer | None) -> tuple[Any, Any | None] | UnknownRecord:
-    """Read a record: (key, value), the value None for a tombstone.
+    """Decode a record into (key, value); the value is None for a tombstone.
 
-    Raises DecodeError for bytes that are not what their type and version say, for bytes behind
-    them, and for a version of a value that is not known here.
+    Raises DecodeError for bytes that do not match their type and version, for trailing bytes, and
+    for an unknown version of a value.
     """
     record_type = _int16(key, "key")
     if record_type == LEGACY_OFFSET_COMMIT:
@@ -403,8 +403,8 @@ def decode(key: Buffer, value: Buffer | None) -> tuple[Any, Any | None] | Unknow
     spec = message_spec(value_class)
     if not spec.version_min <= version <= spec.version_max:
         raise DecodeError(
-            f"{value_class.__name__} of version {version}: versions {spec.version_min} to "
-            f"{spec.version_max} are known here; a newer Kafka wrote it"
+            f"{value_class.__name__} has version {version}, known are {spec.version_min} to "
+            f"{spec.version_max}: a newer Kafka wrote it"
         )
     return decoded_key, _body(value_class, version, value)
 
@@ -429,5 +429,5 @@ def _int16(data: Buffer, where: str) -> int:
 def _body(cls: type[Any], version: int, data: Buffer) -> Any:
     body, end = decode_message(cls, version, data, _INT16.size)
     if end != len(data):
-        raise DecodeError(f"{cls.__name__}: {len(data) - end} bytes are left behind its body")
+        raise DecodeError(f"{cls.__name__}: {len(data) - end} bytes are left after its body")
     return body

@@ -1,9 +1,9 @@
 """One timer for all deadlines of a group.
 
 A group keeps its deadlines as numbers (of the monotonic clock, in nanoseconds) and one alarm, set
-for the earliest. Putting a deadline off, which every heartbeat does, changes a number and leaves
-the alarm: when it rings too early the group looks, finds nothing due, and says when to ring next.
-So a thousand groups of ten members cost a thousand timers, each of which fires once a session.
+for the earliest. A heartbeat postpones a deadline: it changes a number and leaves the alarm. If the
+alarm rings too early, the group finds nothing due and returns the next deadline. So a thousand
+groups of ten members need a thousand timers, and each fires once a session.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Handle(Protocol):
 
 
 class Alarm:
-    """Calls `ring(now_ns)` not before it is due; `ring` returns when to ring next, or NEVER_NS."""
+    """Calls `ring(now_ns)` once it is due; `ring` returns the next due time, or NEVER_NS."""
 
     __slots__ = ("_call_later", "_due_ns", "_handle", "_monotonic_ns", "_ring")
 
@@ -41,7 +41,7 @@ class Alarm:
         self._handle: Handle | None = None
 
     def at_latest(self, due_ns: int) -> None:
-        """Ring at `due_ns`, unless it rings earlier anyway."""
+        """Ring at `due_ns` or earlier."""
         if due_ns >= self._due_ns:
             return
         self.cancel()
@@ -63,7 +63,7 @@ class Alarm:
         try:
             due_ns = self._ring(now_ns)
         except Exception:
-            # Its deadlines are the group's life: without another look its members wait for ever.
+            # Without another ring no member of the group would ever expire.
             self.at_latest(now_ns + AGAIN_NS)
             raise
         self.at_latest(due_ns)

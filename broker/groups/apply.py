@@ -1,8 +1,8 @@
-"""What each record of `__consumer_offsets` does to the groups in memory.
+"""Applies one record of `__consumer_offsets` to the groups in memory.
 
-Records are applied when a partition is loaded, and those of offsets also when they are committed:
-what is in memory is what a restart would find. Compaction keeps the newest record of each key, so
-any of a group's records may come first, and tombstones may come of what does not exist.
+Loading a partition applies all of its records. A commit applies its own, so memory always holds
+what a restart would load. Compaction keeps the newest record of each key. So any record of a group
+may come first, and a tombstone may name what does not exist.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Apply = Callable[[Registry, Host, Any, Any], None]
 def apply_offset(
     registry: Registry, host: Host, key: OffsetCommitKey, value: OffsetCommitValue | None
 ) -> None:
-    """Take an offset in; a group that has nothing but offsets is a name for them (KIP-211)."""
+    """Apply an offset; create an empty classic group for it if the id is new (KIP-211)."""
     if value is not None and key.group not in registry.groups:
         registry.put(ClassicGroup(key.group, host))
     registry.offsets.apply(key, value)
@@ -44,7 +44,7 @@ def apply_offset(
 def apply_generation(
     registry: Registry, host: Host, key: GroupMetadataKey, value: GroupMetadataValue | None
 ) -> None:
-    """Take a generation of a classic group in, or its end."""
+    """Apply a generation of a classic group, or its tombstone."""
     if value is not None:
         registry.put(ClassicGroup.from_record(key.group, value, host))
         return
@@ -54,10 +54,10 @@ def apply_generation(
 
 
 def apply_to_consumer_group(registry: Registry, host: Host, key: Any, value: Any) -> None:
-    """Take a record of a consumer group in: its first one makes it, its own tombstone ends it.
+    """Apply a record of a consumer group: the first creates the group, its tombstone removes it.
 
-    A group of the other kind that stands under the id is older: what ended it was compacted away,
-    or comes later in the same batch.
+    A classic group with the same id is older: its tombstone was compacted away, or comes later in
+    the same batch.
     """
     group = registry.get(key.group_id)
     if not isinstance(group, ConsumerGroup):
@@ -72,7 +72,7 @@ def apply_to_consumer_group(registry: Registry, host: Host, key: Any, value: Any
 
 
 def pass_over(registry: Registry, host: Host, key: Any, value: Any) -> None:
-    """Leave out what Apache Kafka 4.0 wrote of topics: the digest has taken its place."""
+    """Ignore topic metadata that Apache Kafka 4.0 wrote: `metadata_hash` has replaced it."""
 
 
 APPLY: Final[Mapping[type, Apply]] = {

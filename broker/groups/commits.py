@@ -1,10 +1,10 @@
-"""OffsetCommit and OffsetFetch: between a request and broker/groups/offsets.py.
+"""OffsetCommit and OffsetFetch, on the offsets of broker/groups/offsets.py.
 
-Offsets are accepted from members of the group's generation, and from outside of any membership
-while the group is empty; an id that nobody has used becomes a group of nothing but offsets. A
-commit is answered when it is durable. A fetch sees everything committed when it came, is made in
-steps (`broker.runtime.steps`), and is answered when all that it tells is durable, which is what
-`require_stable` asks for where there are no transactions.
+Members of the current generation may commit, and any client while the group is empty. A commit for
+an unused id creates a group that holds only offsets. A commit is answered when it is durable. A
+fetch returns everything committed before it arrived. It runs in steps (`broker.runtime.steps`) and
+is answered when all that it returns is durable. Without transactions, that is also what
+`require_stable` asks for.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def commit(
     version: int,
     answer: Callable[[list[OffsetCommitResponseTopic]], None],
 ) -> None:
-    """Store the offsets of `topics` (the known ones of `body`, with names), then `answer`."""
+    """Store the offsets of `topics` (those of `body` that exist, by name), then call `answer`."""
     try:
         _check(groups, body, version)
     except GroupError as error:
@@ -144,11 +144,11 @@ def _answers(
 def fetch(
     groups: Coordinator, asked: OffsetFetchRequestGroup, topic_id_of: Callable[[str], bytes] | None
 ) -> Generator[int, None, OffsetFetchResponseGroup]:
-    """Return what a group has committed for the topics asked for; null topics ask for all.
+    """Return the committed offsets of the requested topics; null topics request all.
 
-    With `topic_id_of` topics are told by the ids that they have now, and left out without one.
-    What is told may not be durable yet: see `when_durable`. A partition that is named again is
-    answered once. Raises GroupError, for the group as a whole.
+    With `topic_id_of` the answer carries each topic's current id and leaves out topics without one.
+    The offsets may not be durable yet: see `when_durable`. A partition that is named twice is
+    answered once. Raises GroupError for the group as a whole.
     """
     registry = groups.registry_of(asked.group_id)
     group = registry.get(asked.group_id)
@@ -162,10 +162,10 @@ def fetch(
 
 
 def when_durable(groups: Coordinator, group_id: str, done: Callable[[ErrorCode], None]) -> None:
-    """Call `done` when everything that was told of a group until now is durable, or cannot be."""
+    """Call `done` when all offsets of a group are durable, or have failed to become so."""
 
     def told(code: ErrorCode) -> None:
-        # Consumers before 3.9 do not know that code here.
+        # Consumers before 3.9 do not handle COORDINATOR_NOT_AVAILABLE here.
         is_unknown = code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         done(ErrorCode.NOT_COORDINATOR if is_unknown else code)
 
@@ -178,7 +178,7 @@ def when_durable(groups: Coordinator, group_id: str, done: Callable[[ErrorCode],
 def _all(
     offsets: Offsets, group_id: str, topic_id_of: Callable[[str], bytes] | None
 ) -> Generator[int, None, list[OffsetFetchResponseTopics]]:
-    # As they are now: others have their turn between two steps.
+    # A copy: other requests run between two steps.
     found = [
         (name, list(partitions.items())) for name, partitions in offsets.topics(group_id).items()
     ]
@@ -189,7 +189,7 @@ def _all(
             continue
         answer = OffsetFetchResponseTopics(name=name, topic_id=topic_id)
         for number, committed in partitions:
-            if committed.is_of(topic_id):  # else of a deleted topic of that name
+            if committed.is_of(topic_id):  # else a deleted topic of that name had it
                 answer.partitions.append(_answer(number, committed))
             yield OFFSET_BYTES + len(committed.metadata)
         if answer.partitions:

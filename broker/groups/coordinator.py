@@ -1,15 +1,14 @@
-"""The group coordinator of this broker: from a request to its group, and from the group to its log.
+"""The group coordinator: finds the group of a request, and writes to the group's log.
 
-It is the coordinator of every group, since there is no other broker. What a request can meet:
+This broker coordinates every group, since it is the only one. It refuses a request with:
 
-    COORDINATOR_LOAD_IN_PROGRESS   the log of its group is being read after a start
-    NOT_COORDINATOR                there is no `__consumer_offsets` yet, or the log of its group
-                                   has failed: clients ask FindCoordinator and come again
+    COORDINATOR_LOAD_IN_PROGRESS   the log of the group is being loaded after a start
+    NOT_COORDINATOR                `__consumer_offsets` does not exist yet, or the log of the group
+                                   has failed: clients ask FindCoordinator and retry
 
-What this module owns is which shard has a group (broker/groups/shard.py) and when the shards are
-loaded, and it is the host of the groups, whose rules are their own (broker/groups/group.py says how
-both sides talk). What is asked of it is in broker/groups/member_requests.py, commits.py and
-removal.py.
+This module decides which shard holds a group (broker/groups/shard.py) and when shards are loaded.
+It is the `Host` of the groups; their rules are their own (broker/groups/group.py). Requests enter
+through broker/groups/member_requests.py, commits.py and removal.py.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class Coordinator:
         self.config = config
         self.clock = clock
         self._pool = pool
-        self._shards: list[Shard] = []  # by number; none: the topic is not there
+        self._shards: list[Shard] = []  # by number; empty: the topic does not exist
         self._creating = asyncio.Lock()
         self._loading = asyncio.Lock()
         self._load_task: asyncio.Task[None] | None = None
@@ -86,19 +85,19 @@ class Coordinator:
             self.log.when_durable(number, end_offset, done)
 
     def when_durable(self, group_id: str, done: Callable[[ErrorCode], None]) -> None:
-        """Call `done` when everything that the group has written until now is durable."""
+        """Call `done` when everything that the group has written so far is durable; see Host."""
         self.log.when_durable(self._partition_of(group_id), None, done)
 
     def put(self, group: Group) -> None:
-        """Make `group` the one of its id."""
+        """Make `group` the group of its id."""
         self._shard_of(group.group_id).registry.put(group)
 
     def alarm(self, ring: Callable[[int], int]) -> Alarm:
-        """Return an alarm that is not set yet."""
+        """Return an alarm that is not set."""
         return Alarm(ring, self.clock.monotonic_ns, partial(owners.later, Owner.GROUP_ALARM))
 
     def compute(self, call: Callable[[], _T], done: Callable[[_T | None], None]) -> None:
-        """Call in a thread, then `done` with what that returned; see Host."""
+        """Run `call` in a thread, then call `done` with its result; see Host."""
         returned: list[_T] = []
 
         def came_back(error: BaseException | None) -> None:
@@ -115,24 +114,24 @@ class Coordinator:
     # -- Finding groups ---------------------------------------------------------------------------
 
     async def ensure_log(self) -> None:
-        """Create `__consumer_offsets` if it is not there. Raises GroupError."""
+        """Create `__consumer_offsets` if it does not exist. Raises GroupError."""
         async with self._creating:
             if not self._shards:
                 await self.log.create()
                 self._make_shards()
 
     def group(self, group_id: str) -> Group | None:
-        """Return a group, None if there is none. Raises GroupError if that cannot be known."""
+        """Return a group; None if it does not exist. Raises GroupError like `registry_of`."""
         return self.registry_of(group_id).get(group_id)
 
     def registry_of(self, group_id: str) -> Registry:
-        """Return where a group is, or would be. Raises GroupError if it is not served now."""
+        """Return the registry of a group's shard. Raises GroupError if the shard is not served."""
         shard = self._shard_of(group_id)
         shard.check()
         return shard.registry
 
     def groups(self) -> Iterator[Group]:
-        """Yield every group that is served."""
+        """Yield every group of every served shard."""
         for shard in self._shards:
             if shard.is_served:
                 yield from shard.registry.groups.values()
@@ -146,14 +145,14 @@ class Coordinator:
         return partition_of(group_id, len(self._shards))
 
     def check_can_list(self) -> None:
-        """Refuse to tell of all groups while some may not be known."""
+        """Raise GroupError while a shard is loading: the list of groups would be incomplete."""
         if any(shard.state is ShardState.LOADING for shard in self._shards):
             raise GroupError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def remove_offsets(
         self, registry: Registry, group_id: str, tombstones: Sequence[GroupRecord]
     ) -> bool:
-        """Write what removes offsets, in as many batches as it takes; say whether all of it was."""
+        """Write tombstones of offsets, in as many batches as needed; return whether all were."""
         try:
             for piece in self.log.pieces(self._partition_of(group_id), tombstones):
                 if piece:
@@ -161,14 +160,14 @@ class Coordinator:
                     for key, _ in piece:
                         registry.offsets.apply(key, None)
         except (GroupError, StorageError) as error:
-            logger.warning("offsets of group %s are not removed: %s", group_id, error)
+            logger.warning("group %s: offsets not removed: %s", group_id, error)
             return False
         return True
 
     # -- Loading, and what happens to topics -------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to load what there is; requests for it are answered that it is under way."""
+        """Start loading the shards; until they are loaded, their requests are refused."""
         self._make_shards()
         for shard in self._shards:
             self._look_at(shard)
@@ -181,7 +180,7 @@ class Coordinator:
         self._shards = [Shard(number) for number in range(self.log.count())]
 
     async def load(self) -> None:
-        """Read all groups from their log, a partition after the other."""
+        """Load all groups from their log, one partition after another."""
         async with self._loading:
             loaded = self._deleted_topics.loaded
             await load_shards(self._shards, self.log, self, self._pool, loaded)
@@ -204,20 +203,20 @@ class Coordinator:
             group.topics_changed(name)
 
     def _look_again(self) -> None:
-        """Load the partitions that are open at last."""
+        """Load the partitions that were offline and are open now."""
         for shard in self._shards:
             if shard.state is ShardState.OFFLINE:
                 self._look_at(shard)
         self._load_in_background()
 
     def _unload(self) -> None:
-        """Forget every group: the log of all of them is gone, or the broker stops."""
+        """Drop every group: the topic was deleted, or the broker stops."""
         shards, self._shards = self._shards, []
         for shard in shards:
             shard.drop()
 
     def stop(self) -> None:
-        """Answer everyone who waits: the broker stops. The log says how groups go on afterwards."""
+        """Answer all waiting requests: the broker stops. The next start loads the groups again."""
         self._deleted_topics.finish()
         self._stopped = True
         if self._load_task is not None:
@@ -226,6 +225,6 @@ class Coordinator:
 
 
 def check_id(group_id: str) -> None:
-    """Refuse the empty id, which the oldest offset requests alone may use."""
+    """Raise GroupError for the empty id, which only the oldest offset requests may use."""
     if not group_id:
         raise GroupError(ErrorCode.INVALID_GROUP_ID)

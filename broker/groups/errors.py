@@ -1,4 +1,4 @@
-"""How an operation on a group is refused, and how a failed write reads to a group's client."""
+"""The error of refused operations on groups, and the codes that a failed write has for clients."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from protocol.errors import ErrorCode
 
 
 class GroupError(Exception):
-    """An operation on a group is refused; `code` is what the client sees."""
+    """A refused operation on a group; `code` is the error code for the client."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
         super().__init__(message or code.message)
         self.code = code
 
 
-# Kafka's CoordinatorOperationExceptionHelper: clients know these and not the errors of a log.
+# Kafka's CoordinatorOperationExceptionHelper: clients of groups do not handle errors of a log.
 _OF_A_WRITE = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -24,5 +24,5 @@ _OF_A_WRITE = {
 
 
 def code_of_write(code: ErrorCode) -> ErrorCode:
-    """Return what a group's client is told when a write of its group ended with `code`."""
+    """Return the code for a group's client when a write to the group's log failed with `code`."""
     return _OF_A_WRITE.get(code, code)

@@ -1,8 +1,8 @@
-"""The offsets of deleted topics: out of memory at once, out of the log in steps.
+"""Removes the offsets of deleted topics: from memory at once, from the log in steps.
 
-However many groups had committed for a topic, its deletion keeps the loop from nobody (I13): the
-tombstones follow, some a turn. An offset that is committed meanwhile, for another topic of that
-name, has a record of its own, and gets no tombstone behind it.
+Many groups may have committed offsets for a topic. Its deletion must not hold the loop (I13), so
+each turn writes some of the tombstones. If an offset is committed in the meantime for a new topic
+of that name, its tombstone is left out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from broker.groups.shard import Shard, ShardState
 from broker.runtime import owners
 from broker.runtime.owners import Owner
 
-# What a turn of the loop takes on of offsets that go: a unit is one tombstone, 10 us or so.
+# Work per turn of the loop. A unit is one tombstone, about 10 us.
 TURN_UNITS: Final = 500
 UNITS_PER_BATCH: Final = 10
 
@@ -26,15 +26,15 @@ Remove = Callable[[Registry, str, Sequence[GroupRecord]], object]
 
 
 class DeletedTopics:
-    """Deleted topics some of whose offsets are still in the log."""
+    """Deleted topics whose offsets are not all removed from the log yet."""
 
     def __init__(self, remove: Remove) -> None:
-        """`remove(registry, group_id, tombstones)` writes."""
+        """`remove(registry, group_id, tombstones)` writes the tombstones."""
         self._remove = remove
         self._left: deque[Iterator[None]] = deque()
 
     def forget(self, shard: Shard, name: str) -> None:
-        """Remove the offsets of a topic; from a shard that is not loaded yet, once it is."""
+        """Remove the offsets of a topic from a shard, once the shard is loaded."""
         if shard.is_served:
             self._left.append(self._steps(shard, name))
             if len(self._left) == 1:
@@ -43,13 +43,13 @@ class DeletedTopics:
             shard.deleted_topics.add(name)
 
     def loaded(self, shard: Shard) -> None:
-        """Remove the offsets of topics that were deleted before a shard was served."""
+        """Remove the offsets of topics that were deleted while the shard was loading."""
         for name in sorted(shard.deleted_topics):
             self.forget(shard, name)
         shard.deleted_topics.clear()
 
     def finish(self) -> None:
-        """Write all that is left: the broker stops."""
+        """Write all remaining tombstones: the broker stops."""
         while self._left:
             for _ in self._left.popleft():
                 pass

@@ -1,8 +1,8 @@
 """The coordinator of groups of a directory that is served read-only.
 
-Groups and offsets are what their log says, and stay so: nothing is written, no session ends, and
-where `__consumer_offsets` never was, every group is empty. What would change a group is refused
-before it comes here (`broker.read_only`).
+Groups and offsets stay as their log has them: nothing is written, and no session expires. Without
+`__consumer_offsets`, every group is empty. `broker.read_only` refuses requests that would change a
+group before they get here.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from protocol.errors import ErrorCode
 
 
 class FrozenCoordinator(Coordinator):
-    """All groups of this broker, as they were."""
+    """All groups of this broker, unchanged since the directory was last written."""
 
     async def ensure_log(self) -> None:
-        """There is what there is."""
+        """Do nothing: the log is not created."""
 
     def when_durable(self, group_id: str, done: Callable[[ErrorCode], None]) -> None:  # noqa: ARG002
-        """Nothing waits to be written."""
+        """Call `done` at once: nothing is ever written."""
         done(ErrorCode.NONE)
 
     def alarm(self, ring: Callable[[int], int]) -> Alarm:
@@ -40,10 +40,10 @@ class FrozenCoordinator(Coordinator):
 
 
 class _NoTimer:
-    """A timer that was not set."""
+    """A timer that never fires."""
 
     def cancel(self) -> None:
-        """There is nothing to cancel."""
+        """Do nothing."""
 
 
 def _never(_seconds: float, _call: Callable[[], None]) -> Handle:

@@ -1,16 +1,16 @@
-"""What the coordinator asks of a group, of whatever kind, and what a group asks of it.
+"""The two interfaces between the coordinator and its groups: `Group` and `Host`.
 
-Two kinds of group share the names, the offsets and the log: classic groups (broker/groups/classic)
-and those of KIP-848 (broker/groups/consumer). The coordinator finds the group of a request and
-calls it; a group never looks for another one.
+Two kinds of group share ids, offsets and the log: classic groups (broker/groups/classic) and
+consumer groups (KIP-848, broker/groups/consumer). The coordinator finds the group of a request and
+calls it. A group never looks up another group.
 
-A group is plain state without I/O. What happens outside comes to it as calls, with the time taken
-from `host.clock`; what it wants done it asks of its `Host`. The order of every operation:
+A group is plain state without I/O. The coordinator calls it; the group reads the time from
+`host.clock` and asks its `Host` for everything else. The order of every operation:
 
     check ── host.write (raises: nothing has changed) ── change memory ── answer when durable
 
-Records are pairs of the dataclasses of protocol/group_records.py: (key, value), None for a value
-that is a tombstone.
+Records are pairs (key, value) of the dataclasses of protocol/group_records.py. A tombstone has None
+for a value.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _T = TypeVar("_T")
 
 
 class GroupKind(StrEnum):
-    """Kafka's Group.GroupType; the values are what clients are told."""
+    """Kafka's Group.GroupType; clients see the values."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
 
 
 class Caller(NamedTuple):
-    """Who asks: what the coordinator remembers of a member's client, and the API's version."""
+    """The client of a request, as the coordinator remembers it, and the API version it used."""
 
     client_id: str
     client_host: str
@@ -63,31 +63,31 @@ class Host(Protocol):
     ) -> None:
         """Append `records` to the log of the group, in one batch.
 
-        `done(code)` is called when they are durable (NONE) or cannot be: the code then is what a
-        client of the group is told. Raises GroupError when nothing was appended.
+        Calls `done(code)` when they are durable (NONE) or have failed to become so; `code` is then
+        the one for the group's client. Raises GroupError if nothing was appended.
         """
 
     def when_durable(self, group_id: str, done: Callable[[ErrorCode], None]) -> None:
-        """Call `done(code)` as `write` does, when all is durable that was written until now."""
+        """Call `done(code)` as `write` does, when everything written so far is durable."""
 
     def own_configs(self, group_id: str) -> Mapping[str, str]:
-        """Return what is set on a group itself, as on a GROUP resource of AlterConfigs."""
+        """Return the configs of a group itself: of a GROUP resource of AlterConfigs."""
 
     def put(self, group: Group) -> None:
-        """Make `group` the one of its id: a group has changed its kind."""
+        """Make `group` the group of its id: a group has changed its kind."""
 
     def alarm(self, ring: Callable[[int], int]) -> Alarm:
-        """Return an alarm that is not set yet."""
+        """Return an alarm that is not set."""
 
     def compute(self, call: Callable[[], _T], done: Callable[[_T | None], None]) -> None:
-        """Call in a thread, then `done` with what that returned; None if it raised."""
+        """Run `call` in a thread, then call `done` with its result; None if it raised."""
 
     def new_id(self) -> str:
         """Return a random UUID as text."""
 
 
 class Expiry(NamedTuple):
-    """From when on the offsets of a group age; None: each from its own commit on."""
+    """The time from which a group's offsets age; None: each ages from its own commit."""
 
     since_ms: int | None
 
@@ -95,8 +95,7 @@ class Expiry(NamedTuple):
 class Group(Protocol):
     """One group; both kinds implement this.
 
-    A method that refuses raises GroupError. `join` and `sync` answer through `answer`, now or
-    later, and once.
+    A method raises GroupError to refuse. `join` and `sync` call `answer` once, now or later.
     """
 
     group_id: str
@@ -106,67 +105,67 @@ class Group(Protocol):
 
     @property
     def state_name(self) -> str:
-        """The state as clients are told it."""
+        """The state as clients see it."""
 
     @property
     def protocol_type(self) -> str | None:
-        """`consumer`, `connect` …; None for a group that is only a name for offsets."""
+        """`consumer`, `connect` …; None for a group that holds only offsets."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no member, so that it may be deleted or replaced by another kind."""
+        """Whether it has no member. Such a group may be deleted or replaced by the other kind."""
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member reads `topic`: then its offsets neither expire nor can be deleted."""
+        """Whether a member reads `topic`; if so, its offsets neither expire nor can be deleted."""
 
     # -- The classic APIs; a consumer group serves members that have not been upgraded ----------
 
     def join(
         self, body: JoinGroupRequest, caller: Caller, answer: Callable[[JoinGroupResponse], None]
     ) -> None:
-        """Let a member join, or join again."""
+        """Add a member, or let it rejoin."""
 
     def sync(self, body: SyncGroupRequest, answer: Callable[[SyncGroupResponse], None]) -> None:
-        """Tell a member its assignment."""
+        """Answer with the member's assignment."""
 
     def heartbeat(self, body: HeartbeatRequest) -> ErrorCode:
-        """Keep a member alive; the code is the answer."""
+        """Renew a member's session; return the code of the answer."""
 
     def leave(self, members: Sequence[MemberIdentity]) -> list[MemberResponse]:
-        """Let members go."""
+        """Remove members."""
 
     # -- Offsets and administration -------------------------------------------------------------
 
     def check_commit(
         self, member_id: str, instance_id: str | None, generation: int, version: int
     ) -> None:
-        """Refuse an OffsetCommit; `generation` is the member's epoch in a consumer group."""
+        """Check an OffsetCommit; `generation` is the member's epoch in a consumer group."""
 
     def committed(self, member_id: str) -> None:
-        """Note that a member has committed offsets: a classic member lives by that, too."""
+        """Note that a member has committed offsets; this renews a classic member's session."""
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Refuse an OffsetFetch."""
+        """Check an OffsetFetch."""
 
     def check_offset_delete(self) -> None:
-        """Refuse an OffsetDelete of the group as a whole."""
+        """Check an OffsetDelete for the group as a whole."""
 
     def check_delete(self) -> None:
-        """Refuse a DeleteGroups."""
+        """Check a DeleteGroups."""
 
     def expiry(self) -> Expiry | None:
-        """Say how the group's offsets age; None: not at all now."""
+        """Return how the group's offsets age; None: they do not age now."""
 
     def tombstones(self) -> list[GroupRecord]:
-        """Return the records that make the group have never been."""
+        """Return the tombstones of all records of the group."""
 
     # -- Its beginning and end in memory ---------------------------------------------------------
 
     def loaded(self) -> None:
-        """Replay has ended: let sessions begin. The coordinator serves from here on."""
+        """Start the members' sessions: the log is read, and the coordinator serves from here on."""
 
     def topics_changed(self, name: str) -> None:
-        """Note that a topic was created, deleted, or got more partitions."""
+        """Note that a topic was created or deleted, or has more partitions."""
 
     def removed(self, code: ErrorCode) -> None:
-        """End: answer whoever waits with `code`, and cancel the alarm. No record is written."""
+        """End the group: answer waiting requests with `code`, cancel the alarm, write nothing."""

@@ -1,11 +1,12 @@
-"""`__consumer_offsets`: which partition holds a group, appending to it, and waiting for the disk.
+"""`__consumer_offsets`: finds the partition of a group, appends to it, and waits for the disk.
 
-The topic is Kafka's, in name, partition count, configs, keys and values, and a group lies in the
-partition that Kafka would look in: the hash of its id modulo the count of partitions. The count is
-taken when the topic is first seen: as in Kafka, more partitions move groups at the next start.
+The topic is Kafka's, in name, partition count, configs, keys and values. A group belongs to the
+same partition as in Kafka: the hash of its id modulo the number of partitions. The coordinator
+reads that number at the start. As in Kafka, groups move to other partitions at the next start if
+the topic has been given more of them.
 
-What one operation writes is one batch. It is not gated by the append queue: operations on groups
-are small, and their clients wait for durability in any case.
+An operation writes one batch. It bypasses the append queue: operations on groups are small, and
+their clients wait for durability anyway.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ from protocol.group_records import encode_key, encode_value
 from protocol.records import Record, build
 from storage.errors import StorageError
 
-_RECORD_BYTES_OVER = 32  # what a record takes beside key and value, and more
+_RECORD_BYTES_OVER = 32  # at least what a record needs beside key and value
 _BATCH_BYTES_OVER = 128
 _HASH_CACHE_SIZE = 16_384
 
 
 @functools.lru_cache(_HASH_CACHE_SIZE)
 def java_hash(text: str) -> int:
-    """Return Java's String.hashCode: over UTF-16 units, in 32 bits with a sign."""
+    """Return Java's String.hashCode: over UTF-16 units, as a signed 32-bit integer."""
     units = memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H")
     value = 0
     for unit in units:
@@ -43,7 +44,7 @@ def java_hash(text: str) -> int:
 
 
 def java_length(text: str) -> int:
-    """Return Java's String.length: in UTF-16 units, of which some characters take two."""
+    """Return Java's String.length: the number of UTF-16 units."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
@@ -71,12 +72,12 @@ class GroupLog:
         self._clock = clock
 
     def count(self) -> int:
-        """Return how many partitions the topic has; 0 if it does not exist."""
+        """Return the topic's number of partitions; 0 if it does not exist."""
         topic = self._topics.by_name(GROUP_TOPIC)
         return 0 if topic is None else len(topic.partitions)
 
     async def create(self) -> None:
-        """Create the topic, if nobody has yet. Raises GroupError."""
+        """Create the topic unless it exists. Raises GroupError."""
         config = self._config
         wanted = NewTopic(
             name=GROUP_TOPIC,
@@ -96,13 +97,13 @@ class GroupLog:
             raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, outcome.message)
 
     def partition(self, number: int) -> Partition:
-        """Return a partition of the topic; UnknownPartition while it is not there."""
+        """Return a partition of the topic. Raises UnknownPartition if it does not exist."""
         return self._partitions.get(GROUP_TOPIC, number)
 
     def append(self, number: int, records: Sequence[GroupRecord]) -> int:
-        """Append `records` as one batch; return the offset up to which to wait.
+        """Append `records` as one batch; return the end offset to wait for.
 
-        Raises GroupError when nothing was appended.
+        Raises GroupError if nothing was appended.
         """
         now_ms = self._clock.now_ms()
         batch = build(
@@ -125,7 +126,7 @@ class GroupLog:
         return appended.last_offset + 1
 
     def pieces(self, number: int, records: Iterable[GroupRecord]) -> list[list[GroupRecord]]:
-        """Cut records that need not be in one batch into such as fit into one each."""
+        """Split records into lists that each fit into one batch."""
         size_max = self.partition(number).log.config.max_message_bytes - _BATCH_BYTES_OVER
         pieces: list[list[GroupRecord]] = [[]]
         size = 0
@@ -143,9 +144,9 @@ class GroupLog:
     def when_durable(
         self, number: int, end_offset: int | None, done: Callable[[ErrorCode], None]
     ) -> None:
-        """Call `done` when the partition is durable up to `end_offset`, or up to its end now.
+        """Call `done` when the partition is durable up to `end_offset`; None: its current end.
 
-        The code is what a client of a group is told: NONE, or why it is not.
+        `done` gets NONE, or the error code for the group's client.
         """
         try:
             partition = self.partition(number)

@@ -1,11 +1,10 @@
-"""Loading the partitions of `__consumer_offsets`: from each log to the groups of its shard.
+"""Loads the partitions of `__consumer_offsets`: reads each log into the groups of its shard.
 
-Whatever goes wrong with one shard is that shard's alone: its groups are refused, the others are
-served.
+A shard that cannot be loaded refuses requests for its groups. The other shards are served.
 
-Reading, decompressing and decoding happen in the pool, a buffer of `offsets.load.buffer.size` at a
-time; what was read is applied on the loop, which gets its turns. Groups are built in a registry of
-their own and become the shard's when all of the log has been applied.
+The pool reads, decompresses and decodes, one buffer of `offsets.load.buffer.size` at a time. The
+loop applies the records, in turns. The groups go into a new registry, which replaces the shard's
+when the whole log has been applied.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ from storage.segments.log_file import LogSlice
 
 logger = logging.getLogger("barnabas.groups")
 
-GROUPS_PER_TURN: Final = 50  # of the loop, when sessions begin
+GROUPS_PER_TURN: Final = 50  # of the loop, to start sessions
 
 
 def look_at(shard: Shard, group_log: GroupLog) -> None:
-    """Close a shard until it is loaded, if it must be."""
+    """Set a shard's state: loading if its log has records, offline if it has no open log."""
     try:
         log = group_log.partition(shard.number).log
-    except StorageError:  # offline, as was said: the topic changes when it is opened
+    except StorageError:  # offline, and logged as such; the topic changes when it is opened
         shard.state = ShardState.OFFLINE
         return
     has_records = log.end_offset > log.start_offset or log.failed is not None
@@ -53,7 +52,7 @@ async def load_shards(
     pool: BlockingPool,
     loaded: Callable[[Shard], None],
 ) -> None:
-    """Load the shards that must be, one after the other; `loaded` is called with each served."""
+    """Load the shards that are not loaded, in order; call `loaded` with each that is served."""
     started_ns = host.clock.monotonic_ns()
     found_count = 0
     for shard in shards:
@@ -64,7 +63,7 @@ async def load_shards(
                 loaded(shard)
     if found_count:
         logger.info(
-            "%d groups from %d records in %d ms",
+            "loaded %d groups from %d records in %d ms",
             sum(len(shard.registry.groups) for shard in shards if shard.is_served),
             found_count,
             (host.clock.monotonic_ns() - started_ns) // MS_NS,
@@ -82,7 +81,7 @@ async def _load_or_refuse(
     pool: BlockingPool,
     is_ours: Callable[[str], bool],
 ) -> int:
-    """Load one shard, or refuse its groups; return its records' count."""
+    """Load one shard, or refuse its groups; return its number of records."""
     try:
         log = group_log.partition(shard.number).log
         buffer_bytes = host.config.offsets_load_buffer_size
@@ -113,12 +112,12 @@ async def load_shard(
     is_ours: Callable[[str], bool],
     buffer_bytes: int,
 ) -> int:
-    """Give `shard` the groups of `log`; return how many records there were.
+    """Load the groups of `log` into `shard`; return the number of records.
 
-    `is_ours(group_id)` says whether a group lives in this partition. The state of the shard is
-    the caller's to set. Raises StorageError or RecordError for a log that cannot be read.
+    `is_ours(group_id)` tells whether a group belongs to this partition. The caller sets the state
+    of the shard. Raises StorageError or RecordError for a log that cannot be read.
     """
-    if log.failed is not None:  # it may end before offsets that were acknowledged
+    if log.failed is not None:  # it may lack acknowledged offsets
         raise log.failed
     await warm(pool, log.load_end)
     registry = Registry()
@@ -136,8 +135,8 @@ async def load_shard(
         offset = read[-1].next_offset
     if replayer.elsewhere_count:
         logger.warning(
-            "%s-%d: passed over %d records of groups that belong to other partitions: the topic"
-            " had another number of partitions when they were written",
+            "%s-%d: ignored %d records of groups that belong to other partitions: the topic had a"
+            " different number of partitions when they were written",
             GROUP_TOPIC,
             shard.number,
             replayer.elsewhere_count,
@@ -156,5 +155,5 @@ async def _begin_sessions(shard: Shard) -> None:
     for number, group in enumerate(list(shard.registry.groups.values()), 1):
         if number % GROUPS_PER_TURN == 0:
             await asyncio.sleep(0)
-        if shard.registry.get(group.group_id) is group:  # a session may have ended meanwhile
+        if shard.registry.get(group.group_id) is group:  # an earlier session may have ended it
             group.loaded()

@@ -1,13 +1,13 @@
-"""Requests of members: each finds its group, or makes it.
+"""Requests of members: each finds its group, or creates it.
 
-    JoinGroup                a classic group is made by its first member without an id, also where
-                             an empty consumer group has the id
-    ConsumerGroupHeartbeat   a consumer group is made by its first member, also where an empty
-                             classic group has the id; from a classic group with members it takes
-                             these along (consumer/migration.py)
-    all others               a group of that id is there or is not
+    JoinGroup                a first member without an id creates a classic group; it replaces an
+                             empty consumer group of that id
+    ConsumerGroupHeartbeat   a first member creates a consumer group; it replaces an empty classic
+                             group of that id, and converts one that has members
+                             (consumer/migration.py)
+    all others               fail if the group does not exist
 
-Only a member that joins makes a group, and the group is known once its first record is written.
+Only a member that joins creates a group. The group is registered once its first record is written.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def join_group(
     caller: Caller,
     answer: Callable[[JoinGroupResponse], None],
 ) -> None:
-    """Answer a JoinGroup, now or when the generation is known."""
+    """Answer a JoinGroup, now or when the generation begins."""
     try:
         check_id(body.group_id)
         _check_session(groups, body.session_timeout_ms)
@@ -78,7 +78,7 @@ def _group_to_join(groups: Coordinator, body: JoinGroupRequest) -> Group:
 def sync_group(
     groups: Coordinator, body: SyncGroupRequest, answer: Callable[[SyncGroupResponse], None]
 ) -> None:
-    """Answer a SyncGroup, now or when the leader has brought the assignment."""
+    """Answer a SyncGroup, now or when the leader's assignment is durable."""
     try:
         group = _group_of_member(groups, body.group_id)
     except GroupError as error:
@@ -88,7 +88,7 @@ def sync_group(
 
 
 def heartbeat(groups: Coordinator, body: HeartbeatRequest) -> ErrorCode:
-    """Return the answer to a Heartbeat. While groups are being loaded every member lives."""
+    """Return the code of a Heartbeat's answer; NONE for every member while groups are loading."""
     try:
         return _group_of_member(groups, body.group_id).heartbeat(body)
     except GroupError as error:
@@ -100,7 +100,7 @@ def heartbeat(groups: Coordinator, body: HeartbeatRequest) -> ErrorCode:
 def leave_group(
     groups: Coordinator, group_id: str, members: Sequence[MemberIdentity]
 ) -> list[MemberResponse]:
-    """Let members go. Raises GroupError for all of them, but not for an unknown group."""
+    """Remove members. Raises GroupError for all of them, but not for an unknown group."""
     check_id(group_id)
     group = groups.group(group_id)
     if group is not None:
@@ -132,12 +132,12 @@ def consumer_group_heartbeat(
     caller: Caller,
     answer: HeartbeatAnswer,
 ) -> None:
-    """Answer a ConsumerGroupHeartbeat when what it tells is durable."""
+    """Answer a ConsumerGroupHeartbeat when its records are durable."""
     group_id = body.group_id
     try:
         check(body, caller.version, groups.config.group_consumer_assignors)
         group = _consumer_group(groups, body)
-        # Asked before: what the member says may turn the group into a classic one.
+        # Checked before the call, which may turn the group into a classic one.
         is_new = groups.registry_of(group_id).get(group_id) is not group
         group.consumer_group_heartbeat(body, caller, answer)
     except GroupError as error:

@@ -1,13 +1,13 @@
-"""Committed offsets: of the groups that the coordinator knows, by topic and partition.
+"""Committed offsets by group, topic and partition.
 
-A commit is one record an offset. Whoever reads waits for the log to be durable first (the
-coordinator sees to that), so no offset is ever shown that a power cut could take back.
+A commit writes one record per offset. The coordinator answers an OffsetFetch only when the log is
+durable, so no client sees an offset that a power cut could undo.
 
-Offsets grow old: `offsets.retention.minutes` after their commit, or after their group became empty
-(KIP-211); a topic that a member reads keeps its offsets. Clients of old commit requests named a
-retention of their own; theirs end at the time that was computed then.
+Offsets expire `offsets.retention.minutes` after their commit, or after their group became empty
+(KIP-211). Offsets of a topic that a member reads do not expire. Old commit requests carry a
+retention of their own; such an offset expires at the time computed when it was committed.
 
-An offset that was committed for a topic id is not shown for another topic of the same name
+An offset that was committed for a topic id is not returned for another topic of the same name
 (KIP-848).
 """
 
@@ -22,7 +22,7 @@ from protocol.wire import ZERO_UUID
 
 
 class Committed(NamedTuple):
-    """One committed offset; `expires_ms` -1: by the broker's retention."""
+    """One committed offset; `expires_ms` is -1 if the broker's retention applies."""
 
     offset: int
     leader_epoch: int
@@ -32,11 +32,11 @@ class Committed(NamedTuple):
     topic_id: bytes = ZERO_UUID
 
     def is_of(self, topic_id: bytes) -> bool:
-        """Whether it may be shown to one who asks for `topic_id`; ZERO_UUID: by name alone."""
+        """Whether it belongs to the topic of that id; ZERO_UUID matches by name alone."""
         return ZERO_UUID in (topic_id, self.topic_id) or topic_id == self.topic_id
 
     def has_expired(self, expiry: Expiry, now_ms: int, retention_ms: int) -> bool:
-        """Whether it is too old."""
+        """Whether its retention is over."""
         if self.expires_ms != NO_TIMESTAMP:
             return now_ms >= self.expires_ms
         since_ms = self.committed_ms if expiry.since_ms is None else expiry.since_ms
@@ -53,7 +53,7 @@ class Offsets:
         self._groups: dict[str, dict[str, Partitions]] = {}
 
     def topics(self, group_id: str) -> dict[str, Partitions]:
-        """Return what a group has committed; empty for one that has not."""
+        """Return the committed offsets of a group by topic; empty if it has none."""
         return self._groups.get(group_id, {})
 
     def get(self, group_id: str, topic: str, partition: int) -> Committed | None:
@@ -61,7 +61,7 @@ class Offsets:
         return self.topics(group_id).get(topic, {}).get(partition)
 
     def apply(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
-        """Take a record in; one without a value removes the offset."""
+        """Apply a record; a tombstone removes the offset."""
         if value is None:
             self._remove(key)
             return
@@ -84,7 +84,7 @@ class Offsets:
             self._groups.pop(key.group, None)
 
     def forget(self, group_id: str) -> None:
-        """Drop what a group has committed: its log is gone."""
+        """Drop the committed offsets of a group: its log is gone."""
         self._groups.pop(group_id, None)
 
     def tombstones(self, group_id: str) -> list[GroupRecord]:
@@ -103,7 +103,7 @@ class Offsets:
         now_ms: int,
         retention_ms: int,
     ) -> list[GroupRecord]:
-        """Return the records that remove what is too old in a group."""
+        """Return the records that remove the expired offsets of a group."""
         return [
             tombstone(group_id, topic, partition)
             for topic, partitions in self.topics(group_id).items()
@@ -113,7 +113,7 @@ class Offsets:
         ]
 
     def take_topic(self, topic: str) -> list[tuple[str, Partitions]]:
-        """Drop the offsets of a topic; return what they were, by group."""
+        """Drop the offsets of a topic; return them by group."""
         taken = [
             (group_id, topics.pop(topic))
             for group_id, topics in self._groups.items()

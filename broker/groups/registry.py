@@ -1,4 +1,4 @@
-"""The groups that the coordinator knows, by id, and what they have committed."""
+"""The groups of one shard by id, and their committed offsets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from protocol.errors import ErrorCode
 
 
 class Registry:
-    """Groups of both kinds under their ids: an id names one group at a time."""
+    """Groups of both kinds by id: an id names one group at a time."""
 
     def __init__(self) -> None:
         self.groups: dict[str, Group] = {}
@@ -19,11 +19,11 @@ class Registry:
         return self.groups.get(group_id)
 
     def put(self, group: Group) -> None:
-        """Make `group` the one of its id; whoever waited in the one before is its affair."""
+        """Register `group` under its id. Requests that wait in a predecessor keep waiting."""
         self.groups[group.group_id] = group
 
     def remove(self, group_id: str, code: ErrorCode) -> None:
-        """Let a group end; whoever waits in it is answered `code`. Its offsets stay."""
+        """Remove a group and answer its waiting requests with `code`. Its offsets stay."""
         group = self.groups.pop(group_id, None)
         if group is not None:
             group.removed(code)

@@ -1,7 +1,7 @@
-"""Removing offsets and groups: by their age, and by request.
+"""Removes offsets and groups: expired ones, and those that a client deletes.
 
-Offsets expire by `offsets.retention.minutes`, and a group without members goes with its last one
-(KIP-211). DeleteGroups and OffsetDelete remove at once, and are answered when that is durable.
+Offsets expire by `offsets.retention.minutes`. A group without members is removed with its last
+offset (KIP-211). DeleteGroups and OffsetDelete are answered when the removal is durable.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MINUTE_MS = 60_000
 
 
 async def expire_offsets(groups: Coordinator) -> None:
-    """Remove offsets past their retention, and groups that have nothing left."""
+    """Remove expired offsets, and groups that have neither members nor offsets left."""
     now_ms = groups.clock.now_ms()
     retention_ms = groups.config.offsets_retention_minutes * MINUTE_MS
     units = 0
@@ -35,10 +35,10 @@ async def expire_offsets(groups: Coordinator) -> None:
         try:
             registry = groups.registry_of(group_id)
         except GroupError:
-            continue  # its topic has gone, while others had their turn
+            continue  # the topic was deleted during a sleep
         expiry = group.expiry()
         if expiry is None or registry.get(group_id) is not group:
-            continue  # or it has gone itself, or become another
+            continue  # the group was removed or replaced
         offsets = registry.offsets
         records = offsets.expired(group_id, expiry, group.is_subscribed_to, now_ms, retention_ms)
         count = sum(map(len, offsets.topics(group_id).values()))
@@ -49,7 +49,7 @@ async def expire_offsets(groups: Coordinator) -> None:
 
 
 async def delete_group(groups: Coordinator, group_id: str) -> ErrorCode:
-    """Delete a group without members, with its offsets; return when that is durable."""
+    """Delete a group without members and its offsets; return when the removal is durable."""
     try:
         registry = groups.registry_of(group_id)
         group = registry.get(group_id)
@@ -68,7 +68,7 @@ async def delete_group(groups: Coordinator, group_id: str) -> ErrorCode:
 async def delete_offsets(
     groups: Coordinator, group_id: str, topics: Sequence[tuple[str, Sequence[int]]]
 ) -> dict[str, ErrorCode]:
-    """Forget offsets; return, when that is durable, what became of each topic.
+    """Delete offsets; return the code of each topic when the removal is durable.
 
     Raises GroupError for the request as a whole.
     """
@@ -100,11 +100,11 @@ async def _durable(groups: Coordinator, group_id: str) -> ErrorCode:
 
 
 def _remove(groups: Coordinator, group: Group) -> bool:
-    """Write that a group without members and offsets is no more; say whether that was done."""
+    """Remove a group without members and offsets; return whether its tombstones were written."""
     try:
         groups.write(group.group_id, group.tombstones())
     except GroupError as error:
-        logger.warning("group %s is not removed: %s", group.group_id, error)
+        logger.warning("group %s: not removed: %s", group.group_id, error)
         return False
     groups.registry_of(group.group_id).remove(group.group_id, ErrorCode.GROUP_ID_NOT_FOUND)
     return True

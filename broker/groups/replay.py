@@ -1,17 +1,16 @@
-"""Reading a partition of `__consumer_offsets` again, from its batches to the groups in memory.
+"""Replays a partition of `__consumer_offsets`: reads its batches, and applies their records.
 
-It has two halves: `read_chunk` decompresses and decodes, which takes time and changes nothing, so
-it runs in a thread; a `Replayer` applies what was read (broker/groups/apply.py).
+`read_chunk` decompresses and decodes. It is slow and changes nothing, so it runs in a thread. A
+`Replayer` then applies the records on the loop (broker/groups/apply.py).
 
-Offsets of a transaction count when its commit marker is met (KIP-98), unless an offset that was
-committed later without one stands already. Such records come from a directory that Apache Kafka
-has written; the records of a transaction that has no end yet are kept back. Kafka's cleaner leaves
-batches without records behind, markers among them: they keep a producer's sequence, and mean
-nothing here.
+Offsets of a transaction are applied at its commit marker (KIP-98), unless a later offset was
+committed outside a transaction. Such records come from a directory that Apache Kafka has written.
+Records of a transaction without a marker are held back. Kafka's cleaner leaves batches without
+records, markers among them. These preserve a producer's sequence and are ignored here.
 
-A group lives in one partition: that of its id's hash modulo the count of partitions. Records of
-other groups were written while the topic had another count, and are passed over, as in Kafka,
-where no request finds them either.
+A group belongs to one partition: the hash of its id modulo the number of partitions. Records of
+other groups were written while the topic had a different number of partitions. They are ignored:
+in Kafka, too, no request finds them.
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ logger = logging.getLogger("barnabas.groups")
 _CONTROL_KEY: Final = struct.Struct(">hh")  # version, type
 _COMMIT: Final = 1  # ControlRecordType in Kafka
 RECORDS_BYTES_MAX: Final = 128 * 1024 * 1024  # one batch, decompressed
-RECORDS_PER_TURN: Final = 200  # of the loop: some 10 µs each
+RECORDS_PER_TURN: Final = 200  # of the loop, at about 10 µs each
 
 
 class ReadRecord(NamedTuple):
-    """A record that means something here."""
+    """A record of a known type."""
 
     offset: int
     key: Any
@@ -50,7 +49,7 @@ class ReadRecord(NamedTuple):
 
     @property
     def group_id(self) -> str:
-        """The group that it is of."""
+        """The id of the record's group."""
         key = self.key
         group_id: str = (
             key.group if isinstance(key, OffsetCommitKey | GroupMetadataKey) else key.group_id
@@ -59,17 +58,17 @@ class ReadRecord(NamedTuple):
 
 
 class ReadBatch(NamedTuple):
-    """One batch: `is_commit` of a control batch says how a transaction ended, None: it is none."""
+    """One batch; `is_commit` is the outcome of a control batch, None for a data batch."""
 
     next_offset: int
-    record_count: int  # with those that mean nothing here
-    transaction: int | None  # the producer id, if the batch is a part or the end of one
+    record_count: int  # including ignored ones
+    transaction: int | None  # the producer id, for a transactional or control batch
     is_commit: bool | None
     records: Sequence[ReadRecord]
 
 
 def read_chunk(chunk: Buffer) -> list[ReadBatch]:
-    """Return what whole batches hold. Raises RecordError for bytes that are no batch."""
+    """Return the contents of whole batches. Raises RecordError for bytes that are no batch."""
     return [_read_batch(chunk, position, header) for position, header in batches(chunk)]
 
 
@@ -95,7 +94,7 @@ def _decode(record: Record) -> ReadRecord | None:
     try:
         decoded = decode(record.key or b"", record.value)
     except DecodeError as error:
-        logger.warning("group record at offset %d left out: %s", record.offset, error)
+        logger.warning("group record at offset %d ignored: %s", record.offset, error)
         return None
     if isinstance(decoded, UnknownRecord) or type(decoded[0]) not in APPLY:
         return None
@@ -103,12 +102,12 @@ def _decode(record: Record) -> ReadRecord | None:
 
 
 class Replayer:
-    """Applies the batches of one partition to `registry`, in their order."""
+    """Applies the batches of one partition to `registry`, in order."""
 
     def __init__(self, registry: Registry, host: Host, is_ours: Callable[[str], bool]) -> None:
-        """`is_ours(group_id)` says whether a group lives in this partition."""
+        """`is_ours(group_id)` tells whether a group belongs to this partition."""
         self.record_count = 0
-        self.elsewhere_count = 0  # records of groups that live in other partitions
+        self.elsewhere_count = 0  # records of groups of other partitions
         self._registry = registry
         self._host = host
         self._is_ours = is_ours
@@ -116,7 +115,7 @@ class Replayer:
         self._offset_of: dict[tuple[str, str, int], int] = {}
 
     def apply(self, read: Sequence[ReadBatch]) -> Iterator[None]:
-        """Take batches in; the caller lets others run at each yield."""
+        """Apply batches; at each yield the caller lets other tasks run."""
         taken = 0
         for batch in read:
             self.record_count += batch.record_count
@@ -127,7 +126,7 @@ class Replayer:
                     yield
 
     def _counting(self, batch: ReadBatch) -> Sequence[ReadRecord]:
-        """Return the records that count now: of no transaction, or of one that is committed."""
+        """Return the records to apply now: without a transaction, or of a committed one."""
         if batch.transaction is None:
             return batch.records
         if batch.is_commit is None:
@@ -145,6 +144,6 @@ class Replayer:
         if isinstance(key, OffsetCommitKey):
             place = (group_id, key.topic, key.partition)
             if self._offset_of.get(place, -1) > record.offset:
-                return  # committed after the transaction wrote its own
+                return  # a later commit without a transaction
             self._offset_of[place] = record.offset
         APPLY[type(key)](self._registry, self._host, key, record.value)

@@ -1,13 +1,12 @@
 """One partition of `__consumer_offsets` with its groups: Kafka's CoordinatorShard.
 
-    LOADING ── all of its log has been applied ──> SERVING
-       └────── its log cannot be read ───────────> REFUSED (until a restart)
-    OFFLINE ── its log is open at last ──────────> LOADING
+    LOADING ── the whole log has been applied ──> SERVING
+       └────── the log cannot be read ──────────> REFUSED (until a restart)
+    OFFLINE ── the log has been opened ─────────> LOADING
 
-Shards share nothing: one that fails to load keeps no group of another from being served, and the
-order in which they are loaded does not matter. While a shard is loaded its groups are nobody's:
-no request finds them, and topics that are deleted meanwhile are noted, for the offsets that are
-still to be read.
+Shards share nothing. A shard that fails to load does not affect the others, and the order of
+loading does not matter. While a shard is loading, no request finds its groups, and it collects the
+topics that are deleted: their offsets are removed after the load.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from protocol.errors import ErrorCode
 
 
 class ShardState(StrEnum):
-    """What becomes of a request for a group of the shard."""
+    """Whether a shard serves requests, and why not."""
 
     LOADING = "loading"
     SERVING = "serving"
@@ -36,7 +35,7 @@ _REFUSALS = {
 
 
 class Shard:
-    """The groups of one partition, and whether they are served."""
+    """The groups of one partition, and the state of the shard."""
 
     __slots__ = ("deleted_topics", "is_dropped", "number", "registry", "state")
 
@@ -44,31 +43,31 @@ class Shard:
         self.number = number
         self.state = ShardState.SERVING
         self.registry = Registry()
-        self.deleted_topics: set[str] = set()  # since the loading began, or while it is offline
-        self.is_dropped = False  # its topic is gone: whoever still loads it stops
+        self.deleted_topics: set[str] = set()  # while it was loading or offline
+        self.is_dropped = False  # its topic was deleted: a load under way has no effect
 
     @property
     def is_served(self) -> bool:
-        """Whether requests find its groups."""
+        """Whether it serves requests."""
         return self.state is ShardState.SERVING
 
     def check(self) -> None:
-        """Raise GroupError if its groups are not served now."""
+        """Raise GroupError if it does not serve requests."""
         if self.state is not ShardState.SERVING:
             raise GroupError(_REFUSALS[self.state])
 
     def refuse(self) -> None:
-        """Serve no group of it any more: its log cannot be read."""
+        """Refuse all requests until a restart: the log cannot be read."""
         self.state = ShardState.REFUSED
         self.clear()
 
     def drop(self) -> None:
-        """End: the topic is gone, or the broker stops."""
+        """End the shard: the topic was deleted, or the broker stops."""
         self.is_dropped = True
         self.clear()
 
     def clear(self) -> None:
-        """Forget every group; whoever waits in one is told to look for another coordinator."""
+        """Remove every group, and answer waiting requests with NOT_COORDINATOR."""
         registry, self.registry = self.registry, Registry()
         self.deleted_topics.clear()
         for group_id in list(registry.groups):

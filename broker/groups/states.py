@@ -1,11 +1,10 @@
-"""The states of groups and what moves a group from one to another, as tables.
+"""The states of groups and the events that change them, as tables.
 
-A group changes its state by `next_state` and in no other way, so what is not in a table does not
-happen: it raises. The diagrams of docs/groups.md are printed from these tables (`diagram`), and a
-test holds page and tables together.
+A group changes its state only by `next_state`, which raises for a step that is not in the table.
+`diagram` prints the diagrams of docs/groups.md from these tables, and a test compares them.
 
-Classic groups are Kafka's ClassicGroupState, names included; members of a group see the state by
-what their requests are answered:
+Classic groups have the states of Kafka's ClassicGroupState. Members see the state in the answers to
+their requests:
 
     state               JoinGroup  SyncGroup          Heartbeat                OffsetCommit
     Empty               new ones   UNKNOWN_MEMBER_ID  UNKNOWN_MEMBER_ID        without a member
@@ -14,11 +13,12 @@ what their requests are answered:
     Stable              see below  the assignment     fine                     of the generation
     Dead                COORDINATOR_NOT_AVAILABLE     (everything)
 
-In the two middle states a JoinGroup that tells nothing new is answered with the generation that
-is; a new member, another subscription, or in Stable the leader, begins a rebalance.
+In CompletingRebalance and Stable, a JoinGroup without changes is answered with the present
+generation. A new member or a new subscription begins a rebalance, and in Stable also the leader.
 
-Consumer groups (KIP-848) are Kafka's ConsumerGroupState. Members do not wait for each other, so
-the state is for those who look on: whether targets are missing, or somebody is on the way to one.
+Consumer groups (KIP-848) have the states of Kafka's ConsumerGroupState. Members do not wait for
+each other. The state only tells observers whether targets are missing, or a member has not reached
+its target.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import Final, TypeVar
 
 
 class ClassicGroupState(StrEnum):
-    """State of a classic group; the values are what clients are told."""
+    """State of a classic group; clients see the values."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -39,13 +39,13 @@ class ClassicGroupState(StrEnum):
 
 
 class ClassicGroupEvent(StrEnum):
-    """What moves a classic group."""
+    """What changes the state of a classic group."""
 
-    REBALANCE = "a member comes, goes or asks for it"
-    JOINED = "all have joined, or time is up"
+    REBALANCE = "a member joins, leaves or requests it"
+    JOINED = "all have joined, or the timeout is over"
     NOBODY_JOINED = "no member is left"
     ASSIGNED = "the leader's assignment is durable"
-    REMOVED = "deleted, or its log is gone"
+    REMOVED = "deleted, or its log is deleted"
 
 
 CLASSIC: Final[Mapping[tuple[ClassicGroupState, ClassicGroupEvent], ClassicGroupState]] = {
@@ -91,7 +91,7 @@ CLASSIC: Final[Mapping[tuple[ClassicGroupState, ClassicGroupEvent], ClassicGroup
 
 
 class ConsumerGroupState(StrEnum):
-    """State of a consumer group; the values are what clients are told."""
+    """State of a consumer group; clients see the values."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -101,13 +101,13 @@ class ConsumerGroupState(StrEnum):
 
 
 class ConsumerGroupEvent(StrEnum):
-    """What a change of members or topics, or a step of a member, has come to."""
+    """The result of a change of members or topics, or of a member's step."""
 
-    CHANGED = "members or topics changed, targets are missing"
-    ASSIGNED = "everyone has a target, not all have reached it"
-    REACHED = "all have reached their targets"
+    CHANGED = "members or topics have changed, targets are missing"
+    ASSIGNED = "targets are found, not all members have reached theirs"
+    REACHED = "all members have reached their targets"
     DESERTED = "no member is left"
-    REMOVED = "deleted, or its log is gone"
+    REMOVED = "deleted, or its log is deleted"
 
 
 _ALIVE: Final = (
@@ -133,15 +133,15 @@ E = TypeVar("E", bound=StrEnum)
 
 
 def next_state(table: Mapping[tuple[S, E], S], state: S, event: E) -> S:
-    """Return where `event` leads from `state`. A step that the table lacks is our own mistake."""
+    """Return the state after `event`. Raises AssertionError for a step that the table lacks."""
     try:
         return table[state, event]
     except KeyError:
-        raise AssertionError(f"a group that is {state} was told: {event.name}") from None
+        raise AssertionError(f"no step for {event.name} in state {state}") from None
 
 
 def diagram(table: Mapping[tuple[S, E], S]) -> str:
-    """Return the table as a Mermaid state diagram, a line for each step."""
+    """Return the table as a Mermaid state diagram, one line per step."""
     lines = ["stateDiagram-v2"]
     lines += [f"    {source} --> {target}: {event}" for (source, event), target in table.items()]
     return "\n".join(lines)

@@ -1,16 +1,14 @@
-"""A classic group: one generation of members after another.
+"""A classic group as the coordinator sees it: one generation of members after another.
 
-    join: all members tell what they speak ── the broker chooses, and lets one lead
-    sync: the leader tells who does what ── the broker writes it down, and tells each
+    join: all members send the protocols they support ── the broker chooses one, and a leader
+    sync: the leader sends an assignment ── the broker writes it, and sends each member its part
 
-What is in the log is the last stable generation, so members of one go on after a restart as if
-nothing had been. Everything about a generation that is not stable yet is lost with the process,
-and the clients begin it anew.
+The log holds the last stable generation, so its members continue after a restart without a
+rebalance. A generation that is not stable yet is lost with the process, and the clients rejoin.
 
-What the members have agreed on is in `generation`, what leads to the next one in `rebalance`;
-`joining` and `syncing` serve JoinGroup and SyncGroup with both. This is the group as the
-coordinator sees it. As Kafka's ClassicGroup and the classic part of its GroupMetadataManager
-(KIP-62, 134, 345, 394, 559, 814).
+`generation` holds what the members have agreed on, and `rebalance` leads to the next generation.
+`joining` and `syncing` serve JoinGroup and SyncGroup. The rules are those of Kafka's ClassicGroup
+and the classic part of its GroupMetadataManager (KIP-62, 134, 345, 394, 559, 814).
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ class ClassicGroup:
     kind = GroupKind.CLASSIC
 
     def __init__(self, group_id: str, host: Host, generation: Generation | None = None) -> None:
-        """Make a group that begins with `generation`, or empty."""
+        """Make a group with `generation`, or an empty one."""
         self.group_id = group_id
         self.generation = generation or Generation(group_id)
         self.rebalance = Rebalance(self.generation, host)
@@ -53,28 +51,28 @@ class ClassicGroup:
 
     @classmethod
     def from_record(cls, group_id: str, value: GroupMetadataValue, host: Host) -> ClassicGroup:
-        """Return the group as its last stable or empty generation left it."""
+        """Return the group with the last generation in the log."""
         return cls(group_id, host, Generation.from_record(group_id, value))
 
-    # -- What it is -----------------------------------------------------------------------------
+    # -- What a group is --------------------------------------------------------------------------
 
     @property
     def state_name(self) -> str:
-        """The state as clients are told it."""
+        """The state as clients see it."""
         return self.generation.state.value
 
     @property
     def protocol_type(self) -> str | None:
-        """`consumer`, `connect` …; None for a group that is only a name for offsets."""
+        """`consumer`, `connect` …; None for a group that holds only offsets."""
         return self.generation.protocol_type
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no member and waits for none that is known."""
+        """Whether it is in state Empty; pending members may exist."""
         return self.generation.state is ClassicGroupState.EMPTY
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member reads `topic`; where that is not known, consumers read everything."""
+        """Whether a member reads `topic`; consumers with unknown subscriptions read every topic."""
         return self.generation.is_subscribed_to(topic)
 
     # -- Members --------------------------------------------------------------------------------
@@ -82,15 +80,15 @@ class ClassicGroup:
     def join(
         self, body: JoinGroupRequest, caller: Caller, answer: Callable[[JoinGroupResponse], None]
     ) -> None:
-        """Let a member join, or join again."""
+        """Add a member, or let it rejoin."""
         joining.join(self.rebalance, body, caller, answer)
 
     def sync(self, body: SyncGroupRequest, answer: Callable[[SyncGroupResponse], None]) -> None:
-        """Tell a member its assignment."""
+        """Answer with the member's assignment."""
         syncing.sync(self.rebalance, body, answer)
 
     def heartbeat(self, body: HeartbeatRequest) -> ErrorCode:
-        """Keep a member alive; the code is the answer."""
+        """Renew a member's session; return the code of the answer."""
         state = self.generation.state
         if state is ClassicGroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -108,7 +106,7 @@ class ClassicGroup:
         return ErrorCode.NONE
 
     def leave(self, members: Sequence[MemberIdentity]) -> list[MemberResponse]:
-        """Let members go: each by its id, or an administrator by the static id alone."""
+        """Remove members by id; an administrator may name a static member by its instance id."""
         if self.generation.state is ClassicGroupState.DEAD:
             raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         responses = []
@@ -149,7 +147,7 @@ class ClassicGroup:
         generation: int,
         version: int,  # noqa: ARG002 -- of consumer groups
     ) -> None:
-        """Refuse an OffsetCommit. Without a generation it comes from outside of the group."""
+        """Check an OffsetCommit; without a generation, its sender is not a member."""
         state = self.generation.state
         if state is ClassicGroupState.DEAD:
             raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -164,26 +162,26 @@ class ClassicGroup:
             raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def committed(self, member_id: str) -> None:
-        """Note that a member has committed offsets: it lives."""
+        """Renew the session of a member that has committed offsets."""
         member = self._roster.members.get(member_id)
         if member is not None:
             self.rebalance.keep(member)
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Refuse an OffsetFetch: never, anyone may ask what a classic group has committed."""
+        """Check an OffsetFetch: every client may fetch the offsets of a classic group."""
 
     def check_offset_delete(self) -> None:
-        """Refuse an OffsetDelete while members that are not consumers are there."""
+        """Check an OffsetDelete: refused while the group has members that are not consumers."""
         if not self.is_empty and not self.generation.is_consumers:
             raise GroupError(ErrorCode.NON_EMPTY_GROUP)
 
     def check_delete(self) -> None:
-        """Refuse a DeleteGroups while members are there."""
+        """Check a DeleteGroups: refused while the group has members."""
         if not self.is_empty:
             raise GroupError(ErrorCode.NON_EMPTY_GROUP)
 
     def expiry(self) -> Expiry | None:
-        """Say how its offsets age (KIP-211): since it is empty, or since each was committed."""
+        """Return how its offsets age (KIP-211): since it became empty, or since each commit."""
         generation = self.generation
         if generation.protocol_type is None:
             return Expiry(None)
@@ -194,11 +192,11 @@ class ClassicGroup:
         return Expiry(None) if knows_topics and is_stable else None
 
     def tombstones(self) -> list[GroupRecord]:
-        """Return the records that make the group have never been."""
+        """Return the tombstones of all records of the group."""
         return self.generation.tombstones()
 
     def describe(self) -> DescribedGroup:
-        """Return what DescribeGroups tells; subscriptions only of a stable group."""
+        """Return the answer to DescribeGroups; only a stable group includes subscriptions."""
         generation = self.generation
         is_stable = generation.state is ClassicGroupState.STABLE
         protocol = generation.protocol_name
@@ -223,7 +221,7 @@ class ClassicGroup:
     # -- Beginning and end ------------------------------------------------------------------------
 
     def loaded(self) -> None:
-        """Let the sessions of the members that were found in the log begin."""
+        """Start the sessions of the members that were loaded from the log."""
         for member in self._roster:
             self.rebalance.keep(member)
         size_max = self._host.config.group_max_size
@@ -232,10 +230,10 @@ class ClassicGroup:
             self.rebalance.prepare()
 
     def topics_changed(self, name: str) -> None:
-        """Note that a topic has changed: the clients see to that, the leader asks again."""
+        """Do nothing: the leader rejoins when a topic has changed."""
 
     def removed(self, code: ErrorCode) -> None:
-        """End: answer whoever waits with `code`, and cancel the alarm."""
+        """End the group: answer waiting requests with `code`, and cancel the alarm."""
         self.rebalance.stop()
         self.rebalance.move(ClassicGroupEvent.REMOVED)
         for member in self._roster:

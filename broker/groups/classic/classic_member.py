@@ -13,7 +13,7 @@ SyncAnswer = Callable[[SyncGroupResponse], None]
 
 
 class ClassicGroupMember:
-    """Who it is, what it speaks, and which of its requests wait for the others."""
+    """A member's identity, the protocols it supports, and its waiting requests."""
 
     __slots__ = (
         "assignment",
@@ -50,35 +50,35 @@ class ClassicGroupMember:
         self.rebalance_timeout_ms = rebalance_timeout_ms
         self.protocols = protocols
         self.assignment = assignment
-        self.is_new = False  # has not been told its generation yet: it cannot send heartbeats
-        self.deadline_ns = NEVER_NS  # it is dead if not heard of until then
+        self.is_new = False  # has no generation yet, so it cannot send heartbeats
+        self.deadline_ns = NEVER_NS  # its session expires then
         self.join_answer: JoinAnswer | None = None
         self.sync_answer: SyncAnswer | None = None
 
     @property
     def waits(self) -> bool:
-        """Whether a JoinGroup or SyncGroup of it is under way: such a member is alive.
+        """Whether a JoinGroup or SyncGroup of it is waiting: such a member is alive.
 
-        One that is new is not known to be: nobody may be there any more to be answered.
+        A new member does not count: its client may have gone before it got an answer.
         """
         return not self.is_new and (self.join_answer is not None or self.sync_answer is not None)
 
     def metadata(self, protocol: str | None) -> bytes:
-        """Return what the member said for `protocol`."""
+        """Return the member's metadata for `protocol`."""
         for spoken in self.protocols:
             if spoken.name == protocol:
                 return spoken.metadata
-        raise AssertionError(f"{self.member_id} does not speak {protocol}")
+        raise AssertionError(f"{self.member_id} does not support {protocol}")
 
     def vote(self, candidates: Container[str]) -> str:
-        """Return the protocol it likes best of those that all speak."""
+        """Return the protocol it prefers among those that all members support."""
         for spoken in self.protocols:
             if spoken.name in candidates:
                 return spoken.name
-        raise AssertionError(f"{self.member_id} speaks none of {candidates}")
+        raise AssertionError(f"{self.member_id} supports none of {candidates}")
 
     def answer_join(self, response: JoinGroupResponse) -> bool:
-        """Answer the JoinGroup that waits; return whether one did."""
+        """Answer the waiting JoinGroup; return whether there was one."""
         answer, self.join_answer = self.join_answer, None
         if answer is None:
             return False
@@ -86,7 +86,7 @@ class ClassicGroupMember:
         return True
 
     def answer_sync(self, response: SyncGroupResponse) -> bool:
-        """Answer the SyncGroup that waits; return whether one did."""
+        """Answer the waiting SyncGroup; return whether there was one."""
         answer, self.sync_answer = self.sync_answer, None
         if answer is None:
             return False

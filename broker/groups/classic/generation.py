@@ -1,12 +1,12 @@
 """What a classic group has agreed on: its generation, protocol and members, and its state.
 
 A generation begins when all members have joined, and is stable when the leader's assignment is
-durable. The log holds the last stable or empty one: `record` is what is written of it, and
-`from_record` reads it back. Nothing here waits: the time is an argument, and timers are in
+durable. The log holds the last stable or empty generation: `record` writes it, `from_record` reads
+it. Nothing here waits: the time is an argument, and the timers are in
 `broker.groups.classic.rebalance`.
 
-The states are a table (broker/groups/states.py). The broker does not read what members tell each
-other, except for the topics that consumers subscribe to.
+The states are a table (broker/groups/states.py). The broker does not read the members' metadata,
+except for the topics that consumers subscribe to.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 
 
 class Generation:
-    """The current generation of a group, and the state between it and the next."""
+    """The current generation of a group, and the group's state."""
 
     __slots__ = (
         "generation_id",
@@ -65,7 +65,7 @@ class Generation:
 
     @classmethod
     def from_record(cls, group_id: str, value: GroupMetadataValue) -> Generation:
-        """Return the last stable or empty generation, as the log has it."""
+        """Return the generation that the log holds."""
         read = cls(group_id)
         read.generation_id = value.generation
         read.protocol_type = value.protocol_type or None
@@ -82,11 +82,11 @@ class Generation:
 
     @property
     def is_consumers(self) -> bool:
-        """Whether its members are consumers of topics, and not Connect workers, say."""
+        """Whether its members are consumers, not, for example, Connect workers."""
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member reads `topic`; where that is not known, consumers read everything."""
+        """Whether a member reads `topic`; consumers with unknown subscriptions read every topic."""
         if self.subscribed_topics is None:
             return self.is_consumers
         return topic in self.subscribed_topics
@@ -98,7 +98,7 @@ class Generation:
         self.state_since_ms = now_ms
 
     def begin_next(self, now_ms: int) -> None:
-        """Begin the generation of the members that there are now."""
+        """Begin the generation of the current members."""
         self.generation_id += 1
         if self.roster.members:
             self.protocol_name = self.roster.choose_protocol()
@@ -119,7 +119,7 @@ class Generation:
             for member in self.roster:
                 topics.update(decode_subscription(member.metadata(self.protocol_name)).topics)
         except DecodeError as error:
-            logger.warning("group %s: subscriptions cannot be read: %s", self.group_id, error)
+            logger.warning("group %s: unreadable subscriptions: %s", self.group_id, error)
             return None
         return frozenset(topics)
 
@@ -130,7 +130,7 @@ class Generation:
         is_told_members: bool,
         skip_assignment: bool = False,
     ) -> JoinGroupResponse:
-        """Return the answer that tells a member this generation."""
+        """Return the JoinGroup answer for a member of this generation."""
         members = [
             JoinGroupResponseMember(
                 member_id=each.member_id,
@@ -152,7 +152,7 @@ class Generation:
     # -- Its records ------------------------------------------------------------------------------
 
     def record(self, assignments: dict[str, bytes]) -> GroupRecord:
-        """Return the record of this generation with these assignments."""
+        """Return the record of this generation with `assignments` by member id."""
         members = [
             MemberMetadata(
                 member_id=member.member_id,
@@ -178,19 +178,19 @@ class Generation:
         return GroupMetadataKey(group=self.group_id), value
 
     def first_record(self) -> GroupRecord:
-        """Return the record of a group that has just been named, and has nothing yet."""
+        """Return the record of a new group, which has no members or protocol yet."""
         value = GroupMetadataValue(
             protocol_type="", generation=0, protocol=None, leader=None, members=[]
         )
         return GroupMetadataKey(group=self.group_id), value
 
     def tombstones(self) -> list[GroupRecord]:
-        """Return the records that make the group have never been."""
+        """Return the tombstones of all records of the group."""
         return [(GroupMetadataKey(group=self.group_id), None)]
 
 
 def _from_metadata(member: MemberMetadata, protocol: str) -> ClassicGroupMember:
-    """Return a member as the log has it; a rebalance timeout of -1 is that of its session."""
+    """Return a member from its record; rebalance timeout -1 stands for the session timeout."""
     return ClassicGroupMember(
         member.member_id,
         member.group_instance_id,

@@ -1,11 +1,11 @@
-"""JoinGroup: who is let in, under which id, and whether that begins a rebalance.
+"""JoinGroup: which members may join, under which id, and whether a rebalance begins.
 
-no id, dynamic       gets an id, and from version 4 on must come back with it (KIP-394)
-no id, static, new   is a member
-no id, static, known takes the place of the one before, who is fenced; in a stable group that
-costs no rebalance unless another protocol would be chosen (KIP-345)
-pending id           is a member
-known id             joins again: a rebalance if it has something new to say, or leads
+no id, dynamic         gets an id, and from version 4 must rejoin with it (KIP-394)
+no id, static, new     becomes a member
+no id, static, known   replaces its predecessor, which is fenced; a stable group rebalances
+                       only if the choice of the protocol changes (KIP-345)
+pending id             becomes a member
+known id               rejoins; a rebalance begins if its metadata is new, or if it leads
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 REQUIRES_MEMBER_ID_VERSION: Final = 4
 SKIPS_ASSIGNMENT_VERSION: Final = 9
-# A new member cannot send heartbeats before it is answered, and may be gone by then: Kafka's
-# ClassicGroup gives such a JoinGroup so long.
+# A new member cannot send heartbeats before its JoinGroup is answered, and its client may have gone
+# by then. Kafka's ClassicGroup expires it after this time.
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
 
 
 def join(rebalance: Rebalance, body: JoinGroupRequest, caller: Caller, answer: JoinAnswer) -> None:
-    """Let a member join, or join again; `answer` is called when its generation is known."""
+    """Add a member, or let it rejoin; call `answer` when its generation begins."""
     member_id = body.member_id
     generation = rebalance.generation
     if not _has_room(generation, member_id, rebalance.host.config.group_max_size):
@@ -51,7 +51,7 @@ def join(rebalance: Rebalance, body: JoinGroupRequest, caller: Caller, answer: J
 
 
 def _has_room(generation: Generation, member_id: str, size_max: int) -> bool:
-    """Hold `group.max.size`: while members join again, those who come first stay."""
+    """Enforce `group.max.size`: during a rebalance, the first members to rejoin stay."""
     if generation.state in (ClassicGroupState.EMPTY, ClassicGroupState.DEAD):
         return True
     roster = generation.roster
@@ -63,7 +63,7 @@ def _has_room(generation: Generation, member_id: str, size_max: int) -> bool:
 
 
 def _check(generation: Generation, body: JoinGroupRequest) -> None:
-    """Refuse one that does not speak what the others do."""
+    """Raise GroupError unless the member shares a protocol with the others."""
     if generation.state is ClassicGroupState.DEAD:
         raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     if generation.state is ClassicGroupState.EMPTY:
@@ -135,12 +135,12 @@ def _join_again(
     says_nothing_new = member.protocols == body.protocols
     leads = generation.roster.leader_id == member.member_id
     if state is ClassicGroupState.COMPLETING_REBALANCE and says_nothing_new:
-        # It did not get our answer, perhaps: the generation is the same.
+        # Its answer may have been lost: the generation is the same.
         answer(generation.join_response(member, is_told_members=leads))
     elif state is ClassicGroupState.STABLE and says_nothing_new and not leads:
         answer(generation.join_response(member, is_told_members=False))
     else:
-        # The leader asks for a rebalance when, say, a topic has more partitions.
+        # The leader rejoins to rebalance, for example when a topic has more partitions.
         _update(generation, body, member, answer)
         rebalance.proceed()
 
@@ -162,7 +162,7 @@ def _take_over(
     new_id: str,
     answer: JoinAnswer,
 ) -> None:
-    """Put a static member in the place of itself as it was before its restart."""
+    """Replace a static member by its successor after a restart of the client."""
     generation = rebalance.generation
     roster = generation.roster
     old_leader = roster.leader_id
@@ -170,7 +170,7 @@ def _take_over(
     rebalance.replace_static(member, new_id)
     _update(generation, body, member, answer)
     if generation.state is ClassicGroupState.COMPLETING_REBALANCE:
-        # The leader may know the old id already, and would assign to it.
+        # The leader may know the old id already, and would assign partitions to it.
         rebalance.prepare()
     elif generation.state is not ClassicGroupState.STABLE:
         rebalance.complete_if_all_joined()
@@ -182,11 +182,11 @@ def _take_over(
 
         def done(code: ErrorCode) -> None:
             if roster.members.get(new_id) is not member:
-                return  # another has taken over meanwhile, and this one was told
+                return  # replaced again in the meantime, and answered
             response = generation.join_response(
                 member, is_told_members=leads and skips, skip_assignment=leads and skips
             )
-            if not skips:  # an older leader would assign anew if told that it leads: KIP-345
+            if not skips:  # an older client that learns that it leads would assign again (KIP-345)
                 response.leader = old_leader or ""
             if code:
                 response.member_id, response.error_code, response.members = "", code, []
@@ -205,7 +205,7 @@ def _take_over(
 
 
 def _undoing(rebalance: Rebalance, member: ClassicGroupMember) -> Callable[[], None]:
-    """Return what brings back a static member as it is now."""
+    """Return a function that restores the static member as it is now."""
     old_id, protocols = member.member_id, member.protocols
     timeouts_ms = member.session_timeout_ms, member.rebalance_timeout_ms
 

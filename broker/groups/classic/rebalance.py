@@ -1,15 +1,15 @@
-"""From one generation of a classic group to the next, and the deadlines of its members.
+"""The rebalance of a classic group, from one generation to the next, and its members' deadlines.
 
-    proceed ── prepare ── (all joined, or time is up) _complete ── (the leader syncs) ── stable
+    proceed ── prepare ── (all joined, or timeout) _complete ── (the leader syncs) ── stable
 
-A rebalance waits for every member to join again, as long as the most patient of them allows, and
-for pending ones. Members that do not come are dropped, but for static ones: these have until the
-end of their session (KIP-345). A group that was empty waits `group.initial.rebalance.delay.ms`
-for others to come along, each newcomer prolonging it up to the rebalance timeout (KIP-134).
-Then members have the same time to ask for their assignment, or are dropped, too.
+A rebalance waits for every member to rejoin, and for pending members, up to the longest rebalance
+timeout of a member. Dynamic members that do not rejoin in time are removed. Static members stay
+until their session expires (KIP-345). A group that was empty waits
+`group.initial.rebalance.delay.ms` for more members; each new member prolongs the wait, up to the
+rebalance timeout (KIP-134). After joining, members have the rebalance timeout to send SyncGroup.
+Those that do not are removed.
 
-A group has one alarm for all of this: for the joining, for the syncing, for the session of each
-member, and for each pending id.
+One alarm per group serves all deadlines: of joining, of syncing, of each session and pending id.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from protocol.messages.sync_group import SyncGroupResponse
 
 logger = logging.getLogger("barnabas.groups")
 
-# Kafka's timer fires some milliseconds late: clients that join with a rebalance timeout of 0, as
-# kafkajs does when it is not told one, have the time to sync there. Here they have this long.
+# kafkajs joins with a rebalance timeout of 0 by default. Kafka's timer fires some milliseconds
+# late, which leaves such clients time to sync. Here this constant does.
 SYNC_MS_MIN = 100
 
 
 class InitialDelay:
-    """A wait for more members: this step of it, what may follow, and whether somebody came."""
+    """The wait for more members: its current step, the time left, and whether a member joined."""
 
     __slots__ = ("has_newcomer", "remaining_ms", "step_ms")
 
@@ -46,7 +46,7 @@ class InitialDelay:
 
 
 class Rebalance:
-    """What a group waits for: members to join, then members to sync; and signs of life."""
+    """The deadlines of a group, and the steps from one generation to the next."""
 
     __slots__ = (
         "_alarm",
@@ -72,16 +72,16 @@ class Rebalance:
     # -- Members ----------------------------------------------------------------------------------
 
     def keep(self, member: ClassicGroupMember) -> None:
-        """Note that a member lives: its session begins anew."""
+        """Renew a member's session."""
         self.expect_within(member, member.session_timeout_ms)
 
     def expect_within(self, member: ClassicGroupMember, wait_ms: int) -> None:
-        """Take a member for dead that is not heard of within `wait_ms`."""
+        """Expire a member unless it sends a request within `wait_ms`."""
         member.deadline_ns = self._due_ns(wait_ms)
         self._alarm.at_latest(member.deadline_ns)
 
     def expect_back(self, member_id: str, wait_ms: int) -> None:
-        """Hold an id for a member that is to come back with it within `wait_ms` (KIP-394)."""
+        """Reserve an id for a member that must rejoin with it within `wait_ms` (KIP-394)."""
         self._roster.pending[member_id] = self._due_ns(wait_ms)
         self._alarm.at_latest(self._roster.pending[member_id])
 
@@ -89,9 +89,9 @@ class Rebalance:
         return self.host.clock.monotonic_ns() + wait_ms * MS_NS
 
     def forget(self, member_id: str) -> None:
-        """Take a member, pending or not, off every list; a SyncGroup of it that waits is refused.
+        """Remove a member or a pending id; refuse its waiting SyncGroup.
 
-        (Kafka leaves such a SyncGroup without an answer. Nobody should wait for nothing.)
+        Kafka leaves such a SyncGroup without an answer.
         """
         member = self._roster.members.get(member_id)
         if member is not None:
@@ -100,19 +100,19 @@ class Rebalance:
         self._unsynced.discard(member_id)
 
     def replace_static(self, member: ClassicGroupMember, new_id: str) -> None:
-        """Give a static member another id, under which it has not synced yet."""
+        """Give a static member a new id, and start its session."""
         old_id = member.member_id
         self._roster.replace_static(member, new_id)
         self._unsynced.discard(old_id)
         self.keep(member)
 
     def note_newcomer(self) -> None:
-        """Note that a member has come: the first rebalance of a group waits on for others."""
+        """Note that a member has joined: the first rebalance of a group waits longer."""
         if self._initial_delay is not None:
             self._initial_delay.has_newcomer = True
 
     def note_synced(self, member_id: str) -> None:
-        """Note that a member has asked for its assignment; after the last there is no hurry."""
+        """Note that a member has sent SyncGroup; after the last one, drop the deadline."""
         self._unsynced.discard(member_id)
         if not self._unsynced:
             self._sync_due_ns = NEVER_NS
@@ -124,14 +124,14 @@ class Rebalance:
         self.generation.move(event, self.host.clock.now_ms())
 
     def proceed(self) -> None:
-        """Begin a rebalance, or end the one under way if nobody is waited for any more."""
+        """Begin a rebalance, or complete the current one if all members have joined."""
         if (self.generation.state, ClassicGroupEvent.REBALANCE) in CLASSIC:
             self.prepare()
         else:
             self.complete_if_all_joined()
 
     def prepare(self) -> None:
-        """Begin a rebalance: all members are to join again."""
+        """Begin a rebalance: all members must rejoin."""
         if self.generation.state is ClassicGroupState.COMPLETING_REBALANCE:
             self.reset_assignments(ErrorCode.REBALANCE_IN_PROGRESS)
         self._unsynced.clear()
@@ -149,12 +149,12 @@ class Rebalance:
             self._wait_for_joins(self._roster.rebalance_timeout_ms)
 
     def complete_if_all_joined(self) -> None:
-        """End the joining if everybody is there; the first one of a group takes its time."""
+        """Complete joining if all have joined, except during a group's initial delay."""
         if self.generation.previous_state is not ClassicGroupState.EMPTY:
-            self._complete_if_that_was_the_last()
+            self._complete_if_none_is_missing()
 
     def reset_assignments(self, code: ErrorCode) -> None:
-        """Take all assignments back; members that wait for theirs are told why."""
+        """Clear all assignments, and answer waiting SyncGroups with `code`."""
         for member in list(self._roster):
             member.assignment = b""
             if member.answer_sync(SyncGroupResponse(error_code=code)):
@@ -164,13 +164,13 @@ class Rebalance:
         self._join_due_ns = self._due_ns(wait_ms)
         self._alarm.at_latest(self._join_due_ns)
 
-    def _complete_if_that_was_the_last(self) -> None:
+    def _complete_if_none_is_missing(self) -> None:
         is_joining = self.generation.state is ClassicGroupState.PREPARING_REBALANCE
         if is_joining and self._roster.all_joined:
             self._complete()
 
     def _complete(self) -> None:
-        """End the joining: the next generation is those who have come."""
+        """Complete joining: the members that have joined are the next generation."""
         self._join_due_ns = NEVER_NS
         self._initial_delay = None
         roster = self._roster
@@ -178,7 +178,7 @@ class Rebalance:
         for member in absent:
             self.forget(member.member_id)
         if roster.members and not roster.elect_joined_leader():
-            # Static members only, and none of them there: until their sessions end.
+            # Only static members are left, and none has joined: wait until their sessions expire.
             self._wait_for_joins(roster.rebalance_timeout_ms)
             return
         self._unsynced.clear()
@@ -200,18 +200,18 @@ class Rebalance:
         try:
             self.host.write(group_id, [self.generation.record({})])
         except GroupError as error:
-            # The last generation becomes active again should the broker stop before the next,
-            # and times out: it has no members any more.
-            logger.warning("group %s: being empty not written: %s", group_id, error)
+            # If the broker stops before the next write, a restart loads the last generation. Its
+            # members then expire.
+            logger.warning("group %s: empty generation not written: %s", group_id, error)
 
-    # -- Time is up -------------------------------------------------------------------------------
+    # -- Deadlines --------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Let no deadline count any more."""
+        """Cancel all deadlines."""
         self._alarm.cancel()
 
     def _ring(self, now_ns: int) -> int:
-        """Do what is due; return when the next thing is."""
+        """Handle missed deadlines; return the next one."""
         roster = self._roster
         for member_id in [one for one, due_ns in roster.pending.items() if due_ns <= now_ns]:
             self._expire_pending(member_id)
@@ -229,17 +229,19 @@ class Rebalance:
         )
 
     def _expire_pending(self, member_id: str) -> None:
-        """One that was told its id has not come back with it."""
+        """Release an id that its member has not rejoined with."""
         self.forget(member_id)
-        self._complete_if_that_was_the_last()
+        self._complete_if_none_is_missing()
 
     def _expire(self, member: ClassicGroupMember) -> None:
-        """A member has not been heard of; one that waits for an answer of ours lives."""
+        """Remove a silent member, unless it waits for an answer."""
         if member.waits:
-            member.deadline_ns = NEVER_NS  # until it is answered
+            member.deadline_ns = NEVER_NS  # the answer renews the session
             return
         logger.info(
-            "group %s: no heartbeat of member %s", self.generation.group_id, member.member_id
+            "group %s: member %s expired: no heartbeat",
+            self.generation.group_id,
+            member.member_id,
         )
         member.answer_join(JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
         self.forget(member.member_id)
@@ -247,10 +249,10 @@ class Rebalance:
         if state in (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING_REBALANCE):
             self.proceed()
         else:
-            self._complete_if_that_was_the_last()
+            self._complete_if_none_is_missing()
 
     def _join_time_over(self) -> None:
-        """Time to join is up; the first rebalance of a group may wait on for newcomers."""
+        """Complete joining at its deadline, or prolong the initial delay after new members."""
         delay = self._initial_delay
         if delay is None or not delay.has_newcomer or not delay.remaining_ms:
             self._complete()
@@ -260,12 +262,12 @@ class Rebalance:
         self._wait_for_joins(step_ms)
 
     def _sync_time_over(self) -> None:
-        """Time to ask for assignments is up: who has not is dropped."""
+        """Remove the members that have not sent SyncGroup in time, and rebalance."""
         self._sync_due_ns = NEVER_NS
         if self._unsynced:
             absent = list(self._unsynced)
             for member_id in absent:
                 self.forget(member_id)
             group_id = self.generation.group_id
-            logger.info("group %s: %d members did not sync", group_id, len(absent))
+            logger.info("group %s: removed %d members that did not sync", group_id, len(absent))
             self.prepare()

@@ -1,7 +1,7 @@
-"""The members of a classic group: who leads, who is static, and what all of them speak.
+"""The members of a classic group, its leader, static ids, and the protocols that all support.
 
-Members stand in the order in which they came. A member that was told its id and has not come back
-with it yet (KIP-394) is `pending`: not a member, but a rebalance waits for it.
+Members are in the order in which they joined. An id is `pending` from the answer that assigns it
+until its member rejoins with it (KIP-394). A pending id is no member, but a rebalance waits for it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from protocol.messages.sync_group import SyncGroupResponse
 
 
 class Roster:
-    """Members by id; `pending` are ids with the deadline of each."""
+    """Members by id; `pending` maps ids to deadlines (monotonic ns)."""
 
     __slots__ = ("_spoken", "leader_id", "members", "pending", "static")
 
@@ -26,7 +26,7 @@ class Roster:
         self.static: dict[str, str] = {}  # instance id: member id
         self.pending: dict[str, int] = {}
         self.leader_id: str | None = None
-        self._spoken: Counter[str] = Counter()  # protocol: how many members speak it
+        self._spoken: Counter[str] = Counter()  # protocol: number of members that support it
 
     def __len__(self) -> int:
         return len(self.members)
@@ -35,7 +35,7 @@ class Roster:
         return iter(self.members.values())
 
     def add(self, member: ClassicGroupMember) -> None:
-        """Take a member in; the first one leads."""
+        """Add a member; the first one leads."""
         assert member.instance_id not in self.static, f"{member.instance_id} is a member already"
         if member.instance_id is not None:
             self.static[member.instance_id] = member.member_id
@@ -46,7 +46,7 @@ class Roster:
             self.leader_id = member.member_id
 
     def remove(self, member_id: str) -> None:
-        """Let a member or a pending one go; if it led, the one that came first leads."""
+        """Remove a member or a pending id; if it led, the earliest member leads next."""
         self.pending.pop(member_id, None)
         member = self.members.pop(member_id, None)
         if member is None:
@@ -58,7 +58,7 @@ class Roster:
             self.leader_id = next(iter(self.members), None)
 
     def replace_static(self, member: ClassicGroupMember, new_id: str) -> None:
-        """Give a static member another id; whoever waits under the old one is fenced."""
+        """Give a static member a new id; fence the requests that wait under the old one."""
         old_id = member.member_id
         fenced = ErrorCode.FENCED_INSTANCE_ID
         member.answer_join(JoinGroupResponse(member_id=old_id, error_code=fenced))
@@ -72,13 +72,13 @@ class Roster:
     def speak(
         self, member: ClassicGroupMember, protocols: Sequence[JoinGroupRequestProtocol]
     ) -> None:
-        """Note that a member speaks other protocols now."""
+        """Replace the protocols of a member."""
         self._spoken.subtract(self._names(member.protocols))
         member.protocols = protocols
         self._spoken.update(self._names(protocols))
 
     def check(self, member_id: str, instance_id: str | None) -> ClassicGroupMember:
-        """Return a member. Raises GroupError: unknown, or fenced by another of its static id."""
+        """Return a member. Raises GroupError if it is unknown, or fenced by its successor."""
         if instance_id is not None:
             known = self.static.get(instance_id)
             if known is None:
@@ -92,35 +92,35 @@ class Roster:
 
     @property
     def joining_count(self) -> int:
-        """How many members wait in JoinGroup."""
+        """The number of members that wait in JoinGroup."""
         return sum(member.join_answer is not None for member in self.members.values())
 
     @property
     def all_joined(self) -> bool:
-        """Whether nobody is waited for any more."""
+        """Whether every member waits in JoinGroup and no id is pending."""
         return not self.pending and all(
             member.join_answer is not None for member in self.members.values()
         )
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long a rebalance may take: what the most patient member allows."""
+        """The longest rebalance timeout of a member."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def all_speak_one_of(self, protocols: Iterable[JoinGroupRequestProtocol]) -> bool:
-        """Whether a protocol of `protocols` is spoken by every member."""
+        """Whether every member supports one of `protocols`."""
         count = len(self.members)
         return any(self._spoken[protocol.name] == count for protocol in protocols)
 
     def choose_protocol(self) -> str:
-        """Let each member vote for what it likes best of what all speak; the most votes win."""
+        """Return the protocol with the most votes; each member votes for the first common one."""
         count = len(self.members)
         candidates = {name for name, speakers in self._spoken.items() if speakers == count}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
 
     def elect_joined_leader(self) -> bool:
-        """Let a member that has joined lead; return whether there is one."""
+        """Make a member that has joined the leader; return whether there is one."""
         leader = self.members.get(self.leader_id or "")
         if leader is not None and leader.join_answer is not None:
             return True

@@ -1,8 +1,8 @@
-"""SyncGroup: the leader brings the assignment, everybody fetches its part.
+"""SyncGroup: the leader sends the assignment, and each member gets its part.
 
-The assignment is written to the log before anyone is told it. While the disk has not answered the
-group is still in CompletingRebalance, so a member that comes or goes meanwhile begins the next
-rebalance, and what was written is then overwritten by the next generation.
+The assignment is written to the log before any member gets it. Until the write is durable, the
+group stays in CompletingRebalance. If a member joins or leaves in the meantime, the next rebalance
+begins, and the next generation overwrites the record.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
 def sync(rebalance: Rebalance, body: SyncGroupRequest, answer: SyncAnswer) -> None:
-    """Tell a member its assignment, now or when the leader has brought it."""
+    """Answer with the member's assignment, now or when the leader's is durable."""
     generation = rebalance.generation
     try:
         member = _check(generation, body)
@@ -53,7 +53,7 @@ def _check(generation: Generation, body: SyncGroupRequest) -> ClassicGroupMember
 
 
 def _assign(rebalance: Rebalance, assignments: dict[str, bytes]) -> None:
-    """Write the assignment, then tell it; members that it forgets get an empty one."""
+    """Write the assignment, then answer the members; those it leaves out get an empty one."""
     generation = rebalance.generation
     generation_id = generation.generation_id
 

@@ -1,19 +1,18 @@
-"""Who should own which partition: the server-side assignors of KIP-848, `uniform` and `range`.
+"""The server-side assignors of KIP-848, `uniform` and `range`: which member owns which partition.
 
-An assignor is a pure function of the members' subscriptions, of what they own now, and of how
-many partitions each topic has. It answers with a target for every member; how members get there
-is `broker.groups.consumer.reconciliation`.
+An assignor is a pure function of the members' subscriptions, their present targets, and the number
+of partitions of each topic. It returns a target for every member.
+`broker.groups.consumer.reconciliation` moves the members there.
 
-- `uniform` gives every member as near the same number of partitions as its subscription allows,
-  and leaves with it as much as it can of what it has. As in Kafka it does not look at which
-  topics they are of.
-- `range` goes topic by topic: its subscribers in order, each the next run of partitions, the
-  first ones one more where it does not come out even. So equal numbers of topics with equal
-  subscribers and partition counts meet at one member, which is what joins need; what members had
-  does not matter.
+- `uniform` balances the number of partitions as evenly as subscriptions allow, and moves as few as
+  it can. As in Kafka, it does not consider which topics they belong to.
+- `range` works topic by topic: each subscriber gets the next run of partitions, in order, and the
+  first ones get one more if the division leaves a rest. So the same partition numbers of topics
+  with equal subscribers and partition counts meet at one member, which joins need. Previous
+  ownership does not matter.
 
-Order is by instance id, then member id: a static member that comes back finds its place.
-Racks are not looked at: there is one broker.
+Members are ordered by instance id, then member id, so a static member keeps its place when it
+returns. Racks are ignored: there is one broker.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ Assignor = Callable[[Mapping[str, Subscriber], Mapping[bytes, int]], dict[str, P
 def assign_range(
     subscribers: Mapping[str, Subscriber], partition_counts: Mapping[bytes, int]
 ) -> dict[str, Partitions]:
-    """Give each subscriber of a topic the next run of its partitions."""
+    """Assign each subscriber of a topic the next run of its partitions."""
     target: dict[str, dict[bytes, frozenset[int]]] = {member_id: {} for member_id in subscribers}
     for topic_id, member_ids in _by_topic(subscribers, partition_counts).items():
         each, left = divmod(partition_counts[topic_id], len(member_ids))
@@ -56,12 +55,12 @@ def assign_range(
 def assign_uniform(
     subscribers: Mapping[str, Subscriber], partition_counts: Mapping[bytes, int]
 ) -> dict[str, Partitions]:
-    """Spread partitions evenly over the members, moving as few as that takes.
+    """Spread partitions evenly over the members, with as few moves as possible.
 
-    What members own stays, what nobody owns goes to the subscriber with the fewest; then
-    partitions move from members with many to subscribers with at least two fewer. Where members
-    subscribe to different topics that is not always the most even spread there is: a chain of
-    moves, none of which helps by itself, is not looked for.
+    Members keep their partitions, and unowned partitions go to the subscriber with the fewest. Then
+    partitions move from members with many to subscribers with at least two fewer. If members
+    subscribe to different topics, a more even spread may exist: the search does not try chains of
+    moves of which no single one helps.
     """
     eligible = _by_topic(subscribers, partition_counts)
     spread = _Spread(subscribers, eligible)
@@ -71,7 +70,7 @@ def assign_uniform(
             for partition in sorted(owned[topic_id]):
                 if partition < partition_counts[topic_id]:
                     spread.keep(member_id, (topic_id, partition))
-    # Topics with few subscribers first: the others can make up for what these bring about.
+    # Topics with few subscribers first: the others can balance what these leave uneven.
     for topic_id in sorted(eligible, key=lambda topic_id: (len(eligible[topic_id]), topic_id)):
         spread.place(topic_id, partition_counts[topic_id])
     spread.even_out()
@@ -91,7 +90,7 @@ def _in_order(subscribers: Mapping[str, Subscriber]) -> list[str]:
 def _by_topic(
     subscribers: Mapping[str, Subscriber], partition_counts: Mapping[bytes, int]
 ) -> dict[bytes, list[str]]:
-    """Return the subscribers of each topic that exists, in order."""
+    """Return the subscribers of each existing topic, in order."""
     by_topic: dict[bytes, list[str]] = {}
     for member_id in _in_order(subscribers):
         for topic_id in subscribers[member_id].topic_ids & partition_counts.keys():
@@ -100,10 +99,10 @@ def _by_topic(
 
 
 class _Poorest:
-    """The subscriber of each topic that has the fewest partitions, the first in order of several.
+    """For each topic, the subscriber with the fewest partitions; the first in order of equals.
 
-    A heap for topics with the same subscribers, who are nearly always all of them. What has
-    changed is put in again, and what was true before is passed over when it comes to the top.
+    Topics with the same subscribers share a heap; nearly always there is only one. A change pushes
+    a new entry, and outdated entries are dropped when they reach the top.
     """
 
     def __init__(
@@ -127,7 +126,7 @@ class _Poorest:
             self._heap_of[topic_id] = heap
 
     def of(self, topic_id: bytes) -> str:
-        """Return the poorest subscriber of a topic."""
+        """Return the subscriber of a topic with the fewest partitions."""
         heap = self._heap_of[topic_id]
         while True:
             count, _, member_id = heap[0]
@@ -136,14 +135,14 @@ class _Poorest:
             heappop(heap)
 
     def changed(self, member_id: str) -> None:
-        """Note that a member has more or fewer than before."""
+        """Note that a member's number of partitions has changed."""
         count = len(self._owned[member_id])
         for heap, place in self._places[member_id]:
             heappush(heap, (count, place, member_id))
 
 
 class _Spread:
-    """Partitions on their way to an even spread: who has which, and who may have which."""
+    """An assignment in progress: the owned partitions, and the subscribers that may own them."""
 
     def __init__(
         self, subscribers: Mapping[str, Subscriber], eligible: Mapping[bytes, list[str]]
@@ -155,13 +154,13 @@ class _Spread:
         self._taken: set[tuple[bytes, int]] = set()
 
     def keep(self, member_id: str, partition: tuple[bytes, int]) -> None:
-        """Leave `partition` with a member, unless another one has it."""
+        """Assign `partition` to a member, unless another member has it."""
         if partition not in self._taken:
             self._taken.add(partition)
             self._owned[member_id][partition] = None
 
     def place(self, topic_id: bytes, partition_count: int) -> None:
-        """Give each partition of a topic that nobody has to the subscriber with the fewest."""
+        """Assign each unowned partition of a topic to the subscriber with the fewest."""
         poorest = [
             (self._count(member_id), place, member_id)
             for place, member_id in enumerate(self._eligible[topic_id])
@@ -174,9 +173,9 @@ class _Spread:
                 heapreplace(poorest, (count + 1, place, member_id))
 
     def even_out(self) -> None:
-        """Move partitions until no move makes two members more equal, the richest giving first.
+        """Move partitions from the largest member first, until no move makes two more equal.
 
-        Every move lessens the sum of the squares of the members' counts, so it ends.
+        Every move lowers the sum of the squares of the members' counts, so it terminates.
         """
         poorest = _Poorest(self._eligible, self._owned)
         moved = True
@@ -193,7 +192,7 @@ class _Spread:
                     heappop(richest)
 
     def targets(self) -> dict[str, Partitions]:
-        """Return what everyone has, by topic."""
+        """Return each member's partitions by topic."""
         targets: dict[str, Partitions] = {}
         for member_id, owned in self._owned.items():
             by_topic: dict[bytes, set[int]] = {}
@@ -205,10 +204,10 @@ class _Spread:
         return targets
 
     def _give_one(self, giver: str, poorest: _Poorest) -> bool:
-        """Move one partition to a subscriber with at least two fewer, if there is such a pair."""
+        """Move one partition to a subscriber with at least two fewer; return whether one moved."""
         owned = self._owned[giver]
         seen: set[bytes] = set()
-        for partition in reversed(owned):  # what came last goes first
+        for partition in reversed(owned):  # the last one assigned moves first
             topic_id, _ = partition
             if topic_id in seen:
                 continue

@@ -1,16 +1,15 @@
-"""Members of the classic protocol in a consumer group: what they ask, in their own words.
+"""Requests of members of the classic protocol in a consumer group.
 
-While an application moves from one protocol to the other its group has members of both (KIP-848).
-To those of the classic protocol the group looks as it always did, with their member epoch for a
-generation, except that nobody leads: the broker assigns.
+While an application migrates to the new protocol, its group has members of both (KIP-848). Members
+of the classic protocol see an ordinary classic group: their member epoch is the generation. But no
+member leads, since the broker assigns.
 
-    JoinGroup    says what a ConsumerGroupHeartbeat says, and moves the member one step
-    SyncGroup    tells it what it has then
-    Heartbeat    REBALANCE_IN_PROGRESS when another step is possible: it joins again
-    LeaveGroup   takes it out
+    JoinGroup    as a ConsumerGroupHeartbeat: updates the member, and reconciles it one step
+    SyncGroup    returns the partitions it has then
+    Heartbeat    REBALANCE_IN_PROGRESS when another step is possible, so that it rejoins
+    LeaveGroup   removes it
 
-Each of the two steps has its time: to join again once it has been told to, and to sync after it
-has joined.
+A member has its rebalance timeout for each step: to rejoin when told to, and to sync after that.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def join(
     caller: Caller,
     answer: Callable[[JoinGroupResponse], None],
 ) -> None:
-    """Let a member join, or join again."""
+    """Add a member, or let it rejoin."""
     member_id = body.member_id or membership.host.new_id()
     try:
         _check_join(membership, body, member_id, caller.version)
@@ -72,7 +71,7 @@ def join(
         if replaced is None or replaced.classic is not None:
             membership.write(draft, done)
         elif migration.write_replacement(membership, draft, done):
-            return  # the group is a classic one, and no longer this
+            return  # a classic group has replaced this one
     except GroupError as error:
         answer(JoinGroupResponse(member_id=member_id, error_code=error.code))
         return
@@ -85,7 +84,7 @@ def join(
 def sync(
     membership: Membership, body: SyncGroupRequest, answer: Callable[[SyncGroupResponse], None]
 ) -> None:
-    """Tell a member what it has."""
+    """Answer with the member's partitions."""
     try:
         member = _classic_member(membership.state, body.member_id, body.group_instance_id)
         side = _check_sync(membership, body, member)
@@ -105,7 +104,7 @@ def sync(
 
 
 def heartbeat(membership: Membership, body: HeartbeatRequest) -> ErrorCode:
-    """Keep a member alive; tell it to join again when there is a step to make."""
+    """Renew a member's session; tell it to rejoin when a step is possible."""
     try:
         member = _classic_member(membership.state, body.member_id, body.group_instance_id)
         _check_generation(member, body.generation_id)
@@ -126,7 +125,7 @@ def heartbeat(membership: Membership, body: HeartbeatRequest) -> ErrorCode:
 
 
 def leave(membership: Membership, members: Sequence[MemberIdentity]) -> list[MemberResponse]:
-    """Let members go, all in one epoch; an administrator names static ones by that id alone."""
+    """Remove members, in one epoch; an administrator may name static ones by instance id."""
     responses = []
     gone: dict[str, None] = {}
     for leaving in members:
@@ -148,7 +147,7 @@ def leave(membership: Membership, members: Sequence[MemberIdentity]) -> list[Mem
 def _check_join(
     membership: Membership, body: JoinGroupRequest, member_id: str, version: int
 ) -> None:
-    """Refuse a member without room, protocol or id."""
+    """Raise GroupError for a full group, an unshared protocol, or a missing member id."""
     size_max = membership.host.config.group_consumer_max_size
     members = membership.state.members
     if member_id not in members and len(members) >= size_max:
@@ -168,7 +167,7 @@ def _check_join(
 def _joined(
     membership: Membership, draft: Draft, body: JoinGroupRequest, member_id: str, caller: Caller
 ) -> ConsumerGroupMember:
-    """Take in what the member says, and move it a step."""
+    """Update the member from its request, and reconcile it one step."""
     subscription = read_subscription(body.protocols[0].metadata)
     before = _find(draft, body, member_id)
     said = replace(
@@ -198,7 +197,7 @@ def _joined(
 
 
 def _replaced(state: ConsumerState, body: JoinGroupRequest) -> ConsumerGroupMember | None:
-    """Return the static member whose place a new one takes."""
+    """Return the static member that a new one replaces."""
     if body.group_instance_id is None or body.member_id:
         return None
     return state.static_member(body.group_instance_id)
@@ -219,9 +218,9 @@ def _find(draft: Draft, body: JoinGroupRequest, member_id: str) -> ConsumerGroup
 def _check_sync(
     membership: Membership, body: SyncGroupRequest, member: ConsumerGroupMember
 ) -> ClassicSide:
-    """Refuse a SyncGroup of another generation or protocol, or one that comes too late."""
+    """Raise GroupError for another generation or protocol, or if the group has moved on."""
     _check_generation(member, body.generation_id)
-    assert member.classic is not None, "it speaks the classic protocol"
+    assert member.classic is not None, "a member of the classic protocol"
     name, _ = member.classic.protocols[0]
     is_of_protocol = (body.protocol_type or PROTOCOL_TYPE) == PROTOCOL_TYPE
     if not is_of_protocol or (body.protocol_name or name) != name:

@@ -2,10 +2,10 @@
 
     heartbeat ── draft (consumer/member_heartbeat.py) ── membership.write ── answer
 
-What the group has and writes is in consumer/membership.py, when its members are removed in
-consumer/deadlines.py: a member that misses a deadline is out, as if it had left; a static one that
-has left for a while keeps the session it had. What members of the classic protocol ask is in
-consumer/classic_members.py, how a group changes its kind in consumer/migration.py.
+`consumer/membership.py` holds and writes the state. `consumer/deadlines.py` knows when a member
+expires: it is then removed as if it had left. A static member that has left temporarily keeps the
+session it had. `consumer/classic_members.py` serves members of the classic protocol, and
+`consumer/migration.py` converts a group from one kind to the other.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class ConsumerGroup:
         replaced: Sequence[GroupRecord] = (),
         state: ConsumerState | None = None,
     ) -> None:
-        """Make a group with `state`, or of nobody.
+        """Make a group with `state`, or an empty one.
 
-        `replaced` takes back what has its id, with the first write.
+        `replaced` are tombstones of a former group of that id; the first write includes them.
         """
         self.group_id = group_id
         self._host = host
@@ -75,12 +75,12 @@ class ConsumerGroup:
 
     @property
     def state(self) -> ConsumerState:
-        """What is written of it."""
+        """The state of the group as it is written."""
         return self.membership.state
 
     @property
     def state_name(self) -> str:
-        """The state as clients are told it."""
+        """The state as clients see it."""
         return self.membership.group_state.value
 
     @property
@@ -99,7 +99,7 @@ class ConsumerGroup:
         return any(topic in topic_names(member, state.regexes) for member in state.members.values())
 
     def topics_changed(self, name: str) -> None:  # noqa: ARG002 - an expression may match any
-        """Look at the topics again with the next heartbeat."""
+        """Make the next heartbeat look at the topics again."""
         self.membership.topics_changed = True
 
     # -- KIP-848 --------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class ConsumerGroup:
     def consumer_group_heartbeat(
         self, body: ConsumerGroupHeartbeatRequest, caller: Caller, answer: HeartbeatAnswer
     ) -> None:
-        """Serve a ConsumerGroupHeartbeat that `member_heartbeat.check` has let through."""
+        """Serve a ConsumerGroupHeartbeat that `member_heartbeat.check` has accepted."""
         if body.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
             self._leave(body, answer)
             return
@@ -134,7 +134,7 @@ class ConsumerGroup:
     def _says_nothing_new(
         self, member: ConsumerGroupMember, body: ConsumerGroupHeartbeatRequest
     ) -> bool:
-        """Whether there is nothing to do: the member says nothing, and has what it should."""
+        """Whether the request changes nothing, and the member has reached its target."""
         state = self.state
         return (
             body.member_epoch == member.member_epoch == state.target_epoch == state.epoch
@@ -164,25 +164,25 @@ class ConsumerGroup:
     def join(
         self, body: JoinGroupRequest, caller: Caller, answer: Callable[[JoinGroupResponse], None]
     ) -> None:
-        """Let a member of the classic protocol join, or join again."""
+        """Add a member of the classic protocol, or let it rejoin."""
         classic_members.join(self.membership, body, caller, answer)
 
     def sync(self, body: SyncGroupRequest, answer: Callable[[SyncGroupResponse], None]) -> None:
-        """Tell a member of the classic protocol its assignment."""
+        """Answer with the assignment of a member of the classic protocol."""
         classic_members.sync(self.membership, body, answer)
 
     def heartbeat(self, body: HeartbeatRequest) -> ErrorCode:
-        """Keep a member of the classic protocol alive; the code is the answer."""
+        """Renew the session of a classic member; return the code of the answer."""
         return classic_members.heartbeat(self.membership, body)
 
     def leave(self, members: Sequence[MemberIdentity]) -> list[MemberResponse]:
-        """Let members of the classic protocol go."""
+        """Remove members of the classic protocol."""
         return classic_members.leave(self.membership, members)
 
     # -- Deadlines ------------------------------------------------------------------------------
 
     def _ring(self, now_ns: int) -> int:
-        """Take out members that have missed a deadline; return the next one."""
+        """Remove members that have missed a deadline; return the next deadline."""
         membership = self.membership
         missed = membership.deadlines.missed(now_ns)
         for member_id in missed.sessions:
@@ -207,7 +207,7 @@ class ConsumerGroup:
             try:
                 migration.write_removal(membership, draft, None)
             except GroupError as error:
-                logger.warning("group %s keeps members that are gone: %s", self.group_id, error)
+                logger.warning("group %s: expired members not removed: %s", self.group_id, error)
                 return now_ns + membership.session_timeout_ms * MS_NS
         return membership.deadlines.next_ns()
 
@@ -220,7 +220,7 @@ class ConsumerGroup:
         generation: int,
         version: int,
     ) -> None:
-        """Refuse an OffsetCommit of who is no member, or of an older epoch."""
+        """Check an OffsetCommit: refused for non-members and for another epoch."""
         if generation < 0 and not self.state.members:
             return
         member = self.state.member(member_id)
@@ -233,28 +233,28 @@ class ConsumerGroup:
         _check_epoch(member, generation)
 
     def committed(self, member_id: str) -> None:
-        """Note nothing: only heartbeats keep a member of a consumer group alive."""
+        """Do nothing: only heartbeats renew a session in a consumer group."""
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Refuse an OffsetFetch of who is no member, or of an older epoch."""
+        """Check an OffsetFetch: refused for unknown members and for another epoch."""
         if member_id is None and member_epoch < 0:
             return
         _check_epoch(self.state.member(member_id or ""), member_epoch)
 
     def check_offset_delete(self) -> None:
-        """Refuse no OffsetDelete: topics that members read are refused one by one."""
+        """Check an OffsetDelete: the coordinator refuses topics with subscribers one by one."""
 
     def check_delete(self) -> None:
-        """Refuse to delete a group that has members."""
+        """Check a DeleteGroups: refused while the group has members."""
         if self.state.members:
             raise GroupError(ErrorCode.NON_EMPTY_GROUP)
 
     def expiry(self) -> Expiry:
-        """Say that every offset ages from its own commit on."""
+        """Return how its offsets age: each from its own commit."""
         return Expiry(None)
 
     def tombstones(self) -> list[GroupRecord]:
-        """Return the records that make the group have never been."""
+        """Return the tombstones of all records of the group."""
         draft = Draft(self.state)
         draft.remove_group()
         return draft.records
@@ -262,13 +262,13 @@ class ConsumerGroup:
     # -- Its beginning and end in memory ---------------------------------------------------------
 
     def loaded(self) -> None:
-        """Let every member's session begin: it has this long to be heard of."""
+        """Start the session of every member."""
         self.membership.note_change()
         for member_id in self.state.members:
             self.membership.put_off(member_id)
 
-    def removed(self, code: ErrorCode) -> None:  # noqa: ARG002 - nobody waits here
-        """End: no deadline counts any more."""
+    def removed(self, code: ErrorCode) -> None:  # noqa: ARG002 - no request waits here
+        """End the group and cancel its deadlines."""
         self.membership.end()
 
 

@@ -1,16 +1,16 @@
-"""One member of a consumer group: what it asked for, what it has, and how far it has followed.
+"""One member of a consumer group: its subscription, its partitions, and its epoch.
 
-Members are values: a change is a new one, made from the records that were written for it. So
-what is in memory is what a restart reads back.
+Members are immutable. A change makes a new member from the records that were written, so memory
+always holds what a restart would load.
 
-`assigned` and `pending_revocation` are topic id -> partition -> the epoch in which the partition
-was given to this member. The member's own epoch is the last target it follows. A member with
-`classic` speaks the classic protocol within a group of this kind (KIP-848's migration): its epoch
-is what it knows as the generation.
+`assigned` and `pending_revocation` map topic id -> partition -> the epoch in which the member got
+the partition. The member's own epoch is that of the last target it has reconciled to. A member
+with `classic` uses the classic protocol within a consumer group (KIP-848's migration), and sees
+its epoch as the generation.
 
-Its state is how far it is on its way to its target: STABLE has it, or what of it was free with no
-more to come; UNREVOKED_PARTITIONS must give partitions up before it goes on;
-UNRELEASED_PARTITIONS waits for partitions that others have not given up.
+Its state tells how far it is from its target: STABLE has reached it; UNREVOKED_PARTITIONS must
+revoke partitions first; UNRELEASED_PARTITIONS waits for partitions that other members have not
+released.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Assigned = Mapping[bytes, Mapping[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class ClassicSide:
-    """What only a member of the classic protocol has: its session, and its own assignors."""
+    """What only a member of the classic protocol has: a session timeout and protocols."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]  # name, subscription

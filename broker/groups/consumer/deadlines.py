@@ -1,10 +1,10 @@
-"""When the members of a consumer group are removed: two deadlines a member.
+"""The deadlines of a consumer group's members: two per member.
 
-    session   put off by every heartbeat
-    step      the time for the next step that is the member's own: to give partitions up, or, for a
-              member of the classic protocol, to join again and to sync
+    session   every heartbeat postpones it
+    step      for the next step that only the member can make: to revoke partitions, or, in the
+              classic protocol, to rejoin and to sync
 
-The deadlines are numbers; the group's one alarm is set for the earliest.
+Deadlines are numbers (monotonic ns). The group's one alarm is set for the earliest.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from broker.runtime.clock import MS_NS, Clock
 
 
 class Missed(NamedTuple):
-    """The ids of members that have missed a deadline: of the session, and of a step."""
+    """The ids of members that have missed a deadline: of their session, or of a step."""
 
     sessions: list[str]
     steps: list[str]
@@ -36,12 +36,12 @@ class Deadlines:
         self._steps: dict[str, tuple[int, int]] = {}  # member id -> its epoch, monotonic ns
 
     def begin_session(self, member_id: str, timeout_ms: int) -> None:
-        """Begin a member's session anew."""
+        """Start or renew a member's session."""
         self._sessions[member_id] = self._clock.monotonic_ns() + timeout_ms * MS_NS
         self._alarm.at_latest(self._sessions[member_id])
 
     def expect_step(self, member: ConsumerGroupMember) -> None:
-        """Give a member its rebalance timeout for a step out of its epoch, if it has none yet."""
+        """Start the rebalance timeout of a member's step, once per member epoch."""
         epoch, _ = self._steps.get(member.member_id, (-1, 0))
         if epoch != member.member_epoch:
             due_ns = self._clock.monotonic_ns() + member.rebalance_timeout_ms * MS_NS
@@ -49,7 +49,7 @@ class Deadlines:
             self._alarm.at_latest(due_ns)
 
     def step_done(self, member_id: str) -> None:
-        """Note that a member has done what it was given time for."""
+        """Cancel the deadline of a member's step."""
         self._steps.pop(member_id, None)
 
     def keep_only(self, member_ids: Container[str]) -> None:
@@ -60,17 +60,17 @@ class Deadlines:
             del self._steps[member_id]
 
     def missed(self, now_ns: int) -> Missed:
-        """Return the members whose time is up."""
+        """Return the members whose deadlines are over."""
         return Missed(
             [member_id for member_id, due_ns in self._sessions.items() if due_ns <= now_ns],
             [member_id for member_id, (_, due_ns) in self._steps.items() if due_ns <= now_ns],
         )
 
     def next_ns(self) -> int:
-        """Return the earliest deadline, NEVER_NS if there is none."""
+        """Return the earliest deadline; NEVER_NS if there is none."""
         dues = (*self._sessions.values(), *(due_ns for _, due_ns in self._steps.values()))
         return min(dues, default=NEVER_NS)
 
     def stop(self) -> None:
-        """Let no deadline count any more."""
+        """Cancel the alarm."""
         self._alarm.cancel()

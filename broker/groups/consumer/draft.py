@@ -1,8 +1,8 @@
-"""A state of a consumer group in the making, and the records that make it.
+"""A draft: the next state of a consumer group, and the records that lead to it.
 
-An operation works on a draft: a copy of the group's state, changed record by record as these are
-made up. When they are in the log the draft's state becomes the group's; if they cannot be written
-the draft is dropped, and nothing has happened.
+An operation works on a copy of the group's state and changes it by adding records. When the
+records are in the log, the draft's state becomes the group's. If the write fails, the draft is
+dropped and the group is unchanged.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from protocol.group_records import (
     TargetPartitions,
 )
 
-# Of the topics it was resolved with; a group that is loaded resolves its expressions anew.
+# Of the cluster metadata that the expression was resolved with; not used here.
 RESOLVED_VERSION = 0
 
 
 class Draft:
-    """A state in the making, and the records that make it."""
+    """A copy of a state, and the records that have changed it."""
 
     __slots__ = ("records", "state")
 
@@ -47,19 +47,19 @@ class Draft:
         self.records: list[GroupRecord] = []
 
     def put(self, key: Any, value: Any) -> None:
-        """Add a record, and apply it."""
+        """Add a record and apply it."""
         self.records.append((key, value))
         self.state.apply(key, value)
 
     def put_epoch(self, epoch: int, metadata_hash: int) -> None:
-        """Move the group to `epoch`: it needs a target."""
+        """Write the group's epoch; it needs a new target assignment."""
         self.put(
             ConsumerGroupMetadataKey(group_id=self.state.group_id),
             ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash),
         )
 
     def put_member(self, member: ConsumerGroupMember) -> None:
-        """Write what a member said."""
+        """Write a member's metadata."""
         self.put(
             ConsumerGroupMemberMetadataKey(
                 group_id=self.state.group_id, member_id=member.member_id
@@ -78,7 +78,7 @@ class Draft:
         )
 
     def put_target(self, member_id: str, target: Partitions) -> None:
-        """Write what a member should have."""
+        """Write the target of a member."""
         self.put(
             ConsumerGroupTargetAssignmentMemberKey(
                 group_id=self.state.group_id, member_id=member_id
@@ -92,7 +92,7 @@ class Draft:
         )
 
     def put_target_epoch(self, epoch: int, now_ms: int) -> None:
-        """Write that the targets are those of `epoch`."""
+        """Write the epoch of the targets."""
         self.put(
             ConsumerGroupTargetAssignmentMetadataKey(group_id=self.state.group_id),
             ConsumerGroupTargetAssignmentMetadataValue(
@@ -101,7 +101,7 @@ class Draft:
         )
 
     def put_current(self, member: ConsumerGroupMember) -> None:
-        """Write what a member has."""
+        """Write a member's current assignment."""
         self.put(
             ConsumerGroupCurrentMemberAssignmentKey(
                 group_id=self.state.group_id, member_id=member.member_id
@@ -116,7 +116,7 @@ class Draft:
         )
 
     def put_regex(self, pattern: str, resolved: ResolvedRegex | None) -> None:
-        """Write what an expression matched; None when nobody uses it any more."""
+        """Write the topics that an expression matches; None if no member uses it."""
         self.put(
             ConsumerGroupRegularExpressionKey(
                 group_id=self.state.group_id, regular_expression=pattern
@@ -131,7 +131,7 @@ class Draft:
         )
 
     def remove_member(self, member_id: str) -> None:
-        """Take back everything that was written of a member."""
+        """Write the tombstones of a member."""
         group_id = self.state.group_id
         for key in (
             ConsumerGroupCurrentMemberAssignmentKey,
@@ -141,7 +141,7 @@ class Draft:
             self.put(key(group_id=group_id, member_id=member_id), None)
 
     def remove_group(self) -> None:
-        """Take back everything that was written of the group."""
+        """Write the tombstones of the group and its members."""
         for member_id in tuple(self.state.members):
             self.remove_member(member_id)
         group_id = self.state.group_id

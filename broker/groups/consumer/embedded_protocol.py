@@ -1,7 +1,7 @@
-"""Subscriptions and assignments as members of the classic protocol write them.
+"""Subscriptions and assignments of members of the classic protocol, as bytes.
 
-The group coordinator of Kafka calls it the embedded consumer protocol: bytes inside JoinGroup and
-SyncGroup that the classic protocol passes on unread (`protocol.consumer_protocol` has the codecs).
+Kafka calls this the embedded consumer protocol: bytes in JoinGroup and SyncGroup that a classic
+group does not read (`protocol.consumer_protocol` has the codecs).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from protocol.errors import DecodeError, ErrorCode
 
 
 def assignment_bytes(member: ConsumerGroupMember, topics: Topics, version: int) -> bytes:
-    """Return what a member has in the words of the classic protocol."""
+    """Return a member's assignment in the embedded protocol's `version`."""
     named = {
         topic.name: sorted(numbers)
         for topic_id, numbers in member.assigned.items()
@@ -37,7 +37,7 @@ def assignment_bytes(member: ConsumerGroupMember, topics: Topics, version: int) 
 
 
 def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
-    """Read what a member told for its protocol. Raises GroupError."""
+    """Decode a member's subscription. Raises GroupError."""
     try:
         return decode_subscription(metadata)
     except DecodeError as error:

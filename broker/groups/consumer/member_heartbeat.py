@@ -1,8 +1,8 @@
-"""One ConsumerGroupHeartbeat: what it makes of a group, as records in a draft, and its answer.
+"""One ConsumerGroupHeartbeat: the records it writes, in a draft, and its answer.
 
-In the order of Kafka's GroupMetadataManager: who is it, what does it say, does the group need a
-new epoch for that, does the epoch need new targets, and how far does this member get now. A
-heartbeat that says nothing new makes no record in a group whose members have their targets.
+The steps are in the order of Kafka's GroupMetadataManager: find the member, update it, raise the
+group epoch if needed, find new targets if needed, and reconcile the member. A heartbeat without
+changes writes no record if the members have reached their targets.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from protocol.messages.consumer_group_heartbeat import (
 
 _T = TypeVar("_T")
 
-OWN_MEMBER_ID_VERSION = 1  # from here on members make their ids themselves (KIP-1082)
+OWN_MEMBER_ID_VERSION = 1  # from this version, members create their own ids (KIP-1082)
 
 
 def check(body: ConsumerGroupHeartbeatRequest, version: int, assignors: Collection[str]) -> None:
-    """Refuse a request that no group could serve. Raises GroupError, worded as Kafka's."""
+    """Raise GroupError, in Kafka's words, for a request that is invalid for any group."""
     if not body.member_id and (version >= OWN_MEMBER_ID_VERSION or body.member_epoch != JOIN_EPOCH):
         raise _invalid("MemberId can't be empty.")
     if not body.group_id.strip():
@@ -79,7 +79,7 @@ def heartbeat(
     caller: Caller,
     around: Surroundings,
 ) -> ConsumerGroupHeartbeatResponse:
-    """Let a member join or go on; `member_id` is the request's, or one made for it."""
+    """Add or update a member; `member_id` is the request's, or one created for it."""
     reported = _reported(body.topic_partitions)
     before = _find(draft, body, member_id, reported, around.size_max)
     said = replace(
@@ -125,7 +125,7 @@ def heartbeat(
 def leave(
     draft: Draft, body: ConsumerGroupHeartbeatRequest, around: Surroundings
 ) -> ConsumerGroupMember:
-    """Let a member go, for good or, a static one, for a while; return it as it was."""
+    """Remove a member, or mark a static one as temporarily gone; return it as it was."""
     state = draft.state
     if body.instance_id is None:
         member = state.member(body.member_id)
@@ -147,9 +147,9 @@ def _find(
     reported: Partitions | None,
     size_max: int,
 ) -> ConsumerGroupMember:
-    """Return the member as the group knows it, a new one, or one that takes a static one's place.
+    """Return the known member, a new one, or the successor of a static one.
 
-    Raises GroupError for one that is not known or not up to date.
+    Raises GroupError for an unknown member or a wrong epoch.
     """
     state = draft.state
     joins = body.member_epoch == JOIN_EPOCH
@@ -182,7 +182,7 @@ def _find(
 
 
 def _check_epoch(member: ConsumerGroupMember, epoch: int, reported: Partitions | None) -> None:
-    """Refuse a member that is ahead of us, or behind by more than one lost answer."""
+    """Raise GroupError for an epoch that is ahead, or behind by more than one lost answer."""
     if epoch in (JOIN_EPOCH, member.member_epoch):
         return
     relation = "greater" if epoch > member.member_epoch else "smaller"

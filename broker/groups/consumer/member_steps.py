@@ -1,14 +1,14 @@
-"""The steps of a member of a consumer group, whichever protocol it speaks, as records in a draft.
+"""The steps of a consumer group's members, in either protocol, as records in a draft.
 
-    update_member    what it says of itself: a new epoch if that or the topics ask for one, and
-                     targets for the epoch
-    reconcile        one step towards its target
-    take_place       a static member that comes back under a new id has what it had
-    remove           members go: the group moves to an epoch without them
+    update_member    writes its metadata; raises the epoch if the member or the topics have
+                     changed, and finds targets for it
+    reconcile        moves it one step towards its target
+    take_place       gives a static member's state to its successor
+    remove           removes members, in a new epoch
 
-Targets are found at once, by the request that needs them: there is no interval between them
-(Kafka's group.consumer.assignment.interval.ms). Those of a large group are left to the group, which
-has them found in the pool (consumer/targets.py).
+The request that needs targets finds them at once, without an interval (Kafka's
+group.consumer.assignment.interval.ms). For a large group, a thread finds them later
+(consumer/targets.py).
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from broker.groups.errors import GroupError
 from broker.topics import Topics
 from protocol.errors import ErrorCode
 
-WAITING_EPOCH = 1  # as in Kafka 4.3, of members that wait for a first target
+WAITING_EPOCH = 1  # as in Kafka 4.3: the epoch of members without a first target
 FIRST_EPOCH = 2
 
 
 class Surroundings(NamedTuple):
-    """What a step needs to know beside the group and the request."""
+    """What a step needs beside the group and the request."""
 
     topics: Topics
-    topics_changed: bool  # since the group last looked
+    topics_changed: bool  # since the last heartbeat that looked
     now_ms: int
-    assignors: Collection[str]  # by preference: the first is taken where nobody asks for one
+    assignors: Collection[str]  # by preference: the first is the default
     size_max: int
     heartbeat_interval_ms: int
 
@@ -46,7 +46,7 @@ class Surroundings(NamedTuple):
 def update_member(
     draft: Draft, before: ConsumerGroupMember, said: ConsumerGroupMember, around: Surroundings
 ) -> None:
-    """Write what a member says, a new epoch if that or the topics ask for one, and targets."""
+    """Write a member's metadata and, if it or the topics have changed, epoch and targets."""
     state = draft.state
     is_new = said.member_id not in state.members
     if is_new or said != before:
@@ -70,7 +70,7 @@ def update_member(
 def reconcile(
     draft: Draft, member_id: str, reported: Partitions | None, around: Surroundings
 ) -> ConsumerGroupMember:
-    """Move a member one step towards its target; return it as it is then."""
+    """Move a member one step towards its target; return the new member."""
     state = draft.state
     member = state.members[member_id]
     target = Target(
@@ -86,7 +86,7 @@ def reconcile(
 
 
 def remove(draft: Draft, member_ids: Collection[str], around: Surroundings) -> None:
-    """Take members out: the group moves to an epoch without them."""
+    """Remove members, in a new epoch."""
     for member_id in member_ids:
         draft.remove_member(member_id)
     _drop_unused_regexes(draft)
@@ -95,7 +95,7 @@ def remove(draft: Draft, member_ids: Collection[str], around: Surroundings) -> N
 
 
 def take_place(draft: Draft, holder: ConsumerGroupMember, member_id: str) -> ConsumerGroupMember:
-    """Give what a static member has to the one that comes in its place under a new id."""
+    """Replace a static member by its successor, which has a new id; return the successor."""
     target = draft.state.targets.get(holder.member_id, {})
     successor = replace(holder, member_id=member_id, member_epoch=0, previous_member_epoch=0)
     draft.remove_member(holder.member_id)
@@ -106,7 +106,7 @@ def take_place(draft: Draft, holder: ConsumerGroupMember, member_id: str) -> Con
 
 
 def static_of(state: ConsumerState, instance_id: str, member_id: str) -> ConsumerGroupMember:
-    """Return the static member, if it is the one that asks."""
+    """Return the static member. Raises GroupError if it is unknown or has another id."""
     member = state.static_member(instance_id)
     if member is None:
         raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
@@ -120,7 +120,7 @@ def static_of(state: ConsumerState, instance_id: str, member_id: str) -> Consume
 
 
 def _refresh_regexes(draft: Draft, around: Surroundings) -> None:
-    """Look again at what expressions match, where topics have changed since, and drop the rest."""
+    """Resolve new expressions, all if topics have changed; remove those no member uses."""
     _drop_unused_regexes(draft)
     state = draft.state
     for pattern in sorted(regexes_of(state.members.values())):

@@ -1,10 +1,9 @@
-"""The members of a consumer group as they are written: the state, its deadlines, its targets.
+"""The membership of a consumer group: its state, its deadlines, and the search for targets.
 
-    a request ── draft ── host.write ── the draft is the state ── answer
+    request ── draft ── host.write ── the draft becomes the state ── answer
 
-Whatever a request makes of the group goes through `write`, so memory is never ahead of the log.
-The group's state for others (Empty, Assigning …) follows from epochs and members; its steps are the
-table of broker/groups/states.py.
+Every change goes through `write`, so memory is never ahead of the log. The state that clients see
+(Empty, Assigning …) follows from epochs and members, by the table of broker/groups/states.py.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from protocol.group_records import MemberState
 
 logger = logging.getLogger("barnabas.groups")
 
-# What may be set on a group itself; the rest is the broker's.
+# The configs of a group itself; all others are the broker's.
 SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
 HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
 
 
 class Membership:
-    """The state of one group, and what changes it."""
+    """The state of one group, and the operations that change it."""
 
     def __init__(
         self,
@@ -42,13 +41,13 @@ class Membership:
         deadlines: Deadlines,
         replaced: Sequence[GroupRecord],
     ) -> None:
-        """`replaced` takes back what has the group's id, with the first write."""
+        """`replaced` are tombstones of a former group of that id, for the first write."""
         self.state = state
         self.group_id = state.group_id
         self.host = host
         self.deadlines = deadlines
         self.group_state = ConsumerGroupState.EMPTY
-        self.topics_changed = True  # the targets may not be right for the topics that are now
+        self.topics_changed = True  # since the last heartbeat; the targets may be outdated
         self._replaced = replaced
         self._is_searching = False  # for targets, in the pool
         self._is_over = False
@@ -56,10 +55,11 @@ class Membership:
     # -- Writing ----------------------------------------------------------------------------------
 
     def write(self, draft: Draft, done: Callable[[ErrorCode], None] | None) -> None:
-        """Write a draft's records; then the draft is the state. GroupError: nothing happened.
+        """Write a draft's records and make its state the group's.
 
-        An answer that needs no record waits, too: what it tells may not be durable yet, as when
-        a member asks again because the answer to its first heartbeat was lost.
+        `done` also waits if there are no records: the state may not be durable yet, for example
+        when a member repeats a heartbeat whose answer was lost. Raises GroupError if nothing was
+        written; the group is then unchanged.
         """
         if draft.records:
             self.host.write(self.group_id, [*self._replaced, *draft.records], done)
@@ -71,7 +71,7 @@ class Membership:
             self.host.when_durable(self.group_id, done)
 
     def note_change(self) -> None:
-        """Move the group to the state that its epochs and members have come to."""
+        """Set the group's state by its epochs and members."""
         self.group_state = next_state(CONSUMER, self.group_state, self._event())
 
     def _event(self) -> ConsumerGroupEvent:
@@ -86,7 +86,7 @@ class Membership:
         return ConsumerGroupEvent.REACHED
 
     def end(self) -> None:
-        """Let no deadline count any more, and take no targets that are still being found."""
+        """Cancel the deadlines, and ignore targets that a thread is still finding."""
         self._is_over = True
         self.group_state = next_state(CONSUMER, self.group_state, ConsumerGroupEvent.REMOVED)
         self.deadlines.stop()
@@ -94,7 +94,7 @@ class Membership:
     # -- Targets ----------------------------------------------------------------------------------
 
     def find_targets(self) -> None:
-        """Have targets found for the group's epoch, where the heartbeat left that to the group."""
+        """Let a thread find the targets of the group's epoch, if they are missing."""
         searched = self.state
         if self._is_searching or self._is_over or searched.epoch == searched.target_epoch:
             return
@@ -105,24 +105,24 @@ class Membership:
     def _found(self, searched: ConsumerState, found: dict[str, Partitions] | None) -> None:
         self._is_searching = False
         if self._is_over or found is None:
-            return  # after a failure the next heartbeat tries again
+            return  # after a failure, the next heartbeat tries again
         draft = Draft(self.state)
         put_targets(draft, searched, found, self.host.clock.now_ms())
         try:
             self.write(draft, None)
         except GroupError as error:
-            logger.warning("group %s gets no new targets: %s", self.group_id, error)
+            logger.warning("group %s: new targets not written: %s", self.group_id, error)
             return
         self.find_targets()
 
     @property
     def reachable_epoch(self) -> int:
-        """The epoch to which a member can move now, once it has asked for it."""
+        """The epoch that a member can reach with its next request."""
         state = self.state
         return state.target_epoch or WAITING_EPOCH if self._is_searching else state.epoch
 
     def around(self) -> Surroundings:
-        """Return what a step needs to know beside the group."""
+        """Return what a step needs beside the group."""
         config = self.host.config
         return Surroundings(
             self.host.topics,
@@ -136,7 +136,7 @@ class Membership:
     # -- Time -------------------------------------------------------------------------------------
 
     def put_off(self, member_id: str) -> None:
-        """Begin a member's session anew, and the time to give partitions up, if it has to."""
+        """Renew a member's session, and start its time to revoke partitions, if it must."""
         member = self.state.members[member_id]
         if member.classic is not None:
             self.deadlines.begin_session(member_id, member.classic.session_timeout_ms)
@@ -149,12 +149,12 @@ class Membership:
 
     @property
     def session_timeout_ms(self) -> int:
-        """How long a member of the new protocol may be silent."""
+        """The session timeout of members of the new protocol."""
         default_ms = self.host.config.group_consumer_session_timeout_ms
         return int(self.host.own_configs(self.group_id).get(SESSION_TIMEOUT, default_ms))
 
     @property
     def heartbeat_interval_ms(self) -> int:
-        """How often a member is to send a heartbeat."""
+        """The interval at which members send heartbeats."""
         default_ms = self.host.config.group_consumer_heartbeat_interval_ms
         return int(self.host.own_configs(self.group_id).get(HEARTBEAT_INTERVAL, default_ms))

@@ -1,17 +1,16 @@
-"""A group that changes its kind while its members go on (KIP-848).
+"""Converts a group from one kind to the other while its members continue (KIP-848).
 
-`group.consumer.migration.policy` says which of the two ways are open.
+`group.consumer.migration.policy` allows either direction, both or none.
 
-Upgrade: the first member of the new protocol joins a classic group of consumers. Everyone in it
-becomes a member of a consumer group, with its generation for an epoch and its assignment for a
-target; who waits in JoinGroup or SyncGroup is told to come again.
+Upgrade: the first member of the new protocol joins a classic group of consumers. Every member
+becomes a member of a consumer group: the generation becomes its epoch, its assignment its target.
+Waiting JoinGroups and SyncGroups are answered with REBALANCE_IN_PROGRESS.
 
-Downgrade: the last member of the new protocol has gone and others are left, or one of the classic
-protocol has taken its place, as a static member that restarts. The group becomes a classic one in
-their words. If a member has gone, they are told to join again, which finds a leader; if all have
-what they should have, they go on.
+Downgrade: the last member of the new protocol has left, or a static member has rejoined with the
+classic protocol. The remaining members form a classic group. If a member has left, they must
+rejoin, which elects a leader. If all have reached their targets, they continue.
 
-Either way the records that end the one group and begin the other are one batch.
+The records that end one group and begin the other are written in one batch.
 """
 
 from __future__ import annotations
@@ -41,9 +40,10 @@ DOWNGRADES = ("downgrade", "bidirectional")
 
 
 def upgraded(old: ClassicGroup, host: Host) -> Draft:
-    """Return what a classic group is as a consumer group. Raises GroupError if it cannot be one.
+    """Return a draft of the consumer group that replaces a classic group.
 
-    The records begin with what ends the classic group.
+    Its records begin with the tombstones of the classic group. Raises GroupError if the group
+    cannot be converted.
     """
     obstacle = _obstacle(old, host.config)
     if obstacle:
@@ -67,7 +67,7 @@ def upgraded(old: ClassicGroup, host: Host) -> Draft:
 
 
 def _obstacle(old: ClassicGroup, config: BrokerConfig) -> str:
-    """Say why a classic group must stay one; nothing if it need not."""
+    """Return why a classic group cannot be upgraded; empty if it can."""
     if config.group_consumer_migration_policy not in UPGRADES:
         return "online upgrade is disabled"
     if old.protocol_type != PROTOCOL_TYPE:
@@ -87,9 +87,9 @@ def _cannot_upgrade(group_id: str, why: str) -> GroupError:
 def write_removal(
     membership: Membership, draft: Draft, done: Callable[[ErrorCode], None] | None
 ) -> None:
-    """As `Membership.write`, after members have gone.
+    """Write a draft as `Membership.write` does, after members have left.
 
-    If only members of the classic protocol are left, the group becomes a classic one.
+    Downgrades the group if only members of the classic protocol are left.
     """
     if may_be_classic(draft.state, membership.host.config):
         _downgrade(membership, draft, done, replaces=False)
@@ -100,9 +100,9 @@ def write_removal(
 def write_replacement(
     membership: Membership, draft: Draft, done: Callable[[ErrorCode], None]
 ) -> bool:
-    """As `Membership.write`, when a classic member took the place of one of the new protocol.
+    """Write a draft as `Membership.write` does, after a static member changed its protocol.
 
-    If that was the last one, the group becomes a classic one. Return whether it did.
+    Downgrades the group if only members of the classic protocol are left; returns whether it did.
     """
     is_theirs = may_be_classic(draft.state, membership.host.config)
     if is_theirs:
@@ -113,7 +113,7 @@ def write_replacement(
 
 
 def may_be_classic(state: ConsumerState, config: BrokerConfig) -> bool:
-    """Whether only members of the classic protocol are left, and they may have the group."""
+    """Whether the group may be downgraded: only members of the classic protocol are left."""
     return (
         bool(state.members)
         and config.group_consumer_migration_policy in DOWNGRADES
@@ -129,10 +129,10 @@ def _downgrade(
     *,
     replaces: bool,
 ) -> None:
-    """Write what `draft` says and the group's end as one of this kind, and put a classic one up.
+    """Write `draft` and the tombstones of the group, and put a classic group in its place.
 
-    `replaces`: a member of the classic protocol has taken the place of the last of the new.
-    Raises GroupError with nothing changed.
+    `replaces`: a member of the classic protocol has replaced the last one of the new protocol.
+    Raises GroupError if nothing was written; nothing has changed then.
     """
     state, host, group_id = draft.state, membership.host, membership.group_id
     value = _as_classic(state, host)
@@ -159,7 +159,7 @@ def _downgrade(
 
 
 def _has_target(state: ConsumerState, member: ConsumerGroupMember) -> bool:
-    """Whether a member has what it should have, in the group's epoch."""
+    """Whether a member has reached its target, in the group's epoch."""
     target = {
         topic_id: of for topic_id, of in state.targets.get(member.member_id, {}).items() if of
     }
@@ -197,7 +197,7 @@ def _from_classic(old: ClassicGroup, member_id: str, topics: Topics) -> Consumer
 
 
 def _partitions(group_id: str, assignment: bytes, topics: Topics) -> Partitions:
-    """Read an assignment of the classic protocol. Raises GroupError."""
+    """Decode an assignment of the classic protocol. Raises GroupError."""
     if not assignment:
         return {}
     try:
@@ -220,7 +220,7 @@ def _partitions(group_id: str, assignment: bytes, topics: Topics) -> Partitions:
 
 
 def _as_classic(state: ConsumerState, host: Host) -> GroupMetadataValue:
-    """Return the classic generation that the members are, each with what it has."""
+    """Return the members as a classic generation with their present assignments."""
     sides = {
         member_id: member.classic
         for member_id, member in state.members.items()

@@ -1,16 +1,16 @@
-"""How a member gets from what it has to what it should have: one step at a heartbeat.
+"""Reconciles a member with its target assignment: one step per heartbeat.
 
-Partitions change hands without two owners at a time (KIP-848): a member is told to give up what
-it should not have, says what it still owns, and only when that is gone does it move to the
-target's epoch and get what is new to it, as far as nobody else has it.
+A partition never has two owners (KIP-848). A member first revokes the partitions that are not in
+its target. It reports what it still owns. When it has revoked them, it moves to the target's epoch
+and gets its new partitions, as far as other members have released them.
 
-    state                    what it waits for            then
-    STABLE                   a new target                 one of the three, by what is needed
-    UNREVOKED_PARTITIONS     its own giving up            as if it were STABLE again
-    UNRELEASED_PARTITIONS    others' giving up            STABLE when it has the whole target
+    state                    waits for                    then
+    STABLE                   a new target                 any of the three states
+    UNREVOKED_PARTITIONS     its own revocation           as if it were STABLE
+    UNRELEASED_PARTITIONS    the release by others        STABLE when it has the whole target
 
-Nothing here knows of groups or records: `next_step` is a function of the member, its target and
-who has what now.
+Nothing here knows groups or records: `next_step` is a function of the member, its target and the
+present owners.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from protocol.group_records import MemberState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What a member should have from `epoch` on, of the topics it is subscribed to now."""
+    """The target of a member in `epoch`, and the topics that it subscribes to now."""
 
     epoch: int
     partitions: Partitions
     subscribed: Collection[bytes]
-    is_free: Callable[[bytes, int], bool]  # nobody has it, nor has yet to give it up
+    is_free: Callable[[bytes, int], bool]  # no member owns it or has yet to revoke it
 
 
 def next_step(
     member: ConsumerGroupMember, target: Target, reported: Partitions | None
 ) -> ConsumerGroupMember:
-    """Return the member as it is after this heartbeat; itself, if nothing changes.
+    """Return the member after this heartbeat; the same object if nothing changes.
 
-    `reported` is what the member says it owns, None if it did not say.
+    `reported` are the partitions that the member says it owns; None if it did not say.
     """
     match member.state:
         case MemberState.STABLE if member.member_epoch == target.epoch:
@@ -52,7 +52,7 @@ def next_step(
 def _without_unsubscribed(
     member: ConsumerGroupMember, target: Target, reported: Partitions | None
 ) -> ConsumerGroupMember:
-    """Take partitions of topics away that the member no longer asks for, before a new target."""
+    """Revoke partitions of unsubscribed topics, before a new target does."""
     gone = {
         topic_id: numbers
         for topic_id, numbers in member.assigned.items()
@@ -65,14 +65,14 @@ def _without_unsubscribed(
     }
     to_revoke = _merged(member.pending_revocation, gone)
     if _still_owns(reported, to_revoke):
-        return _giving_up(member, to_revoke, kept)
+        return _revoking(member, to_revoke, kept)
     return replace(member, previous_member_epoch=member.member_epoch, assigned=kept)
 
 
 def _towards(
     member: ConsumerGroupMember, target: Target, reported: Partitions | None
 ) -> ConsumerGroupMember:
-    """Move the member towards its target, as far as it and the others allow."""
+    """Move the member towards its target, as far as revocations allow."""
     wanted = {
         topic_id: numbers
         for topic_id, numbers in target.partitions.items()
@@ -86,11 +86,11 @@ def _towards(
             into = kept if partition in numbers else to_revoke
             into.setdefault(topic_id, {})[partition] = epoch
     if to_revoke and _still_owns(reported, to_revoke):
-        return _giving_up(member, to_revoke, kept)
+        return _revoking(member, to_revoke, kept)
     waits = False
     for topic_id, numbers in wanted.items():
         has = kept.get(topic_id, {})
-        # What the member itself has given up just now counts as free for it.
+        # Partitions that the member has just revoked are free for it.
         own = member.pending_revocation.get(topic_id, {})
         for partition in numbers - has.keys():
             if partition in own or target.is_free(topic_id, partition):
@@ -107,10 +107,10 @@ def _towards(
     )
 
 
-def _giving_up(
+def _revoking(
     member: ConsumerGroupMember, to_revoke: Assigned, kept: Assigned
 ) -> ConsumerGroupMember:
-    """Keep the member in its epoch until it has given up `to_revoke`."""
+    """Keep the member in its epoch until it has revoked `to_revoke`."""
     return replace(
         member,
         state=MemberState.UNREVOKED_PARTITIONS,
@@ -121,7 +121,7 @@ def _giving_up(
 
 
 def _still_owns(reported: Partitions | None, to_revoke: Assigned) -> bool:
-    """Whether the member has anything of `to_revoke`; it has if it did not say what it has."""
+    """Whether the member owns any of `to_revoke`; assumed if it did not report."""
     if reported is None:
         return True
     return any(

@@ -1,18 +1,18 @@
-"""What the log says of a consumer group, as values.
+"""The state of a consumer group: exactly what its records in the log say.
 
-The state changes by `apply` and by nothing else: by the records of the log when the group is
-loaded, and by those that an operation is about to write afterwards (consumer/draft.py).
+Only `apply` changes it: with the records of the log when the group is loaded, and with the records
+of an operation, on a copy, before they are written (consumer/draft.py).
 
     key                                   value
-    ConsumerGroupMetadata                 epoch, digest of the topics
-    ConsumerGroupMemberMetadata           what a member said of itself
-    ConsumerGroupTargetAssignmentMember   what it should have
-    ConsumerGroupTargetAssignmentMetadata the epoch for which that was found
-    ConsumerGroupCurrentMemberAssignment  what it has, its epoch and state
-    ConsumerGroupRegularExpression        what an expression matched
+    ConsumerGroupMetadata                 group epoch, digest of the topics
+    ConsumerGroupMemberMetadata           the member's subscription and client
+    ConsumerGroupTargetAssignmentMember   the member's target
+    ConsumerGroupTargetAssignmentMetadata the epoch of the targets
+    ConsumerGroupCurrentMemberAssignment  the member's partitions, epoch and state
+    ConsumerGroupRegularExpression        the topics that an expression matches
 
-A member is there from its first record on, whichever that is: compaction keeps the last of each
-kind, so they may come in any order. It is gone with the tombstone of its metadata.
+A member exists from its first record, of whichever kind: compaction keeps the last record of each
+key, so they may come in any order. The tombstone of its metadata removes it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from protocol.group_records import (
 
 
 class ConsumerState:
-    """Epochs, members, targets, expressions; and derived from them who has which partition."""
+    """Epochs, members, targets, expressions, and the owners of partitions, which follow."""
 
     __slots__ = (
         "epoch",
@@ -64,10 +64,10 @@ class ConsumerState:
         self.targets: dict[str, Partitions] = {}
         self.regexes: dict[str, ResolvedRegex] = {}
         self.static_ids: dict[str, str] = {}  # instance id -> member id
-        self.owners: dict[tuple[bytes, int], str] = {}  # who has it, or has yet to give it up
+        self.owners: dict[tuple[bytes, int], str] = {}  # including those with a pending revocation
 
     def copy(self) -> ConsumerState:
-        """Return a state that can change without this one."""
+        """Return an independent copy."""
         other = ConsumerState(self.group_id)
         other.epoch = self.epoch
         other.metadata_hash = self.metadata_hash
@@ -80,7 +80,7 @@ class ConsumerState:
         return other
 
     def apply(self, key: Any, value: Any) -> None:
-        """Take in one record; None as `value` is a tombstone."""
+        """Apply one record; `value` is None for a tombstone."""
         match key:
             case ConsumerGroupMetadataKey():
                 self.epoch = value.epoch if value else 0
@@ -106,11 +106,11 @@ class ConsumerState:
                     self.regexes[pattern] = ResolvedRegex(frozenset(value.topics), value.timestamp)
 
     def is_free(self, topic_id: bytes, partition: int) -> bool:
-        """Whether no member has a partition, or has yet to give it up."""
+        """Whether no member owns a partition or has yet to revoke it."""
         return (topic_id, partition) not in self.owners
 
     def member(self, member_id: str) -> ConsumerGroupMember:
-        """Return a member. GroupError if there is none of that id."""
+        """Return a member. Raises GroupError if it does not exist."""
         member = self.members.get(member_id)
         if member is None:
             raise GroupError(
@@ -120,7 +120,7 @@ class ConsumerState:
         return member
 
     def static_member(self, instance_id: str) -> ConsumerGroupMember | None:
-        """Return the member that has an instance id."""
+        """Return the member with that instance id."""
         return self.members.get(self.static_ids.get(instance_id, ""))
 
     def _member_said(self, member_id: str, value: ConsumerGroupMemberMetadataValue | None) -> None:
@@ -187,7 +187,7 @@ class ConsumerState:
 
 
 def _assigned(topics: Iterable[CurrentPartitions], member_epoch: int) -> Assigned:
-    """Read partitions and their epochs; before Apache Kafka 4.3 all had the member's."""
+    """Return partitions with their epochs; before Kafka 4.3, all have the member's epoch."""
     return {
         topic.topic_id: dict(
             zip(
@@ -201,5 +201,5 @@ def _assigned(topics: Iterable[CurrentPartitions], member_epoch: int) -> Assigne
 
 
 def regexes_of(members: Iterable[ConsumerGroupMember]) -> Iterator[str]:
-    """Yield the expressions that members subscribe with."""
+    """Yield each expression that members subscribe with, once."""
     yield from {member.topic_regex for member in members if member.topic_regex}

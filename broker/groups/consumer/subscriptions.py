@@ -1,12 +1,12 @@
-"""From what members ask for to topics that exist: names, regular expressions, and their digest.
+"""Resolves subscriptions to existing topics: names and regular expressions, and their digest.
 
-A regular expression is resolved by the broker (KIP-848): the topics whose whole name matches it,
-by RE2, whose time grows with the name and not with what the expression does (decision 0072).
-What it resolved to is kept in the group's log, so that all members see one set.
+The broker resolves regular expressions (KIP-848) to the topics whose whole name matches. It uses
+RE2, whose time is linear in the name (decision 0072). The group's log keeps the result, so that all
+members see the same topics.
 
-`metadata_hash` stands for the topics a group reads, with their ids and partition counts: when it
-moves, the group needs a new target. It is a digest of our own, Kafka's has other bits: who takes
-over the other's directory finds a hash that differs, and computes one more target.
+`metadata_hash` is a digest of the topics a group reads, with their ids and partition counts. When
+it changes, the group needs new targets. Kafka's digest differs: a broker that takes over the
+other's directory finds another hash, and computes the targets once more.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ NO_HASH = 0
 
 
 class ResolvedRegex(NamedTuple):
-    """What an expression matched when it was last looked at."""
+    """The topics that an expression matched when it was last resolved."""
 
     topics: frozenset[str]
     timestamp_ms: int
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Return a function that tells whether a whole name matches; GroupError if none can be made."""
-    import re2  # the first regular subscription pays for it, not every start
+    """Return a predicate for whole names. Raises GroupError for an invalid expression."""
+    import re2  # at the first regular expression, not at every start
 
     options = re2.Options()
     options.log_errors = False
@@ -50,7 +50,7 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
 
 def resolve(pattern: str, topics: Topics, now_ms: int) -> ResolvedRegex:
-    """Look which topics `pattern` matches. Raises GroupError for one that cannot be used."""
+    """Return the topics that `pattern` matches. Raises GroupError for an invalid expression."""
     matches = matcher(pattern)
     return ResolvedRegex(
         frozenset(topic.name for topic in topics.all() if matches(topic.name)), now_ms
@@ -60,23 +60,23 @@ def resolve(pattern: str, topics: Topics, now_ms: int) -> ResolvedRegex:
 def topic_names(
     member: ConsumerGroupMember, regexes: Mapping[str, ResolvedRegex]
 ) -> frozenset[str]:
-    """Return what a member asks for; an expression that is not resolved matches nothing."""
+    """Return the topics a member subscribes to; an unresolved expression matches none."""
     resolved = regexes.get(member.topic_regex)
     return member.topic_names if resolved is None else member.topic_names | resolved.topics
 
 
 def existing(names: Iterable[str], topics: Topics) -> list[TopicInfo]:
-    """Return those topics that there are, by name."""
+    """Return the topics that exist, sorted by name."""
     return [topic for name in sorted(set(names)) if (topic := topics.by_name(name)) is not None]
 
 
 def topic_ids(names: Iterable[str], topics: Topics) -> frozenset[bytes]:
-    """Return the ids of those topics that there are."""
+    """Return the ids of the topics that exist."""
     return frozenset(topic.topic_id for topic in existing(names, topics))
 
 
 def metadata_hash(names: Iterable[str], topics: Topics) -> int:
-    """Return a signed 64-bit digest of those topics that there are; NO_HASH if there are none."""
+    """Return a signed 64-bit digest of the topics that exist; NO_HASH if there are none."""
     found = existing(names, topics)
     if not found:
         return NO_HASH

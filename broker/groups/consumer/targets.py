@@ -1,13 +1,13 @@
-"""Finding targets: who should have which partition in an epoch of the group.
+"""Finds targets: the partitions that each member should have in an epoch of the group.
 
-    small    by the heartbeat that needs them, at once
-    large    in the pool, for the state as it was then; meanwhile members keep the targets of the
-             epoch before, and one who has none waits in epoch 1 with nothing, as in KIP-1263
+    small group    the heartbeat that needs targets finds them at once
+    large group    a thread finds them for a snapshot of the state; until then, members keep the
+                   targets of the epoch before, and new members wait in epoch 1 without partitions,
+                   as in KIP-1263
 
-What was found for one epoch is taken even when the group has moved to another meanwhile: else a
-group that members keep joining would never get targets. It is of its own epoch, so the group then
-looks for those of the next one. Targets of members who have gone are passed over; those of a
-static member are its successor's.
+The targets of an epoch are used even if the group has moved on in the meantime; otherwise a group
+that members keep joining would never get targets. The group then searches again for its new epoch.
+Targets of members that have left are dropped; those of a static member go to its successor.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from broker.groups.consumer.state import ConsumerState
 from broker.groups.consumer.subscriptions import existing, topic_names
 from broker.topics import Topics
 
-# Subscriptions to a topic plus partitions: these take 6 ms or so, several times that if all are
-# in one hand and are to be evened out.
+# Subscriptions plus partitions. This many take about 6 ms, or several times that if one member owns
+# all partitions and they must be spread.
 SMALL_MAX: Final = 2_000
 
 
 class TargetSearch(NamedTuple):
-    """What an assignor has to know; nothing of it changes, so that a thread can read it.
+    """The input of an assignor. It is immutable, so a thread can read it.
 
-    The state of a group is replaced by the next one, and not changed itself.
+    A group replaces its state and never changes it.
     """
 
     state: ConsumerState
@@ -38,7 +38,7 @@ class TargetSearch(NamedTuple):
 
     @property
     def is_small(self) -> bool:
-        """Whether it can be done on the loop."""
+        """Whether it is quick enough for the loop."""
         work = sum(count for _, count in self.topics.values())
         for member in self.state.members.values():
             work += len(topic_names(member, self.state.regexes))
@@ -47,9 +47,9 @@ class TargetSearch(NamedTuple):
         return work <= SMALL_MAX
 
     def run(self) -> dict[str, Partitions]:
-        """Return what every member should have."""
+        """Return the target of every member."""
         state = self.state
-        ids_of: dict[frozenset[str], frozenset[bytes]] = {}  # members mostly ask for the same
+        ids_of: dict[frozenset[str], frozenset[bytes]] = {}  # most members have the same
         subscribers = {}
         for member in state.members.values():
             names = topic_names(member, state.regexes)
@@ -64,7 +64,7 @@ class TargetSearch(NamedTuple):
 
 
 def search(state: ConsumerState, topics: Topics, assignors: Collection[str]) -> TargetSearch:
-    """Return how to find the targets of the group's epoch."""
+    """Return the search for the targets of the group's epoch."""
     found = {
         topic.name: (topic.topic_id, len(topic.partitions))
         for topic in existing(topics_of(state), topics)
@@ -75,7 +75,7 @@ def search(state: ConsumerState, topics: Topics, assignors: Collection[str]) -> 
 def put_targets(
     draft: Draft, searched: ConsumerState, found: Mapping[str, Partitions], now_ms: int
 ) -> None:
-    """Write what was found for `searched`, as far as it is new."""
+    """Write the targets that were found for `searched`, if they differ from the present ones."""
     state = draft.state
     for member_id, target in found.items():
         heir = _heir(member_id, searched, state)
@@ -85,14 +85,14 @@ def put_targets(
 
 
 def _heir(member_id: str, before: ConsumerState, now: ConsumerState) -> str | None:
-    """Return who has a member's place now, if anybody has."""
+    """Return the member itself, its static successor, or None."""
     if member_id in now.members:
         return member_id
     return now.static_ids.get(before.members[member_id].instance_id or "")
 
 
 def preferred_assignor(state: ConsumerState, assignors: Collection[str]) -> str:
-    """Return the assignor that most members ask for; the broker's first if none does."""
+    """Return the assignor that most members request; the broker's first if none does."""
     votes: dict[str, int] = {}
     for member in state.members.values():
         if member.server_assignor is not None:
@@ -103,5 +103,5 @@ def preferred_assignor(state: ConsumerState, assignors: Collection[str]) -> str:
 
 
 def topics_of(state: ConsumerState) -> set[str]:
-    """Return the names of all topics that members ask for."""
+    """Return the names of all topics that members subscribe to."""
     return set().union(*{topic_names(member, state.regexes) for member in state.members.values()})

@@ -371,8 +371,8 @@ BROKEN = [
     (KEY, b"", "value of 0 bytes"),
     (KEY, b"\x00\x00\x00\x00\x00\x06", "ConsumerGroupMetadataValue"),
     (KEY, b"\x00\x00\x00\x00\x00\x06\x00\x00", "1 bytes are left"),
-    (KEY, b"\x00\x01\x00\x00\x00\x06\x00", "version 1: versions 0 to 0"),
-    (KEY, b"\xff\xff\x00\x00\x00\x06\x00", "version -1: versions 0 to 0"),
+    (KEY, b"\x00\x01\x00\x00\x00\x06\x00", "version 1, known are 0 to 0"),
+    (KEY, b"\xff\xff\x00\x00\x00\x06\x00", "version -1, known are 0 to 0"),
 ]
 
 

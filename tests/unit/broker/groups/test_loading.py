@@ -113,7 +113,7 @@ async def test_a_record_in_a_partition_that_is_not_its_groups_is_passed_over(rig
     await again.loading
     assert await committed(again, ("t", 0), group=A) == {("t", 0): 7}
     assert {group.group_id for group in again.services.groups.groups()} == {A, B, C}
-    assert "__consumer_offsets-2: passed over 2 records of groups" in caplog.text
+    assert "__consumer_offsets-2: ignored 2 records of groups" in caplog.text
     await again.close()
 
 

@@ -54,7 +54,7 @@ def test_the_diagram_has_a_line_for_each_step():
     lines = diagram(CLASSIC).splitlines()
     assert lines[0] == "stateDiagram-v2"
     assert len(lines) == 1 + len(CLASSIC)
-    assert "    Empty --> PreparingRebalance: a member comes, goes or asks for it" in lines
+    assert "    Empty --> PreparingRebalance: a member joins, leaves or requests it" in lines
 
 
 @pytest.mark.parametrize("table", [CLASSIC, CONSUMER], ids=["classic", "consumer"])

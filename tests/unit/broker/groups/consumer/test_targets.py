@@ -157,7 +157,7 @@ def test_what_cannot_be_written_is_looked_for_again_at_the_next_heartbeat(
     house.join("m1")
     house.host.refuses = ErrorCode.NOT_COORDINATOR
     house.compute()
-    assert "group g gets no new targets" in caplog.text
+    assert "group g: new targets not written" in caplog.text
     house.beat("m1")
     house.compute()
     house.beat("m1")
