@@ -36,8 +36,8 @@ from broker.partitions.fetch_reading import (
     SESSION_NONE,
     TOPIC_ID_VERSION,
     FetchReading,
-    Target,
-    Targets,
+    Resolved,
+    ResolvedTopics,
     refused,
 )
 from broker.partitions.partition import ParkedFetch
@@ -68,16 +68,16 @@ def handle(request: Request, services: Services) -> FetchResponse | Pending:
         response = error_response(request, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         response.error_code = ErrorCode.NONE  # only the partitions are in error
         return response
-    targets = _resolve(request, services)
+    topics = _resolved_topics(request, services)
     reading = FetchReading(
         request,
-        targets,
+        topics,
         services.config.fetch_max_bytes,
         services.answers,
         services.pool,
         services.metrics,
     )
-    if body.max_wait_ms <= 0 or not targets or reading.is_enough():
+    if body.max_wait_ms <= 0 or not topics or reading.is_enough():
         return reading.read_or_load()
     pending = reading.pending = Pending()
     partitions = reading.partitions()
@@ -91,20 +91,20 @@ def handle(request: Request, services: Services) -> FetchResponse | Pending:
     return pending
 
 
-def _resolve(request: Request, services: Services) -> Targets:
+def _resolved_topics(request: Request, services: Services) -> ResolvedTopics:
     """Look up every partition in the request."""
     by_id = request.header.api_version >= TOPIC_ID_VERSION
-    targets: Targets = []
+    topics: ResolvedTopics = []
     for topic, partitions in _once_each(request.body.topics, by_id=by_id):
         name: str | None = topic.topic
         if by_id:
             known = services.topics.by_id(topic.topic_id)
             name = None if known is None else known.name
-        targets.append((topic, [(asked, _target(services, name, asked)) for asked in partitions]))
-    return targets
+        topics.append((topic, [(asked, _resolved(services, name, asked)) for asked in partitions]))
+    return topics
 
 
-def _target(services: Services, name: str | None, asked: FetchPartition) -> Target:
+def _resolved(services: Services, name: str | None, asked: FetchPartition) -> Resolved:
     if name is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
     try:

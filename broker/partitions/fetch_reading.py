@@ -48,8 +48,8 @@ SESSION_NONE: Final = 0
 PRESSED_BYTES_MAX: Final = 1024 * 1024
 UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
-Target = Partition | ErrorCode  # what a client asks for: the partition, or why it is refused
-Targets = list[tuple[FetchTopic, list[tuple[FetchPartition, Target]]]]
+Resolved = Partition | ErrorCode  # what a client asks for: the partition, or why it is refused
+ResolvedTopics = list[tuple[FetchTopic, list[tuple[FetchPartition, Resolved]]]]
 
 
 class AnswerBudget(Protocol):
@@ -73,7 +73,7 @@ class FetchReading:
         "_missing",
         "_pool",
         "_request",
-        "_targets",
+        "_topics",
         "_unforeseen_count",
         "pending",
     )
@@ -81,7 +81,7 @@ class FetchReading:
     def __init__(
         self,
         request: Request,
-        targets: Targets,
+        topics: ResolvedTopics,
         bytes_max: int,
         answers: AnswerBudget,
         pool: BlockingPool,
@@ -89,7 +89,7 @@ class FetchReading:
     ) -> None:
         self._request = request
         self._body: FetchRequest = request.body
-        self._targets = targets
+        self._topics = topics
         self._bytes_max = bytes_max  # the broker's own limit (fetch.max.bytes)
         self._answers = answers
         self._pool = pool
@@ -103,10 +103,10 @@ class FetchReading:
     def partitions(self) -> list[Partition]:
         """Return the partitions that can be read."""
         return [
-            target
-            for _, asked_targets in self._targets
-            for _, target in asked_targets
-            if isinstance(target, Partition)
+            found
+            for _, partitions in self._topics
+            for _, found in partitions
+            if isinstance(found, Partition)
         ]
 
     def is_enough(self) -> bool:
@@ -124,14 +124,14 @@ class FetchReading:
     def _is_enough(self) -> bool:
         wanted = min(self._body.min_bytes, self._body.max_bytes, self._bytes_max)
         none_known = True
-        for _, asked_targets in self._targets:
-            for asked, target in asked_targets:
-                if not isinstance(target, Partition):
-                    if target not in UNKNOWN:
+        for _, partitions in self._topics:
+            for asked, found in partitions:
+                if not isinstance(found, Partition):
+                    if found not in UNKNOWN:
                         return True
                     continue
                 none_known = False
-                log = target.log
+                log = found.log
                 offset = asked.fetch_offset
                 epoch = asked.last_fetched_epoch
                 if epoch >= 0 and divergence(log, epoch, offset) is not None:
@@ -192,13 +192,13 @@ class FetchReading:
         by_id = self._request.header.api_version >= TOPIC_ID_VERSION
         response = FetchResponse(session_id=SESSION_NONE)
         nothing_yet = True
-        for topic, asked_targets in self._targets:
+        for topic, partitions in self._topics:
             answers = []
-            for asked, target in asked_targets:
-                if not isinstance(target, Partition):
-                    answers.append(refused(asked, target))
+            for asked, found in partitions:
+                if not isinstance(found, Partition):
+                    answers.append(refused(asked, found))
                     continue
-                data, size = self._read_partition(target.log, asked, left, first=nothing_yet)
+                data, size = self._read_partition(found.log, asked, left, first=nothing_yet)
                 answers.append(data)
                 left -= size
                 nothing_yet = nothing_yet and not size

@@ -18,7 +18,7 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
 
 @pytest.fixture
 async def group_rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    """One that coordinates groups, whose log has one partition."""
+    """A broker that coordinates groups; `__consumer_offsets` has one partition."""
     made = Rig(tmp_path / "data", offsets_topic_num_partitions="1")
     await find(made)
     yield made

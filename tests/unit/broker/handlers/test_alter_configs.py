@@ -1,4 +1,4 @@
-"""AlterConfigs: what is named is all that is set afterwards. Rules: test_config_changes.py."""
+"""AlterConfigs replaces all configs of a resource. Rules: configs/test_changes.py."""
 
 from typing import Any
 

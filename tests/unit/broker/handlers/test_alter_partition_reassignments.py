@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments: what one broker can do and what not, as Kafka 4.3.0 answers."""
+"""AlterPartitionReassignments: what one broker can and cannot do. Compared with Kafka 4.3.0."""
 
 from pathlib import Path
 

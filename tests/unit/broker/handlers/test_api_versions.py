@@ -1,4 +1,4 @@
-"""ApiVersions: what is listed, and what a client of the future or without a name is told."""
+"""ApiVersions: the list, and the answers to newer clients and to clients without a name."""
 
 import pytest
 
@@ -20,13 +20,13 @@ async def test_every_version_lists_what_is_served(rig: Rig, version: int) -> Non
     assert response.error_code == 0
     listed = {row.api_key: (row.min_version, row.max_version) for row in response.api_keys}
     served = {row.api_key: (row.min_version, row.max_version) for row in HANDLERS}
-    # KAFKA-18659: librdkafka takes a higher floor for "no compression".
+    # KAFKA-18659: librdkafka takes a higher minimum for "no compression".
     assert listed == {**served, ApiKey.PRODUCE: (0, 13)}
     assert served[ApiKey.PRODUCE] == (3, 13)
 
 
-async def test_a_version_of_the_future_is_told_the_versions_of_this_api_alone(rig: Rig) -> None:
-    # The dialect answers in version 0 whatever was asked: nothing is encoded here.
+async def test_a_newer_version_is_answered_with_the_versions_of_this_api_only(rig: Rig) -> None:
+    # The dialect answers in version 0, whatever the request has: nothing is encoded here.
     response = await rig.call(request(), 5)
     assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
     (row,) = response.api_keys
@@ -55,7 +55,7 @@ async def test_a_version_of_the_future_is_told_the_versions_of_this_api_alone(ri
     ],
 )
 async def test_names_of_clients(rig: Rig, name: str, software_version: str, is_valid: bool) -> None:
-    """KIP-511: from version 3 on; older versions carry no name."""
+    """KIP-511: from version 3 on; older versions have no name."""
     for version in (3, 4):
         response = await ask(rig, request(name, software_version), version)
         if is_valid:
@@ -68,7 +68,7 @@ async def test_names_of_clients(rig: Rig, name: str, software_version: str, is_v
 
 
 async def test_features_are_only_those_whose_apis_are_served(rig: Rig) -> None:
-    """Kafka's six levels stand in the metadata log; transactions are not served."""
+    """The metadata log has Kafka's six levels, but transactions are not served."""
     features = {}
     for version in (2, 3, 4):
         response = await ask(rig, request(), version)
@@ -81,7 +81,7 @@ async def test_features_are_only_those_whose_apis_are_served(rig: Rig) -> None:
             assert response.finalized_features_epoch >= 0
     assert features[2] == []
     assert "metadata.version" in features[3]
-    # KIP-1022: a feature whose lowest level is 0 is not shown to version 3.
+    # KIP-1022: a feature whose minimum level is 0 is not shown to version 3.
     assert set(features[3]) <= set(features[4])
     levels = rig.services.controller.image.feature_levels
     assert levels["group.version"] == 1

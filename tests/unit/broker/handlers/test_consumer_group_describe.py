@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: members with what they have and should have; strangers are not found."""
+"""ConsumerGroupDescribe: members with both assignments; classic groups are not found."""
 
 from __future__ import annotations
 

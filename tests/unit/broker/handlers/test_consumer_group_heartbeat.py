@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat at the edge; its rules are in tests/unit/broker/groups/consumer."""
+"""ConsumerGroupHeartbeat: the handler. Its rules are tested in broker/groups/consumer."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_refusals_carry_their_reason(rig: Rig) -> None:
     assert (await beat(rig, "m", 0, group="")).error_code == ErrorCode.INVALID_REQUEST
 
 
-async def test_before_there_is_a_log_nobody_joins(tmp_path: Path) -> None:
+async def test_no_member_joins_before_there_is_a_log(tmp_path: Path) -> None:
     rig = Rig(tmp_path / "data")
     assert (await beat(rig, "m", 0)).error_code == ErrorCode.NOT_COORDINATOR
     await rig.close()

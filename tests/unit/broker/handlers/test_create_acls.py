@@ -1,4 +1,4 @@
-"""CreateAcls: SECURITY_DISABLED for every rule, in Kafka 4.3.0's words."""
+"""CreateAcls: SECURITY_DISABLED for every rule, with Kafka 4.3.0's message."""
 
 import pytest
 

@@ -1,6 +1,6 @@
-"""CreatePartitions: what is added, and each reason for which it is not. Compared with Kafka's.
+"""CreatePartitions: growth, and each reason for a refusal. Compared with Kafka.
 
-The rules themselves are tested with broker/metadata/growth.py; here is what a client sees.
+The rules are tested with broker/metadata/growth.py; these tests show what a client sees.
 """
 
 import asyncio

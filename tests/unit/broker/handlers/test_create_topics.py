@@ -1,6 +1,6 @@
-"""CreateTopics: what is made, and each reason for which it is not. Answers compared with Kafka's.
+"""CreateTopics: creation, and each reason for a refusal. Compared with Kafka.
 
-The rules themselves are tested with broker/metadata/topic_rules.py; here is what a client sees.
+The rules are tested with broker/metadata/topic_rules.py; these tests show what a client sees.
 """
 
 from collections.abc import Sequence
@@ -104,7 +104,7 @@ async def test_configs_in_the_answer_say_where_they_come_from(tmp_path: Path) ->
 async def test_minus_1_takes_the_brokers_default_in_every_version(
     tmp_path: Path, version: int
 ) -> None:
-    """KIP-464 is for version 4, but Kafka takes it below as well (tried)."""
+    """KIP-464 is for version 4, but Kafka accepts it in older ones too (tried)."""
     rig = Rig(tmp_path / "data", num_partitions="3")
     (answer,) = (await ask(rig, request(topic(count=-1, factor=-1)), version)).topics
     assert answer.error_code == 0
@@ -204,7 +204,7 @@ async def test_each_topic_has_an_outcome_of_its_own(rig: Rig) -> None:
             ("c", ErrorCode.INVALID_REPLICATION_FACTOR),
             ("d", ErrorCode.NONE),
             ("same.name", ErrorCode.NONE),
-            ("same_name", ErrorCode.NONE),  # Kafka looks at existing topics only (tried)
+            ("same_name", ErrorCode.NONE),  # Kafka only checks existing topics (tried)
         ]
     )
     assert set(rig.services.controller.image.topics) == {

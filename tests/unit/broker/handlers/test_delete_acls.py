@@ -1,4 +1,4 @@
-"""DeleteAcls: SECURITY_DISABLED for every filter, in Kafka 4.3.0's words."""
+"""DeleteAcls: SECURITY_DISABLED for every filter, with Kafka 4.3.0's message."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""DeleteGroups: what may be deleted, and that it stays deleted."""
+"""DeleteGroups: which groups can be deleted, and that they stay deleted."""
 
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from tests.support.broker_rig import Rig

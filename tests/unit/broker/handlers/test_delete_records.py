@@ -1,4 +1,4 @@
-"""DeleteRecords: where a log begins afterwards, also after a crash. Compared with Kafka."""
+"""DeleteRecords: the new log start offset, also after a crash. Compared with Kafka."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""DeleteTopics: by name and by id, once and twice; answers compared with Kafka's."""
+"""DeleteTopics: by name and by id, once and twice. Compared with Kafka."""
 
 import asyncio
 from pathlib import Path

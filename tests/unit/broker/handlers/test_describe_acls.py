@@ -1,4 +1,4 @@
-"""DescribeAcls: SECURITY_DISABLED, in Kafka 4.3.0's words."""
+"""DescribeAcls: SECURITY_DISABLED, with Kafka 4.3.0's message."""
 
 import pytest
 

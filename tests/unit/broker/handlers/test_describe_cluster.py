@@ -1,4 +1,4 @@
-"""DescribeCluster: one broker, under the address that was asked. Answers compared with Kafka's."""
+"""DescribeCluster: one broker, at the address of the listener. Compared with Kafka."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ async def test_every_version_names_this_broker(
     assert answer.cluster_authorized_operations == operations
 
 
-async def test_no_broker_is_fenced_and_the_rack_is_told(tmp_path: Path) -> None:
+async def test_no_broker_is_fenced_and_the_rack_is_in_the_answer(tmp_path: Path) -> None:
     rig = Rig(tmp_path / "data", broker_rack="r1")
     (broker,) = (await ask(rig, DescribeClusterRequest(include_fenced_brokers=True), 2)).brokers
     assert (broker.rack, broker.is_fenced) == ("r1", False)

@@ -1,4 +1,4 @@
-"""DescribeConfigs: whole answers, in every version, and each refusal in Kafka's words."""
+"""DescribeConfigs: whole answers in every version, and each refusal with Kafka's message."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""DescribeGroups: what is told of a group, and how one that is not there looks in each version."""
+"""DescribeGroups: the description of a group, and of a missing one in each version."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""DescribeLogDirs: bytes of partitions and of the volume. Answers compared with Kafka's."""
+"""DescribeLogDirs: bytes of partitions and of the volume. Compared with Kafka."""
 
 import shutil
 from pathlib import Path
@@ -36,7 +36,7 @@ async def sizes(rig: Rig, body: DescribeLogDirsRequest) -> Sizes:
 
 
 async def fill(rig: Rig) -> int:
-    """Make qa and qb; return the bytes in qa-0."""
+    """Create qa and qb; return the size of qa-0 in bytes."""
     await create(rig, "qa", 2)
     await create(rig, "qb", 3)
     records = batch(b"x", b"y")
@@ -75,7 +75,7 @@ async def test_every_version_says_what_it_can(rig: Rig, tmp_path: Path, version:
     ],
     ids=repr,
 )
-async def test_what_is_here_is_told_once_and_the_rest_left_out(
+async def test_existing_partitions_are_answered_once_and_others_left_out(
     rig: Rig, wanted: list[tuple[str, list[int]]], expected: dict[str, list[int]]
 ) -> None:
     await fill(rig)

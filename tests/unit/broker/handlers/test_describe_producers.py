@@ -1,4 +1,4 @@
-"""DescribeProducers: what partitions know of producers. Answers compared with Kafka's."""
+"""DescribeProducers: each partition's producers. Compared with Kafka."""
 
 from pathlib import Path
 
@@ -46,7 +46,7 @@ async def fill(rig: Rig) -> ProducerState:
     )
 
 
-async def test_a_producer_is_told_with_its_last_batch(rig: Rig) -> None:
+async def test_a_producer_is_described_with_its_last_batch(rig: Rig) -> None:
     state = await fill(rig)
     assert await describe(rig, ("t", [0, 1])) == [("t", [(0, 0, None, [state]), (1, 0, None, [])])]
 

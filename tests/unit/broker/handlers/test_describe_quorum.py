@@ -1,4 +1,4 @@
-"""DescribeQuorum: one voter and how far it is. Answers compared with Kafka's."""
+"""DescribeQuorum: one voter and its progress. Compared with Kafka."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions: pages of topics. Each row was asked of Kafka 4.3 as well."""
+"""DescribeTopicPartitions: pages of topics. Each row was also tried on Kafka 4.3."""
 
 import pytest
 
@@ -41,7 +41,7 @@ async def filled(rig: Rig) -> Rig:
     return rig
 
 
-async def test_a_topic_is_told_whole(filled: Rig) -> None:
+async def test_a_topic_is_described_whole(filled: Rig) -> None:
     body = DescribeTopicPartitionsRequest(
         topics=[TopicRequest(name=name) for name in ("nope", "qa", "__consumer_offsets")]
     )
@@ -131,7 +131,7 @@ async def test_names(filled: Rig, names: list[str], limit: int, expected: Page) 
     assert await page(filled, names, limit=limit) == expected
 
 
-async def test_page_by_page_everything_is_told_once(filled: Rig) -> None:
+async def test_the_pages_have_everything_once(filled: Rig) -> None:
     seen = []
     cursor: Place | None = ("", 0)
     while cursor is not None:

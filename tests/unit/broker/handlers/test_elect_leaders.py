@@ -1,4 +1,4 @@
-"""ElectLeaders: why there is nothing to elect. The expected answers are Kafka 4.3.0's."""
+"""ElectLeaders: why there is nothing to elect. Compared with Kafka 4.3.0."""
 
 import pytest
 
@@ -60,7 +60,7 @@ async def test_answers(rig: Rig, name: str, request_: ElectLeadersRequest, error
 async def test_partitions_of_a_larger_cluster(
     rig: Rig, election_type: int, leader: int, replicas: list[int], code: ErrorCode
 ) -> None:
-    """What a directory of a cluster of several brokers says is left alone, and told as it is."""
+    """Partitions of other brokers are left as they are, and reported so."""
     await rig.services.topics.create([NewTopic(name="t", partition_count=2)])
     (topic,) = rig.services.topics.all()
     topic.partitions[0].leader, topic.partitions[0].replicas = leader, replicas

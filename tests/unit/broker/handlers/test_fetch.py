@@ -1,7 +1,7 @@
-"""Fetch: what is read, what is refused, and with which code. Compared with Kafka's answers.
+"""Fetch: what is read, what is refused, and with which code. Compared with Kafka.
 
-Kafka cuts the last batch off at the limit; here only whole batches leave (docs/unsupported.md).
-How long a reader waits is in broker/partitions/test_fetch_reading.py.
+Kafka cuts the last batch at the limit; this broker sends only whole ones (docs/unsupported.md).
+How long a fetch waits is tested in broker/partitions/test_fetch_reading.py.
 """
 
 from dataclasses import replace
@@ -96,7 +96,7 @@ async def test_out_of_range_is_said_even_when_there_is_no_room(rig: Rig) -> None
 async def test_aborted_transactions_are_none_or_null(
     rig: Rig, case: str, answer_is: list[Any] | None
 ) -> None:
-    """Kafka's two ways to say that there are none, each where Kafka says it (tried)."""
+    """Empty or null means that there are none; each is used where Kafka does (tried)."""
     await fill(rig)
     body = {
         "found": fetch(of(0, 0), isolation_level=READ_COMMITTED),
@@ -180,13 +180,13 @@ async def test_the_brokers_own_limit(tmp_path: Path) -> None:
     for _ in range(3):
         await produce(rig, batch(VALUE))
     assert sizes(await read(rig, fetch(of(0, 0)))) == [BATCH_BYTES]
-    # What can never be read must not be waited for.
+    # The fetch must not wait for records that it can never read.
     answers = await read(rig, fetch(of(0, 0), min_bytes=MANY, max_wait_ms=60_000))
     assert sizes(answers) == [BATCH_BYTES]
     assert await rig.close()
 
 
-# -- who is refused --------------------------------------------------------------------------------
+# -- refusals --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ async def test_unknown_partitions_beside_known_ones(rig: Rig) -> None:
 
 
 async def epoch_1(tmp_path: Path) -> Rig:
-    """Offsets 0 to 6 under epoch 0, and a leader that has written nothing under epoch 1."""
+    """Offsets 0 to 6 in epoch 0, and a leader that has written nothing in epoch 1."""
     first = Rig(tmp_path / "data")
     await fill(first)
     await crash(first)
@@ -274,7 +274,7 @@ async def test_last_fetched_epochs(
     code: ErrorCode,
     diverging: tuple[int, int] | None,
 ) -> None:
-    """KIP-595: a reader whose history parted from the log's is told where."""
+    """KIP-595: a reader whose history diverged from the log's gets the point of divergence."""
     rig = await epoch_1(tmp_path)
     waits = diverging is None and code == ErrorCode.NONE and offset == 7
     body = fetch(of(0, offset, last_fetched_epoch=fetched), max_wait_ms=0 if waits else 60_000)

@@ -1,4 +1,4 @@
-"""FindCoordinator: this broker for groups, and what is answered for the rest."""
+"""FindCoordinator: this broker for groups, and the refusals of other types."""
 
 import pytest
 

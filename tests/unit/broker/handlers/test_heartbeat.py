@@ -1,4 +1,4 @@
-"""Heartbeat at the edge; its rules are in test_classic.py."""
+"""Heartbeat: the handler. Its rules are tested in broker/groups/test_classic.py."""
 
 from tests.support.group_rig import heartbeat, member
 

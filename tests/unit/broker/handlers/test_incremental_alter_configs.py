@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: single changes of every kind. Rules: test_config_changes.py."""
+"""IncrementalAlterConfigs: each kind of operation. Rules: configs/test_changes.py."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""InitProducerId: ids that nobody has had, and who does not get one."""
+"""InitProducerId: ids that were never used before, and requests that get none."""
 
 from pathlib import Path
 
@@ -49,7 +49,7 @@ async def test_each_asker_gets_an_id_of_its_own_in_every_version(rig: Rig) -> No
 async def test_an_id_that_is_brought_along_is_replaced(
     rig: Rig, producer_id: int, producer_epoch: int, is_valid: bool
 ) -> None:
-    """KIP-360; all as Kafka 4.3 answers (tried): only transactional producers keep their id."""
+    """KIP-360, as in Kafka 4.3 (tried): only transactional producers keep their id."""
     answer = await ask(rig, request(None, producer_id, producer_epoch), 3)
     if is_valid:
         assert (answer.error_code, answer.producer_epoch) == (0, 0)

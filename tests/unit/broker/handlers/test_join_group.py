@@ -1,4 +1,4 @@
-"""JoinGroup at the edge: ids, sessions, and what old versions cannot be told."""
+"""JoinGroup: the handler. Ids, session timeouts, and answers in old versions."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""LeaveGroup in the shapes of its versions."""
+"""LeaveGroup: the answer of each version."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""ListConfigResources: what there is of each type, in both versions."""
+"""ListConfigResources: the resources of each type, in both versions."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""ListOffsets: places and times, and who waits for the disk. Answers compared with Kafka's."""
+"""ListOffsets: offsets and timestamps, and requests that wait for the disk. Compared with Kafka."""
 
 import asyncio
 from pathlib import Path
@@ -25,7 +25,7 @@ UNSUPPORTED = ErrorCode.UNSUPPORTED_VERSION
 
 
 def asks(*questions: tuple[Any, ...], topic: str = "t", timeout_ms: int = 5_000) -> Any:
-    """A request; a question is (partition, timestamp) or (partition, timestamp, leader epoch)."""
+    """A request; a question is (partition, timestamp), or those two and a leader epoch."""
     return ListOffsetsRequest(
         replica_id=-1,
         timeout_ms=timeout_ms,
@@ -190,7 +190,7 @@ async def test_a_partition_asked_about_twice_is_refused_once(rig: Rig) -> None:
 
 
 def hold(rig: Rig) -> Any:
-    """Let the partition look as though a flush of it were under way, so that none begins."""
+    """Make the partition look as if a flush were running, so that none begins."""
     partition = rig.services.partitions.get("t", 0)
     partition.flush_started_ns = rig.clock.monotonic_ns()
     return partition
@@ -215,7 +215,7 @@ async def settle(rig: Rig, partition: Any) -> None:
 async def test_what_was_acknowledged_before_is_counted(
     rig: Rig, timestamp: int, waits: bool, offset: int
 ) -> None:
-    """acks=1, then "where is the end?": Kafka counts the record, so the answer waits for it."""
+    """acks=1, then the end: Kafka counts the record, so the answer waits for it."""
     await create(rig)
     partition = hold(rig)
     await produce(rig, batch(b"v"), acks=1)
@@ -269,7 +269,7 @@ async def test_a_failed_log_answers_up_to_its_durable_end(tmp_path: Path) -> Non
 
 
 async def test_damage_in_a_batch_that_must_be_opened_is_said(rig: Rig) -> None:
-    """The batch is whole by its CRC and is stored; a look-up by time has to read its records."""
+    """The CRC is right, so the batch is stored; a look-up by time must read its records."""
     await create(rig)
     damaged = batch(b"some value", b"another", codec=1)
     damaged[61:70] = b"no gzip.."
@@ -286,7 +286,7 @@ async def test_damage_in_a_batch_that_must_be_opened_is_said(rig: Rig) -> None:
 async def test_a_record_is_shown_when_readers_may_see_it(
     tmp_path: Path, timestamp: int, outcome: str
 ) -> None:
-    """One that was appended after the flush began for whose end the question waited."""
+    """One that was appended after the flush began that the request waited for."""
     rig = Rig(tmp_path / "data")
     await create(rig)
     partition = hold(rig)
@@ -328,7 +328,7 @@ async def test_a_record_is_shown_when_readers_may_see_it(
 
 
 async def test_walks_for_one_question_are_few_at_a_time(rig: Rig) -> None:
-    """The threads that read and write checkpoints are not all taken by it."""
+    """Threads are left for reads and checkpoints."""
     count = 40
     await create(rig, count=count)
     for number in range(count):

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: what is moving, which is nothing that began here."""
+"""ListPartitionReassignments: only reassignments that another cluster left in the directory."""
 
 import pytest
 

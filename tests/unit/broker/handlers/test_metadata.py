@@ -1,6 +1,6 @@
-"""Metadata: which topics, which of them are made, and what is said of those that are not there.
+"""Metadata: which topics, which of them are created, and the answers for missing ones.
 
-Answers compared with Kafka's, side by side; where ours differ the handler says so.
+Compared with Kafka; the handler's docstring names the differences.
 """
 
 import asyncio
@@ -138,7 +138,7 @@ async def test_auto_creation(
     [
         ("..", INVALID),
         ("", INVALID),
-        ("co_ll", INVALID),  # Kafka answers 3 for ever: its creation fails where nobody sees it
+        ("co_ll", INVALID),  # Kafka always answers 3: it does not report the failed creation
         ("__cluster_metadata", UNKNOWN),
         ("__consumer_offsets", UNKNOWN),
         ("__transaction_state", UNKNOWN),
@@ -162,7 +162,7 @@ async def test_a_default_that_cannot_be_met_is_said(tmp_path: Path) -> None:
 async def test_two_clients_create_the_same_topic(rig: Rig) -> None:
     both = [asyncio.create_task(ask(rig, named("new", create=True), 9)) for _ in range(2)]
     found = [codes(await one) for one in both]
-    # The second one may be told of a topic whose partitions are not open yet, never of a failure.
+    # The second client may see a topic whose partitions are not open yet, but never a failure.
     assert found == [[("new", 0)]] * 2
     assert codes(await ask(rig, named("new"), 9)) == [("new", 0)]
 
@@ -184,7 +184,7 @@ async def test_by_id(rig: Rig, version: int) -> None:
         ([(None, t), (None, t)], [("t", 0)]),
         ([("t", t)], [("t", 0)]),
         ([("t", STRANGE_ID)], [(None, ErrorCode.UNKNOWN_TOPIC_ID)]),
-        # Kafka answers ids alone when there are any.
+        # Kafka answers only the ids if there are any.
         ([("t", t), ("u", ZERO_UUID)], [("t", 0)]),
         ([("t", ZERO_UUID), (None, u), ("no", ZERO_UUID)], [("u", 0)]),
     ]:
@@ -231,7 +231,7 @@ async def test_authorized_operations_are_all_of_them(
     body = named("t", "no")
     body.include_cluster_authorized_operations = True
     body.include_topic_authorized_operations = True
-    # A field that a version does not have is left out when it is written.
+    # Fields that a version does not have are not encoded.
     response = await ask(rig, body, version)
     assert response.cluster_authorized_operations == (8096 if of_cluster else NO_OPERATIONS)
     for topic in response.topics:
@@ -255,7 +255,7 @@ async def test_a_partition_that_is_not_open_has_no_leader_yet(rig: Rig) -> None:
     ]
 
 
-async def test_the_rack_is_told(tmp_path: Path) -> None:
+async def test_the_rack_is_in_the_answer(tmp_path: Path) -> None:
     rig = Rig(tmp_path / "data", broker_rack="cellar")
     assert (await ask(rig, named(), 9)).brokers[0].rack == "cellar"
     assert await rig.close()

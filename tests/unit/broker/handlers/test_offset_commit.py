@@ -1,4 +1,4 @@
-"""OffsetCommit: what is refused one by one, and which errors of the group each version knows."""
+"""OffsetCommit: refusals of single partitions, and the group errors of each version."""
 
 import pytest
 

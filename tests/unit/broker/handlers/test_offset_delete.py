@@ -1,4 +1,4 @@
-"""OffsetDelete: what is forgotten, and what is refused."""
+"""OffsetDelete: which offsets are deleted, and which are refused."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""OffsetFetch in the shapes of its versions; the offsets themselves are in test_groups.py."""
+"""OffsetFetch: the answer of each version. The offsets are tested in broker/test_groups.py."""
 
 import pytest
 

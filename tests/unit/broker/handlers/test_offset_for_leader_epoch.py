@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where an epoch ended. Answers compared with Kafka's."""
+"""OffsetForLeaderEpoch: where an epoch ended. Compared with Kafka."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ UNKNOWN_EPOCH = (ErrorCode.UNKNOWN_LEADER_EPOCH, -1, -1)
 async def answers(
     rig: Rig, *asked: tuple[int, int, int], topic: str = "t", version: int = 4, replica: int = -1
 ) -> list[tuple[int, int, int]]:
-    """Ask for (partition, current epoch, epoch); return (error, epoch, end offset) of each."""
+    """Request (partition, current epoch, epoch); return each one's (error, epoch, end offset)."""
     body = OffsetForLeaderEpochRequest(
         replica_id=replica,
         topics=[
@@ -75,7 +75,7 @@ async def test_an_empty_log_knows_the_epoch_it_is_led_under(
 
 
 async def test_epochs_across_crashes(tmp_path: Path) -> None:
-    """Epochs 0 and 2 are written under, 1 is not, and 3 not yet."""
+    """Epochs 0 and 2 have records, 1 was skipped, and 3 has none yet."""
     for end in (2, None, 5, None):
         rig = Rig(tmp_path / "data")
         if end == 2:

@@ -1,4 +1,4 @@
-"""Produce: what is accepted, with which offsets; what is refused, with which code."""
+"""Produce: accepted batches with their offsets, and refused ones with their codes."""
 
 import asyncio
 import threading
@@ -142,7 +142,7 @@ async def test_one_partition_in_error_leaves_the_others_alone(rig: Rig) -> None:
 
 
 async def test_internal_topics_take_no_records(rig: Rig) -> None:
-    """But from Kafka's admin client, as in Kafka. They are compacted: a key is wanted."""
+    """Except from Kafka's admin client, as in Kafka. They are compacted, so records need keys."""
     await create(rig, "__consumer_offsets", cleanup_policy="compact")
     body = produce(memoryview(build([Record(0, NOW_MS, b"k", b"v")])), topic="__consumer_offsets")
     answer = only(await rig.call(body, 9))
@@ -185,7 +185,7 @@ async def test_idempotent_duplicates_gaps_and_epochs(rig: Rig) -> None:
 
 
 async def test_pipelined_appends_keep_their_order_through_the_queue(rig: Rig) -> None:
-    """Alternating appends that go through and appends that are queued: never out of order."""
+    """Appends that go through alternate with queued ones, and stay in order."""
     await create(rig)
     partition = rig.services.partitions.get("t", 0)
     calls = []
@@ -243,9 +243,9 @@ async def test_records_without_a_key_are_named_where_keys_are_wanted(rig: Rig) -
 
 
 async def test_validate_records_opens_batches_and_refuses_damage_inside(tmp_path: Path) -> None:
-    """A record count that is right, a CRC that is right, and records that end too early."""
+    """The record count and the CRC are right, but the records end too early."""
     damaged = batch(b"some value")
-    damaged[HEADER_SIZE] = 0x7E  # the size of the first record, 63 instead of what is there
+    damaged[HEADER_SIZE] = 0x7E  # the size of the first record becomes 63
     write_crc(damaged, 0)
     for setting, code in (("false", ErrorCode.NONE), ("true", ErrorCode.INVALID_RECORD)):
         rig = Rig(tmp_path / setting, **{"barnabas.validate.records": setting})
@@ -313,7 +313,7 @@ async def test_the_loop_goes_over_few_records_and_threads_over_the_rest(
 
 
 async def test_a_request_has_the_loop_go_over_so_much_and_no_more(rig: Rig) -> None:
-    """Whatever the number of its partitions."""
+    """The limit is per request, not per partition."""
     await create(rig, count=50, cleanup_policy="compact")
     one = keyed(100)
     body = produce(one)
@@ -355,7 +355,7 @@ async def test_what_is_queued_and_then_refused_for_its_time_is_named_too(rig: Ri
     assert [one.batch_index for one in answer.record_errors] == [0, 1]
 
 
-async def test_without_answers_nobody_is_told_which_records_were_refused(rig: Rig) -> None:
+async def test_with_acks_0_refused_records_are_not_named(rig: Rig) -> None:
     await create(rig, message_timestamp_before_max_ms="1")
     assert await rig.call(produce(batch(b"a", timestamp=1, codec=4), acks=0), 9) is None
     assert rig.connection.aborted

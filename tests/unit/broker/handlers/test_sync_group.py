@@ -1,4 +1,4 @@
-"""SyncGroup at the edge; its rules are in test_classic.py."""
+"""SyncGroup: the handler. Its rules are tested in broker/groups/test_classic.py."""
 
 import pytest
 

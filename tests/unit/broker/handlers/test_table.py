@@ -1,4 +1,4 @@
-"""The table of APIs, of which nothing is imported before it is needed."""
+"""The table of APIs imports nothing before it is needed."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""UnregisterBroker: refused, for this broker and for those that are not there."""
+"""UnregisterBroker: refused, both for this broker and for unknown ones."""
 
 import pytest
 

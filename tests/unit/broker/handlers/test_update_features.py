@@ -1,4 +1,4 @@
-"""UpdateFeatures: what is refused, with Kafka 4.3.0's words, and what is written."""
+"""UpdateFeatures: refusals, with Kafka 4.3.0's messages, and the records written."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ async def test_the_level_in_force_is_no_change(rig: Rig) -> None:
 
 
 async def test_a_change_is_checked_written_and_still_there_after_a_restart(tmp_path: Path) -> None:
-    """The level of a directory that an older Kafka made can be raised."""
+    """The level can be raised in a directory that an older Kafka made."""
     rig = Rig(tmp_path / "data")
     image = rig.services.controller.image
     image.feature_levels["metadata.version"] = 25

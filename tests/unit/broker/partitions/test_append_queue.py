@@ -47,10 +47,10 @@ class Rig:
     def appended(self, partition: Partition) -> None:
         self.flushed.append(partition)
         if partition.log.write_caching:
-            self.queue.drain()  # as group commit has it: such a log advances at once
+            self.queue.drain()  # as group commit does: such a log advances at once
 
     def prepared(self, partition: Partition, name: str) -> None:
-        """Queue an append that a thread must make ready first."""
+        """Queue an append that a thread must prepare first."""
         self.queue.queue(
             partition,
             memoryview(b""),
@@ -367,7 +367,7 @@ async def test_what_was_to_be_made_ready_when_the_broker_stops_is_refused() -> N
     assert names(partition) == [b"0", b"1"]
 
 
-async def test_what_nobody_expected_of_one_append_takes_no_other_along(
+async def test_an_unexpected_error_of_one_append_affects_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reported: list[BaseException] = []

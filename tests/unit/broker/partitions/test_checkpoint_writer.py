@@ -1,4 +1,4 @@
-"""Checkpoint files are written one at a time, and never without what the caller has changed."""
+"""Checkpoint files are written one at a time, and always include the caller's changes."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from broker.runtime.blocking_pool import BlockingPool
 
 
 class FakeLogs:
-    """A value to write and what has been written; a write takes its value when it begins."""
+    """A value to write and the values written; a write takes its value when it begins."""
 
     def __init__(self) -> None:
         self.value = 0

@@ -1,4 +1,4 @@
-"""Leader epochs: fencing, where an epoch ended, and the epoch that nothing was written under."""
+"""Leader epochs: fencing, where an epoch ended, divergence, and an epoch without records."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,6 +1,6 @@
 """Fetch: which requests wait and for how long, and reads that the disk delays or refuses.
 
-Compared with Kafka's answers.
+Compared with Kafka.
 """
 
 import asyncio
@@ -123,7 +123,7 @@ async def test_what_does_not_wait(rig: Rig, name: str, body: FetchRequest) -> No
 
 
 async def test_an_unknown_partition_does_not_end_the_wait_of_others(rig: Rig) -> None:
-    """As in Kafka: else a reader that still asks for a deleted topic would never pause."""
+    """As in Kafka: a reader that still asks for a deleted topic would otherwise never pause."""
     await fill(rig)
     waiting = await parked(rig, fetch(of(9, 0), of(0, 7), max_wait_ms=60_000))
     await produce(rig, batch(b"7"))
@@ -132,7 +132,7 @@ async def test_an_unknown_partition_does_not_end_the_wait_of_others(rig: Rig) ->
     assert values(known) == [b"7"]
 
 
-async def test_a_reader_hastens_the_flush_of_what_nobody_waited_for(
+async def test_a_reader_hastens_the_flush_of_records_that_no_producer_waits_for(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(group_commit, "IDLE_LINGER_SECONDS", 60)
@@ -145,17 +145,17 @@ async def test_a_reader_hastens_the_flush_of_what_nobody_waited_for(
 async def test_what_cannot_be_counted_is_read_at_once(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Damage: there are records below the high watermark, and no bytes to be found for them."""
+    """Damage: there are records below the high watermark, but no bytes are found for them."""
     await fill(rig)
     monkeypatch.setattr(Log, "available_bytes", lambda *_: 0)
     await read_one(rig, fetch(of(0, 0), max_wait_ms=60_000, min_bytes=2))
     assert rig.services.metrics.fetches_parked == 0
 
 
-async def test_nothing_is_counted_for_who_wants_a_byte(
+async def test_nothing_is_counted_for_a_min_bytes_of_1(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As most consumers ask: the read that follows is the only look-up."""
+    """Most consumers use min_bytes=1: the read that follows is the only look-up."""
     await fill(rig)
     monkeypatch.setattr(Log, "available_bytes", lambda *_: pytest.fail("was counted"))
     await read_one(rig, fetch(of(0, 0), max_wait_ms=60_000, min_bytes=1))
@@ -253,7 +253,7 @@ async def test_a_failed_log_is_read_up_to_its_durable_end(tmp_path: Path) -> Non
 async def test_an_error_while_bytes_are_counted_is_its_partitions(
     rig: Rig, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One rotted batch: who asks for it and for others is told of it, and given the others."""
+    """One rotted batch: the reader gets its error, and the records of the other partitions."""
     await create(rig, count=2)
     await produce(rig, batch(b"a"))
     await produce(rig, batch(b"b"), partition=1)
@@ -267,7 +267,7 @@ async def test_an_error_while_bytes_are_counted_is_its_partitions(
 async def test_a_reader_of_a_broken_log_does_not_fail_the_round_of_others(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its bytes are counted when a flush ends; those flushed with it are finished all the same."""
+    """Its bytes are counted when a flush ends; the other flushes of the round are finished."""
     await create(rig, count=3)
     await produce(rig, batch(b"a"))
     body = fetch(of(0, 0), of(1, 0), max_wait_ms=60_000, min_bytes=1 << 20)
@@ -282,7 +282,7 @@ async def test_a_reader_of_a_broken_log_does_not_fail_the_round_of_others(
 
 
 @pytest.mark.parametrize("is_cold", [False, True])
-async def test_what_nobody_foresaw_is_one_partitions_too(
+async def test_an_unforeseen_error_belongs_to_its_partition_too(
     rig: Rig, is_cold: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await create(rig, count=2)
@@ -307,7 +307,7 @@ async def test_what_nobody_foresaw_is_one_partitions_too(
 
 
 def break_log(rig: Rig, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    """Let what looks into partition 0's log fail from now on."""
+    """Make look-ups in partition 0's log fail from now on."""
     broken = rig.services.partitions.get("t", 0).log
 
     def count(log: Log, offset: int, sound: Any = Log.available_bytes) -> int:
@@ -330,7 +330,7 @@ def break_log(rig: Rig, monkeypatch: pytest.MonkeyPatch, error: Exception) -> No
 async def test_a_look_up_in_cold_files_waits_in_a_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait_ms: int
 ) -> None:
-    """Index, headers, the walk that holds old data to be sound: nothing of it is in memory."""
+    """Index, headers, the walk that checks old data: none of their pages are in memory."""
     rig = Rig(tmp_path, log_index_interval_bytes="0")
     await fill(rig, count=2)
     await rig.close()

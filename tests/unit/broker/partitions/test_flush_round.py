@@ -1,4 +1,4 @@
-"""A round of flushes: what has ended, what is left, and when it is stuck."""
+"""A round of flushes: which have ended, which are left, and when the round is stuck."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ SECOND = 1_000_000_000
 
 
 class Flush:
-    """Ends as it is told to."""
+    """A flush with a given outcome."""
 
     def __init__(self, error: BaseException | None = None) -> None:
         self.error = error

@@ -1,4 +1,4 @@
-"""Group commit: who is answered when, and by what, while flushes run, fail and hang."""
+"""Group commit: when waiters are answered, and how, while flushes run, fail and hang."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -63,7 +63,7 @@ async def rig() -> AsyncIterator[Rig]:
     made.pool.close()
 
 
-async def test_one_flush_answers_everyone_who_waited_when_it_began(rig: Rig) -> None:
+async def test_one_flush_answers_every_request_that_waited_when_it_began(rig: Rig) -> None:
     rig.wait("a", rig.append())
     rig.wait("b", rig.append())
     await rig.until(lambda: rig.log.flushes)
@@ -203,7 +203,7 @@ async def test_a_round_that_is_stuck_is_passed_by_what_it_holds_and_what_comes(r
         logs[number].flushes[0].release.set()
     await asyncio.sleep(0.01)
     rig.commit.sweep()
-    assert answers == [], "nobody is answered before the round has ended, or is known to be stuck"
+    assert answers == [], "no answer before the round has ended or is stuck"
     rig.clock.advance(int(STUCK_SECONDS * 1_000) + 1)
     rig.commit.sweep()
     rig.clock.advance(int(STUCK_SECONDS * 1_000) + 1)
@@ -256,8 +256,8 @@ def fail(*_: Any) -> None:
     raise ZeroDivisionError
 
 
-async def test_a_waiter_that_cannot_be_told_takes_no_other_along(rig: Rig) -> None:
-    """Whatever raises when a flush ends, the rest of the round is finished and answered."""
+async def test_a_waiter_that_cannot_be_answered_affects_no_other(rig: Rig) -> None:
+    """If a callback raises when a flush ends, the rest of the round is still answered."""
     rig.commit.wait(rig.partition, rig.append(), 1_000, fail)
     rig.wait("behind it", rig.log.end_offset)
     other = Partition(FakeLog())  # type: ignore[arg-type]
@@ -301,10 +301,10 @@ async def test_a_flush_that_cannot_be_finished_takes_no_other_along(rig: Rig) ->
     assert rig.answers == [("beside it", ErrorCode.NONE)]
 
 
-async def test_who_waits_for_an_earlier_offset_is_answered_before_those_that_came_first(
+async def test_a_waiter_for_an_earlier_offset_is_answered_before_earlier_waiters(
     rig: Rig,
 ) -> None:
-    """A retried batch waits for its original, which the flush under way makes durable."""
+    """A retried batch waits for its original, which the current flush makes durable."""
     original = rig.append()
     rig.wait("original", original)
     await rig.until(lambda: rig.log.flushes)

@@ -1,4 +1,4 @@
-"""What is opened before it is appended: which batches, where, and in which order."""
+"""Batches that are opened before they are appended: which ones, where, and in which order."""
 
 import asyncio
 import random

@@ -105,8 +105,8 @@ async def test_a_fetch_released_within_a_notification_is_answered_once() -> None
     assert sorted(rig.answered) == ["a", "b"]
 
 
-async def test_a_fetch_that_fails_takes_no_other_along() -> None:
-    """Counting or answering: the one loses its connection, the other is answered."""
+async def test_a_fetch_that_fails_affects_no_other() -> None:
+    """When counting or answering fails, that fetch alone loses its connection."""
 
     def fail() -> None:
         raise ZeroDivisionError

@@ -1,4 +1,4 @@
-"""Few walks at a time, in turn among the clients, and what is withdrawn is not walked."""
+"""Few walks run at a time, clients take turns, and withdrawn walks do not run."""
 
 import asyncio
 import weakref
@@ -42,7 +42,7 @@ class Rig:
 
 
 class Frame:
-    """Memory that a walk is about."""
+    """Memory that a walk holds."""
 
 
 def test_few_run_at_a_time_and_leave_threads_to_others() -> None:
@@ -115,7 +115,7 @@ async def test_a_stop_waits_for_what_runs_alone() -> None:
     assert walks[-1].withdraw()
     rig.work.stop()
     rig.submit("b", "too late")
-    assert rig.ended == [], "whoever stops is not called back meanwhile"
+    assert rig.ended == [], "callbacks come later, not within the stop"
     await asyncio.sleep(0)
     assert [(name, type(error)) for name, error in rig.ended] == [
         (name, WalkAbandoned) for name in ("2", "3", "too late")

@@ -1,4 +1,4 @@
-"""A look-up that misses pages is tried again when a thread has brought them in."""
+"""A look-up that misses pages is repeated when a thread has loaded them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ async def pool() -> AsyncIterator[BlockingPool]:
 
 
 class ColdFile:
-    """Its bytes come into memory with the nth pull."""
+    """A file whose bytes are in memory after the nth pull."""
 
     def __init__(self, pulls_needed: int = 1) -> None:
         self.filesystem = MemoryFileSystem()
@@ -73,7 +73,7 @@ async def test_what_never_stays_in_memory_is_waited_for(look_up: Any) -> None:
     assert file.pulls == ATTEMPTS_MAX
 
 
-async def test_an_error_of_either_is_told(look_up: Any) -> None:
+async def test_an_error_of_either_is_reported(look_up: Any) -> None:
     def fails() -> None:
         raise OSError(5, "Input/output error")
 

@@ -1,4 +1,4 @@
-"""Blocking calls leave the loop alone, and their outcome comes back on it."""
+"""Blocking calls do not block the loop, and their outcome comes back on it."""
 
 import asyncio
 import threading
@@ -46,7 +46,7 @@ async def test_it_is_busy_until_what_was_called_has_come_back() -> None:
     pool.submit(Owner.APPEND, release.wait, back.append)
     waiting = asyncio.create_task(pool.run(release.wait))
     await asyncio.sleep(0)
-    waiting.cancel()  # who waits goes; the call does not
+    waiting.cancel()  # the caller gives up; the call goes on
     await asyncio.gather(waiting, return_exceptions=True)
     assert pool.is_busy
     release.set()

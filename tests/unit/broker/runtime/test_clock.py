@@ -1,4 +1,4 @@
-"""The clocks agree with what they promise."""
+"""Each clock does what it promises."""
 
 from broker.runtime.clock import ManualClock, SystemClock
 

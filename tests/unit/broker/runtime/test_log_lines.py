@@ -1,4 +1,4 @@
-"""Log lines: text for people, JSON for programs, and no flood."""
+"""Log lines: text for people, JSON for programs, and a limit per second."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""What fails on the loop is reported with its owner's name, once, and ends nothing else."""
+"""A failure on the loop is reported once, with its owner's name, and ends nothing else."""
 
 import asyncio
 import logging

@@ -1,6 +1,6 @@
-"""A request carries what its connection is, and says when that is gone.
+"""A request knows its connection, and calls back when that is gone.
 
-An answer that comes later is given once, whoever comes first.
+A pending answer is completed once, by the first caller.
 """
 
 import pytest
@@ -25,7 +25,7 @@ def test_a_request_is_the_empty_slot_of_its_answer() -> None:
 
 
 @pytest.mark.parametrize("is_parked", [False, True])
-def test_whoever_parks_a_request_is_told_when_its_connection_goes(is_parked: bool) -> None:
+def test_a_parked_request_calls_back_when_its_connection_goes(is_parked: bool) -> None:
     request = FakeConnection().request("body")
     told: list[str] = []
     if is_parked:

@@ -1,4 +1,4 @@
-"""The request queue: order, one worker awake at a time, and telling who waits for room."""
+"""The request queue: its order, one worker awake at a time, and connections that wait for room."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from tests.support.fake_connection import FakeConnection
 
 
 class Waiter:
-    """Hears of room, and says whether it uses it."""
+    """Is told of room, and says whether it uses it."""
 
     def __init__(self, name: str, told: list[str], *, goes_on: bool = True) -> None:
         self.name = name
@@ -85,12 +85,12 @@ async def test_room_goes_to_the_next_that_uses_it() -> None:
     queue.forget(gone)
     assert queue.take() is request
     assert told == ["held", "next"]
-    queue.tell_next()  # by who was told before
+    queue.tell_next()  # by the waiter that was told before
     assert told == ["held", "next", "last"]
     assert queue.waiter_count == 0
 
 
-async def test_nobody_is_told_of_room_that_is_not_there() -> None:
+async def test_no_waiter_is_told_of_room_that_is_not_there() -> None:
     queue = RequestQueue(1, Metrics())
     queue.put(numbered(1)[0])
     told: list[str] = []

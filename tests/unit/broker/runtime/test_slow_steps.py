@@ -1,4 +1,4 @@
-"""The watchdog names a step that is too long, and does nothing when it is off."""
+"""The watchdog names slow steps, and does nothing when it is off."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ def hold_until(is_over: Callable[[], bool]) -> None:
         pass
 
 
-# As if it were of the broker.
+# As if the broker's code ran.
 long_step = FunctionType(hold_until.__code__, {"__name__": "broker.handlers.made_up"}, "hold_until")
 
 

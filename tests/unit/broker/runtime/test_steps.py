@@ -1,4 +1,4 @@
-"""Answers in steps: a slice a turn for all of them, in rotation, and a bound on their size."""
+"""Answers in steps: one slice per turn for all, in rotation, and a limit on their size."""
 
 import asyncio
 from collections.abc import Generator
