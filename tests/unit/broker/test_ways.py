@@ -20,7 +20,8 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from broker.handlers import HANDLERS
-from broker.server import EXIT_CLEAN, Broker
+from broker.lifecycle.shutdown import EXIT_CLEAN
+from broker.server import Broker
 from tests.support import raw_batches
 from tests.support.raw_client import RawClient
 from tests.unit.broker.test_server import loaded, port_of, served
@@ -54,6 +55,19 @@ def drawing(what: str) -> Drawing:
     return Drawing([Step(*row) for row in rows], set(re.findall(r"`([\w/]+\.py)`", passed)))
 
 
+def path_of(frame: FrameType) -> str:
+    return frame.f_code.co_filename.removeprefix(f"{ROOT}/")
+
+
+def is_unasked(frame: FrameType | None) -> bool:
+    """Whether a call comes from what runs without a request."""
+    while frame is not None:
+        if path_of(frame).startswith(UNASKED):
+            return True
+        frame = frame.f_back
+    return False
+
+
 class Trace:
     """Notes the functions of the house that are entered while it is on, in any thread."""
 
@@ -64,8 +78,8 @@ class Trace:
     def note(self, frame: FrameType, event: str, _: Any) -> None:
         if event != "call" or not self.is_on:
             return
-        path = frame.f_code.co_filename.removeprefix(f"{ROOT}/")
-        if path.startswith(HOUSE) and not path.startswith(UNASKED):
+        path = path_of(frame)
+        if path.startswith(HOUSE) and not is_unasked(frame):
             is_loop = threading.current_thread() is threading.main_thread()
             self.steps.append(Step("loop" if is_loop else "pool", path, frame.f_code.co_qualname))
 
