@@ -116,7 +116,7 @@ async def traced(directory: Path, ask: Callable[[RawClient], object]) -> list[St
         for handler in HANDLERS:  # else a thread imports them meanwhile
             handler.load()
         await asyncio.to_thread(client)
-        broker._signalled(signal.SIGTERM)
+        broker._signals.received(signal.SIGTERM)
         assert await running == EXIT_CLEAN
     return trace.steps
 
