@@ -30,8 +30,9 @@ ROOT = Path(__file__).parents[3]
 DESIGN = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
 HOUSE = ("broker/", "storage/", "protocol/")
 # What runs when it is due, whatever is requested meanwhile: periodic duties, and the job that
-# imports the handlers after the start.
-UNASKED = ("broker/maintenance/", "broker/handlers/__init__.py", "broker/runtime/blocking_pool.py")
+# imports the handlers after the start, in the pool.
+UNASKED = ("broker/maintenance/", "broker/handlers/__init__.py")
+POOL = "broker/runtime/blocking_pool.py"
 
 
 class Step(NamedTuple):
@@ -79,7 +80,7 @@ class Trace:
         if event != "call" or not self.is_on:
             return
         path = path_of(frame)
-        if path.startswith(HOUSE) and not is_unasked(frame):
+        if path.startswith(HOUSE) and path != POOL and not is_unasked(frame):
             is_loop = threading.current_thread() is threading.main_thread()
             self.steps.append(Step("loop" if is_loop else "pool", path, frame.f_code.co_qualname))
 
