@@ -1,19 +1,20 @@
-"""Serving a directory read-only (`serve --read-only`): what is refused, and with which error.
+"""Serving a directory read-only (`serve --read-only`): the requests that are refused, and how.
 
-`REFUSED` is the one table of it: each API that would write, and the error that makes clients give
-up at once; a retriable one would have them ask for ever. An API that is in neither `REFUSED` nor
-`READS` does not pass the tests. No handler asks whether the directory is served read-only.
+`REFUSED` is the one table: it names every API that would write, with an error that clients treat as
+fatal. With a retriable error they would retry for ever. A test fails for an API that is in neither
+`REFUSED` nor `READS`. Handlers do not know about the mode, except that Metadata creates no topic.
 
 | error | for | because |
 |---|---|---|
-| POLICY_VIOLATION | topics, configs, records, the cluster | has a message wherever it is answered |
-| TOPIC_AUTHORIZATION_FAILED | produce | producers fail the records, and do not send them again |
-| GROUP_AUTHORIZATION_FAILED | groups, commits | consumers raise it, and do not join again |
-| CLUSTER_AUTHORIZATION_FAILED | producer ids | an idempotent producer ends with it |
+| POLICY_VIOLATION | topics, configs, records, the cluster | admin clients show its message |
+| TOPIC_AUTHORIZATION_FAILED | produce | producers fail the record and do not retry it |
+| GROUP_AUTHORIZATION_FAILED | groups, commits | consumers raise it and do not rejoin |
+| CLUSTER_AUTHORIZATION_FAILED | producer ids | it is fatal to an idempotent producer |
 
-The rest of the mode is where its work is: the directory is opened in memory
-(`broker.read_only_directory`, `storage.files.overlay`), no duty changes anything
-(`broker.maintenance.housekeeping`), members of groups never expire (`broker.groups.frozen`).
+The rest of the mode is elsewhere: the directory is opened in memory
+(`broker.read_only_directory`, `storage.files.overlay`), housekeeping runs only the duties that
+change nothing (`broker.maintenance.housekeeping`), and group members never expire
+(`broker.groups.frozen`).
 """
 
 from __future__ import annotations
@@ -83,12 +84,12 @@ Handle = Callable[[Request, Services], Any]
 
 
 def refuse_writes(rows: Iterable[Handler]) -> list[Handler]:
-    """Return the rows of the handler table with a refusal for each of `REFUSED`."""
+    """Return the handler table with a `Refusal` for each API in `REFUSED`."""
     return [Refusal(row, REFUSED[row.api_key]) if row.api_key in REFUSED else row for row in rows]
 
 
 class Refusal(Handler):
-    """An API that is answered with one error, and with `MESSAGE` where the answer has room."""
+    """A handler that answers every request with one error, and `MESSAGE` if there is a field."""
 
     def __init__(self, row: Handler, code: ErrorCode) -> None:
         super().__init__(row.api_key, row.min_version, row.max_version)
@@ -100,7 +101,7 @@ class Refusal(Handler):
 
 
 def _with_message(answer: Any) -> Any:
-    """Say `MESSAGE` in every part of an answer that has a message."""
+    """Put `MESSAGE` into every `error_message` of a response."""
     if isinstance(answer, list):
         for one in answer:
             _with_message(one)

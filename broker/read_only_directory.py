@@ -1,8 +1,9 @@
-"""A data directory for a broker that changes nothing in it: an overlay, and whose directory it is.
+"""Opening a data directory for a broker that changes nothing in it: an overlay with an identity.
 
-A broker that writes insists on meta.properties: a wrong identity would orphan what is there. A copy
-may lack the file, have it damaged, or be served with another node's configuration. Then this broker
-is, in memory, the node whose partitions are here, by the records of the metadata log.
+A broker that writes refuses to start without a sound meta.properties, since a wrong identity would
+orphan the partitions. A copy may lack the file, or have a damaged or another node's one. A
+read-only broker then takes the identity of the node whose partitions are in the directory, as the
+metadata log records it. The identity stays in memory.
 """
 
 from __future__ import annotations
@@ -27,15 +28,16 @@ _DEFAULT_NODE_ID: Final = 1
 
 
 def overlay(filesystem: FileSystem, directory: str, config: BrokerConfig) -> Overlay:
-    """Return a file system on which the directory may be opened, and that has its identity.
+    """Return an overlay of `filesystem` on which `directory` has a sound meta.properties.
 
-    Raises CorruptMetadata if there is no metadata to serve by.
+    Raises CorruptMetadata if the metadata log is missing or damaged.
     """
     over = Overlay(filesystem)
     metadata_directory = os.path.join(directory, filenames.METADATA_DIRECTORY)
     if not filesystem.is_directory(metadata_directory):
         raise CorruptMetadata(
-            metadata_directory, "missing: without it nobody knows which topics are to be served"
+            metadata_directory,
+            "missing: nothing else says which topics there are; copy it, too, or check the path",
         )
     found = _identities(over, directory, metadata_directory)
     path = os.path.join(directory, filenames.META_PROPERTIES)
@@ -49,7 +51,7 @@ def overlay(filesystem: FileSystem, directory: str, config: BrokerConfig) -> Ove
         logger.warning("%s: %s; served as node %d", path, reason, node_id)
     elif config.node_id not in (None, meta.node_id):
         logger.warning(
-            "node.id=%d is not used: the directory is that of node %d", config.node_id, meta.node_id
+            "node.id=%d is ignored: the directory belongs to node %d", config.node_id, meta.node_id
         )
     return over
 
@@ -57,7 +59,7 @@ def overlay(filesystem: FileSystem, directory: str, config: BrokerConfig) -> Ove
 def _recorded_identity(
     filesystem: FileSystem, path: str, node_ids: set[int]
 ) -> tuple[MetaProperties | None, str]:
-    """Return what meta.properties says; None, and why, if it cannot be used for these nodes."""
+    """Return meta.properties, or None and the reason if it is unusable for `node_ids`."""
     try:
         meta = meta_properties.read(filesystem, path)
     except (CorruptMetadata, OSError) as error:
@@ -72,7 +74,7 @@ def _recorded_identity(
 def _identities(
     filesystem: FileSystem, directory: str, metadata_directory: str
 ) -> Counter[tuple[int, bytes | None]]:
-    """Count the partitions that are here, by the nodes and directory ids that should have them."""
+    """Count the partitions in the directory by (node id, directory id), as recorded."""
     found: Counter[tuple[int, bytes | None]] = Counter()
     for topic in load_image(filesystem, metadata_directory).image.topics.values():
         for partition in topic.partitions:

@@ -151,9 +151,9 @@ class FileSystem(Protocol):
         """Take an exclusive lock on a file, making it when missing. DirectoryLocked if taken."""
 
     def lock_shared(self, path: str) -> LockHandle:
-        """Take a reader's lock, which keeps writers away, and write nothing.
+        """Take a lock that excludes writers but not other readers, without writing.
 
-        DirectoryLocked if a writer holds the file. One that is missing or unreadable is not locked.
+        DirectoryLocked if a writer holds it. Takes no lock if the file is missing or unreadable.
         """
 
     def free_bytes(self, path: str) -> int:

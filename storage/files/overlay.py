@@ -1,19 +1,20 @@
-"""A directory served read-only: its files, and in memory what opening would have changed.
+"""A file system that keeps every change in memory, for a directory that is served read-only.
 
-Opening a directory repairs it: recovery cuts a torn tail, a compaction that was interrupted is
-finished, index files are made. On an `Overlay` all of that happens, in memory. The files below are
-opened with O_RDONLY, and nothing here calls an operation below that could change one. So what is
-served is what a normal start would serve, and no byte of the directory differs afterwards.
+Opening a directory repairs it: recovery cuts a torn tail, finishes an interrupted compaction and
+makes index files. On an `Overlay` all of that happens in memory. It opens the files below with
+O_RDONLY and calls no operation below that could change a file. So a read-only broker serves what a
+normal start would serve, and the directory stays as it was, byte by byte.
 
-    name      not noted: as it is below · None: removed · a `_Node`: renamed, made or changed
-    node      `below` is the file it began as, `size` where it was cut, `data` what was written
+    name      not noted: the file below · None: removed · a `_Node`: opened, made or renamed
+    node      `below` is the file it was, `size` where it was cut, `data` what was written
 
-`seal` ends opening: from then on every change raises EROFS, in memory as well. A broker that serves
-read-only asks for none; one that does has a defect, which then shows.
+`seal` ends the opening: from then on every change raises EROFS, in memory too. No part of a
+read-only broker should attempt one; if one does, the error shows the defect.
 
-What is written is held in memory from its place to the end of the file, and bounded by
-`WRITTEN_MAX`: entries of indexes, small text files, and the records by which this broker takes the
-lead. Kafka preallocates 10 MiB of zeros for an index; zeros at an end are not stored.
+A write keeps everything from its position to the end of the file in memory, at most `WRITTEN_MAX`
+bytes: index entries, small text files, and the metadata records by which this broker becomes the
+leader. Zeros at the end of a file are not stored, since Kafka preallocates 10 MiB of them for an
+index.
 """
 
 # ruff: noqa: D102  (methods are described by the protocols of storage.files.filesystem)
@@ -34,9 +35,9 @@ WRITTEN_MAX = 64 * 1024 * 1024  # bytes of one file; segment.index.bytes is 10 M
 
 @dataclass(slots=True)
 class _Node:
-    """What a name stands for: the bytes of `below` up to `start`, then `data`; `size` in all.
+    """The content of a file: the bytes of `below` up to `start`, then `data`; `size` in all.
 
-    -1 for `size` is the size of `below`, and then there is no `data`.
+    A `size` of -1 means the size of `below`; there is no `data` then.
     """
 
     below: str | None
@@ -50,7 +51,7 @@ class OverlayFile:
 
     __slots__ = ("_file", "_node", "_overlay", "mapped", "path", "recent", "writes")
 
-    dirty = False  # what is in memory waits for no disk
+    dirty = False  # changes in memory need no fsync
 
     def __init__(self, overlay: Overlay, path: str, node: _Node, file: File | None) -> None:
         self._overlay = overlay
@@ -122,10 +123,10 @@ class OverlayFile:
         node.size = size
 
     def fdatasync(self) -> None:
-        """Nothing waits for a disk."""
+        """Do nothing: changes in memory need no fsync."""
 
     def reserve(self, size: int) -> None:
-        """Nothing will be written there."""
+        """Do nothing: the disk gets no writes."""
 
     # -- Reading ------------------------------------------------------------------------------
 
@@ -133,12 +134,12 @@ class OverlayFile:
         return cast("File", self._file)
 
     def _within(self, size: int, position: int) -> int:
-        """How many of `size` bytes from `position` are before the cut."""
+        """Return how many of `size` bytes from `position` lie before the end of the file."""
         end = self._node.size
         return size if end < 0 else max(0, min(size, end - position))
 
     def _mixed(self, size: int, position: int) -> bytes:
-        """Bytes of both kinds; zeros at the end of what is in memory are not stored."""
+        """Read across `start`: from the file below, then from memory."""
         node, size = self._node, self._within(size, position)
         below = b""
         if position < node.start:
@@ -148,7 +149,7 @@ class OverlayFile:
         return below + stored + bytes(size - len(below) - len(stored))
 
     def _data_from(self, position: int) -> tuple[bytearray, int]:
-        """Have everything from `position` on in memory; the bytes, and where they begin."""
+        """Bring everything from `position` on into memory; return the bytes and their start."""
         node, end = self._node, self.size()
         if node.data is None:
             node.start, node.size, node.data = end, end, bytearray()
@@ -171,6 +172,7 @@ class Overlay:
     def __init__(self, below: FileSystem) -> None:
         self._below = below
         self._names: dict[str, _Node | None] = {}
+        self._changed: dict[str, set[str]] = {}  # by directory, the names that differ from below
         self._made_directories: set[str] = set()
         self.is_sealed = False
 
@@ -191,17 +193,17 @@ class Overlay:
             if not create:
                 raise _missing(path)
             self.check_open(path)
-            node = self._names[path] = _Node(None, 0, 0, bytearray())
+            node = _Node(None, 0, 0, bytearray())
+            self._change(path, node)
         file = None if node.below is None else self._below.open(node.below, write=False)
         return OverlayFile(self, path, node, file)
 
     def list(self, directory: str) -> list[str]:
         names = set() if directory in self._made_directories else set(self._below.list(directory))
-        for path, node in self._names.items():
-            parent, name = posixpath.split(path)
-            if parent == directory and node is None:
+        for name in self._changed.get(directory, ()):
+            if self._names[posixpath.join(directory, name)] is None:
                 names.discard(name)
-            elif parent == directory:
+            else:
                 names.add(name)
         return sorted(names)
 
@@ -255,14 +257,14 @@ class Overlay:
             raise _missing(old)
         if self._below.is_directory(old):
             raise OSError(errno.EROFS, "a directory keeps its name", old)
-        self._names[new] = node
-        self._names[old] = None
+        self._change(new, node)
+        self._change(old, None)
 
     def unlink(self, path: str) -> None:
         self.check_open(path)
         if self._node(path) is None:
             raise _missing(path)
-        self._names[path] = None
+        self._change(path, None)
 
     def rmdir(self, path: str) -> None:
         self.check_open(path)
@@ -270,13 +272,18 @@ class Overlay:
 
     def replace(self, path: str, data: bytes) -> None:
         self.check_open(path)
-        self._names[path] = _Node(None, len(data), 0, bytearray(data))
+        self._change(path, _Node(None, len(data), 0, bytearray(data)))
 
     def sync_directory(self, path: str) -> None:
-        """Nothing waits for a disk."""
+        """Do nothing: changes in memory need no fsync."""
+
+    def _change(self, path: str, node: _Node | None) -> None:
+        self._names[path] = node
+        directory, name = posixpath.split(path)
+        self._changed.setdefault(directory, set()).add(name)
 
     def _node(self, path: str) -> _Node | None:
-        """What the name stands for; None if there is no such file. Noted, so that all share it."""
+        """Return the node of a name, None if there is no such file; all who open it share it."""
         if path not in self._names and self._below.exists(path):
             self._names[path] = _Node(path)
         return self._names.get(path)

@@ -91,6 +91,7 @@ def served(data: Path, *before: str) -> Iterator[ReadOnly]:
         assert state_of(data) == was
         assert broker.stop() == 0
     assert state_of(data) == was
+    assert "Read-only file system" not in broker.output(), "something tried to write"
 
 
 def walk(records: bytes) -> Iterator[tuple[int, int, int]]:
@@ -241,7 +242,7 @@ def test_no_broker_starts_where_one_reads_but_others_may_read(data: Path) -> Non
 
 
 def test_a_directory_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BrokerNotReady, match="which topics"):
+    with pytest.raises(BrokerNotReady, match="says which topics"):
         ReadOnly(tmp_path / "nowhere").start()
     assert not (tmp_path / "nowhere").exists()
 
