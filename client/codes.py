@@ -1,7 +1,7 @@
-"""Error codes as a client reads them: by Kafka's name, or by their number where none is known.
+"""Error codes as a client shows them: by Kafka's name, or by number if the name is unknown.
 
-A broker may be newer than this client. As in Kafka's own clients (`Errors.forCode`), a code that is
-not known counts as UNKNOWN_SERVER_ERROR; its number is still shown.
+A broker may be newer than this client. As in Kafka's clients (`Errors.forCode`), an unknown code
+counts as UNKNOWN_SERVER_ERROR; its number is still shown.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from protocol.errors import ErrorCode
 
 
 def code_of(number: int) -> ErrorCode:
-    """Return the code of a number, UNKNOWN_SERVER_ERROR for one that is not known."""
+    """Return the code of a number, UNKNOWN_SERVER_ERROR if it is unknown."""
     try:
         return ErrorCode(number)  # type: ignore[call-arg]
     except ValueError:
@@ -18,8 +18,8 @@ def code_of(number: int) -> ErrorCode:
 
 
 def code_text(number: int, message: str | None = None) -> str:
-    """Return an error code as a person needs it: Kafka's name, its number, and what it means."""
+    """Return an error code as text: Kafka's name, the number, and what it means."""
     code = code_of(number)
     if code != number:
-        return f"error {number}: {message or 'not one that is known here'}"
+        return f"error {number}: {message or 'unknown to this client'}"
     return f"{code.name} ({number}): {message or code.message}"

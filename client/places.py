@@ -1,4 +1,4 @@
-"""A partition by the name of its topic: the word that all commands and both clients share."""
+"""A partition by the name of its topic, as all commands and both clients refer to it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Place(NamedTuple):
-    """A partition of a topic; as text `orders-3`, as Kafka names its directory."""
+    """A partition of a topic. Its text is that of Kafka's directories: `orders-3`."""
 
     topic: str
     partition: int

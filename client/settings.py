@@ -1,4 +1,4 @@
-"""Settings as a person types them: KEY=VALUE, and keys that are misspelt."""
+"""Settings on the command line: KEY=VALUE, and suggestions for misspelt keys."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:
 
 
 def unknown_keys(configs: Mapping[str, Any]) -> str:
-    """Suggest what was meant by keys of a new topic, from the keys this version knows."""
+    """Return suggestions for misspelt topic settings, from the keys that this version knows."""
     from config.topic import topic_keys
 
     known = topic_keys()

@@ -1,15 +1,15 @@
-"""What was probably meant by a misspelt name."""
+"""Suggestions for misspelt names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 SUGGESTIONS_MAX = 3
-ALIKE_MIN = 0.6  # of 1; difflib's own choice
+ALIKE_MIN = 0.6  # of 1; difflib's default
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return "Did you mean a or b?" for the names most like `name`, or "" if none is."""
+    """Return "Did you mean a or b?" with the names most like `name`, "" if there are none."""
     from difflib import get_close_matches
 
     found = get_close_matches(name, sorted(known), SUGGESTIONS_MAX, ALIKE_MIN)

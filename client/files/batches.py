@@ -1,11 +1,11 @@
-"""Walking a `.log` file of any age: what stands at each position, and where it breaks.
+"""Walking a `.log` file in any format: the entry at each position, and where the walk must stop.
 
 An `Entry` is a record batch (magic 2) or an older message, plain or a wrapper (magic 0 and 1). The
-walk goes by sizes alone, so an entry may still be wrong: `is_valid` compares its checksum, and
-`records` opens it. Where the sizes lead nowhere, `CorruptBatch` says why; `next_entry_behind`
-searches for the next entry whose checksum is right, so that one bad length hides nothing behind it.
+walk follows sizes only, so an entry may still be damaged: `damage` compares its checksum, and
+`records` opens it. Where a size leads nowhere, `CorruptBatch` says why; `next_entry_behind`
+searches for the next entry with a right checksum, so that one bad length hides nothing after it.
 
-Files are read with pread, `CHUNK_BYTES` at a time, never mapped and never written.
+Files are read with pread, `CHUNK_BYTES` at a time; they are never mapped or written.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from storage.files.filesystem import File
 
 CHUNK_BYTES: Final = 4 << 20
-ENTRY_BYTES_MAX: Final = 256 << 20  # above what a broker takes in one frame, twice over
+ENTRY_BYTES_MAX: Final = 256 << 20  # twice what a broker accepts in one frame
 RECORDS_BYTES_MAX: Final = 1 << 30  # of one entry, unpacked
 ZERO_CHUNK_BYTES: Final = 1 << 20
 
 
 class Entry(NamedTuple):
-    """What stands at `position`: a batch has `header`, an older message has `message`."""
+    """The entry at `position`: a batch has `header`, an older message has `message`."""
 
     position: int
     data: memoryview
@@ -51,17 +51,17 @@ class Entry(NamedTuple):
 
     @property
     def size(self) -> int:
-        """All of its bytes."""
+        """Size in bytes."""
         return len(self.data)
 
     @property
     def magic(self) -> int:
-        """The format: 0, 1 or 2."""
+        """Format: 0, 1 or 2."""
         return self.data[MAGIC_POSITION]
 
     @property
     def base_offset(self) -> int:
-        """Of a batch: its first offset. Of a message: its own, a wrapper's being its last one."""
+        """A batch's first offset; a message's own, which for a wrapper is its last."""
         return self.header.base_offset if self.header else self._message.offset
 
     @property
@@ -76,7 +76,7 @@ class Entry(NamedTuple):
 
     @property
     def timestamp_type(self) -> str:
-        """Kafka's name for where the timestamps come from."""
+        """Kafka's name for the source of the timestamps."""
         if self.magic == 0:
             return "NoTimestampType"
         source = self.header or self._message
@@ -89,7 +89,7 @@ class Entry(NamedTuple):
 
     @property
     def crc(self) -> int:
-        """The checksum as it stands in the file."""
+        """The checksum that the file contains."""
         return (self.header or self._message).crc
 
     @property
@@ -98,7 +98,7 @@ class Entry(NamedTuple):
         return self.message
 
     def damage(self) -> str:
-        """Say what the checksum (and the header's own fields) say against the bytes, or ""."""
+        """Return what is wrong by the checksum and the header's own fields, "" if nothing is."""
         if self.message is not None:
             if self.message.is_valid:
                 return ""
@@ -115,7 +115,7 @@ class Entry(NamedTuple):
         return ""
 
     def records(self) -> Iterator[Record]:
-        """Open it. Raises RecordError, at the call or later."""
+        """Open the entry. Raises RecordError, at the call or later."""
         if self.header is not None:
             return read_records(self.data, size_max=RECORDS_BYTES_MAX)
         return iter(
@@ -123,12 +123,12 @@ class Entry(NamedTuple):
         )
 
     def messages(self) -> list[LegacyMessage]:
-        """The messages in it, if it is one. Raises RecordError."""
+        """Open a message and return those in it. Raises RecordError."""
         return inner_messages(self._message, size_max=RECORDS_BYTES_MAX)
 
 
 class LogBytes:
-    """The bytes of a `.log` file from 0 to `size`, the size it had when this was made."""
+    """The bytes of a `.log` file from 0 to `size`: the size it had when this was created."""
 
     def __init__(self, file: File, size: int | None = None) -> None:
         self._file = file
@@ -137,7 +137,7 @@ class LogBytes:
         self._start = 0
 
     def take(self, position: int, size: int) -> memoryview:
-        """Return `size` bytes from `position`, fewer at the end of the file. Raises OSError."""
+        """Return `size` bytes from `position`, or fewer at the end of the file. Raises OSError."""
         at = position - self._start
         if at < 0 or at + size > len(self._chunk):
             wanted = min(max(size, CHUNK_BYTES), self.size - position)
@@ -146,7 +146,7 @@ class LogBytes:
         return self._chunk[at : at + size]
 
     def zeros_behind(self, position: int) -> int:
-        """Count the bytes to the end of the file if they are all zero, else 0."""
+        """Return the number of bytes to the end of the file if they are all zero, else 0."""
         at = position
         while at < self.size:
             piece = self.take(at, min(ZERO_CHUNK_BYTES, self.size - at))
@@ -157,29 +157,29 @@ class LogBytes:
 
 
 def read_entry(source: LogBytes, position: int) -> Entry:
-    """Return what stands at `position`. Raises CorruptBatch where that is no whole entry."""
+    """Return the entry at `position`. Raises CorruptBatch if there is no whole entry."""
     remaining = source.size - position
     if remaining < MESSAGE_SIZE_MIN:
         raise CorruptBatch(position, f"{remaining} bytes are left, too few for a batch")
     head = source.take(position, MESSAGE_SIZE_MIN)
     if len(head) < MESSAGE_SIZE_MIN:
-        raise CorruptBatch(position, "the file was cut while it was read")
+        raise CorruptBatch(position, "the file was truncated while it was read")
     size = int.from_bytes(head[8:12], "big", signed=True) + LOG_OVERHEAD
     magic = head[MAGIC_POSITION]
     least = BATCH_LENGTH_MIN + LOG_OVERHEAD if magic == 2 else MESSAGE_SIZE_MIN
     if size < least:
         raise CorruptBatch(
-            position, f"a batch of {size} bytes (magic {magic}), wanted at least {least}"
+            position, f"a batch of {size} bytes (magic {magic}), expected at least {least}"
         )
     if magic > 2:
-        raise CorruptBatch(position, f"magic {magic}, wanted 0, 1 or 2")
+        raise CorruptBatch(position, f"magic {magic}, expected 0, 1 or 2")
     if size > min(remaining, ENTRY_BYTES_MAX):
         raise CorruptBatch(
             position, f"a batch of {size} bytes, but {remaining} are left in the file"
         )
     data = source.take(position, size)
     if len(data) < size:
-        raise CorruptBatch(position, "the file was cut while it was read")
+        raise CorruptBatch(position, "the file was truncated while it was read")
     try:
         if magic == 2:
             return Entry(position, data, read_header(data), None)
@@ -189,7 +189,7 @@ def read_entry(source: LogBytes, position: int) -> Entry:
 
 
 def entries(source: LogBytes, position: int = 0) -> Iterator[Entry]:
-    """Yield everything from `position` to the end. Raises CorruptBatch where it breaks."""
+    """Yield all entries from `position` to the end. Raises CorruptBatch at a broken one."""
     while position < source.size:
         entry = read_entry(source, position)
         yield entry
@@ -197,10 +197,10 @@ def entries(source: LogBytes, position: int = 0) -> Iterator[Entry]:
 
 
 def next_entry_behind(source: LogBytes, position: int, offset_min: int) -> int | None:
-    """Return where the next entry with a right checksum and an offset >= `offset_min` begins.
+    """Return the position of the next entry with a right checksum and an offset >= `offset_min`.
 
-    Searched for by what its first bytes must be: the high half of an offset, and a magic. None
-    if there is none up to the end of the file.
+    It searches for what must be in the first bytes: the high half of an offset, and a magic.
+    Returns None if there is no such entry up to the end of the file.
     """
     high = (offset_min >> 32).to_bytes(4, "big")
     pattern = re.compile(re.escape(high) + b"[\\x00-\\xff]{12}[\\x00-\\x02]")

@@ -3,12 +3,12 @@
     .log, .checkpoint        batches and records (client.files.dump_log)
     .index                   offset: N position: P
     .timeindex               timestamp: T offset: N
-    .snapshot                one line a producer
-    .producers               the same for the batches before the last (ours; Kafka has no tool)
-    .txnindex                one line an aborted transaction
+    .snapshot                one line per producer
+    .producers               the same for batches before the last (Barnabas' own; no Kafka tool)
+    .txnindex                one line per aborted transaction
 
-What is printed is what the file says. Whether it is right is asked of `barnabas verify`.
-Files are opened for reading only.
+It prints what the file contains; whether that is right is for `barnabas verify`. Files are opened
+for reading only.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ Row = dict[str, Any]
 
 
 class NotDumpable(Exception):
-    """The file is none that can be shown; the text says what can."""
+    """The file cannot be shown; the text says which files can."""
 
 
 def kind_of(path: str) -> Name:
-    """Return what a path is by its name. Raises NotDumpable."""
+    """Return the kind of a file, by its name. Raises NotDumpable."""
     base = os.path.basename(path)
     name = filenames.parse(base)
     if name is not None:
@@ -52,14 +52,14 @@ def kind_of(path: str) -> Name:
         if name.kind is Kind.QUARANTINE:
             return dataclasses.replace(name, file=filenames.LOG)
     raise NotDumpable(
-        f"{path}: this name is not one of a segment's, wanted <20 digits>.log, .index, .timeindex, "
-        ".snapshot, .producers or .txnindex, or a *.checkpoint of the metadata log. Text files "
+        f"{path}: not the name of a segment's file (<20 digits>.log, .index, .timeindex, "
+        ".snapshot, .producers or .txnindex) or of a metadata snapshot (*.checkpoint). Text files "
         "(meta.properties, *-checkpoint) can be read as they are"
     )
 
 
 def files_in(path: str) -> list[str]:
-    """Return the files to dump for a path: itself, or those of a partition's directory."""
+    """Return the files to dump for a path: the file itself, or those of a directory."""
     if not os.path.lexists(path):
         raise NotDumpable(f"{path}: {os.strerror(errno.ENOENT)}")
     if not os.path.isdir(path):
@@ -71,13 +71,13 @@ def files_in(path: str) -> list[str]:
             found.append(os.path.join(path, base))
     if not found:
         raise NotDumpable(
-            f"{path}: no segment in this directory; wanted a partition's, as DATA/topic-0"
+            f"{path}: no segment in this directory; expected a partition's, such as DATA/topic-0"
         )
     return found
 
 
 def is_metadata(path: str) -> bool:
-    """Whether the records of a file are metadata records, by where it lies and its name."""
+    """Whether a file holds metadata records, by its directory and its name."""
     parent = os.path.basename(os.path.dirname(os.path.abspath(path)))
     return parent == filenames.METADATA_DIRECTORY or path.endswith(".checkpoint")
 
@@ -119,7 +119,7 @@ def _title(name: Name) -> str:
 
 
 def words(row: Row) -> str:
-    """Return a row as Kafka's tool prints it: name, colon, value; a null is Java's."""
+    """Return a row as Kafka's tool prints it: name, colon, value, with Java's nulls."""
     return " ".join(f"{key}: {_OPTIONAL.get(key, str)(value)}" for key, value in row.items())
 
 
@@ -133,7 +133,7 @@ _OPTIONAL: Final[dict[str, Callable[[Any], str]]] = {"currentTxnFirstOffset": _o
 def read_index(path: str, entry: struct.Struct) -> list[tuple[int, ...]]:
     """Return the entries of an index file without the zeros of a preallocated end.
 
-    Bytes that are no whole entry are left out. Raises OSError.
+    An incomplete entry at the end is left out. Raises OSError.
     """
     data = OsFileSystem().read(path)
     data = data[: len(data) // entry.size * entry.size]
@@ -147,9 +147,9 @@ def read_index(path: str, entry: struct.Struct) -> list[tuple[int, ...]]:
 
 
 def position_before(path: str, base_offset: int, offset: int) -> int:
-    """Return the position of a batch at or before `offset`, by the index beside a `.log` file.
+    """Return the position of a batch at or before `offset`, by the index of a `.log` file.
 
-    0 where the index is missing or does not lead to such a batch.
+    0 if the index is missing or does not lead to such a batch.
     """
     if offset <= base_offset or not path.endswith(".log"):
         return 0
@@ -180,7 +180,9 @@ def _transaction_rows(path: str, _base_offset: int, complain: Complain) -> Itera
     data = OsFileSystem().read(path)
     rest = len(data) % TRANSACTION_ENTRY.size
     if rest:
-        complain(f"{path}: {rest} bytes at the end are no entry of {TRANSACTION_ENTRY.size}")
+        complain(
+            f"{path}: {rest} bytes at the end are not a whole entry of {TRANSACTION_ENTRY.size}"
+        )
         data = data[:-rest]
     names = ("version", "producerId", "firstOffset", "lastOffset", "lastStableOffset")
     for entry in TRANSACTION_ENTRY.iter_unpack(data):
@@ -209,7 +211,7 @@ def _snapshot_rows(path: str, _base_offset: int, complain: Complain) -> Iterator
 
 
 def batch_row(batch: Any) -> Row:
-    """Return the members of a producer's batch, with Kafka's names."""
+    """Return the fields of a producer's batch, with Kafka's names."""
     return {
         "lastSequence": batch.last_sequence,
         "lastOffset": batch.last_offset,

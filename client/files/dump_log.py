@@ -1,11 +1,12 @@
 """A `.log` file or a metadata snapshot as lines: Kafka's form, the short form, or JSON.
 
 Kafka's form is what its DumpLogSegments prints with --deep-iteration and --print-data-log: a line
-for each batch, `|` before each record. The short form is that of older versions of the tool, one
-line a record and none a batch. JSON is one object a line, with the headers' values as well.
+per batch, and a line that begins with `|` per record. The short form is that of older versions of
+the tool: a line per record, none per batch. JSON is one object per line, including header values.
 
-Damage ends nothing early: a batch whose checksum is wrong says `isvalid: false`, one that cannot
-be opened is told to `complain`, and bytes that are no batch are counted at the end, as Kafka does.
+Damage does not end the output: a batch with a wrong checksum is printed with `isvalid: false`, one
+that cannot be opened is passed to `complain`, and bytes that are not a batch are counted at the
+end, as Kafka does.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Complain = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What of a log is asked for. `offset_start` is inclusive; `record_count_max` None: all."""
+    """What to show of a log. `offset_start` is inclusive; `record_count_max` None means all."""
 
     form: str = KAFKA
     records: bool = True
@@ -44,7 +45,7 @@ class Shown:
 def log_lines(
     source: LogBytes, name: str, shown_as: Shown, complain: Complain, *, position: int = 0
 ) -> Iterator[str]:
-    """Yield the lines of a file from the batch at `position` on; `name` is for complaints."""
+    """Yield the lines of a file, starting at the batch at `position`; `name` is for complaints."""
     left = shown_as.record_count_max
     walk = entries(source, position)
     while True:
@@ -53,7 +54,7 @@ def log_lines(
         except StopIteration:
             return
         except CorruptBatch as error:
-            complain(f"{name}: nothing readable from position {error.position} on: {error.reason}")
+            complain(f"{name}: not readable from position {error.position} on: {error.reason}")
             if shown_as.form != JSON:
                 invalid = source.size - error.position
                 yield f"Found {invalid} invalid bytes at the end of {name}"
@@ -214,7 +215,7 @@ def _sequence(header: BatchHeader, record: Record) -> int:
 
 
 def codec_name(codec: int) -> str:
-    """Kafka's name of a codec id."""
+    """Return Kafka's name of a codec id."""
     return NAMES[codec] if codec < len(NAMES) else f"unknown({codec})"
 
 
@@ -222,5 +223,5 @@ def _size(data: bytes | None) -> int:
     return -1 if data is None else len(data)
 
 
-def _java(flag: bool) -> str:  # noqa: FBT001  (it is the value to be shown)
+def _java(flag: bool) -> str:  # noqa: FBT001  (the value to print)
     return "true" if flag else "false"

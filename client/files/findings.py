@@ -2,12 +2,12 @@
 
 Three weights:
 
-    damage   records, or what leads to them, are not what was written
-    cache    a file that the broker builds again by itself (design.md, I4) is missing or wrong
-    note     worth knowing, and healthy
+    damage   records, or files that lead to them, are not as they were written
+    cache    a file that the broker can rebuild (design.md, I4) is missing or wrong
+    note     worth knowing, but healthy
 
-A report is sound without damage and cache findings. Of one kind in one file only the first few are
-kept, the rest are counted: a file of garbage says so in a few lines.
+A report without findings of damage and cache is sound. Of each kind in each file only the first few
+are kept and the rest are counted, so that a file of garbage does not fill the screen.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ CACHE: Final = "cache"
 NOTE: Final = "note"
 KEPT_MAX: Final = 5  # findings of one kind in one file
 
-# What to do, by what is damaged. The command line prints it once for each kind.
+# What to do, by what is damaged.
 RESTORE = (
-    "Keep a copy of the file. Restore it from a backup if there is one. Without one, leave it: the "
-    "broker serves what is before and behind it, and answers KAFKA_STORAGE_ERROR for these offsets"
+    "Keep a copy of the file. Restore it from a backup if you have one. Otherwise leave it: the "
+    "broker serves the offsets before and after, and answers KAFKA_STORAGE_ERROR for these"
 )
 TAIL = (
-    "After a crash this is usual above the recovery point: the next start copies these bytes to a "
-    "*.quarantine file beside the log, cuts them and goes on"
+    "This is usual above the recovery point after a crash: the next start copies these bytes to a "
+    "*.quarantine file beside the log, truncates the log and continues"
 )
-REBUILD = "Delete the file while the broker is stopped: it is built again from the log"
-RESET = "Delete the file while the broker is stopped: the next start makes it anew, and scans more"
-NOTHING = "Nothing needs to be done"
+REBUILD = "Delete the file while the broker is stopped: it is rebuilt from the log"
+RESET = "Delete the file while the broker is stopped: the next start rewrites it, and scans more"
+NOTHING = "No action is needed"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong, or worth a note. `position` and `offset` are -1 where unknown."""
+    """One finding. `position` and `offset` are -1 if unknown."""
 
     weight: str
     kind: str
@@ -50,7 +50,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Report:
-    """All findings of a run, and how much was looked at."""
+    """All findings of a run, and how much was checked."""
 
     findings: list[Finding] = field(default_factory=list)
     untold: dict[tuple[str, str], int] = field(default_factory=dict)  # (path, kind) -> not kept
@@ -62,7 +62,7 @@ class Report:
     _kept: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def add(self, finding: Finding) -> None:
-        """Take a finding, or count it if there are enough of its kind in that file."""
+        """Keep a finding, or count it if enough of its kind in that file are kept."""
         key = (finding.path, finding.kind)
         kept = self._kept.get(key, 0)
         if kept < KEPT_MAX:
@@ -74,28 +74,28 @@ class Report:
     def damage(
         self, kind: str, path: str, found: str, meaning: str, remedy: str = RESTORE, **where: int
     ) -> None:
-        """Add damage to what cannot be made again."""
+        """Add damage to what cannot be rebuilt."""
         self.add(Finding(DAMAGE, kind, path, found, meaning, remedy, **where))
 
     def cache(
         self, kind: str, path: str, found: str, meaning: str, remedy: str = REBUILD, **where: int
     ) -> None:
-        """Add damage to a file that can be made again."""
+        """Add damage to a file that can be rebuilt."""
         self.add(Finding(CACHE, kind, path, found, meaning, remedy, **where))
 
     def note(
         self, kind: str, path: str, found: str, meaning: str, remedy: str = NOTHING, **where: int
     ) -> None:
-        """Add something that is worth knowing and healthy."""
+        """Add something that is healthy, but worth knowing."""
         self.add(Finding(NOTE, kind, path, found, meaning, remedy, **where))
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing but notes was found."""
+        """Whether there are only notes."""
         return all(finding.weight == NOTE for finding in self.findings)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the report for a program."""
+        """Return the report as a JSON object."""
         return {
             "sound": self.is_sound,
             "partitions": self.partition_count,

@@ -1,8 +1,8 @@
-"""Metadata records and control records as JSON, member by member as Kafka's tools print them.
+"""Metadata records and control records as JSON, with the fields that Kafka's tools print.
 
-Kafka's generated JsonConverter classes are the model: names in camel case, fields in the order of
-their declaration, only those that the version has, tagged ones only when they differ from their
-default, uuids as base64url, bytes as base64.
+It follows Kafka's generated JsonConverter classes: names in camel case, fields in the order of
+declaration, only those of the version, tagged ones only if they differ from their default, uuids as
+base64url, bytes as base64.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ FRAME_VERSION = 1
 _UUID_FORMAT = "16s"
 _CONTROL_KEY = struct.Struct(">hh")
 _MARKER = struct.Struct(">hi")
-# Where Kafka's name has capitals that snake case does not keep.
+# Names of Kafka's whose capitals cannot be derived from snake case.
 _CAMEL = {"kraft_version": "kRaftVersion", "kraft_version_feature": "kRaftVersionFeature"}
-# Types that have no class here; they are named, and their bodies left closed.
+# Types without a class here: they are named, but not decoded.
 _CLOSED = {
     10: "DELEGATION_TOKEN_RECORD",
     11: "USER_SCRAM_CREDENTIAL_RECORD",
@@ -37,7 +37,7 @@ _CLOSED = {
     22: "REMOVE_USER_SCRAM_CREDENTIAL_RECORD",
     26: "REMOVE_DELEGATION_TOKEN_RECORD",
 }
-# What stands before the JSON of a control record, as Kafka's tool has it.
+# The text before the JSON of a control record, as in Kafka's tool.
 _CONTROL_WORDS = {
     ControlRecordType.LEADER_CHANGE: "LeaderChange: ",
     ControlRecordType.SNAPSHOT_HEADER: "SnapshotHeader ",
@@ -50,7 +50,7 @@ _CONTROL_WORDS = {
 def metadata_object(value: bytes | None) -> dict[str, Any]:
     """Return the metadata record in a value as {"type", "version", "data"}.
 
-    A type that is not opened here has "apiKey" and no "data". Raises DecodeError.
+    A type that is not decoded here has "apiKey" instead of "data". Raises DecodeError.
     """
     if value is None:
         raise DecodeError("a metadata record without a value")
@@ -60,9 +60,11 @@ def metadata_object(value: bytes | None) -> dict[str, Any]:
         record_type, position = read_uvarint(view, position)
         version, position = read_uvarint(view, position)
     except IndexError:
-        raise DecodeError(f"a metadata record of {len(value)} bytes ends in its frame") from None
+        raise DecodeError(
+            f"a metadata record of {len(value)} bytes ends within its frame"
+        ) from None
     if frame_version != FRAME_VERSION:
-        raise DecodeError(f"a metadata record of frame version {frame_version}, wanted 1")
+        raise DecodeError(f"a metadata record of frame version {frame_version}, expected 1")
     cls = METADATA_RECORDS.get(record_type)
     if cls is None:
         name = _CLOSED.get(record_type, "UNKNOWN_RECORD")
@@ -72,13 +74,13 @@ def metadata_object(value: bytes | None) -> dict[str, Any]:
     except ValueError as error:
         raise DecodeError(str(error)) from None
     if end != len(value):
-        raise DecodeError(f"{cls.__name__}: {len(value) - end} bytes are left behind its body")
+        raise DecodeError(f"{cls.__name__}: {len(value) - end} bytes are left after its body")
     name = re.sub(r"(?<!^)([A-Z])", r"_\1", cls.__name__).upper()
     return {"type": name, "version": version, "data": message_object(record, version)}
 
 
 def message_object(message: Any, version: int) -> dict[str, Any]:
-    """Return a message of `version` as Kafka's JSON converter would."""
+    """Return a message of `version` as Kafka's JsonConverter does."""
     return _struct_object(message, read_layout(type(message), version))
 
 
@@ -119,7 +121,7 @@ def _plain(value: Any, wire_type: WireType) -> Any:
 
 
 def camel(name: str) -> str:
-    """Return a field's name as Kafka's JSON has it."""
+    """Return a field's name in Kafka's JSON."""
     known = _CAMEL.get(name)
     if known is not None:
         return known
@@ -128,14 +130,14 @@ def camel(name: str) -> str:
 
 
 def compact(value: Any) -> str:
-    """Return JSON without spaces, as Kafka's converter writes it."""
+    """Return JSON without spaces, as Kafka writes it."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def control_text(key: bytes | None, value: bytes | None) -> str:
-    """Return what Kafka's tool appends to the line of a control record. Raises DecodeError."""
+    """Return what Kafka's tool appends to a control record's line. Raises DecodeError."""
     if key is None or len(key) < _CONTROL_KEY.size:
-        raise DecodeError("a control record whose key is no version and type")
+        raise DecodeError("a control record whose key is not a version and a type")
     _, control_type = _CONTROL_KEY.unpack_from(key)
     body = value or b""
     if control_type in (ControlRecordType.ABORT, ControlRecordType.COMMIT):

@@ -1,9 +1,9 @@
-"""Settings of brokers that are recorded in a data directory, taken back while no broker runs.
+"""Removing broker settings that are recorded in a data directory, while the broker is stopped.
 
-What was set at run time is recorded in the metadata log and beats every file, variable and --set
-of the next start. Should such a value keep clients out, nobody could take it back over the wire.
-The directory is locked meanwhile, as a broker would; it is left as clean or as unclean as it was,
-with one more epoch in its metadata log.
+Settings made at run time are recorded in the metadata log and override every file, variable and
+--set of the next start. If such a value keeps all clients from connecting, it cannot be removed
+over the wire. The directory is locked meanwhile, as by a broker. It stays as clean or unclean as it
+was, with one more epoch in its metadata log.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from storage.log_manager import LogManager, ManagerSettings
 
 
 class NotRecorded(Exception):
-    """A key is not recorded for whom it was said to be; nothing was changed."""
+    """A key is not recorded for that broker; nothing was changed."""
 
 
 def unset_recorded(
     directory: str, names: Sequence[str], keys: Sequence[str]
 ) -> list[tuple[str, str, str]]:
-    """Remove `keys` of the brokers `names` ("" is all of them); return name, key and old value.
+    """Remove `keys` of the brokers `names` ("" is all brokers); return name, key and old value.
 
-    Raises NotRecorded, StorageError (a broker runs on the directory, or it is damaged), OSError.
+    Raises NotRecorded, StorageError (a broker uses the directory, or it is damaged), OSError.
     """
     filesystem = OsFileSystem()
     path = os.path.abspath(directory)
     if not filesystem.exists(os.path.join(path, filenames.META_PROPERTIES)):
-        raise NotRecorded(f"{directory} is no data directory: it has no meta.properties.")
+        raise NotRecorded(f"{directory} is not a data directory: it has no meta.properties.")
     clock = SystemClock()
     logs = LogManager(filesystem, path, ManagerSettings(random_bytes=os.urandom), clock.now_ms)
     logs.open()
@@ -90,7 +90,7 @@ def _recorded(
             if key not in held:
                 whose = f"broker {name}" if name else "all brokers"
                 there = ", ".join(sorted(held)) or "nothing"
-                raise NotRecorded(f"{key} is not recorded for {whose}; recorded is: {there}.")
+                raise NotRecorded(f"{key} is not recorded for {whose}; recorded: {there}.")
             found.append((name, key, held[key]))
     return found
 

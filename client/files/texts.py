@@ -1,4 +1,4 @@
-"""Small texts that the tools print: bytes and counts as a person or a program reads them."""
+"""Small texts that the tools print: bytes, sizes and counts, as text or JSON."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import base64
 import re
 from typing import Any
 
-# What would move a terminal's cursor, break a line or give a terminal orders.
+# Characters that would move a terminal's cursor, break a line or start a control sequence.
 _CONTROLS = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def shown(data: bytes) -> str:
-    """Return bytes as Kafka's tools show them, as UTF-8 with replacements, on one line.
+    """Return bytes as Kafka's tools show them: as UTF-8 with replacements, on one line.
 
-    Control characters are written as escapes: what a producer sent must not reach the terminal.
+    Control characters are escaped: a producer must not be able to control the reader's terminal.
     """
     return one_line(data.decode("utf-8", "replace"))
 
 
 def one_line(text: str) -> str:
-    """Return `text` with its control characters, but for tabs, as escapes."""
+    """Return `text` with its control characters escaped, except tabs."""
     return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def as_json(name: str, data: bytes | None) -> dict[str, Any]:
-    """Return bytes as a member of a JSON object: text if they are UTF-8, else base64."""
+    """Return bytes as a field of a JSON object: text if they are UTF-8, else base64."""
     if data is None:
         return {name: None}
     try:
@@ -35,7 +35,7 @@ def as_json(name: str, data: bytes | None) -> dict[str, Any]:
 
 
 def bytes_text(count: int) -> str:
-    """Return a number of bytes with a unit, three digits or so."""
+    """Return a number of bytes with a unit, to one decimal."""
     size = float(count)
     for unit in _UNITS:
         if abs(size) < 1024 or unit == _UNITS[-1]:

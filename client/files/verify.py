@@ -1,8 +1,8 @@
-"""`verify`'s way through what it was given: a data directory, a partition, or single files.
+"""`verify`'s way through its paths: a data directory, a partition, or single files.
 
-A data directory is checked from the top: whose it is, how its broker ended, the checkpoints, the
-metadata log with its snapshots, then every log, and that each partition of the metadata log has
-its directory. Nothing is opened for writing, and the broker's lock is asked after, never taken.
+A data directory is checked from the top: its identity, how its broker ended, the checkpoints, the
+metadata log with its snapshots, every log, and that each partition in the metadata log has a
+directory. Nothing is opened for writing.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from storage.files.os_filesystem import OsFileSystem
 
 
 class NotVerifiable(Exception):
-    """The path is none that can be checked; the text says what can."""
+    """The path cannot be checked; the text says what can."""
 
 
 class Verification:
-    """A run over some paths, into one report."""
+    """A check of some paths, collected in one report."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Verification:
         began: Callable[[str], None] = lambda _path: None,
     ) -> None:
         self.report = Report()
-        self.holder: int | None = None  # process id of a broker that runs on what is checked
+        self.holder: int | None = None  # process id of a broker that uses what is checked
         self._filesystem = OsFileSystem()
         self._open_records = open_records
         self._all_compacted = all_compacted
@@ -55,7 +55,7 @@ class Verification:
             else:
                 raise NotVerifiable(
                     f"{path}: neither a data directory (no meta.properties) nor a partition's "
-                    "(no <20 digits>.log); give the directory that log.dirs names"
+                    "(no <20 digits>.log); pass the directory that log.dirs names"
                 )
         return self.report
 
@@ -69,7 +69,7 @@ class Verification:
             return
         if name is None or name.kind is not Kind.SEGMENT or name.transit:
             raise NotVerifiable(
-                f"{path}: wanted a directory, a segment's file (<20 digits>.log, .index, "
+                f"{path}: expected a directory, a segment's file (<20 digits>.log, .index, "
                 ".timeindex, .snapshot, .producers, .txnindex) or a metadata snapshot"
             )
         expected = Expected(
@@ -95,7 +95,7 @@ class Verification:
         self._check(directory, expected)
 
     def _home_of(self, directory: str) -> Home:
-        """The data directory around a partition, if there is one; told of no damage of its own."""
+        """Read the data directory around a partition, if any, without reporting its own damage."""
         parent = os.path.dirname(directory)
         if not is_data_directory(parent):
             return Home(path=parent, all_compacted=self._all_compacted)
@@ -121,7 +121,7 @@ class Verification:
             full = os.path.join(path, base_name)
             if name is None:
                 self.report.note(
-                    "unknown", full, "not a name of a data directory", "the broker leaves it alone"
+                    "unknown", full, "not a file of a data directory", "the broker ignores it"
                 )
             elif name.kind is Kind.PARTITION and os.path.isdir(full):
                 logs[name.topic, name.partition] = full
@@ -143,7 +143,7 @@ def _has_segments(path: str) -> bool:
 
 
 def log_bytes(paths: Iterable[str]) -> int:
-    """Sum up the `.log` files below some paths: what a progress bar goes to."""
+    """Return the total size of the `.log` files below some paths, for a progress bar."""
     total = 0
     for path in paths:
         if os.path.isfile(path):

@@ -1,9 +1,9 @@
-"""The leader epochs of a log, held against each other, the checkpoint and the metadata log.
+"""The leader epochs of a log, compared with each other, the checkpoint and the metadata log.
 
-A batch's leader epoch is outside its checksum. It never falls from one batch to the next, is the
-one that `leader-epoch-checkpoint` has for the offset, and is not above the partition's in the
-metadata log. Where a deletion has cut the checkpoint's beginning off, its first epoch is still the
-largest that an earlier batch can have.
+A batch's leader epoch is not covered by its checksum. It never decreases from one batch to the
+next, equals the one in `leader-epoch-checkpoint` for the offset, and is at most the partition's in
+the metadata log. If a deletion removed the beginning of the checkpoint, its first epoch is still
+the largest that an earlier batch can have.
 """
 
 from __future__ import annotations
@@ -15,33 +15,35 @@ from client.files.findings import REBUILD, Report
 from client.files.verify_expected import CLEAN, Expected
 
 NO_EPOCH = -1
-CHECKPOINT_WRONG = "; or the checkpoint is wrong: it can be deleted and is made anew"
+CHECKPOINT_WRONG = "; or the checkpoint is wrong: delete it, and the broker rewrites it"
 
 
 class EpochCheck:
-    """The epochs of one log, batch by batch. `checkpoint` has (epoch, first offset) in order."""
+    """Checks one log, batch by batch. `checkpoint` holds (epoch, first offset), in order."""
 
     def __init__(
         self, report: Report, checkpoint: list[tuple[int, int]], expected: Expected
     ) -> None:
         self._report = report
         self._checkpoint = checkpoint
-        self._may_lag = expected.ending != CLEAN  # the newest epoch may not be in it yet
-        self._offset_from = expected.log_start or 0  # the first that it must have an epoch for
-        self._epoch_max = expected.leader_epoch  # -1 if the metadata log does not say
+        self._may_lag = expected.ending != CLEAN  # it may not have the newest epoch yet
+        self._offset_from = (
+            expected.log_start or 0
+        )  # the first offset that it must have an epoch for
+        self._epoch_max = expected.leader_epoch  # -1 if not known
         self._epoch = -1
         self._begun = ("", -1, -1)  # path, position and offset of the epoch's first batch
 
     def see(self, path: str, entry: Entry, offset: int) -> None:
-        """Hold the leader epoch of a batch, whose first record is at `offset`, against the rest."""
+        """Check the leader epoch of the next batch, whose first record is at `offset`."""
         epoch = entry.header.leader_epoch if entry.header else NO_EPOCH
         if epoch == NO_EPOCH:
-            return  # written before there were epochs
+            return  # written before leader epochs existed
         recorded = self._recorded(offset)
         lagging = self._may_lag and self._checkpoint and recorded == self._checkpoint[-1][0]
         meaning = (
-            "the field is outside the checksum; consumers that ask for the end of an epoch are "
-            "told a wrong one"
+            "the field has no checksum; consumers that ask for the end of an epoch get a wrong "
+            "answer"
         )
         if epoch < self._epoch:
             self._tell_fall(path, entry, epoch, offset, meaning)
@@ -61,7 +63,7 @@ class EpochCheck:
             self._damage_at(
                 path, entry,
                 f"leader epoch {epoch} at offset {offset}, but leader-epoch-checkpoint has {first} "
-                f"for offset {start} behind it", meaning + CHECKPOINT_WRONG,
+                f"for the later offset {start}", meaning + CHECKPOINT_WRONG,
             )  # fmt: skip
         elif recorded >= 0 and epoch != recorded and not (lagging and epoch > recorded):
             self._damage_at(
@@ -78,13 +80,13 @@ class EpochCheck:
             self._epoch, self._begun = epoch, (path, entry.position, offset)
 
     def _tell_fall(self, path: str, entry: Entry, epoch: int, offset: int, meaning: str) -> None:
-        """Report a batch of a lower epoch, or the higher one before it: the checkpoint decides."""
+        """Report this batch's epoch or the higher one before it: the checkpoint decides."""
         begun_path, position, start = self._begun
         if epoch == self._recorded(offset):
             self._report.damage(
                 "epoch", begun_path,
-                f"leader epoch {self._epoch} at offset {start}, but offset {offset} behind it has "
-                f"{epoch}, and so it has in leader-epoch-checkpoint", meaning,
+                f"leader epoch {self._epoch} at offset {start}, but offset {offset} after it has "
+                f"{epoch}, as in leader-epoch-checkpoint", meaning,
                 position=position, offset=start,
             )  # fmt: skip
             self._go_on_with(path, entry, epoch, offset)
@@ -100,7 +102,7 @@ class EpochCheck:
         return bool(self._checkpoint) and not self._may_lag and offset >= self._offset_from
 
     def _recorded(self, offset: int) -> int:
-        """The epoch of an offset by the checkpoint; -1 if it does not say."""
+        """Return the epoch of an offset in the checkpoint, -1 if it has none."""
         found = -1
         for epoch, start_offset in self._checkpoint:
             if start_offset > offset:

@@ -1,8 +1,8 @@
-"""What a data directory says of itself: whose it is, how its broker ended, and which logs it has.
+"""What a data directory says about itself: its identity, how its broker ended, and its logs.
 
 The checkpoints, `meta.properties` and the metadata log must agree with each other and with the
-directories of the partitions. What they say of one log is `Home.expected`, against which
-`verify_partition` holds it. The broker's lock is asked after, never taken.
+directories of the partitions. `Home.expected` is what they say about one log, with which
+`verify_partition` compares it. Who holds the broker's lock is asked; the lock is never taken.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from storage.files.text_files import Offsets, read_offsets, uuid_text
 
 _CLEAN_MARKER = re.compile(rb'\{"version":0,"brokerEpoch":-?[0-9]{1,19}\}')
 COMPACTED_ALWAYS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
-# Kafka makes these files when it starts, and writes them when it has something to say.
+# Kafka creates these empty when it starts, and fills them later.
 _EMPTY_AT_FIRST = (filenames.CLEANER_CHECKPOINT, filenames.REPLICATION_CHECKPOINT)
 _IDS = {filenames.METADATA_TOPIC: METADATA_TOPIC_ID}
 _RESERVED_UUIDS = 100  # Kafka's: unassigned, lost, migrating and the like
@@ -38,15 +38,15 @@ class Home:
 
     path: str
     ending: str = CRASHED
-    holder: int | None = None  # process id of the broker that runs on it (0: not seen from here)
+    holder: int | None = None  # id of the broker's process; 0 if in another container
     recovery_points: Offsets = field(default_factory=dict)
     log_starts: Offsets = field(default_factory=dict)
-    cleaned: Offsets = field(default_factory=dict)  # what Kafka has compacted
+    cleaned: Offsets = field(default_factory=dict)  # which logs Kafka has compacted
     image: ClusterImage | None = None
     all_compacted: bool = False
 
     def expected(self, topic: str, partition: int) -> Expected:
-        """What there should be in the directory of one log."""
+        """Return what is expected of one log's directory."""
         known = self.image.topics.get(topic) if self.image else None
         configs = dict(known.configs) if known else {}
         defaults = self.image.broker_configs.get("", {}) if self.image else {}
@@ -71,7 +71,7 @@ class Home:
 
 
 class HomeCheck:
-    """The check of one data directory, but for its logs; `read` comes first."""
+    """The check of one data directory, without its logs; `read` comes first."""
 
     def __init__(
         self, report: Report, filesystem: FileSystem, path: str, *, all_compacted: bool
@@ -81,7 +81,7 @@ class HomeCheck:
         self._home = Home(path=path, all_compacted=all_compacted)
 
     def read(self) -> Home:
-        """Find out how the broker ended, read the checkpoints and the metadata log."""
+        """Read how the broker ended, the checkpoints and the metadata log."""
         home, path = self._home, self._home.path
         home.holder = lock_holder(os.path.join(path, filenames.LOCK))
         if home.holder is not None:
@@ -128,7 +128,7 @@ class HomeCheck:
             )  # fmt: skip
 
     def clean_marker(self) -> None:
-        """Check the file that a clean stop leaves behind."""
+        """Check the marker of a clean stop."""
         path = os.path.join(self._home.path, filenames.CLEAN_SHUTDOWN)
         if not os.path.exists(path):
             return
@@ -136,12 +136,12 @@ class HomeCheck:
         self._report.file_count += 1
         if text and not _CLEAN_MARKER.fullmatch(text):
             self._report.cache(
-                "checkpoint", path, f"holds {text[:60]!r}, wanted {{\"version\":0,…}}",
+                "checkpoint", path, f"contains {text[:60]!r}, expected {{\"version\":0,…}}",
                 "Kafka cannot read its broker epoch from it", remedy=RESET,
             )  # fmt: skip
 
     def points_of_nobody(self, logs: Mapping[tuple[str, int], str]) -> None:
-        """Report checkpoints of logs that have no directory."""
+        """Report checkpoints for logs that have no directory."""
         home = self._home
         if home.ending != CLEAN:
             return
@@ -153,11 +153,11 @@ class HomeCheck:
                 self._report.cache(
                     "checkpoint", os.path.join(home.path, name),
                     f"names {topic}-{partition}, which has no directory",
-                    "either the file or a directory is not what it was", remedy=RESET,
+                    "the file was changed, or the directory removed", remedy=RESET,
                 )  # fmt: skip
 
     def meta_properties(self) -> None:
-        """Check whose directory it is, by itself and by the metadata log."""
+        """Check the directory's identity, by itself and by the metadata log."""
         path = os.path.join(self._home.path, filenames.META_PROPERTIES)
         try:
             found = meta_properties.read(self._filesystem, path)
@@ -171,13 +171,13 @@ class HomeCheck:
             self._check_directory_id(path, found.node_id, found.directory_id)
 
     def _check_directory_id(self, path: str, node_id: int, directory_id: bytes | None) -> None:
-        """The metadata log has the directory of each replica: it must be this one."""
+        """The metadata log names the directory of each replica: it must be this one."""
         image = self._home.image
         partitions = [
             one for topic in (image.topics.values() if image else ()) for one in topic.partitions
         ]
         if partitions and all(node_id not in one.replicas for one in partitions):
-            self._identity(path, f"node.id={node_id}, which holds no replica in the metadata log")
+            self._identity(path, f"node.id={node_id}, which has no replica in the metadata log")
             return
         named = {one.directory_of(node_id) for one in partitions if node_id in one.replicas}
         named = {one for one in named if int.from_bytes(one, "big") >= _RESERVED_UUIDS}
@@ -191,26 +191,26 @@ class HomeCheck:
 
     def _identity(self, path: str, found: str) -> None:
         self._report.damage(
-            "identity", path, found, "the broker cannot tell whose directory this is",
-            remedy="Restore it: version=1, and the cluster.id, node.id and directory.id that the "
-            "broker's first log line or a backup has",
+            "identity", path, found, "the broker cannot identify the directory",
+            remedy="Restore it: version=1, and the cluster.id, node.id and directory.id of the "
+            "broker's first log line or of a backup",
         )  # fmt: skip
 
     def note_stray(self, topic: str, partition: int, path: str) -> None:
-        """Note the directory of a partition that the metadata log does not know."""
+        """Note a partition's directory that is not in the metadata log."""
         image = self._home.image
         if image is None or topic == filenames.METADATA_TOPIC:
             return
         known = image.topics.get(topic)
         if known is None or all(one.partition != partition for one in known.partitions):
             self._report.note(
-                "stray", path, "the metadata log knows no such partition",
-                "the broker leaves it alone; its records are served to nobody",
+                "stray", path, "the metadata log has no such partition",
+                "the broker ignores it; its records are not served",
                 remedy="Delete the directory if the topic was deleted",
             )  # fmt: skip
 
     def missing_logs(self, logs: Mapping[tuple[str, int], str]) -> None:
-        """Report partitions of the metadata log that have no directory."""
+        """Report partitions in the metadata log that have no directory."""
         home = self._home
         if home.image is None or home.ending == RUNNING:
             return
@@ -227,12 +227,13 @@ class HomeCheck:
                     "missing", path, "the directory is missing",
                     f"its records up to offset {point} are gone" if point else
                     "the metadata log has this partition",
-                    remedy="Restore the directory from a backup; else the broker begins it anew",
+                    remedy="Restore the directory from a backup; otherwise the broker creates an "
+                    "empty one",
                 )  # fmt: skip
 
 
 def is_data_directory(path: str) -> bool:
-    """Whether a path is what log.dirs names."""
+    """Whether a path is a directory that log.dirs can name."""
     return any(
         os.path.exists(os.path.join(path, name))
         for name in (filenames.META_PROPERTIES, filenames.METADATA_DIRECTORY)

@@ -1,15 +1,16 @@
-"""An offset index and a time index held against the log, while the log is walked.
+"""An offset index and a time index, compared with the log while the log is walked.
 
-Both indexes are read before the log, so that one of a running broker never points past what is
-then read of the log. The walk shows every entry of the log once, in order (`see`); an index entry
-is right when
+Both indexes are read before the log, so that those of a running broker never point past the part of
+the log that is read. The walk passes every entry of the log once, in order (`see`). An index entry
+is right if
 
-    .index      a batch begins at its position, and its last offset is the entry's
-    .timeindex  its offset is the last one of a batch whose largest timestamp is the entry's, or,
-                as Kafka wrote before 3.7, the first record's in it that has that timestamp; and
-                no batch before has a larger one
+    .index      a batch begins at its position, and ends at its offset
+    .timeindex  its offset is the last of a batch whose largest timestamp it has, or, as Kafka
+                wrote before 3.7, that of the first record in the batch with that timestamp; and
+                no earlier batch has a larger one
 
-What no batch has claimed at the end is wrong. Neither file has a checksum: this is all there is.
+Entries that no batch has matched at the end are wrong. Neither file has a checksum, so there is
+nothing else to check.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ from storage.files import filenames
 
 _MEANING: Final = {
     filenames.OFFSET_INDEX: "look-ups by offset are slow or scan from the wrong place; "
-    "what is read is checked against the log, so no record is at stake",
+    "they are checked against the log, so no record is at risk",
     filenames.TIME_INDEX: "look-ups by time may be slow, and retention by time may be late",
 }
 INDEX, TIME_INDEX = "index", "timeindex"
-EMPTY_BYTES_MAX: Final = 1 << 16  # of a log without any entry: 16 times the usual interval
-TAIL_BYTES_MAX: Final = 1 << 20  # of a log behind the last entry: 256 times the usual interval
+EMPTY_BYTES_MAX: Final = 1 << 16  # of log without any entry: 16 times the usual interval
+TAIL_BYTES_MAX: Final = 1 << 20  # of log after the last entry: 256 times the usual interval
 
 
 class IndexCheck:
-    """The two indexes of one segment. `is_required`: both files must be there and complete."""
+    """The two indexes of one segment. `is_required`: both files must exist and be complete."""
 
     def __init__(
         self, report: Report, log_path: str, base_offset: int, *, is_required: bool
@@ -73,7 +74,7 @@ class IndexCheck:
         self._report.file_count += 1
         rest = size % shape.size
         if rest:
-            self._cache(kind, path, f"{size} bytes, which is no multiple of {shape.size}")
+            self._cache(kind, path, f"{size} bytes, which is not a multiple of {shape.size}")
         zeros = size // shape.size - len(found)
         if zeros and self._is_required:
             self._cache(kind, path, f"{zeros} entries of zeros at the end")
@@ -84,7 +85,7 @@ class IndexCheck:
 
     def _check_order(self, found: list[tuple[int, ...]], path: str) -> None:
         kind = INDEX if path == self._offset_path else TIME_INDEX
-        strict = 0 if kind == TIME_INDEX else 1  # offsets of time entries may stand still
+        strict = 0 if kind == TIME_INDEX else 1  # offsets of time entries may repeat
         for number, (before, after) in enumerate(pairwise(found), 1):
             columns = (before[0] < after[0], before[1] < after[1] + (1 - strict))
             if not all(columns):
@@ -93,7 +94,7 @@ class IndexCheck:
                 return
 
     def check_presence(self, log_size: int) -> None:
-        """Say which of the files is missing, if they must be there."""
+        """Report a missing file, if both must exist."""
         if not self._is_required or not log_size:
             return
         for path, kind in ((self._offset_path, INDEX), (self._time_path, TIME_INDEX)):
@@ -101,7 +102,7 @@ class IndexCheck:
                 self._cache(kind, path, "the file is missing")
 
     def see(self, entry: Entry) -> None:
-        """Hold what the indexes say of this entry of the log against it."""
+        """Compare what the indexes say about an entry of the log with that entry."""
         self._last_position = entry.position
         wanted = self._offsets.pop(entry.position, None)
         if wanted is not None:
@@ -125,7 +126,7 @@ class IndexCheck:
 
     def _judge(self, entry: Entry, offset: int, timestamp: int) -> str:
         if offset < entry.base_offset and entry.magic == 2:
-            return "no batch holds that offset"
+            return "no batch contains that offset"
         if timestamp < self._max_timestamp:
             return f"a batch before it has {self._max_timestamp}"
         if timestamp == entry.max_timestamp and offset == entry.last_offset:
@@ -137,14 +138,14 @@ class IndexCheck:
                         return ""
                     break
         except RecordError:
-            return ""  # it cannot be told
+            return ""  # the batch cannot be opened
         return (
             f"the batch there ends at offset {entry.last_offset} "
             f"and has {entry.max_timestamp} as its largest"
         )
 
     def skip(self, position: int, position_end: int, offset: int, offset_end: int) -> None:
-        """Judge no entry that leads into these bytes or offsets: the log is damaged there."""
+        """Do not check entries that point to these bytes or offsets: the log is damaged there."""
         self._skipped.append((position, position_end, offset, offset_end))
         for at in [at for at in self._offsets if position <= at < position_end]:
             del self._offsets[at]
@@ -153,13 +154,13 @@ class IndexCheck:
         return any(start <= offset < end for _, _, start, end in self._skipped)
 
     def finish(self, log_size: int) -> None:
-        """Report what no batch has claimed, and what is not there although it must be."""
+        """Report entries that no batch has matched, and entries that are missing."""
         if self._offsets:
             position, offset = next(iter(self._offsets.items()))
             where = "past the end of the log" if position >= log_size else "where no batch begins"
             self._cache(
                 INDEX, self._offset_path,
-                f"{len(self._offsets)} of {self._offset_count} entries lead nowhere; the first, "
+                f"{len(self._offsets)} of {self._offset_count} entries point nowhere; the first, "
                 f"offset {offset}, to position {position}, {where}",
                 offset=offset,
             )  # fmt: skip
@@ -197,5 +198,5 @@ class IndexCheck:
 
 
 def _offsets_of(entry: Entry) -> tuple[int, ...]:
-    """What an index may call an entry: by its last offset, and before Kafka 0.11 by its first."""
+    """The offsets by which an index may refer to an entry: before Kafka 0.11, also its first."""
     return (entry.last_offset,) if entry.magic == 2 else (entry.last_offset, entry.base_offset)

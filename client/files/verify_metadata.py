@@ -20,14 +20,14 @@ _REMEDY = (
 
 
 class MetadataCheck:
-    """What is found goes into the report."""
+    """The checks of one run; findings go into `report`."""
 
     def __init__(self, report: Report, filesystem: FileSystem) -> None:
         self._report = report
         self._filesystem = filesystem
 
     def log(self, home: str, recovery_point: int) -> ClusterImage | None:
-        """Check the log of a data directory; return what it says, None if it cannot be read."""
+        """Check a data directory's log; return its image, None if it cannot be read."""
         directory = os.path.join(home, filenames.METADATA_DIRECTORY)
         if not os.path.isdir(directory):
             self._report.damage(
@@ -62,8 +62,8 @@ class MetadataCheck:
         except CorruptMetadata as error:
             self._report.damage(
                 "metadata", path, error.reason,
-                "what the snapshot stands for can only be read from the log before it, if that "
-                "is still there", remedy=_REMEDY,
+                "the metadata up to it can only be read from the log before it, if that still "
+                "exists", remedy=_REMEDY,
             )  # fmt: skip
 
     def _quorum_state(self, path: str) -> None:
@@ -77,6 +77,6 @@ class MetadataCheck:
         if not isinstance(state, dict) or "leaderEpoch" not in state:
             self._report.cache(
                 "checkpoint", path, f"not Kafka's quorum state: {str(state)[:80]}",
-                "only Kafka reads it, and does not start with it",
-                remedy="Delete the file before a Kafka is started on the directory",
+                "only Kafka reads it, and would not start",
+                remedy="Delete the file before starting Kafka on the directory",
             )  # fmt: skip

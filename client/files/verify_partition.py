@@ -1,7 +1,7 @@
-"""One log's directory: its segments in order, where they must begin and end, and nothing else.
+"""One log's directory: which files it has, the order of its segments, and where the log ends.
 
-Each segment is walked by `verify_segment`, the files beside them are checked by
-`verify_side_files`; what both are held against is `verify_expected`'s.
+`verify_segment` walks each segment, and `verify_side_files` checks the other files. For what is
+expected of a log, see `verify_expected`.
 """
 
 from __future__ import annotations
@@ -69,29 +69,29 @@ class PartitionCheck:
         return os.path.join(self._directory, name)
 
     def _files(self) -> dict[str, set[int]]:
-        """The segments' files: kind -> base offsets. What is on its way out is only noted."""
+        """Return the segments' files: kind -> base offsets. Files in transit are only noted."""
         found: dict[str, set[int]] = {}
         wanted = self._expected
         for base_name in self._filesystem.list(self._directory):
             name = filenames.parse(base_name)
             if name is None:
                 self._report.note(
-                    "unknown", self._path(base_name), "not a name of a data directory",
-                    "the broker leaves it alone",
+                    "unknown", self._path(base_name), "not a file of a data directory",
+                    "the broker ignores it",
                 )  # fmt: skip
             elif name.kind is Kind.QUARANTINE:
                 self._report.note(
                     "quarantine", self._path(base_name),
-                    f"bytes that a start cut from position {name.position} of the segment "
+                    f"bytes that recovery removed at position {name.position} of the segment "
                     f"{name.base_offset}",
                     "they were not known to be durable when the broker crashed",
-                    remedy="Look into it with `barnabas dump` or delete it",
+                    remedy="Read it with `barnabas dump`, or delete it",
                 )  # fmt: skip
             elif name.transit == filenames.SWAP and name.file == filenames.LOG:
                 self._report.note(
                     "compaction", self._path(base_name),
-                    "a compacted segment that was not put in its place yet",
-                    "the next start does so; what is in it is not checked before",
+                    "a compacted segment that has not replaced the original yet",
+                    "the next start replaces it; its contents are not checked before",
                     remedy="Verify again after the next start",
                 )  # fmt: skip
             elif (
@@ -112,8 +112,8 @@ class PartitionCheck:
         index = IndexCheck(self._report, path, base, is_required=ending == CLEAN or not is_last)
         if state.end_offset > base:
             self._report.damage(
-                "order", path, f"the segment begins at {base}, but the one before it goes on to "
-                f"offset {state.end_offset - 1}", "two files hold the same offsets",
+                "order", path, f"the segment begins at {base}, but the one before it ends at "
+                f"offset {state.end_offset - 1}", "two files contain the same offsets",
             )  # fmt: skip
             state.end_offset = base
         elif 0 <= state.end_offset < base:
@@ -143,7 +143,7 @@ class PartitionCheck:
                 f"{plural(end - start, 'record')} are missing, and the topic is not compacted",
                 position=position, offset=start,
                 remedy="Restore the missing segment from a backup. If the topic was compacted "
-                "once, this is healthy: say so with --compacted",
+                "before, this is healthy: pass --compacted",
             )  # fmt: skip
 
     def _orphans(self, files: dict[str, set[int]], bases: list[int]) -> None:
@@ -151,10 +151,10 @@ class PartitionCheck:
             for base in sorted(files.get(kind, set()) - set(bases)):
                 path = self._path(filenames.segment_file(base, kind))
                 if self._expected.ending == RUNNING:
-                    continue  # a segment that is being deleted, or was just begun
+                    continue  # a segment that is being deleted, or was just created
                 self._report.damage(
                     "missing", path, f"there is no {filenames.log_name(base)} beside it",
-                    "the segment's records are gone, unless the segment was deleted on purpose",
+                    "the segment's records are lost, unless the segment was deleted on purpose",
                     offset=base,
                     remedy="Restore the .log file from a backup, or delete this file",
                 )  # fmt: skip
@@ -165,22 +165,22 @@ class PartitionCheck:
         if point is not None and point > end:
             self._report.damage(
                 "missing", directory,
-                f"the log ends at offset {end}, but up to {point} it was known to be on the disk",
+                f"the log ends at offset {end}, but was known to be on disk up to {point}",
                 f"{plural(point - end, 'record')} are missing at its end", offset=end,
-                remedy="Restore the log from a backup. The broker goes on at the recovery point "
-                "and gives no offset out twice",
+                remedy="Restore the log from a backup. The broker continues at the recovery point, "
+                "and assigns no offset twice",
             )  # fmt: skip
         elif point is None and expected.ending == CLEAN and expected.has_points and end:
             self._report.cache(
                 "checkpoint", directory,
-                "recovery-point-offset-checkpoint does not name it after a clean stop",
-                "the next start checks all of the log: it takes longer", remedy=RESET,
+                "recovery-point-offset-checkpoint does not include it after a clean stop",
+                "the next start checks the whole log, which takes longer", remedy=RESET,
             )  # fmt: skip
         elif point is not None and expected.ending == CLEAN and point != end:
             self._report.cache(
                 "checkpoint", directory,
                 f"the log ends at offset {end}, but its recovery point is {point} after a clean "
-                "stop", "the next start checks the log from there on: it takes longer",
+                "stop", "the next start checks the log from there on, which takes longer",
                 remedy=RESET,
             )  # fmt: skip
         start = expected.log_start
@@ -188,7 +188,7 @@ class PartitionCheck:
             self._report.cache(
                 "checkpoint", directory,
                 f"log-start-offset-checkpoint says {start}, but the log ends at offset {end}",
-                "the broker does not go by it", remedy=RESET,
+                "the broker ignores it", remedy=RESET,
             )  # fmt: skip
         if not bases and point:
             return  # told above

@@ -1,11 +1,11 @@
 """One segment's `.log` walked from end to end: sizes, checksums, offsets, epochs, its indexes.
 
 The fields that no checksum covers (base offset, length, magic; for the leader epoch see
-`verify_epochs`) are held against their neighbours: an offset follows the one before. A base offset
-that alone is wrong is told from a hole by the batch behind it. Holes are no damage in a compacted
-log, and whether it is one may only be known at its end: they are kept back in `LogState.holes`.
+`verify_epochs`) are compared with their neighbours: offsets must increase. The next batch shows
+whether an unexpected base offset is wrong or follows a gap. Gaps are not damage in a compacted log,
+and whether it is one may only be known at its end: `LogState.holes` collects them until then.
 
-Behind damage the walk goes on at the next entry whose checksum is right.
+After damage the walk continues at the next entry whose checksum is right.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Progress = Callable[[int], None]
 
 @dataclass(slots=True)
 class LogState:
-    """What is carried from segment to segment of one log."""
+    """The state of the walk over one log, passed from segment to segment."""
 
     report: Report
     epochs: EpochCheck
@@ -58,7 +58,7 @@ class SegmentCheck:
         self._next_base = next_base
         self._index = index
         self._may_grow = may_grow
-        self._broken: tuple[int, str, str] | None = None  # position, kind, reason: not yet told
+        self._broken: tuple[int, str, str] | None = None  # position, kind, reason: not reported yet
 
     def run(self) -> None:
         """Walk the file. Raises OSError."""
@@ -77,7 +77,7 @@ class SegmentCheck:
         self._report.size_bytes += source.size
 
     def _step(self, position: int) -> int:
-        """Look at what stands at `position`; return where to go on."""
+        """Check the entry at `position`; return where to continue."""
         try:
             entry = read_entry(self._source, position)
         except CorruptBatch as error:
@@ -99,8 +99,8 @@ class SegmentCheck:
             if not self._may_grow:
                 self._damage(
                     "zeros", position, f"{zeros} bytes of zeros to the end of the file",
-                    "space that was given to the file and never written, as after a power cut: "
-                    "what was to be written there is lost",
+                    "space that was allocated and never written, as after a power failure: what "
+                    "should have been written there is lost",
                     remedy=TAIL,
                 )  # fmt: skip
             return self._source.size
@@ -123,7 +123,7 @@ class SegmentCheck:
             self._broken = (position, kind, reason)
 
     def _tell_broken(self, position_end: int, next_offset: int | None) -> None:
-        """Report damage, now that it is known where it ends."""
+        """Report damage, now that its end is known."""
         if self._broken is None:
             return
         position, kind, reason = self._broken
@@ -145,9 +145,9 @@ class SegmentCheck:
         end = max(start, next_offset)
         self._index.skip(position, position_end, start, end)
         self._damage(
-            kind, position, f"{reason} ({size} bytes, then the log goes on)",
+            kind, position, f"{reason} ({size} bytes, then the log continues)",
             f"the records at offsets {start} to {end - 1} cannot be read" if end > start else
-            "bytes that belong to no batch stand in the log",
+            "the log contains bytes that belong to no batch",
         )  # fmt: skip
         self._state.end_offset = end
 
@@ -158,7 +158,7 @@ class SegmentCheck:
         )  # fmt: skip
 
     def _take(self, entry: Entry) -> None:
-        """Check an entry whose bytes are right: its place, its epoch, its index entries."""
+        """Check the offset, the epoch and the index entries of an entry with a right checksum."""
         state = self._state
         first, is_whole = self._first_offset(entry)
         self._tell_broken(entry.position, first)
@@ -169,8 +169,8 @@ class SegmentCheck:
         if first != wanted and not is_misnumbered:
             if first < wanted:
                 self._damage_at(
-                    entry, "order", f"base offset {first}, wanted at least {wanted}",
-                    "offsets must rise: this file, or a part of it, is not the one that was "
+                    entry, "order", f"base offset {first}, expected at least {wanted}",
+                    "offsets must increase: this file, or a part of it, is not the one that was "
                     "written here",
                 )  # fmt: skip
             elif is_whole:
@@ -181,14 +181,14 @@ class SegmentCheck:
             state.epochs.see(self._path, entry, offset)
             if header.record_count != header.last_offset_delta + 1:
                 state.is_compacted = True
-        if not is_misnumbered:  # else its entries were skipped: its own offsets mean nothing
+        if not is_misnumbered:  # else its index entries were skipped: its own offset is wrong
             self._index.see(entry)
         self._report.batch_count += 1
         if state.open_records:
             self._open(entry)
 
     def _first_offset(self, entry: Entry) -> tuple[int, bool]:
-        """The first offset of an entry; False if it could not be told."""
+        """Return the first offset of an entry; False if it cannot be determined."""
         if entry.message is None or not entry.codec:
             return entry.base_offset, True
         try:
@@ -198,15 +198,15 @@ class SegmentCheck:
             return entry.base_offset, False
 
     def _is_lone_wrong_offset(self, entry: Entry, first: int, wanted: int, count: int) -> bool:
-        """Whether all but this entry's base offset fits, and so it alone is wrong."""
+        """Whether everything but this entry's base offset fits, so that only it is wrong."""
         behind = self._source.take(entry.position + entry.size, 8)
         after = int.from_bytes(behind, "big") if len(behind) == 8 else self._next_base
         if after is None or after != wanted + count:
             return False
         self._damage_at(
             entry, "order",
-            f"base offset {first}, wanted {wanted}; the batch behind it has {after}",
-            f"the records at offsets {wanted} to {after - 1} are there, but under a wrong number",
+            f"base offset {first}, expected {wanted}; the batch after it has {after}",
+            f"the records at offsets {wanted} to {after - 1} exist, but have wrong offsets",
         )  # fmt: skip
         self._state.end_offset = after
         self._index.skip(entry.position, entry.position + entry.size, wanted, after)
@@ -218,7 +218,7 @@ class SegmentCheck:
         )
 
     def _open(self, entry: Entry) -> None:
-        """Open every record: what no checksum tells, since the producer took it of its own."""
+        """Open every record: the checksum is right even for records that a producer made wrong."""
         previous, newest = entry.base_offset - 1, -1
         try:
             for record in entry.records():
@@ -232,7 +232,7 @@ class SegmentCheck:
         except RecordError as error:
             self._damage_at(
                 entry, "records", f"the batch cannot be opened: {error}",
-                "its bytes are those that the producer sent, but no consumer can read offsets "
+                "its bytes are as the producer sent them, but no consumer can read offsets "
                 f"{entry.base_offset} to {entry.last_offset}",
             )  # fmt: skip
             return
@@ -240,5 +240,5 @@ class SegmentCheck:
             self._damage_at(
                 entry, "records",
                 f"the header's largest timestamp is {entry.max_timestamp}, the records' {newest}",
-                "look-ups and retention by time go by the header",
+                "look-ups and retention by time use the header",
             )  # fmt: skip

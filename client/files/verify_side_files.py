@@ -21,7 +21,7 @@ from storage.producers.snapshot_format import decode_history, decode_snapshot
 
 
 class SideFiles:
-    """Those of one directory; each is read and checked by itself."""
+    """The side files of one directory; each is checked by itself."""
 
     def __init__(
         self, report: Report, filesystem: FileSystem, directory: str, expected: Expected
@@ -37,7 +37,7 @@ class SideFiles:
     def leader_epochs(self, *, has_records: bool) -> list[tuple[int, int]]:
         """Check leader-epoch-checkpoint; return its (epoch, first offset), none if damaged."""
         path = self._path(filenames.LEADER_EPOCH_CHECKPOINT)
-        meaning = "the epochs are read from the batches again"
+        meaning = "the broker reads the epochs from the batches again"
         try:
             entries = read_leader_epochs(self._filesystem, path)
         except CheckpointError as error:
@@ -50,9 +50,9 @@ class SideFiles:
         return entries
 
     def partition_metadata(self) -> None:
-        """Check whose directory it is."""
+        """Check which topic the directory belongs to."""
         path = self._path(filenames.PARTITION_METADATA)
-        meaning = "the broker cannot tell whether this log is the topic's or an older one's"
+        meaning = "the broker cannot tell whether this log belongs to the topic or to an older one"
         remedy = "Write it with the topic id that `barnabas topics describe` shows"
         try:
             found = read_partition_metadata(self._filesystem, path)
@@ -72,12 +72,12 @@ class SideFiles:
             self._report.damage(
                 "identity", path,
                 f"topic id {uuid_text(found)}, the metadata log says {uuid_text(wanted)}",
-                "the directory belongs to another topic of that name: the broker puts it aside",
+                "the directory belongs to another topic of that name: the broker sets it aside",
                 remedy=remedy,
             )  # fmt: skip
 
     def producers(self, files: dict[str, set[int]], end: int) -> None:
-        """Check snapshots, our own additions to them, and lists of aborted transactions."""
+        """Check snapshots, Barnabas' additions to them, and indexes of aborted transactions."""
         for offset in sorted(files.get(filenames.SNAPSHOT, ())):
             self._snapshot(offset, end)
         for offset in sorted(files.get(filenames.PRODUCERS, ())):
@@ -108,16 +108,16 @@ class SideFiles:
         self._report.file_count += 1
         newest = max((one.last_offset for entry in entries for one in entry.batches), default=-1)
         if newest >= offset:
-            wrong = f"a batch at offset {newest}, but it is of offset {offset}"
+            wrong = f"has a batch at offset {newest}, but is a snapshot at offset {offset}"
         elif offset > end and self._expected.is_whole and self._expected.ending != RUNNING:
-            wrong = wrong or f"it is of offset {offset}, but the log ends at {end}"
+            wrong = wrong or f"is a snapshot at offset {offset}, but the log ends at {end}"
         if wrong:
             self._snapshot_damage(path, wrong)
 
     def _snapshot_damage(self, path: str, found: str) -> None:
         self._report.cache(
             "snapshot", path, found,
-            "the state of idempotent producers is read from the log again, as far as it reaches",
+            "the state of idempotent producers is rebuilt from the log, as far as it goes back",
         )  # fmt: skip
 
     def _transaction_index(self, base: int, end: int) -> None:
@@ -125,18 +125,18 @@ class SideFiles:
         data = self._filesystem.read(path)
         self._report.file_count += 1
         rest = len(data) % TRANSACTION_ENTRY.size
-        wrong = f"{len(data)} bytes, wanted entries of {TRANSACTION_ENTRY.size}" if rest else ""
+        wrong = f"{len(data)} bytes, expected entries of {TRANSACTION_ENTRY.size}" if rest else ""
         whole = data[: len(data) - rest]
         for version, producer_id, first, last, stable in TRANSACTION_ENTRY.iter_unpack(whole):
             if version != 0 or producer_id < 0 or not 0 <= first <= last < end or stable > end:
                 wrong = (
                     f"version {version}, producer {producer_id}, offsets {first} to {last}, "
-                    f"stable {stable}: wanted version 0 and offsets below {end}"
+                    f"stable {stable}: expected version 0 and offsets below {end}"
                 )
                 break
         if wrong:
             self._report.damage(
                 "txnindex", path, wrong,
-                "readers of committed records could be given aborted ones",
-                remedy="Delete the file while the broker is stopped: Kafka builds it again",
+                "consumers that read only committed records could get aborted ones",
+                remedy="Delete the file while the broker is stopped: Kafka rebuilds it",
             )  # fmt: skip

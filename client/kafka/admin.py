@@ -1,8 +1,8 @@
-"""Questions and orders of the command line, as calls on a `Connection`.
+"""The requests of the command line about the cluster and its topics, as calls on a `Connection`.
 
-Each function sends one or a few requests and returns plain values; error codes of single topics
-become `BrokerError`s with Kafka's name of the code, the broker's own message, and, where a name
-is not known, what was probably meant.
+Each function sends one or a few requests and returns plain values. A topic's error code becomes a
+`BrokerError` with Kafka's name of the code, the broker's message, and, for an unknown name, a
+suggestion.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from protocol.messages.metadata import (
 
 EARLIEST: Final = -2
 LATEST: Final = -1
-_CONSUMER: Final = -1  # the replica id of one who is no replica
+_CONSUMER: Final = -1  # the replica id of clients that are not replicas
 Offsets: TypeAlias = dict[tuple[str, int], tuple[int, int]]
 _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 def cluster(connection: Connection) -> MetadataResponse:
-    """Return the cluster with all of its topics."""
+    """Return the cluster with all topics."""
     answer: MetadataResponse = connection.call(
         MetadataRequest(topics=None, allow_auto_topic_creation=False), MetadataResponse
     )
@@ -38,7 +38,7 @@ def cluster(connection: Connection) -> MetadataResponse:
 
 
 def topics(connection: Connection, names: Sequence[str]) -> list[MetadataResponseTopic]:
-    """Return topics by name, all of them for no names. Raises BrokerError for an unknown one."""
+    """Return the topics `names`, or all if it is empty. Raises BrokerError for an unknown one."""
     if not names:
         return cluster(connection).topics
     asked = [MetadataRequestTopic(name=name) for name in names]
@@ -53,13 +53,13 @@ def topics(connection: Connection, names: Sequence[str]) -> list[MetadataRespons
 
 
 def topic_error(connection: Connection, name: str, code: int, message: str | None) -> BrokerError:
-    """Return the error for a refused topic, with a suggestion if there is none of that name."""
+    """Return the error for a refused topic, with a suggestion if the name is unknown."""
     if code not in _UNKNOWN:
         return BrokerError(f"topic {name!r} was refused: {code_text(code, message)}")
     known = [topic.name or "" for topic in cluster(connection).topics]
     hint = did_you_mean(name, known)
     if not hint:
-        hint = "`barnabas topics list` shows those there are." if known else "There is none yet."
+        hint = "`barnabas topics list` lists the topics." if known else "There are none yet."
     return BrokerError(f"no topic {name!r} at {connection.address}. {hint}")
 
 
@@ -72,7 +72,7 @@ def create_topic(
     configs: Mapping[str, str],
     validate_only: bool,
 ) -> Any:
-    """Create a topic (-1: the broker's default) and return its CreatableTopicResult."""
+    """Create a topic (-1 means the broker's default); return its CreatableTopicResult."""
     from protocol.messages.create_topics import (
         CreatableTopic,
         CreatableTopicConfig,
@@ -93,7 +93,7 @@ def create_topic(
 
 
 def delete_topics(connection: Connection, names: Sequence[str]) -> list[str]:
-    """Delete topics; return why, of those that were refused."""
+    """Delete topics; return a reason for each refusal."""
     from protocol.messages.delete_topics import (
         DeleteTopicsRequest,
         DeleteTopicsResponse,
@@ -118,7 +118,7 @@ def delete_topics(connection: Connection, names: Sequence[str]) -> list[str]:
 def add_partitions(
     connection: Connection, name: str, partition_count: int, *, validate_only: bool
 ) -> None:
-    """Raise the number of partitions of a topic. Raises BrokerError."""
+    """Increase the number of partitions of a topic. Raises BrokerError."""
     from protocol.messages.create_partitions import (
         CreatePartitionsRequest,
         CreatePartitionsResponse,
@@ -141,9 +141,9 @@ def add_partitions(
 def offsets(
     connection: Connection, partitions: Mapping[str, Iterable[int]], timestamp: int
 ) -> Offsets:
-    """Return (offset, timestamp) by partition, of EARLIEST, LATEST or the first at a time, ms.
+    """Return (offset, timestamp) by partition: EARLIEST, LATEST, or the first at a time in ms.
 
-    (-1, -1) where no record is that late. Raises BrokerError.
+    (-1, -1) if no record is that late. Raises BrokerError.
     """
     from protocol.messages.list_offsets import (
         ListOffsetsPartition,
@@ -178,7 +178,7 @@ def offsets(
 
 
 def sizes(connection: Connection) -> dict[tuple[str, int], int] | None:
-    """Return the bytes on the disk by partition; None if this broker does not tell."""
+    """Return the size on disk by partition, in bytes; None if the broker does not serve it."""
     from protocol.messages.describe_log_dirs import (
         DescribeLogDirsRequest,
         DescribeLogDirsResponse,

@@ -1,7 +1,7 @@
-"""Settings of topics and brokers over the wire: described, set, unset.
+"""Settings of topics and brokers over the wire: describe, set, unset.
 
-A `Resource` is what Kafka calls a ConfigResource: a topic by name, one broker by its id, or with
-an empty name the defaults of all brokers.
+A `Resource` is Kafka's ConfigResource: a topic by name, one broker by id, or, with an empty name,
+the defaults of all brokers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SOURCES: Final = {
     1: "topic",
     2: "broker, dynamic",
     3: "all brokers, dynamic",
-    4: "broker, at start",  # from its file, its environment or --set: the wire does not say which
+    4: "broker, at start",  # file, environment or --set: the protocol does not say which
     5: "default",
     6: "broker logger",
     7: "client metrics",
@@ -40,25 +40,31 @@ SOURCES: Final = {
 }
 OVERRIDES: Final = {TOPIC: (1,), BROKER: (2, 3, 4)}
 _ALL_BROKERS: Final = 3
-_IDENTITY: Final = ("node.id", "broker.id")  # every broker has them, whoever chose the number
-_BOOTSTRAPPED: Final = ("min.insync.replicas", "1")  # recorded in every new directory, as by Kafka
+_IDENTITY: Final = (
+    "node.id",
+    "broker.id",
+)  # every broker has them, whether somebody chose them or not
+_BOOTSTRAPPED: Final = (
+    "min.insync.replicas",
+    "1",
+)  # recorded in every new directory, as Kafka does
 
 
 class Resource(NamedTuple):
-    """What has settings."""
+    """A topic, a broker, or all brokers."""
 
     kind: int
     name: str
 
     def __str__(self) -> str:
-        """Name it as a person would."""
+        """Return its kind and name."""
         if self.kind == TOPIC:
             return f"topic {self.name}"
         return f"broker {self.name}" if self.name else "all brokers"
 
 
 def was_set(resource: Resource, setting: Setting) -> bool:
-    """Whether somebody has set it: on the topic, or on the broker at its start or since."""
+    """Whether somebody set it: on the topic, or on the broker, at its start or later."""
     if setting.config_source not in OVERRIDES[resource.kind] or setting.name in _IDENTITY:
         return False
     given = setting.name, setting.value
@@ -89,7 +95,7 @@ def describe(
 
 
 def topic_overrides(connection: Connection, names: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return what topics are set to themselves; nothing if the broker does not tell."""
+    """Return the topics' own settings; nothing if the broker does not serve them."""
     if not names or not connection.serves(DescribeConfigsRequest):
         return {}
     found = describe(connection, [Resource(TOPIC, name) for name in names])
@@ -108,9 +114,9 @@ def alter(
     *,
     validate_only: bool,
 ) -> None:
-    """Set settings of each resource, or with None remove them; BrokerError names who refused.
+    """Set settings of each resource; None removes one. Raises BrokerError for a refused resource.
 
-    A broker decides for each resource alone: those before and behind the refused one are changed.
+    The broker decides about each resource separately: the others are changed nevertheless.
     """
     from protocol.messages.incremental_alter_configs import (
         AlterableConfig,
@@ -151,7 +157,7 @@ def check_keys(
 ) -> None:
     """Raise BrokerError, with a suggestion, for a key that the resource does not have."""
     names = {one.name for one in known}
-    if resource == Resource(BROKER, ""):  # shows only what is set: ask a broker what there is
+    if resource == Resource(BROKER, ""):  # shows only what is set: ask a broker for all keys
         one_broker = Resource(BROKER, str(cluster(connection).brokers[0].node_id))
         names = {one.name for one in describe(connection, [one_broker])[one_broker]}
     if not names:
@@ -161,5 +167,5 @@ def check_keys(
             hint = did_you_mean(key, names)
             raise BrokerError(
                 f"{resource} has no setting {key!r}. "
-                + (hint or "`barnabas config get --all` shows those it has.")
+                + (hint or "`barnabas config get --all` lists them.")
             )

@@ -1,11 +1,11 @@
-"""A connection to one broker, ours or Apache Kafka's: requests out, responses in, one at a time.
+"""A connection to one broker, Barnabas or Apache Kafka: one request and its response at a time.
 
-Synchronous and small, for the command line and tests: a socket, the compiled codecs of
+Blocking and small, for the command line and tests: a socket, the compiled codecs of
 `protocol.kafka`, and the message classes. `open` asks for the broker's versions (ApiVersions, with
-KIP-511's step back to version 0); `call` then takes the newest version that both sides know.
+KIP-511's fallback to version 0); `call` then uses the newest version that both sides know.
 
-Whatever goes wrong on the way is a `BrokerError` whose text says what was tried, what came, and
-what to do. What a response says inside (an error code of a topic) is the caller's to read.
+Every failure is a `BrokerError` whose text says what was tried, what happened, and what to do.
+Error codes inside a response (of a topic, say) are for the caller to check.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _CLIENT_ID = struct.pack(">h", len(CLIENT_ID)) + CLIENT_ID.encode()
 
 
 class BrokerError(Exception):
-    """The broker cannot be asked, or did not answer as a broker does."""
+    """The broker cannot be reached, or its answer makes no sense."""
 
 
 class NotServed(BrokerError):
-    """The broker does not serve an API, or none of the versions known here."""
+    """The broker does not serve an API in any version that this client knows."""
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -45,12 +45,12 @@ def split_address(address: str) -> tuple[str, int]:
     if not colon or address.endswith("]"):
         host, port = address, str(DEFAULT_PORT)
     if not port.isdecimal() or not 0 < int(port) < 1 << 16 or not host:
-        raise BrokerError(f"{address!r} is no address of a broker, wanted HOST:PORT")
+        raise BrokerError(f"{address!r} is not an address; expected HOST:PORT")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 class Connection:
-    """One connection; a context manager. `versions` is what the broker serves, by API key."""
+    """One connection, a context manager. `versions` holds what the broker serves, by API key."""
 
     def __init__(self, address: str, timeout_s: float) -> None:
         self.address = address
@@ -67,7 +67,7 @@ class Connection:
         self.close()
 
     def open(self) -> None:
-        """Connect and learn the broker's versions. Raises BrokerError."""
+        """Connect and ask for the broker's versions. Raises BrokerError."""
         host, port = split_address(self.address)
         try:
             self._socket = socket.create_connection((host, port), self._timeout_s)
@@ -75,7 +75,7 @@ class Connection:
         except OSError as error:
             raise BrokerError(
                 f"no broker answers at {self.address}: {_reason(error)}. Is it running, and is "
-                "that the address of its listener? (--bootstrap HOST:PORT or BARNABAS_BOOTSTRAP)"
+                "this the address of its listener? (--bootstrap HOST:PORT or BARNABAS_BOOTSTRAP)"
             ) from error
         try:
             self._learn_versions()
@@ -100,7 +100,7 @@ class Connection:
         self.versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
 
     def serves(self, request: type[Any]) -> bool:
-        """Whether the broker serves an API in a version that is known here."""
+        """Whether the broker serves an API in a version that this client knows."""
         return self._version(request) >= 0
 
     def _version(self, request: type[Any], version_max: int = VERSION_MAX) -> int:
@@ -119,8 +119,8 @@ class Connection:
     ) -> Any:
         """Send a request in the newest common version and return its response.
 
-        `version_min` and `version_max` are for a request that says something only newer, or only
-        older, versions can say. Raises NotServed, and BrokerError.
+        `version_min` and `version_max` are for requests with fields that only newer, or only older,
+        versions have. Raises NotServed, and BrokerError.
         """
         version = self._version(type(request), version_max)
         if version < version_min:
@@ -132,7 +132,7 @@ class Connection:
             oldest = max(version_min, message_spec(type(request)).version_min)
             newest = "or later" if version_max == VERSION_MAX else f"to {version_max}"
             raise NotServed(
-                f"{self.address} {served}: {key.name} (API key {int(key)}) is needed for this, "
+                f"{self.address} {served}: this needs {key.name} (API key {int(key)}), "
                 f"version {oldest} {newest}"
             )
         return self._exchange(request, response, version)
@@ -154,7 +154,7 @@ class Connection:
         except TimeoutError as error:
             raise BrokerError(
                 f"{self.address} did not answer {name} within {self._timeout_s:g} s. It may be "
-                "busy or stuck: see its log, or give it longer (--timeout)"
+                "busy or stuck: see its log, or wait longer (--timeout)"
             ) from error
         except OSError as error:
             raise BrokerError(
@@ -170,7 +170,7 @@ class Connection:
         if not 4 <= size <= RESPONSE_BYTES_MAX:
             raise BrokerError(
                 f"{self.address} answered with a size of {size} bytes: it does not speak Kafka's "
-                "protocol in the clear. Is it a TLS listener, or another server?"
+                "protocol without encryption. Is it a TLS listener, or another server?"
             )
         return self._receive(size)
 
@@ -190,14 +190,14 @@ class Connection:
         (correlation_id,) = _RESPONSE_HEADER.unpack_from(answer)
         if correlation_id != self._correlation_id:
             raise BrokerError(
-                f"{self.address} answered request {correlation_id}, asked was "
+                f"{self.address} answered request {correlation_id}, but was asked "
                 f"{self._correlation_id}"
             )
         position = _RESPONSE_HEADER.size
         is_versions = api_key == ApiKey.API_VERSIONS
         try:
             if is_versions and answer[position : position + 2] == _UNSUPPORTED:
-                version = 0  # KIP-511: whatever was asked, this is answered in version 0
+                version = 0  # KIP-511: this error is always answered in version 0
             elif message_spec(response).is_flexible(version) and not is_versions:
                 position = _skip_tags(answer, position)
             message, _ = decode_message(response, version, answer, position)
@@ -213,7 +213,7 @@ _UNSUPPORTED: Final = struct.pack(">h", ErrorCode.UNSUPPORTED_VERSION)
 
 
 def _skip_tags(answer: memoryview, position: int) -> int:
-    """Pass over the tagged fields of a response header: Kafka has defined none."""
+    """Skip the tagged fields of a response header: Kafka has defined none."""
     if answer[position] != 0:
         raise DecodeError("tagged fields in the response header")
     return position + 1

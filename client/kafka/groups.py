@@ -1,13 +1,13 @@
-"""Groups over the wire, of either kind: listed, described, deleted, their offsets read and set.
+"""Groups over the wire, of both kinds: list, describe, delete, read and set their offsets.
 
-A consumer group (KIP-848) is described by ConsumerGroupDescribe, a classic one by DescribeGroups; a
-broker says GROUP_ID_NOT_FOUND to the wrong question, so the newer is asked first. Offsets are asked
-for by the topics' names, which OffsetFetch and OffsetCommit know up to version 9: names are what
-people say, and what has been committed for a deleted topic can be seen.
+A consumer group (KIP-848) is described by ConsumerGroupDescribe, a classic one by DescribeGroups. A
+broker answers the wrong one with GROUP_ID_NOT_FOUND, so the newer is asked first. Offsets are asked
+for by topic name, which OffsetFetch and OffsetCommit support up to version 9: people use names, and
+the offsets of a deleted topic can still be seen.
 
-A coordinator that is being loaded is waited for. One that is nowhere is looked for
-(FindCoordinator), which makes `__consumer_offsets` where there is none; if it stays another
-node's, the error says whose.
+While the coordinator is loading, requests are repeated. If there is none, FindCoordinator is sent,
+which creates `__consumer_offsets` if it is missing. If another node is the coordinator, the error
+says which.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ELSEWHERE: Final = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A member; `partitions` is what it holds, None where the bytes of its kind are not known."""
+    """A member and its partitions; None if the format of its assignment is unknown."""
 
     member_id: str
     instance_id: str | None
@@ -46,7 +46,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """A group; `protocol` is its assignor's name, or what a classic group's members agreed on."""
+    """A group; `protocol` is the assignor, or what a classic group's members agreed on."""
 
     group_id: str
     state: str
@@ -58,7 +58,7 @@ class Group:
 
 
 def list_groups(connection: Connection) -> list[ListedGroup]:
-    """Return all groups, ordered by their ids. Raises BrokerError."""
+    """Return all groups, ordered by id. Raises BrokerError."""
 
     def ask() -> tuple[Any, int]:
         answer = connection.call(ListGroupsRequest(), ListGroupsResponse)
@@ -69,13 +69,13 @@ def list_groups(connection: Connection) -> list[ListedGroup]:
 
 
 def describe(connection: Connection, group_id: str) -> Group:
-    """Return a group. Raises BrokerError, with a suggestion, if there is none."""
+    """Return a group. Raises BrokerError, with a suggestion, if it does not exist."""
     found = _describe_consumer(connection, group_id) or _describe_classic(connection, group_id)
     if found is None:
         known = [group.group_id for group in list_groups(connection)]
         hint = did_you_mean(group_id, known)
         if not hint:
-            hint = "`barnabas groups list` shows those there are." if known else "There is none."
+            hint = "`barnabas groups list` lists the groups." if known else "There are none."
         raise BrokerError(f"no group {group_id!r} at {connection.address}. {hint}")
     return found
 
@@ -147,7 +147,7 @@ def _describe_classic(connection: Connection, group_id: str) -> Group | None:
 
 
 def _described(connection: Connection, group_id: str, request: Any, response_class: type) -> Any:
-    """Return what is said of the group, which may be GROUP_ID_NOT_FOUND."""
+    """Return the group's description, whose error may be GROUP_ID_NOT_FOUND."""
 
     def ask() -> tuple[Any, int]:
         (found,) = connection.call(request, response_class).groups
@@ -158,7 +158,7 @@ def _described(connection: Connection, group_id: str, request: Any, response_cla
 
 
 def _assigned(protocol_type: str, data: bytes) -> list[Place] | None:
-    """Read what consumers write into an assignment; others' bytes are their own affair."""
+    """Decode the assignment of a consumer; None for other protocols and undecodable bytes."""
     from protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment
     from protocol.errors import DecodeError
 
@@ -172,7 +172,7 @@ def _assigned(protocol_type: str, data: bytes) -> list[Place] | None:
 
 
 def committed(connection: Connection, group_id: str) -> dict[Place, int]:
-    """Return every offset that a group has committed. Raises BrokerError."""
+    """Return all committed offsets of a group. Raises BrokerError."""
     from protocol.messages.offset_fetch import (
         OffsetFetchRequest,
         OffsetFetchRequestGroup,
@@ -190,7 +190,7 @@ def committed(connection: Connection, group_id: str) -> dict[Place, int]:
         found = answer.groups[0] if answer.groups else answer
         return found, found.error_code
 
-    found = _patiently(connection, group_id, ask, f"offsets of group {group_id!r} cannot be had")
+    found = _patiently(connection, group_id, ask, f"offsets of group {group_id!r} cannot be read")
     return {
         Place(topic.name, one.partition_index): one.committed_offset
         for topic in found.topics
@@ -200,7 +200,7 @@ def committed(connection: Connection, group_id: str) -> dict[Place, int]:
 
 
 def commit(connection: Connection, group_id: str, offsets: Mapping[Place, int]) -> None:
-    """Set offsets of a group without members. Raises BrokerError."""
+    """Set offsets of a group that has no members. Raises BrokerError."""
     from protocol.messages.offset_commit import (
         OffsetCommitRequest,
         OffsetCommitRequestPartition,
@@ -228,7 +228,7 @@ def commit(connection: Connection, group_id: str, offsets: Mapping[Place, int]) 
 
 
 def delete(connection: Connection, group_ids: Sequence[str]) -> list[str]:
-    """Delete groups with their offsets; return why, of those that were refused."""
+    """Delete groups with their offsets; return a reason for each refusal."""
     found = (_delete_one(connection, group_id) for group_id in group_ids)
     return [why for why in found if why is not None]
 
@@ -256,7 +256,7 @@ def _patiently(
     *,
     wait: Callable[[float], None] = time.sleep,
 ) -> Any:
-    """Ask until the coordinator is there and ready; BrokerError for any other error code."""
+    """Repeat a request until the coordinator is ready. Raises BrokerError for other errors."""
     number = 0
     advice = ""
     for attempt in range(TRIES):
@@ -275,7 +275,7 @@ def _patiently(
 
 
 def _find_coordinator(connection: Connection, group_id: str) -> str:
-    """Let there be a coordinator; return its address, empty while there is none."""
+    """Have a coordinator created; return its address, "" while there is none."""
     from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
     request = FindCoordinatorRequest(key=group_id, coordinator_keys=[group_id])
@@ -285,9 +285,9 @@ def _find_coordinator(connection: Connection, group_id: str) -> str:
 
 
 def offsets_at(connection: Connection, places: Iterable[Place], timestamp: int) -> dict[Place, int]:
-    """Return the offset of a time or place (`admin`); partitions that are gone have none.
+    """Return the offset of a time, EARLIEST or LATEST; deleted partitions are left out.
 
-    -1 where no record is as late as that. Raises BrokerError.
+    -1 if no record is that late. Raises BrokerError.
     """
     from client.kafka import admin
 

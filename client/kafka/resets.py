@@ -1,7 +1,7 @@
-"""Where a group shall go on: the new offset of each partition, and what it was.
+"""Resetting a group's offsets: the new offset of each partition, and the one before.
 
-No I/O: what the broker says about the partitions comes in. As in Kafka's tool, a new offset lies
-between the first record there is and the end, and a time later than every record means the end.
+No I/O: callers pass in what the broker says about the partitions. As in Kafka's tool, a new offset
+is between the first record and the end, and a time after every record means the end.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from client.places import Place
 
 
 class Bounds(NamedTuple):
-    """The first offset that can be read of a partition, and the one behind its last record."""
+    """The first offset of a partition, and the one after its last record."""
 
     start: int
     end: int
 
 
 class Reset(NamedTuple):
-    """A change of a partition's committed offset; `before` is None where there was none."""
+    """A change of a partition's committed offset; `before` is None if there was none."""
 
     place: Place
     before: int | None
@@ -33,32 +33,32 @@ Rule = Callable[[Place, int | None, Bounds], int]
 
 
 def to_earliest(_place: Place, _before: int | None, bounds: Bounds) -> int:
-    """Read all there is again."""
+    """Read everything again."""
     return bounds.start
 
 
 def to_latest(_place: Place, _before: int | None, bounds: Bounds) -> int:
-    """Read only what comes from now on."""
+    """Read only records from now on."""
     return bounds.end
 
 
 def to_offset(offset: int) -> Rule:
-    """Go on at an offset."""
+    """Continue at an offset."""
     return lambda _place, _before, _bounds: offset
 
 
 def to_found(found: Mapping[Place, int]) -> Rule:
-    """Go on where a time was found; -1 means that no record is as late as that."""
+    """Continue at the offset found for a time; -1 means that no record is that late."""
     return lambda place, _before, bounds: bounds.end if found[place] < 0 else found[place]
 
 
 def shift_by(count: int) -> Rule:
-    """Go on so many records later, or earlier."""
+    """Continue so many offsets later, or earlier if negative."""
 
     def rule(place: Place, before: int | None, _bounds: Bounds) -> int:
         if before is None:
             raise BrokerError(
-                f"{place.topic}-{place.partition} has no committed offset to shift. Set one with "
+                f"{place} has no committed offset to shift. Set one with "
                 "--to-earliest, --to-latest or --to-offset"
             )
         return before + count
@@ -67,7 +67,7 @@ def shift_by(count: int) -> Rule:
 
 
 def plan(rule: Rule, before: Mapping[Place, int], bounds: Mapping[Place, Bounds]) -> list[Reset]:
-    """Return the changes, ordered by partition; those that change nothing as well."""
+    """Return the resets, ordered by partition, including those that change nothing."""
     resets = []
     for place, found in sorted(bounds.items()):
         wanted = rule(place, before.get(place), found)
@@ -77,7 +77,7 @@ def plan(rule: Rule, before: Mapping[Place, int], bounds: Mapping[Place, Bounds]
 
 
 def parse_topics(texts: tuple[str, ...]) -> dict[str, list[int] | None]:
-    """Read TOPIC or TOPIC:0,2, which add up; None stands for all partitions. Raises ValueError."""
+    """Parse TOPIC and TOPIC:0,2, which add up; None means all partitions. Raises ValueError."""
     found: dict[str, list[int] | None] = {}
     for text in texts:
         topic, colon, numbers = text.partition(":")

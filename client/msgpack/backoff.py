@@ -1,4 +1,4 @@
-"""Pauses between attempts: each twice as long as the one before, up to a longest.
+"""Pauses between attempts: each is twice as long as the one before, up to a maximum.
 
 As in Kafka's clients, where `retry.backoff.ms` grows to `retry.backoff.max.ms`, and
 `reconnect.backoff.ms` to `reconnect.backoff.max.ms`: both end at 1 s.
@@ -14,7 +14,7 @@ LONGEST_S: Final = 1.0
 
 
 class Backoff:
-    """The pauses of one thing that is tried again. `next_s` is how long the next one takes."""
+    """The pauses between attempts of one operation. `next_s` is the length of the next one."""
 
     def __init__(self, longest_s: float = LONGEST_S) -> None:
         self.next_s = FIRST_S
@@ -31,5 +31,5 @@ class Backoff:
         await asyncio.sleep(wait_s)
 
     def reset(self) -> None:
-        """Begin with the shortest pause again: there was a success."""
+        """Begin with the shortest pause again, after a success."""
         self.next_s = FIRST_S

@@ -1,17 +1,17 @@
-"""A consumer for asyncio: partitions of one topic, each at a position of its own.
+"""A consumer for asyncio: partitions of one topic, each with its own position.
 
     async with Consumer("127.0.0.1:9094", "words") as consumer:
         await consumer.seek_to(START)                 # or END, a time in ms, or seek(partition, 5)
         while records := await consumer.poll():
             ...
 
-Fetching is the reader's decision: `poll` asks once, for raw batches from every position, opens
-them, and moves the positions behind what it returns. Nothing is read ahead and nothing is
-remembered by the broker. A position moves behind control batches and holes too, by the batches' own
-offsets. A lost connection is made anew by the next `poll`; the positions stay.
+The caller decides when to fetch: `poll` sends one Fetch for raw batches at all positions, opens
+them, and advances the positions past what it returns. Nothing is read ahead, and the broker keeps
+no state. Positions also advance past control batches and gaps, by the batches' offsets. After a
+lost connection the next `poll` reconnects; the positions are kept.
 
-What is wrong with one partition does not take away what another had: records found before it are
-returned, and the next `poll` raises.
+An error of one partition does not discard the records of others: they are returned, and the next
+`poll` raises the error.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ TIMEOUT_S: Final = 30.0
 
 
 class Consumed(NamedTuple):
-    """A record and the partition it stands in."""
+    """A record and its partition."""
 
     partition: int
     record: Record
 
 
 class Consumer:
-    """Reads partitions of `topic`, all of them unless `partitions` says which."""
+    """Reads the given `partitions` of `topic`, by default all."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Consumer:
         self._trouble: FetchError | RecordError | None = None
 
     async def __aenter__(self) -> Self:
-        """Connect and find the topic; positions are its partitions' starts.
+        """Connect and look up the topic; positions are the starts of its partitions.
 
         Raises TransportError, and UnknownPlace for an unknown topic or partition.
         """
@@ -78,19 +78,19 @@ class Consumer:
         self.positions = dict.fromkeys(partitions, 0)
 
     async def __aexit__(self, *_: object) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._transport.close()
 
     def seek(self, partition: int, offset: int) -> None:
-        """Read a partition from `offset` on."""
+        """Continue reading a partition at `offset`."""
         if partition not in self.positions:
-            raise UnknownPlace(f"partition {partition} is not read here")
+            raise UnknownPlace(f"partition {partition} is not read by this consumer")
         self.positions[partition] = offset
 
     async def seek_to(self, timestamp: int) -> None:
-        """Read from the first record at or after a time (ms since 1970), START or END.
+        """Continue at the first record at or after a time (ms since 1970), or at START or END.
 
-        Where no record is as late as that, from the end.
+        If no record is that late, continue at the end.
         """
         found = await self.offsets(timestamp)
         ends = await self.offsets(END) if -1 in found.values() else {}
@@ -98,11 +98,11 @@ class Consumer:
             self.positions[partition] = ends[partition] if offset == -1 else offset
 
     async def end_offsets(self) -> dict[int, int]:
-        """Return the offset behind the last record of every partition that is read."""
+        """Return the end offset of each partition that is read."""
         return await self.offsets(END)
 
     async def offsets(self, timestamp: int) -> dict[int, int]:
-        """Return the offset of a time or place in every partition, -1 where there is none."""
+        """Return each partition's offset for a time, START or END, -1 if there is none."""
         asked = [{"partition_index": one, "timestamp": timestamp} for one in self.positions]
         answer = await self._transport.call(
             "list_offsets",
@@ -115,16 +115,16 @@ class Consumer:
         return found
 
     async def poll(self, *, wait_ms: int = 500, partitions: Iterable[int] = ()) -> list[Consumed]:
-        """Return records behind the positions, in order within each partition.
+        """Return records from the positions on, in order within each partition.
 
-        Waits up to `wait_ms` for the first; none is an empty list. `partitions` narrows the
-        question. Raises TransportError, FetchError, and RecordError for a damaged batch.
+        Waits up to `wait_ms` for the first record, then returns an empty list. `partitions` limits
+        the fetch. Raises TransportError, FetchError, and RecordError for a damaged batch.
         """
         if self._trouble is not None:
             trouble, self._trouble = self._trouble, None
             raise trouble
         asked = list(partitions) or list(self.positions)
-        # The first partition of a request is served first: everyone has a turn.
+        # The first partition of a request is served first: take turns.
         self.positions[asked[0]] = self.positions.pop(asked[0])
         answer = await self._fetch(asked, wait_ms)
         consumed: list[Consumed] = []
@@ -146,7 +146,7 @@ class Consumer:
         return await self._transport.call("fetch", body, wait_ms=wait_ms)
 
     def _opened(self, one: dict[str, Any]) -> Iterator[Consumed]:
-        """Yield a partition's records, moving its position behind every batch that is done."""
+        """Yield a partition's records, advancing its position after each batch."""
         partition = one["partition_index"]
         self._check(partition, one["error_code"])
         for records, batch in opened(one["records"] or b"", self.positions[partition]):
@@ -163,8 +163,8 @@ class Consumer:
         advice = ""
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
             advice = (
-                " The records there are gone, or not there yet: `barnabas topics describe` shows "
-                "from where to where the partition goes."
+                " The records there are deleted, or not written yet: `barnabas topics describe` "
+                "shows the first and the end offset."
             )
         at = self.positions.get(partition)
         raise FetchError(

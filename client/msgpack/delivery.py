@@ -1,8 +1,8 @@
-"""The way of a producer's batches to the broker, and what the answers make of them.
+"""Delivering a producer's batches: the requests, and the results of their answers.
 
-A request holds at most one batch of a partition. Writing it is awaited, its answer is a task's, so
-several are under way (`under_way`; how many is the producer's to bound). After a lost connection
-the same batches are sent again; what a failure means for the order, `unacknowledged` knows.
+A request holds at most one batch per partition. `send` waits until it is written; a task per
+request waits for the answer, so that several are in flight (`under_way`; the producer bounds how
+many). After a lost connection the same batches are sent again; `unacknowledged` keeps their order.
 """
 
 from __future__ import annotations
@@ -27,19 +27,21 @@ from client.msgpack.unacknowledged import Batch, DeliveryError, Unacknowledged
 from protocol.errors import ErrorCode
 
 _APPENDED: Final = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
-# The broker knows the producer otherwise than it knows itself.
+# The broker has another id or epoch for this producer.
 _IDENTITY: Final = (
     ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.UNKNOWN_PRODUCER_ID,
     ErrorCode.INVALID_PRODUCER_ID_MAPPING,
 )
 
-Places: TypeAlias = dict[tuple[bytes, int], Batch]  # (topic id, partition) of what a request holds
+Places: TypeAlias = dict[
+    tuple[bytes, int], Batch
+]  # the batches of a request, by (topic id, partition)
 
 
 @dataclass(slots=True)
 class Tally:
-    """How many records had which end; `gave_up`: on a batch, as its `delivery_ms` were over."""
+    """How many records succeeded and failed; `gave_up`: a batch exceeded `delivery_ms`."""
 
     acknowledged_count: int = 0
     failed_count: int = 0
@@ -48,7 +50,7 @@ class Tally:
 
 
 class Delivery:
-    """Sends what `held` gives out. `on_move` is called when batches have ended or may be sent."""
+    """Sends batches of `held`. `on_move` is called when a batch has ended or can be resent."""
 
     def __init__(
         self,
@@ -73,7 +75,7 @@ class Delivery:
         self._backoff = Backoff()
 
     async def identify(self) -> None:
-        """Ask for a producer id, once; pause if there is none now. Raises DeliveryError."""
+        """Request a producer id once; pause if that failed. Raises DeliveryError if refused."""
         asked = {"transactional_id": None, "transaction_timeout_ms": 0}
         try:
             answer = await self._transport.call("init_producer_id", asked)
@@ -88,10 +90,10 @@ class Delivery:
         elif code_of(number).retriable:
             await self._backoff.pause()
         else:
-            raise DeliveryError(f"the broker gives no producer id: {code_text(number)}")
+            raise DeliveryError(f"the broker refused a producer id: {code_text(number)}")
 
     def give_up(self, batch: Batch) -> None:
-        """Fail a batch whose time is over."""
+        """Fail a batch whose delivery time is over."""
         seconds = self._held.settings.delivery_ms / 1000
         told = "it may have been appended" if batch.unsure else "it was not appended"
         last = f". The last answer: {batch.trouble}" if batch.trouble else ""
@@ -100,7 +102,7 @@ class Delivery:
         self._on_move()
 
     async def send(self, batches: list[Batch]) -> None:
-        """Write a request; its answer is a task's. Without answers (acks 0) it is done here."""
+        """Send a request, and start a task for its answer. With acks 0 there is none."""
         places = await self._places(batches)
         if not places:
             return
@@ -119,7 +121,7 @@ class Delivery:
         self._on_move()
 
     async def _places(self, batches: list[Batch]) -> Places:
-        """Find the ids of the batches' topics; those that cannot be sent are retried, or fail."""
+        """Look up the topic ids of batches; fail or retry those without."""
         places = {}
         for batch in batches:
             try:
@@ -149,7 +151,7 @@ class Delivery:
             self._retry(places.values(), str(error), unsure=True)
             self._topics.forget()
         except (LookupError, TypeError):
-            self._retry(places.values(), "an answer lacks what it must say", unsure=True)
+            self._retry(places.values(), "the answer is incomplete", unsure=True)
             self._topics.forget()
         except RequestRefused as error:
             for batch in places.values():
@@ -190,7 +192,7 @@ class Delivery:
 
     def _retry(self, batches: Iterable[Batch], trouble: str, *, unsure: bool) -> None:
         for batch in batches:
-            if batch.records:  # it has not ended
+            if batch.records:  # not ended yet
                 batch.trouble = trouble
                 self._on_retry(trouble)
                 self._held.retry(batch, now_ms(), unsure=unsure)

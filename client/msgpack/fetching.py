@@ -1,7 +1,7 @@
-"""Fetching raw batches: what both consumers ask for, and how they open what comes.
+"""Fetching raw batches: the request of both consumers, and how they open the answer.
 
-`barnabas`' Fetch with `raw` returns record batches as they are stored; they are checked and opened
-here. A position is an offset, or for ListOffsets one of the two ends, START and END.
+A Fetch with `raw` returns record batches as they are stored; they are checked and opened here. For
+ListOffsets, START and END are the two ends of a partition.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 from protocol.legacy_batches import batches_any, read_records_any, verify_any
 from protocol.records import BatchHeader, Record
 
-END: Final = -1  # the places of ListOffsets
+END: Final = -1  # timestamps with a special meaning in ListOffsets
 START: Final = -2
 FETCH_BYTES: Final = 4 * 1024 * 1024
 PARTITION_BYTES: Final = 1024 * 1024
@@ -20,7 +20,7 @@ OPENED_BYTES_MAX: Final = 256 * 1024 * 1024
 
 
 class FetchError(Exception):
-    """A partition cannot be read from where its position is; `retriable`: it may be later."""
+    """A partition cannot be read at its position; if `retriable`, it may be possible later."""
 
     def __init__(self, text: str, *, retriable: bool) -> None:
         super().__init__(text)
@@ -28,7 +28,7 @@ class FetchError(Exception):
 
 
 def fetch_body(wanted: Mapping[bytes, Iterable[tuple[int, int]]], wait_ms: int) -> dict[str, Any]:
-    """Return the body of a Fetch of (partition, offset) by topic id, in that order."""
+    """Return the body of a Fetch for (partition, offset) by topic id, in this order."""
     return {
         "max_wait_ms": wait_ms,
         "min_bytes": 1,
@@ -52,9 +52,9 @@ def fetch_body(wanted: Mapping[bytes, Iterable[tuple[int, int]]], wait_ms: int) 
 
 
 def opened(raw: Any, position: int) -> Iterator[tuple[list[Record], BatchHeader]]:
-    """Yield the records of each raw batch from offset `position` on, and the batch's header.
+    """Yield each raw batch's records from offset `position` on, with the batch's header.
 
-    Every batch's CRC is checked. An incomplete batch at the end is left for the next fetch.
+    Every batch's CRC is checked. An incomplete batch at the end is left to the next fetch.
     """
     for start, header in batches_any(raw):
         if header.next_offset <= position:

@@ -8,16 +8,16 @@
                 ...
             await consumer.commit()
 
-What a membership is, and how partitions go from one member to another without two at a time, is
-`client.msgpack.membership`'s; here it is tied to the connections. One task sends `heartbeats`, on a
-connection of its own with the commits. Everything else happens inside `poll`: giving up and
-taking partitions, with the listener's calls, finding positions (the committed offset, else
-`auto_offset_reset`), fetching. So between two polls nothing is taken away, unless they lie further
-apart than `max_poll_ms`; then the group goes on without this member, which loses what it held and
-joins again at the next poll. A commit says "done with everything that poll has returned".
+`membership` defines the protocol of a group and how a partition moves between members without two
+owners; this module connects it to the network. One task sends `heartbeats`, on the connection that
+also carries commits. Everything else happens inside `poll`: giving up and taking partitions, with
+the listener's calls, finding positions (the committed offset, else `auto_offset_reset`), fetching.
+So no partition is revoked between two polls, unless they are more than `max_poll_ms` apart; then
+the group removes this member, which loses its partitions and rejoins at the next poll. A commit
+means "done with all records that poll has returned".
 
-A lost connection is an error of the poll, and made anew by the next one. Who blocks the loop keeps
-the heartbeats waiting, too.
+`poll` raises when a connection is lost, and the next one reconnects. Code that blocks the event
+loop also delays the heartbeats.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ from client.msgpack.topic_names import TopicNames
 from client.msgpack.transport import RequestRefused, Transport, TransportError, UnknownPlace, now_ms
 from client.places import Place
 
-LEAVE_S: Final = 5.0  # how long a farewell may take
+LEAVE_S: Final = 5.0  # how long leaving may take
 _IDLE_S: Final = 0.1
 
 
 class RebalanceListener:
-    """Is told, inside `poll` and `close`, what comes and goes; for overriding."""
+    """Called inside `poll` and `close` when the assignment changes; override what you need."""
 
     async def on_assigned(self, places: Collection[Place]) -> None:
-        """These are held from now on; `seek` may say from where to read them."""
+        """These are assigned; `seek` can set where to read them from."""
 
     async def on_revoked(self, places: Collection[Place]) -> None:
-        """These are given up after this: the last moment to commit them."""
+        """These are given up after this call: the last chance to commit their offsets."""
 
     async def on_lost(self, places: Collection[Place]) -> None:
-        """These are gone, read by others perhaps: nothing of them can be committed."""
+        """These are lost, and other members may read them: they cannot be committed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
     """How a consumer takes part in its group; `instance_id` makes it a static member (KIP-345).
 
-    `auto_commit_ms` None: nothing is committed but by `commit`. Raises ValueError.
+    Without `auto_commit_ms`, only `commit` commits. Raises ValueError.
     """
 
     group_id: str
@@ -73,7 +73,7 @@ class GroupSettings:
         if self.auto_offset_reset not in RESETS:
             raise ValueError(
                 f"auto_offset_reset is {self.auto_offset_reset!r}, "
-                f"wanted one of {', '.join(RESETS)}"
+                f"expected one of {', '.join(RESETS)}"
             )
 
 
@@ -96,7 +96,7 @@ class GroupConsumer:
             rebalance_ms=settings.max_poll_ms,
         )
         self.membership = Membership(member, Subscription(), 0)
-        self.commit_failure: Exception | None = None  # the last one of those nobody waited for
+        self.commit_failure: Exception | None = None  # of the last automatic commit that failed
         self._auto_commit_ms = settings.auto_commit_ms
         self._commit_due_ms = 0.0
         self._listener = listener or RebalanceListener()
@@ -116,25 +116,25 @@ class GroupConsumer:
         )
 
     async def __aenter__(self) -> Self:
-        """Connect. Raises TransportError if nobody answers now."""
+        """Connect. Raises TransportError if nobody answers."""
         await self._reading.open()
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Leave the group; what poll returned last is committed unless an error leaves the block.
+        """Leave the group. With automatic commits, commit first, unless the block raised an error.
 
-        Only where commits are automatic; a cancellation is no error.
+        A cancellation does not count as an error.
         """
         await self.close(commit=kind is None or issubclass(kind, asyncio.CancelledError))
 
     def subscribe(self, topics: Collection[str] = (), *, regex: str = "") -> None:
-        """Want topics by name, or those whose whole name a regular expression (RE2) matches.
+        """Subscribe to topics by name, or to all whose whole name matches a regex (RE2).
 
-        Joins the group, or tells it what is wanted now; the answer is seen by `poll`.
+        Joins the group, or changes the subscription; `poll` takes the new assignment.
         """
         if bool(topics) == bool(regex):
             raise ValueError(
-                f"found topics {list(topics)} and regex {regex!r}, wanted one of them and not both"
+                f"topics are {list(topics)} and regex is {regex!r}: pass one of them, not both"
             )
         self.membership.subscribe(Subscription(tuple(topics), regex), now_ms())
         self._heartbeats.wake()
@@ -144,33 +144,33 @@ class GroupConsumer:
 
     @property
     def heartbeat_failure(self) -> TransportError | None:
-        """Why the last heartbeat was not answered, None if it was."""
+        """Why the last heartbeat was not answered; None if it was."""
         return self._heartbeats.failure
 
     @property
     def assignment(self) -> list[Place]:
-        """The partitions that are held, ordered."""
+        """The assigned partitions, ordered."""
         return self._names.places(self._positions)
 
     def position(self, place: Place) -> int:
-        """Return the offset that is read next, -1 where it is not known yet."""
+        """Return the offset to read next, -1 if it is not known yet."""
         return self._positions.offset(self._held(place))
 
     def positions(self) -> dict[Place, int]:
-        """Return the offset that is read next of every partition that has one."""
+        """Return the offset to read next of each partition that has one."""
         return {self._names.place(one): offset for one, offset in self._positions.offsets().items()}
 
     def seek(self, place: Place, offset: int) -> None:
-        """Read a partition that is held from `offset` on."""
+        """Continue reading an assigned partition at `offset`."""
         self._positions.place(self._held(place), offset)
 
     def pause(self, *places: Place) -> None:
-        """Read these no more until `resume`; they stay held."""
+        """Stop reading these until `resume`; they stay assigned."""
         for place in places:
             self._positions.pause(self._held(place), paused=True)
 
     def resume(self, *places: Place) -> None:
-        """Read these again."""
+        """Continue reading these."""
         for place in places:
             self._positions.pause(self._held(place), paused=False)
 
@@ -179,18 +179,18 @@ class GroupConsumer:
             if partition in self._positions:
                 return partition
         held = ", ".join(map(str, self.assignment)) or "nothing"
-        raise UnknownPlace(f"partition {place} is not held here; held: {held}")
+        raise UnknownPlace(f"partition {place} is not assigned to this consumer; assigned: {held}")
 
     async def end_offsets(self) -> dict[Place, int]:
-        """Return the offset behind the last record of every partition that is held."""
+        """Return the end offset of each assigned partition."""
         return await self._reader.end_offsets()
 
     async def poll(self, *, wait_ms: int = 500) -> list[Read]:
-        """Return records behind the positions, in order within each partition.
+        """Return records from the positions on, in order within each partition.
 
-        Waits up to `wait_ms` for the first; none is an empty list. Raises GroupRefused when the
-        group does not take us, FetchError and RecordError for a partition, and TransportError;
-        after the last, polling again is right.
+        Waits up to `wait_ms` for the first record, then returns an empty list. Raises GroupRefused
+        if the group refuses this member, FetchError and RecordError for a partition, and
+        TransportError, after which the caller may poll again.
         """
         until_ms = now_ms() + wait_ms
         while True:
@@ -211,7 +211,7 @@ class GroupConsumer:
                 return found
 
     async def _rebalance(self) -> None:
-        """Give up and take partitions until what is held is what the group wants."""
+        """Give up and take partitions until they match the group's assignment."""
         self.membership.polled(now_ms())
         while True:
             lost = self.membership.take_loss()
@@ -242,7 +242,7 @@ class GroupConsumer:
         self.membership.give_up(revoked, now_ms())
 
     async def commit(self, offsets: Mapping[Place, int] | None = None) -> None:
-        """Commit the offsets to go on at, by default behind what `poll` has returned.
+        """Commit offsets, by default those after the last records that `poll` returned.
 
         Returns when they are durable. Raises CommitError, TransportError.
         """
@@ -253,7 +253,7 @@ class GroupConsumer:
         await self._offsets.commit(wanted)
 
     async def committed(self, places: Collection[Place]) -> dict[Place, int]:
-        """Return the committed offset of partitions that are held, -1 where there is none."""
+        """Return the committed offset of assigned partitions, -1 if there is none."""
         found = await self._offsets.fetch([self._held(place) for place in places])
         return {self._names.place(one): offset for one, offset in found.items()}
 
@@ -263,7 +263,7 @@ class GroupConsumer:
             await self._commit_quietly(self.membership.owned)
 
     async def _commit_quietly(self, partitions: frozenset[Partition]) -> None:
-        """Commit what can be; what fails is read again by whoever reads these partitions next."""
+        """Commit if possible; otherwise the next owner of these partitions reads them again."""
         offsets = self._positions.uncommitted()
         try:
             await self._offsets.commit({one: offsets[one] for one in partitions & offsets.keys()})
@@ -271,19 +271,19 @@ class GroupConsumer:
             self.commit_failure = error
 
     async def _idle(self, wait_ms: int) -> None:
-        """Wait for an answer to a heartbeat, a little while at most where one is not enough."""
+        """Wait for an answer to a heartbeat, but only briefly while positions are missing."""
         wait_s = wait_ms / 1000
         if self._positions.unplaced():
             wait_s = min(wait_s, _IDLE_S)
         await self._heartbeats.wait_for_news(wait_s)
 
     async def close(self, *, commit: bool = True) -> None:
-        """Give everything up, leave the group, and hang up."""
+        """Give up all partitions, leave the group, and close the connections."""
         try:
             async with asyncio.timeout(LEAVE_S):
                 await self._leave(commit=commit)
         except (TimeoutError, TransportError, RequestRefused):
-            pass  # the group will miss us
+            pass  # the group removes us after the session timeout
         finally:
             self._heartbeats.stop()
             self._reading.close()

@@ -1,8 +1,8 @@
-"""What a member tells its group, and asks it: how far it has been read (OffsetCommit, OffsetFetch).
+"""The committed offsets of a group, for a member of it (OffsetCommit, OffsetFetch).
 
-Every request carries the member's epoch, so that one which has been replaced can tell the group
-nothing any more. STALE_MEMBER_EPOCH says that a heartbeat has moved the epoch meanwhile: asked
-again, in the epoch that its answer has brought.
+Every request carries the member's epoch, so that a member that was replaced cannot commit. On
+STALE_MEMBER_EPOCH a heartbeat has changed the epoch meanwhile: the request is repeated with the new
+one.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from client.msgpack.positions import Positions
 from client.msgpack.transport import Transport
 from protocol.errors import ErrorCode
 
-# The member that these were for is one no more.
+# The broker no longer knows this member.
 _DISOWNED: Final = (
     ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.FENCED_MEMBER_EPOCH,
     ErrorCode.GROUP_ID_NOT_FOUND,
 )
-# Retriable where somebody waits for a topic; here it was there, and has been deleted.
+# Retriable for clients that wait for a topic to be created; here it was deleted.
 _GONE: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 class CommitError(Exception):
-    """Positions were not committed, or it is not known; the text says why."""
+    """Offsets were not committed, or it is unknown whether they were; the text says why."""
 
 
 class GroupOffsets:
-    """The committed offsets of the group that `membership` is of."""
+    """The committed offsets of the group of `membership`."""
 
     def __init__(
         self, transport: Transport, membership: Membership, positions: Positions, timeout_s: float
@@ -44,9 +44,10 @@ class GroupOffsets:
         self._timeout_s = timeout_s
 
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
-        """Commit the offsets to go on at; returns when they are durable.
+        """Commit offsets; return when they are durable.
 
-        Tries for the timeout while the coordinator is away. Raises CommitError, TransportError.
+        Retries until the timeout while the coordinator is not available. Raises CommitError,
+        TransportError.
         """
         loop = asyncio.get_running_loop()
         until_s = loop.time() + self._timeout_s
@@ -55,7 +56,7 @@ class GroupOffsets:
         while left:
             if not self._membership.is_member:
                 raise CommitError(
-                    "this consumer is no member of its group now: nothing was committed"
+                    "this consumer is currently not a member of its group: nothing was committed"
                 )
             answer = await self._transport.call("offset_commit", self._body(left))
             codes = {**dict.fromkeys(left, ErrorCode.UNKNOWN_SERVER_ERROR), **dict(_codes(answer))}
@@ -66,7 +67,7 @@ class GroupOffsets:
                 self._check(codes[one], one)
             if left and loop.time() + backoff.next_s > until_s:
                 code = codes[next(iter(left))]
-                raise CommitError(f"not within {self._timeout_s:g} s: {code_text(code)}")
+                raise CommitError(f"no success within {self._timeout_s:g} s: {code_text(code)}")
             if left:
                 await backoff.pause()
 
@@ -90,7 +91,7 @@ class GroupOffsets:
         }
 
     def _check(self, number: int, partition: Partition) -> None:
-        """Return if it is worth another try."""
+        """Raise CommitError, unless a retry may succeed."""
         code = code_of(number)
         if code in _DISOWNED:
             self._membership.disowned()
@@ -99,9 +100,9 @@ class GroupOffsets:
         raise CommitError(f"partition {partition.number}: {code_text(number)}")
 
     async def fetch(self, partitions: Collection[Partition]) -> dict[Partition, int]:
-        """Return the committed offset by partition, -1 where there is none.
+        """Return the committed offset by partition, -1 if there is none.
 
-        Partitions whose answer may come later are left out. Raises TransportError, CommitError.
+        Partitions with a retriable error are left out. Raises TransportError, CommitError.
         """
         asked = {
             "group_id": self._membership.settings.group_id,
@@ -130,7 +131,7 @@ class GroupOffsets:
         if code in _DISOWNED:
             self._membership.disowned()
         elif number and code is not ErrorCode.STALE_MEMBER_EPOCH and not code.retriable:
-            raise CommitError(f"committed offsets cannot be had: {code_text(number)}")
+            raise CommitError(f"committed offsets cannot be read: {code_text(number)}")
         return not number
 
 

@@ -1,9 +1,8 @@
-"""How a group's member reads: where it begins in a partition, and what a fetch brings.
+"""How a group member reads: where it starts in a partition, and how it handles a fetch.
 
-A partition that is held is read from its position. Where it has none, it begins at the committed
-offset, else where `auto_offset_reset` says; the same reset holds for a position that the log does
-not have. What is wrong with one partition does not take away what another had: it is kept in
-`trouble`, for the next poll to raise.
+A partition is read from its position. Without one, it starts at the committed offset, or else by
+`auto_offset_reset`, which also applies to a position outside the log. An error of one partition
+does not discard the records of others: it is kept in `trouble`, for the next poll to raise.
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ from protocol.record_errors import RecordError
 from protocol.records import Record
 
 RESETS: Final = {"earliest": START, "latest": END, "error": None}
-# A topic that has been deleted, or made anew: the broker will say what to hold instead.
+# The topic was deleted or recreated: the broker will assign something else.
 _PASSING: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 class Read(NamedTuple):
-    """A record, and where it stands."""
+    """A record and its partition."""
 
     place: Place
     record: Record
 
 
 class GroupReader:
-    """Reads what `membership` holds, over `transport`; moves `positions` behind what it returns."""
+    """Reads the partitions of `membership`, and advances `positions` past what it returns."""
 
     def __init__(
         self,
@@ -56,7 +55,7 @@ class GroupReader:
         self._reset = reset
 
     async def find_positions(self) -> None:
-        """Find where to read what has no position: where the group stopped, or by the reset."""
+        """Find positions for partitions without: the committed offset, or by the reset."""
         unplaced = self._positions.unplaced()
         if not unplaced or not self._membership.is_member:
             return
@@ -68,14 +67,14 @@ class GroupReader:
             else:
                 fresh.append(one)
         if fresh:
-            await self._place_by_reset(fresh, "the group has committed nothing for it")
+            await self._place_by_reset(fresh, "the group has no committed offset for it")
 
     async def _place_by_reset(self, partitions: list[Partition], why: str) -> None:
         timestamp = RESETS[self._reset]
         if timestamp is None:
             raise FetchError(
-                f"{self._names.place(partitions[0])} has no place to read from: {why}, and "
-                "auto_offset_reset is error. Seek, or let `barnabas groups reset-offsets` set one.",
+                f"{self._names.place(partitions[0])} has no position: {why}, and "
+                "auto_offset_reset is error. Seek, or set one by `barnabas groups reset-offsets`.",
                 retriable=False,
             )
         by_place = {self._names.place(one): one for one in partitions}
@@ -87,7 +86,7 @@ class GroupReader:
                 raise _fetch_error(place, number)
 
     async def end_offsets(self) -> dict[Place, int]:
-        """Return the offset behind the last record of every partition that is held."""
+        """Return the end offset of each partition that is held."""
         found = await self._list_offsets(self._names.places(self._positions), END)
         for place, (number, _) in found.items():
             if number:
@@ -97,7 +96,7 @@ class GroupReader:
     async def _list_offsets(
         self, places: Collection[Place], timestamp: int
     ) -> dict[Place, tuple[int, int]]:
-        """Return error code and offset by partition, of START or END."""
+        """Return the error code and the offset of START or END, by partition."""
         topics: dict[str, list[dict[str, int]]] = {}
         for place in places:
             asked = {"partition_index": place.partition, "timestamp": timestamp}
@@ -111,7 +110,7 @@ class GroupReader:
         }
 
     async def read(self, wait_ms: int) -> list[Read] | None:
-        """Fetch once, waiting up to `wait_ms` for a record; None where only the group can help."""
+        """Fetch once, waiting up to `wait_ms` for a record; None if there is nothing to fetch."""
         asked = self._positions.readable() if self._membership.is_member else []
         if not asked:
             return None
@@ -121,7 +120,7 @@ class GroupReader:
             wanted.setdefault(one.topic_id, []).append(at)
         answer = await self._transport.call("fetch", fetch_body(wanted, wait_ms), wait_ms=wait_ms)
         if not self._membership.is_member:
-            return []  # others may hold these by now
+            return []  # other members may hold these by now
         found: list[Read] = []
         is_passing = False
         out_of_range = []
@@ -136,11 +135,11 @@ class GroupReader:
                 else:
                     self._open(partition, one, found)
         if out_of_range:
-            await self._place_by_reset(out_of_range, "its position is outside of what there is")
+            await self._place_by_reset(out_of_range, "its position is outside the log")
         return None if is_passing and not found else found
 
     def _open(self, partition: Partition, one: dict[str, Any], found: list[Read]) -> None:
-        """Add a partition's records, and move its position behind every batch that is done."""
+        """Add a partition's records, and advance its position after each batch."""
         place = self._names.place(partition)
         try:
             if one["error_code"]:

@@ -1,8 +1,8 @@
-"""The heartbeats of a group's member: one task that sends what the membership has to say.
+"""The heartbeats of a group member: one task that sends them when the membership has one due.
 
-They go over the coordinator's connection, beside the commits. What to say, and when, is decided in
-`membership`; here are the waiting and the sending. `wake` says that there is something new to send;
-`wait_for_news` returns when an answer has come, or none will.
+They use the coordinator's connection, as commits do. `membership` decides what to send and when;
+this module waits and sends. `wake` reports that there is something new to send; `wait_for_news`
+returns when an answer has arrived, or when none will.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from protocol.errors import ErrorCode
 
 
 class Heartbeats:
-    """Those of one membership. `failure` is that of the last one, if it was not answered."""
+    """The heartbeats of one membership. `failure` is why the last one was not answered."""
 
     def __init__(self, coordinator: Transport, membership: Membership) -> None:
         self.failure: TransportError | None = None
@@ -32,32 +32,32 @@ class Heartbeats:
         return self._task is not None
 
     def start(self) -> None:
-        """Send heartbeats from now on, until the membership ends or `stop`."""
+        """Send heartbeats until the membership ends or `stop` is called."""
         self._task = asyncio.create_task(self._run())
 
     def stop(self) -> None:
-        """Send no more."""
+        """Stop sending."""
         if self._task is not None:
             self._task.cancel()
 
     def wake(self) -> None:
-        """Look at once whether the membership has something to say."""
+        """Check at once whether the membership has something to send."""
         self._wake.set()
 
     def expect_news(self) -> None:
-        """Let `wait_for_news` wait for an answer that comes after this."""
+        """Make `wait_for_news` wait for an answer that arrives after this call."""
         self._news.clear()
 
     async def wait_for_news(self, wait_s: float) -> None:
-        """Wait for an answer, no longer than `wait_s`."""
+        """Wait for an answer, at most `wait_s`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 await self._news.wait()
 
     def check(self) -> None:
-        """Raise what ended the task, if anything did; RuntimeError if it was never started."""
+        """Raise the error that ended the task, if any; RuntimeError if it was never started."""
         if self._task is None:
-            raise RuntimeError("nothing is subscribed to: call subscribe first")
+            raise RuntimeError("not subscribed: call subscribe first")
         if self._membership.error is not None:
             raise self._membership.error
         if self._task.done() and not self._task.cancelled():
@@ -90,7 +90,7 @@ class Heartbeats:
             self._news.set()
 
     async def _find_coordinator(self) -> None:
-        """Ask for the coordinator, which creates one; whether it is there, a heartbeat tells."""
+        """Have a coordinator created; the next heartbeat shows whether it is ready."""
         body = {"key_type": 0, "coordinator_keys": [self._membership.settings.group_id]}
         await self._coordinator.call("find_coordinator", body)
         self._membership.seeks_coordinator = False

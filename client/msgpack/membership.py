@@ -1,27 +1,27 @@
-"""A member of a consumer group (KIP-848): what it says next, and what an answer makes of it.
+"""A member of a consumer group (KIP-848): its next request, and its state after an answer.
 
-No I/O and no clock: the shell (client/msgpack/group_consumer.py) says what time it is, sends what
-`request` returns and reports what came of it. The states:
+No I/O and no clock: the shell (client/msgpack/group_consumer.py) passes in the time, sends what
+`request` returns, and reports the result. The states:
 
-    JOINING   the next request has epoch 0 and tells everything
-    MEMBER    the broker has given an epoch; requests tell what is new, or only that we are here
-    FENCED    the broker knows us no more, or we left because nobody polled: what is held is lost.
-              Nothing is sent until the shell has taken note of it (`take_loss`), then JOINING
+    JOINING   the next request has epoch 0 and carries everything
+    MEMBER    the broker assigned an epoch; requests carry changes, or are mere heartbeats
+    FENCED    the broker no longer knows us, or we left because nobody polled: the partitions are
+              lost. Nothing is sent until the shell has noted the loss (`take_loss`), then JOINING
     LEFT      `leave` was called: the end
-    FAILED    refused for good: `error` says why, and what is held is lost
+    FAILED    refused permanently: `error` says why, and the partitions are lost
 
-Never two owners. What the broker wants us to hold is the target. `change` says what has to be given
-up for it and what comes new; the shell gives up first (`give_up`), takes then (`take`), and the
-next request, at once, tells what is held: the broker gives a partition to another member only when
-it has heard that we hold it no more (Kafka: CurrentAssignmentBuilder). A partition whose topic the
-shell cannot name yet is not taken.
+A partition never has two owners. The target is what the broker wants us to own. `change` returns
+what to give up and what to take for it; the shell first gives up (`give_up`), then takes (`take`),
+and the next request, sent at once, says what we own. The broker assigns a partition to another
+member only after we said that we do not own it any more (Kafka: CurrentAssignmentBuilder). A
+partition is not taken while the name of its topic is unknown.
 
-An answer that was lost may have changed our epoch, so after it everything is told again: a broker
-takes the epoch before its own from a member that tells what it holds, and answers with the target.
+An answer that was lost may have changed our epoch, so the next request carries everything again: a
+broker accepts its previous epoch from a member that says what it owns, and answers with the target.
 
-Sources: KIP-848, KIP-1082 (the member makes its id and keeps it), Kafka's
-AbstractMembershipManager, which fails where an instance id is held by another: here that is tried
-again for `unreleased_ms`, the time in which a broker gives up a member that was killed.
+Sources: KIP-848, KIP-1082 (the member creates its id and keeps it), Kafka's
+AbstractMembershipManager. That one fails if another member has our instance id; here we retry for
+`unreleased_ms`, the time after which a broker removes a member that was killed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _UNKNOWN: Final = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 class GroupRefused(Exception):
-    """The broker does not take us, or not what we say; trying again is no use."""
+    """The broker refuses this member or its requests permanently."""
 
     def __init__(self, text: str, code: ErrorCode) -> None:
         super().__init__(text)
@@ -48,28 +48,28 @@ class GroupRefused(Exception):
 
 
 class Partition(NamedTuple):
-    """A partition, by its topic's id."""
+    """A partition by topic id."""
 
     topic_id: bytes
     number: int
 
 
 class Subscription(NamedTuple):
-    """What a member wants: topics by name, or those a regular expression (RE2) matches."""
+    """What a member subscribes to: topics by name, or those that match a regex (RE2)."""
 
     topics: tuple[str, ...] = ()
     regex: str = ""
 
 
 class Change(NamedTuple):
-    """The way to the target: `give_up` what is revoked, then `take` what is assigned."""
+    """The steps to the target: `give_up` the revoked, then `take` the assigned."""
 
     revoked: frozenset[Partition]
     assigned: frozenset[Partition]
 
 
 class State(Enum):
-    """Where a membership stands; the module says what each means."""
+    """The states of a membership; see the module."""
 
     JOINING = auto()
     MEMBER = auto()
@@ -80,7 +80,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberSettings:
-    """`rebalance_ms`: how long giving up may take, and how long nobody may poll."""
+    """`rebalance_ms` limits how long revoking may take, and the time between polls."""
 
     group_id: str
     member_id: str
@@ -93,7 +93,7 @@ class MemberSettings:
 
 
 class Membership:
-    """One member. Times are ms of any clock that does not go back."""
+    """One member. Times are ms of any monotonic clock."""
 
     def __init__(self, settings: MemberSettings, subscription: Subscription, now_ms: float) -> None:
         self.settings = settings
@@ -102,7 +102,7 @@ class Membership:
         self.owned: frozenset[Partition] = frozenset()
         self.target: frozenset[Partition] = frozenset()
         self.error: GroupRefused | None = None
-        self.seeks_coordinator = False  # FindCoordinator comes before the next request
+        self.seeks_coordinator = False  # send FindCoordinator before the next request
         self._subscription = subscription
         self._told_subscription = False
         self._told_owned = False
@@ -112,32 +112,32 @@ class Membership:
         self._failures = 0
         self._unreleased_since_ms: float | None = None
         self._asked_epoch: int | None = None
-        self._target_is_old = False  # told what is held: the rest may be another's, till answered
-        self._may_be_known = False  # a join has been sent, and not undone since
+        self._target_is_old = False  # until answered, others may own the rest of it
+        self._may_be_known = False  # a join was sent, and not reverted since
 
     @property
     def is_member(self) -> bool:
-        """Whether what is held may be read and committed."""
+        """Whether the partitions may be read and committed."""
         return self.state is State.MEMBER
 
     @property
     def is_settled(self) -> bool:
-        """Whether the member holds what it shall hold."""
+        """Whether the member owns its target."""
         return self.is_member and self.owned == self.target
 
     def subscribe(self, subscription: Subscription, now_ms: float) -> None:
-        """Want something else from now on; the broker is told at once."""
+        """Change the subscription; a request is due at once."""
         if subscription != self._subscription:
             self._subscription = subscription
             self._told_subscription = False
             self._due_ms = now_ms
 
     def polled(self, now_ms: float) -> None:
-        """Note that the reader is alive."""
+        """Note that the caller has polled."""
         self._polled_ms = now_ms
 
     def due_ms(self) -> float | None:
-        """Return when `request` has something, or None if only an answer or the shell can tell."""
+        """Return when the next request is due, None if it depends on an answer or the shell."""
         if self._asked_epoch is not None or self.state not in (State.JOINING, State.MEMBER):
             return None
         if self.state is State.MEMBER:
@@ -149,7 +149,7 @@ class Membership:
         return self._polled_ms + self.settings.rebalance_ms
 
     def request(self, now_ms: float) -> dict[str, Any] | None:
-        """Return the body of the heartbeat that is due; it is under way from now on."""
+        """Return the body of the heartbeat if one is due; it then counts as sent."""
         due_ms = self.due_ms()
         if due_ms is None or now_ms < due_ms:
             return None
@@ -186,15 +186,15 @@ class Membership:
         return self._body(LEAVE_STATIC_EPOCH if is_static else LEAVE_EPOCH)
 
     def unanswered(self, now_ms: float) -> None:
-        """Note that a request has no answer: what it did is not known."""
+        """Note that a request was not answered: its effect is unknown."""
         self._asked_epoch = None
         self._again(now_ms)
 
     def answered(self, answer: Mapping[str, Any], now_ms: float) -> None:
-        """Take the answer of the request under way."""
+        """Process the answer to the last request."""
         asked_epoch, self._asked_epoch = self._asked_epoch, None
         if self.state not in (State.JOINING, State.MEMBER) or asked_epoch != self.epoch:
-            return  # it is about a membership that has ended
+            return  # it is for an earlier membership
         if answer["error_code"]:
             self._refused(answer["error_code"], answer.get("error_message"), now_ms)
             return
@@ -213,12 +213,12 @@ class Membership:
                 for number in topic["partitions"]
             )
             if self.target == self.owned:
-                self._tell_owned(now_ms)  # nothing changes here, but the broker waits to hear it
+                self._tell_owned(now_ms)  # nothing changes here, but the broker waits for it
 
     def _refused(self, number: int, message: str | None, now_ms: float) -> None:
         code = code_of(number)
         was_member = self.state is State.MEMBER
-        if code.retriable:  # as all that a coordinator says that is away, or not ready
+        if code.retriable:  # includes all errors of a coordinator that is not ready
             self.seeks_coordinator = code in _ELSEWHERE
             self._again(now_ms)
         elif code in _UNKNOWN or (code is ErrorCode.GROUP_ID_NOT_FOUND and was_member):
@@ -230,7 +230,7 @@ class Membership:
             self.fail(code_text(number, message), code)
 
     def fail(self, reason: str, code: ErrorCode) -> None:
-        """End it: the broker will not take us."""
+        """End the membership: the broker refuses it permanently."""
         self.state = State.FAILED
         self.error = GroupRefused(f"group {self.settings.group_id!r}: {reason}", code)
 
@@ -253,12 +253,12 @@ class Membership:
         self._told_subscription = self._told_owned = False
 
     def disowned(self) -> None:
-        """Take note from another answer (a commit's) that the broker does not know us any more."""
+        """Note, from another answer (a commit's), that the broker does not know us any more."""
         if self.state is State.MEMBER:
             self._lose()
 
     def take_loss(self) -> frozenset[Partition]:
-        """Return what is lost, held by others perhaps; nothing of it is held any more."""
+        """Return and drop the partitions that are lost; other members may own them."""
         if self.state not in (State.FENCED, State.FAILED):
             return frozenset()
         lost, self.owned = self.owned, frozenset()
@@ -267,7 +267,7 @@ class Membership:
         return lost
 
     def change(self, named: Collection[bytes]) -> Change | None:
-        """Return the way to the target, as far as its topics are `named`; None if there is none."""
+        """Return the steps to the target for topics that are `named`; None if there are none."""
         target = self.target & self.owned if self._target_is_old else self.target
         wanted = frozenset(one for one in target if one.topic_id in named)
         if not self.is_member or wanted == self.owned:
@@ -275,12 +275,12 @@ class Membership:
         return Change(self.owned - wanted, wanted - self.owned)
 
     def give_up(self, revoked: frozenset[Partition], now_ms: float) -> None:
-        """Hold this no more: nothing of it is read or committed from now on."""
+        """Drop these partitions: they are not read or committed any more."""
         self.owned -= revoked
         self._tell_owned(now_ms)
 
     def take(self, assigned: frozenset[Partition], now_ms: float) -> None:
-        """Hold this from now on, if we are a member still and nothing was asked meanwhile."""
+        """Own these from now on, if still a member and no request is unanswered."""
         if self.is_member and not self._target_is_old:
             self.owned |= assigned
             self._tell_owned(now_ms)
@@ -291,7 +291,7 @@ class Membership:
             self._due_ms = now_ms
 
     def leave(self) -> dict[str, Any] | None:
-        """Return the last request, None where nobody would miss us; what is held is given up."""
+        """Give everything up; return the last request, None if the broker does not know us."""
         is_known = self._may_be_known and self.state is not State.FAILED
         self.state = State.LEFT
         self.owned = frozenset()
@@ -299,7 +299,7 @@ class Membership:
 
 
 def by_topic(partitions: Collection[Partition]) -> list[dict[str, Any]]:
-    """Return partitions as requests name them."""
+    """Return partitions in the form of requests."""
     numbers: dict[bytes, list[int]] = {}
     for one in sorted(partitions):
         numbers.setdefault(one.topic_id, []).append(one.number)

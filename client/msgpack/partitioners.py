@@ -1,14 +1,14 @@
-"""Which partition a record goes to: by chance, in turn, or by its key.
+"""Which partition a record goes to: a random one, the next one, or by its key.
 
-    random        every record by chance, whatever its key
+    random        a random partition, whatever the key
     round_robin   each topic's partitions in turn, whatever the key
-    key_hash      the same key to the same partition, where Java's client sends it too (murmur2);
+    key_hash      the same partition for the same key, as with Kafka's Java client (murmur2);
                   records without a key in turn
 
-A partitioner is made once per producer. Chance is given from outside, so that a test can know it.
+A partitioner is created once per producer. The random generator is passed in, for tests.
 
-The hash is MurmurHash2 with 32 bits, as Kafka's Java client hashes keys (Utils.murmur2). All that
-counts is that the two agree: the same key goes to the same partition whichever client sends it.
+The hash is the 32-bit MurmurHash2 that Kafka's Java client uses (Utils.murmur2), so that a key goes
+to the same partition whichever client sends it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def in_turn(_chance: Random) -> Partitioner:
 
 
 def by_key(chance: Random) -> Partitioner:
-    """Return the partitioner `key_hash`. An empty key is a key, None is none."""
+    """Return the partitioner `key_hash`. An empty key counts as a key, None does not."""
     without_key = in_turn(chance)
 
     def choose(topic: str, key: bytes | None, partition_count: int) -> int:
@@ -61,7 +61,7 @@ def by_key(chance: Random) -> Partitioner:
 
 
 def murmur2(data: bytes) -> int:
-    """Return the hash as a number without sign; Java shows the same 32 bits as an int."""
+    """Return the hash, unsigned; Java shows the same 32 bits as a signed int."""
     whole = len(data) & ~3
     found = _SEED ^ len(data)
     for (word,) in struct.iter_unpack("<I", data[:whole]):

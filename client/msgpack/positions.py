@@ -1,9 +1,8 @@
-"""Where a group's member reads on, and what of it the group knows.
+"""The positions of a group member, and which of them are committed.
 
-No I/O: for each partition that is held, the offset that is read next, the one that the group has
-last been told, and whether reading is paused. A partition comes without a position (`unplaced`)
-until somebody has found one. The front of `readable` goes round, so that everyone has a turn: what
-a fetch names first is served first.
+No I/O: for each assigned partition, the offset to read next, the one last committed, and whether
+reading is paused. A new partition has no position (`unplaced`) until one is found. `readable`
+rotates its order, because a fetch serves the first partition first.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from client.msgpack.membership import Partition
 
 @dataclass(slots=True)
 class _Reading:
-    """`leader_epoch` is that of the last batch read, -1 where none was (KIP-320)."""
+    """`leader_epoch` is that of the last batch read, -1 if none was (KIP-320)."""
 
     offset: int = -1
     leader_epoch: int = -1
@@ -25,21 +24,21 @@ class _Reading:
 
 
 class Positions:
-    """The partitions that are held. Partitions that are not are a KeyError."""
+    """The assigned partitions. Raises KeyError for others."""
 
     def __init__(self) -> None:
         self._readings: dict[Partition, _Reading] = {}
 
     def __contains__(self, partition: object) -> bool:
-        """Whether a partition is held."""
+        """Whether a partition is assigned."""
         return partition in self._readings
 
     def __iter__(self) -> Iterator[Partition]:
-        """Name the partitions that are held."""
+        """Iterate over the assigned partitions."""
         return iter(self._readings)
 
     def hold(self, partitions: Iterable[Partition]) -> None:
-        """Take partitions, without a position yet."""
+        """Add partitions, without positions yet."""
         for one in partitions:
             self._readings.setdefault(one, _Reading())
 
@@ -49,11 +48,11 @@ class Positions:
             self._readings.pop(one, None)
 
     def unplaced(self) -> list[Partition]:
-        """Return the partitions that nobody has found a position for."""
+        """Return the partitions without a position."""
         return [one for one, reading in self._readings.items() if reading.offset < 0]
 
     def place(self, partition: Partition, offset: int, *, committed: bool = False) -> None:
-        """Read a partition from `offset` on; `committed`: because the group says so."""
+        """Set a partition's position; `committed`: to the committed offset."""
         reading = self._readings[partition]
         reading.offset = offset
         reading.leader_epoch = -1
@@ -61,21 +60,21 @@ class Positions:
             reading.committed = offset
 
     def move(self, partition: Partition, offset: int, leader_epoch: int) -> None:
-        """Go on behind a batch."""
+        """Advance a partition's position past a batch."""
         reading = self._readings[partition]
         reading.offset = offset
         reading.leader_epoch = leader_epoch
 
     def offset(self, partition: Partition) -> int:
-        """Return the offset that is read next, -1 without a position."""
+        """Return the offset to read next, -1 without a position."""
         return self._readings[partition].offset
 
     def offsets(self) -> dict[Partition, int]:
-        """Return the offset that is read next of every partition that has one."""
+        """Return the offset to read next of each partition that has one."""
         return {one: found.offset for one, found in self._readings.items() if found.offset >= 0}
 
     def readable(self) -> list[Partition]:
-        """Return what may be fetched, another one at the front each time."""
+        """Return what can be fetched, with another partition first each time."""
         found = [
             one
             for one, reading in self._readings.items()
@@ -86,16 +85,16 @@ class Positions:
         return found
 
     def pause(self, partition: Partition, *, paused: bool) -> None:
-        """Read a partition no more, or again; its position stays."""
+        """Pause or resume reading a partition; its position stays."""
         self._readings[partition].is_paused = paused
 
     def leader_epoch(self, partition: Partition) -> int:
-        """Return the leader epoch of what stands before the position, -1 where it is not known."""
+        """Return the leader epoch of the batch before the position, -1 if unknown."""
         reading = self._readings.get(partition)
         return -1 if reading is None else reading.leader_epoch
 
     def uncommitted(self) -> dict[Partition, int]:
-        """Return the positions that the group has not been told."""
+        """Return the positions that are not committed."""
         return {
             one: reading.offset
             for one, reading in self._readings.items()
@@ -103,7 +102,7 @@ class Positions:
         }
 
     def committed(self, offsets: Mapping[Partition, int]) -> None:
-        """Note what the group has been told; partitions that have gone since do not matter."""
+        """Note committed offsets; partitions dropped since are ignored."""
         for one, offset in offsets.items():
             if one in self._readings:
                 self._readings[one].committed = offset

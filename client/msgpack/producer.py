@@ -1,13 +1,13 @@
-"""A producer for asyncio: `send` puts records into batches, one task sends them.
+"""A producer for asyncio: `send` adds records to batches, and one task sends them.
 
     async with Producer("127.0.0.1:9094") as producer:
         sent = await producer.send("words", b"value", key=b"key")     # waits only for memory
         offset = await sent.offset()                                  # waits for the answer
 
-`unacknowledged` decides what is kept, in which order, and what a failure means; `delivery` writes
-requests and reads answers. Here is the waiting: a caller waits for room, or for the end of its
-record, and one task waits for what is due, while at most IN_FLIGHT_MAX requests wait for their
-answers (Kafka's max.in.flight.requests.per.connection).
+`unacknowledged` holds the batches and decides their order and retries; `delivery` sends requests
+and reads answers. This module does the waiting: callers wait for room in the buffer or for the
+result of a record, and the task waits for the next due batch, with at most IN_FLIGHT_MAX requests
+in flight (Kafka's max.in.flight.requests.per.connection).
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ TIMESTAMP_MS_MAX: Final = (1 << 63) - 1
 
 
 class Sent(NamedTuple):
-    """A record on its way: its batch, and its place in it."""
+    """A record that was sent: its batch, and its index in the batch."""
 
     producer: Producer
     batch: Batch
     index_in_batch: int
 
     async def offset(self) -> int:
-        """Wait until the record is acknowledged; its offset, -1 with acks 0. DeliveryError."""
+        """Wait for the acknowledgement; return the offset, -1 with acks 0. DeliveryError."""
         await self.producer.closed(self.batch)
         if self.batch.error is not None:
             raise self.batch.error
@@ -53,7 +53,7 @@ class Sent(NamedTuple):
 
 
 class Producer:
-    """Sends records to a MSGPACK listener. An async context manager; leaving it flushes."""
+    """Sends records to a MSGPACK listener. An async context manager that flushes on exit."""
 
     def __init__(
         self,
@@ -72,10 +72,10 @@ class Producer:
             raise ValueError(f"idempotent needs acks -1 (all), found {acks}")
         self._choose = PARTITIONERS[partitioner](chance or Random())  # noqa: S311 - no secret
         self._wall_ns = wall_ns
-        self._on_retry = on_retry  # told why something is tried again
+        self._on_retry = on_retry  # called with the reason of each retry
         self._held = Unacknowledged(settings)
         self._transport = Transport(address, timeout_s)
-        self._asking = Transport(address, timeout_s)  # metadata, beside what is under way
+        self._asking = Transport(address, timeout_s)  # for metadata, beside the requests in flight
         self._topics = Topics(self._asking)
         self._delivery = Delivery(
             self._held,
@@ -93,13 +93,13 @@ class Producer:
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        """Connect; raises TransportError if nobody answers now (later, it is retried)."""
+        """Connect. Raises TransportError if nobody answers; later failures are retried."""
         await self._transport.open()
         self._task = asyncio.create_task(self._run())
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Flush, unless an error leaves the block, and hang up."""
+        """Flush, unless the block raised an error, and close the connections."""
         try:
             if kind is None:
                 await self.flush()
@@ -122,11 +122,11 @@ class Producer:
         timestamp_ms: int | None = None,
         partition: int | None = None,
     ) -> Sent:
-        """Queue a record, waiting while the buffer is full, or the broker away.
+        """Queue a record; wait while the buffer is full or the topic cannot be looked up.
 
         Raises UnknownPlace for an unknown topic, ValueError for a time before 1970 (as Kafka's
-        ProducerRecord), and TransportError when nobody could be asked
-        about it for `delivery_ms`.
+        ProducerRecord), and TransportError if no broker answered about the topic for
+        `delivery_ms`.
         """
         self._check_alive()
         count = await self._partition_count(topic)
@@ -163,7 +163,7 @@ class Producer:
                 return count
 
     async def flush(self) -> None:
-        """Wait until everything sent before is acknowledged or has failed."""
+        """Wait until all records sent before are acknowledged or have failed."""
         self._flushing += 1
         try:
             while not self._held.is_empty:

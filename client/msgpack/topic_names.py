@@ -1,4 +1,4 @@
-"""The names of the topics that a group's member holds: the group speaks of ids, a user of names."""
+"""The names of the topics that a group member holds: the protocol uses ids, callers use names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from client.places import Place
 
 
 class TopicNames:
-    """Names by topic id, asked for when needed (Metadata)."""
+    """Names by topic id, requested when needed (Metadata)."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -18,11 +18,11 @@ class TopicNames:
 
     @property
     def known(self) -> Collection[bytes]:
-        """The ids that have a name."""
+        """The ids whose names are known."""
         return self._names.keys()
 
     async def learn(self, needed: Collection[bytes]) -> None:
-        """Ask for the names of ids that are new, and forget those that are not needed."""
+        """Request the names of new ids, and forget ids that are not needed."""
         self._names = {one: name for one, name in self._names.items() if one in needed}
         unknown = [{"topic_id": one, "name": None} for one in needed if one not in self._names]
         if unknown:
@@ -34,15 +34,15 @@ class TopicNames:
                     self._names[topic["topic_id"]] = topic["name"]
 
     def place(self, partition: Partition) -> Place:
-        """Return a partition by its topic's name, which must be known."""
+        """Return a partition by topic name, which must be known."""
         return Place(self._names[partition.topic_id], partition.number)
 
     def places(self, partitions: Iterable[Partition]) -> list[Place]:
-        """Return partitions by their topics' names, ordered."""
+        """Return partitions by topic name, ordered."""
         return sorted(self.place(one) for one in partitions)
 
     def partitions(self, place: Place) -> list[Partition]:
-        """Return what a place may stand for: a topic made anew has its name under two ids."""
+        """Return the partitions of that name: a recreated topic has two ids for a while."""
         return [
             Partition(topic_id, place.partition)
             for topic_id, name in self._names.items()

@@ -1,13 +1,13 @@
 """A connection in the msgpack dialect, for asyncio.
 
-Out goes `[api, correlation_id, client_id, body]`, in comes `[correlation_id, body]`, each after the
-four bytes of its size.
+A request is `[api, correlation_id, client_id, body]`, an answer `[correlation_id, body]`; each has
+its size in four bytes before it.
 
-Any number of requests may be under way: they are written in the order of the calls, and the broker
-answers in the order of the requests, so the oldest that waits is the one an answer is for. How many
-is the caller's bound. Nothing is retried here. A connection that failed in any way, or on which one
-answer took too long, is closed, and with it fails all that waited: an answer that comes late could
-be taken for another's. The next request makes a new one.
+Any number of requests may be in flight; the caller bounds it. They are written in the order of the
+calls, and the broker answers in the order of the requests, so an answer is for the oldest request.
+Nothing is retried here. After any failure, or if one answer takes too long, the connection is
+closed and all requests in flight fail, since a late answer could be taken for another's. The next
+request opens a new connection.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ _CLIENT_ID: Final = "barnabas"
 
 
 class TransportError(Exception):
-    """No answer, or one that is none: what was asked may or may not have been done."""
+    """No answer, or an invalid one: the request may or may not have taken effect."""
 
 
 class NotConnected(TransportError):
-    """Nobody is there: nothing was asked."""
+    """There is no connection: nothing was sent."""
 
 
 class UnknownPlace(Exception):
-    """There is no such topic, or no such partition of it."""
+    """There is no such topic, or it has no such partition."""
 
 
 class RequestRefused(Exception):
-    """The broker answered that it does not understand the request."""
+    """The broker answered that it cannot read the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A request that waits for its answer."""
+    """A request in flight."""
 
     correlation_id: int
     api: str
@@ -57,7 +57,7 @@ class _Asked:
 
 
 class Transport:
-    """One connection to `address` (HOST:PORT); every wait ends after `timeout_s`."""
+    """One connection to `address` (HOST:PORT). Every wait ends after `timeout_s`."""
 
     def __init__(self, address: str, timeout_s: float) -> None:
         self.address = address
@@ -67,7 +67,7 @@ class Transport:
         self._opening = asyncio.Lock()
         self._asked: deque[_Asked] = deque()
         self._correlation_id = 0
-        self._has_answered = False  # ever: then it speaks msgpack
+        self._has_answered = False  # at least once: so it speaks msgpack
 
     async def open(self) -> None:
         """Connect, if not connected. Raises NotConnected."""
@@ -78,7 +78,7 @@ class Transport:
     async def _connect(self) -> None:
         host, colon, port = self.address.rpartition(":")
         if not colon or not host or not port.isdecimal():
-            raise NotConnected(f"{self.address!r} is no address, wanted HOST:PORT")
+            raise NotConnected(f"{self.address!r} is not an address; expected HOST:PORT")
         try:
             async with asyncio.timeout(self._timeout_s):
                 reader, self._writer = await asyncio.open_connection(
@@ -87,12 +87,12 @@ class Transport:
         except OSError as error:  # TimeoutError is one
             raise NotConnected(
                 f"no broker answers at {self.address}: {_reason(error)}. Is it "
-                "running, and is that the address of a MSGPACK listener?"
+                "running, and is this the address of its MSGPACK listener?"
             ) from error
         self._receiving = asyncio.create_task(self._receive(reader))
 
     def close(self) -> None:
-        """Hang up; what still waits for an answer fails."""
+        """Close the connection; requests in flight fail."""
         self._fail("the connection was closed")
 
     def _fail(self, reason: str) -> None:
@@ -110,18 +110,18 @@ class Transport:
                 _refuse(asked.answer, TransportError(text))
 
     async def call(self, api: str, body: Mapping[str, Any], *, wait_ms: int = 0) -> dict[str, Any]:
-        """Send a request and return its answer's body; `wait_ms` is what the broker may take more.
+        """Send a request and return the body of its answer; `wait_ms` extends the timeout.
 
-        Raises TransportError, and RequestRefused, after which the connection goes on.
+        Raises TransportError, and RequestRefused, after which the connection stays open.
         """
         return await (await self.ask(api, body, wait_ms=wait_ms))
 
     async def ask(
         self, api: str, body: Mapping[str, Any], *, wait_ms: int = 0
     ) -> asyncio.Future[dict[str, Any]]:
-        """Send a request and return the future of its answer, which ends as `call` does.
+        """Send a request and return a future of its answer, which fails as `call` does.
 
-        Raises TransportError; NotConnected says that nothing was sent.
+        Raises TransportError; NotConnected means that nothing was sent.
         """
         loop = asyncio.get_running_loop()
         await self.open()
@@ -134,12 +134,12 @@ class Transport:
             await self._drain(api)
         except BaseException:
             if not answer.cancel():
-                answer.exception()  # it is told here
+                answer.exception()  # raised here instead
             raise
         return answer
 
     async def post(self, api: str, body: Mapping[str, Any]) -> None:
-        """Send a request that has no answer (Produce with acks=0). Raises TransportError."""
+        """Send a request without an answer (Produce with acks=0). Raises TransportError."""
         await self.open()
         self._write(api, body)
         await self._drain(api)
@@ -165,7 +165,7 @@ class Transport:
             raise TransportError(f"{self.address} did not take {api}: {reason}") from error
 
     async def _receive(self, reader: asyncio.StreamReader) -> None:
-        """Give every answer to its request; ends with the connection."""
+        """Pass each answer to its request, until the connection ends."""
         try:
             while True:
                 (size,) = _SIZE.unpack(await reader.readexactly(_SIZE.size))
@@ -177,7 +177,7 @@ class Transport:
             self._fail(
                 "it hung up"
                 if self._has_answered
-                else "it hung up. Is that the address of a MSGPACK listener?"
+                else "it hung up. Is this the address of its MSGPACK listener?"
             )
         except (OSError, TransportError) as error:
             self._fail(str(error))
@@ -188,10 +188,10 @@ class Transport:
         except (ValueError, TypeError) as error:
             raise TransportError(f"it does not speak msgpack: {error}") from error
         if not self._asked or correlation_id != self._asked[0].correlation_id:
-            wanted = self._asked[0].correlation_id if self._asked else "nothing"
-            raise TransportError(f"it answered {correlation_id!r} when asked {wanted}")
+            wanted = self._asked[0].correlation_id if self._asked else "none"
+            raise TransportError(f"it answered request {correlation_id!r} instead of {wanted}")
         if not isinstance(body, dict):
-            raise TransportError(f"its answer is a {type(body).__name__}, wanted a map")
+            raise TransportError(f"its answer is a {type(body).__name__}, expected a map")
         self._has_answered = True
         asked = self._asked.popleft()
         asked.too_late.cancel()
@@ -205,16 +205,16 @@ class Transport:
 
 
 def _reason(error: OSError) -> str:
-    """Say what kept a connection from being made: asyncio's own text repeats the address."""
+    """Return why connecting failed, without the address, which asyncio's own text repeats."""
     if isinstance(error, socket.gaierror):
         return error.strerror or str(error)
     return os.strerror(error.errno) if error.errno else str(error) or "it took too long"
 
 
 def _refuse(answer: asyncio.Future[dict[str, Any]], error: Exception) -> None:
-    """Fail a request; whoever sent it may be gone, and then nobody looks."""
+    """Fail a request, whose sender may be gone."""
     answer.set_exception(error)
-    answer.exception()  # seen: asyncio need not complain, and a sender that waits still gets it
+    answer.exception()  # retrieved: asyncio need not complain, and a waiting sender still gets it
 
 
 def now_ms() -> float:
@@ -223,14 +223,14 @@ def now_ms() -> float:
 
 
 class Topics:
-    """The ids and partition counts of topics, asked for when needed (Metadata)."""
+    """The ids and partition counts of topics, requested when needed (Metadata)."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._known: dict[str, tuple[bytes, int]] = {}
 
     async def find(self, topic: str, *, create: bool) -> tuple[bytes, int]:
-        """Return a topic's id and count of partitions; UnknownPlace with the reason if none."""
+        """Return a topic's id and partition count. Raises UnknownPlace with the reason."""
         known = self._known.get(topic)
         if known is not None:
             return known
@@ -245,10 +245,10 @@ class Topics:
         return self._known[topic]
 
     def known(self, topic: str) -> bytes | None:
-        """Return a topic's id if it has been asked for."""
+        """Return a topic's id if it was requested before."""
         known = self._known.get(topic)
         return None if known is None else known[0]
 
     def forget(self) -> None:
-        """Ask again from now on: a topic has grown, or been made anew."""
+        """Forget all: a topic may have grown, or been deleted and recreated."""
         self._known.clear()

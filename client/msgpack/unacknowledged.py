@@ -1,32 +1,34 @@
-"""What a producer holds until it is acknowledged: batches, their order, and what a failure means.
+"""A producer's unacknowledged batches: their order, their retries, and the effect of a failure.
 
-No I/O and no clock: the shell (client/msgpack/producer.py) says what time it is, sends what `take`
-returns and reports what came of it. The states of a batch:
+No I/O and no clock: the producer (client/msgpack/producer.py) passes in the time, sends what `take`
+returns, and reports the result. The states of a batch:
 
     filling -> queued -> under way -> acknowledged          `base_offset` is set
         (linger_ms, size)  ^      |
                            +- retry, in its place
                                   +-> failed                `error` is set
 
-Order. A partition without idempotence has one batch under way, always its first. With it there are
-up to IN_FLIGHT_MAX, as the broker refuses what does not follow in sequence
-(OUT_OF_ORDER_SEQUENCE_NUMBER), but one alone
+Order. A partition without idempotence has one batch under way, always its first. With idempotence
+up to IN_FLIGHT_MAX are under way, since the broker refuses a batch that is out of sequence
+(OUT_OF_ORDER_SEQUENCE_NUMBER); but only one
 
- - until the broker has acknowledged one of this producer id: of a producer that it does not know,
-   it takes any sequence as the first (Kafka: ProducerAppendInfo);
- - after a failure, when all that was under way has been answered: the retry of the first must not
-   meet the second on the way.
+ - until the broker has acknowledged a batch of this producer id: from a producer that it does not
+   know, it accepts any first sequence (Kafka: ProducerAppendInfo);
+ - after a failure, once everything under way is answered: the retry of the first batch must not
+   overtake, or be overtaken by, the second.
 
-Never twice (idempotent). A batch gets its producer id and sequence when it is first taken, and
-keeps its bytes: the broker knows the last five of a producer and answers a repetition with the
-first one's offset. The answer that the partition's first batch is out of order says that it is not
-in the log, and neither is what follows it: then all of them begin anew in the next epoch of the
-producer (KIP-360), where the broker takes nothing of the one before (`out_of_order`).
+No duplicates (idempotent). A batch gets its producer id and sequence when it is first taken, and
+its bytes stay the same: the broker remembers the last five batches of a producer and answers a
+repeated one with the offset of the original. If the broker answers that a partition's first batch
+is out of order, neither it nor any batch after it is in the log: all of them are renumbered in the
+producer's next epoch (KIP-360), in which the broker accepts nothing of the epoch before
+(`out_of_order`).
 
-A batch that was refused was not appended: with none behind it, the next takes its sequence. One
-that failed after an attempt without an answer may have been appended: its epoch is not used again.
+A batch that was refused was not appended: if none follows it, the next one takes its sequence. A
+batch that failed after an attempt without an answer may have been appended: its epoch is not used
+again.
 
-Bounded. `room` says whether a record fits in `buffer_bytes`; waiting for it is the shell's.
+Memory is bounded. `room` says whether a record fits in `buffer_bytes`; the producer waits for it.
 """
 
 from __future__ import annotations
@@ -39,19 +41,19 @@ from typing import Final
 from client.places import Place
 from protocol.records import HEADER_SIZE, Record, build
 
-IN_FLIGHT_MAX: Final = 5  # what a broker remembers of a producer (Kafka: ProducerStateEntry)
-RECORD_OVERHEAD_BYTES: Final = 24  # a record's own numbers, and more than they take
+IN_FLIGHT_MAX: Final = 5  # as many as a broker remembers (Kafka: ProducerStateEntry)
+RECORD_OVERHEAD_BYTES: Final = 24  # at least what a record's integers take
 _SEQUENCE_END: Final = 1 << 31
 _EPOCH_MAX: Final = (1 << 15) - 1
 
 
 class DeliveryError(Exception):
-    """A record was not acknowledged; the text says why, and what may have become of it."""
+    """A record was not acknowledged; the text says why, and whether it may be appended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSettings:
-    """How records are gathered. `codec` is a batch's (protocol/compression.py)."""
+    """How records are batched and retried. `codec` as in protocol/compression.py."""
 
     batch_bytes: int = 256 * 1024
     linger_ms: int = 5
@@ -66,10 +68,10 @@ class ProducerSettings:
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """Records for one place. `attempts` counts sendings; `packed` is fixed by the first.
+    """Records for one partition. `packed` does not change after the first of the `attempts`.
 
-    `unsure`: an attempt ended without an answer that says it was not appended. `trouble`: what
-    became of the last attempt, as a sentence.
+    `unsure`: an attempt ended without an answer, so it may have been appended. `trouble`: how the
+    last attempt failed, as a sentence.
     """
 
     place: Place
@@ -90,9 +92,9 @@ class Batch:
 
 @dataclass(slots=True)
 class _Lane:
-    """A partition's batches in order, the last one filling; and what the next one sent gets.
+    """A partition's batches in order, the last one filling, and the sequence of the next to send.
 
-    `is_known`: the broker has acknowledged the first of those under way, under `identity`.
+    `is_known`: the broker has acknowledged a batch with `identity`.
     """
 
     batches: deque[Batch] = field(default_factory=deque)
@@ -103,7 +105,7 @@ class _Lane:
 
 
 def record_bytes(record: Record) -> int:
-    """Return what a record takes of the bound, a little more than it will take packed."""
+    """Return the size that counts for a record: at least what it takes in a batch."""
     size = RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
     for key, value in record.headers:
         size += 2 * len(key) + len(value or b"") + 8
@@ -111,7 +113,7 @@ def record_bytes(record: Record) -> int:
 
 
 class Unacknowledged:
-    """All batches of one producer. Times are ms of any clock that does not go back."""
+    """All batches of one producer. Times are ms of any monotonic clock."""
 
     def __init__(self, settings: ProducerSettings) -> None:
         self.settings = settings
@@ -125,13 +127,13 @@ class Unacknowledged:
         return not any(lane.batches for lane in self._lanes.values())
 
     def room(self, size_bytes: int) -> bool:
-        """Whether a record of this size may be added; one alone always may."""
+        """Whether a record of this size may be added. A single record always may."""
         return not self.buffered_bytes or (
-            self.buffered_bytes + size_bytes <= self.settings.buffer_bytes
+            self.buffered_bytes + HEADER_SIZE + size_bytes <= self.settings.buffer_bytes
         )
 
     def add(self, place: Place, record: Record, now_ms: float) -> tuple[Batch, int]:
-        """Put a record behind those of its place; return its batch and its index there."""
+        """Append a record to its partition; return its batch and its index there."""
         size = record_bytes(record)
         lane = self._lanes.setdefault(place, _Lane())
         batch = lane.batches[-1] if lane.batches else None
@@ -145,10 +147,10 @@ class Unacknowledged:
         return batch, len(batch.records) - 1
 
     def take(self, now_ms: float, *, flush: bool = False) -> list[Batch]:
-        """Return what is due, at most one batch of a place and about `request_bytes`.
+        """Return the due batches, at most one per partition and about `request_bytes` in all.
 
-        They are under way from now on. Due is what is full, has lingered, or is asked for by
-        `flush`, unless it waits for its retry. An idempotent producer needs its `identity` before.
+        They are under way from now on. A batch is due if it is full, has lingered, or `flush` is
+        set, unless it waits for its retry. An idempotent producer needs its `identity` first.
         """
         taken: list[Batch] = []
         size_bytes = 0
@@ -165,11 +167,11 @@ class Unacknowledged:
             batch.under_way = True
             lane.under_way += 1
             taken.append(batch)
-            self._lanes[place] = self._lanes.pop(place)  # everyone has a turn at the front
+            self._lanes[place] = self._lanes.pop(place)  # partitions take turns at the front
         return taken
 
     def due_ms(self, *, flush: bool = False) -> float | None:
-        """Return when `take` has something next, or None if only an answer or a record can tell."""
+        """Return when the next batch is due, None if that needs an answer or a record first."""
         waiting = [
             self._due_ms(lane, batch, flush=flush)
             for lane in self._lanes.values()
@@ -178,7 +180,7 @@ class Unacknowledged:
         return min(waiting, default=None)
 
     def _next(self, lane: _Lane) -> Batch | None:
-        """Return the batch that may be sent next, due or not."""
+        """Return the next batch that may be sent, due or not."""
         if lane.under_way >= (IN_FLIGHT_MAX if lane.is_known else 1):
             return None
         for batch in lane.batches:
@@ -191,13 +193,13 @@ class Unacknowledged:
         if batch.attempts:
             return batch.retry_ms
         is_full = lane.batches[-1] is not batch or batch.size_bytes >= self.settings.batch_bytes
-        # When memory is out, waiting for more records would be waiting for what cannot come.
+        # With the buffer nearly full, no more records may come: do not wait for them.
         is_full = is_full or 2 * self.buffered_bytes > self.settings.buffer_bytes
         return batch.created_ms + (0 if flush or is_full else self.settings.linger_ms)
 
     def _seal(self, lane: _Lane, batch: Batch) -> None:
         if self.settings.idempotent:
-            assert self.identity is not None, "an idempotent producer has its id before it sends"
+            assert self.identity is not None, "an idempotent producer needs its id before it sends"
             if lane.identity != self.identity:
                 lane.identity = self.identity
                 lane.next_sequence = 0
@@ -217,7 +219,7 @@ class Unacknowledged:
         )
 
     def succeed(self, batch: Batch, base_offset: int) -> None:
-        """Close a batch that was appended; `base_offset` is -1 where nobody said."""
+        """Close a batch that was appended; `base_offset` is -1 if it is unknown."""
         batch.base_offset = base_offset
         lane = self._lanes[batch.place]
         if lane.batches[0] is batch and lane.identity == batch.identity:
@@ -225,7 +227,7 @@ class Unacknowledged:
         self._close(lane, batch)
 
     def retry(self, batch: Batch, now_ms: float, *, unsure: bool) -> None:
-        """Let a batch be sent again in its place; `unsure`: it may have been appended."""
+        """Resend a batch later, in its place; `unsure`: it may have been appended."""
         lane = self._lanes[batch.place]
         batch.unsure = batch.unsure or unsure
         doubled_ms = self.settings.retry_ms << min(batch.attempts - 1, 16)
@@ -234,10 +236,10 @@ class Unacknowledged:
         self._land(lane, batch)
 
     def out_of_order(self, batch: Batch, now_ms: float) -> None:
-        """Let a batch be sent again that the broker does not take as the next in sequence.
+        """Resend a batch that the broker refused as out of sequence.
 
-        Behind others, which it must follow, it waits for them. The first is not in the log, nor
-        is what follows it: they get other sequences when they are taken again.
+        If others precede it, it waits for them. If it is the first, neither it nor those after it
+        are in the log: they get new sequences when they are taken again.
         """
         lane = self._lanes[batch.place]
         if lane.batches[0] is batch:
@@ -248,7 +250,7 @@ class Unacknowledged:
         self.retry(batch, now_ms, unsure=False)
 
     def fail(self, batch: Batch, error: DeliveryError, *, unsure: bool = False) -> None:
-        """Close a batch that will not be sent again, refused or out of time."""
+        """Close a batch that was refused or is out of time."""
         batch.error = error
         lane = self._lanes[batch.place]
         self._close(lane, batch)
@@ -261,7 +263,7 @@ class Unacknowledged:
             lane.next_sequence = batch.base_sequence
 
     def _raise_epoch(self, batch: Batch) -> None:
-        """Use the epoch of `batch` no more, but for what already carries it."""
+        """Stop using the epoch of `batch`, except for batches that already have it."""
         producer_id, epoch = batch.identity
         if self.identity == batch.identity:
             self.identity = (producer_id, epoch + 1) if epoch < _EPOCH_MAX else None
@@ -274,13 +276,13 @@ class Unacknowledged:
         self._land(lane, batch)
 
     def _land(self, lane: _Lane, batch: Batch) -> None:
-        """Note that a batch is under way no more, if it was."""
+        """Note that a batch is no longer under way."""
         if batch.under_way:
             batch.under_way = False
             lane.under_way -= 1
 
     def overdue(self, now_ms: float) -> Iterator[Batch]:
-        """Yield what is not under way and whose time (`delivery_ms`) is over, in order."""
+        """Yield, in order, the batches whose `delivery_ms` are over and that are not under way."""
         for lane in self._lanes.values():
             for batch in list(lane.batches):
                 if lane.under_way or now_ms < batch.created_ms + self.settings.delivery_ms:

@@ -14,5 +14,5 @@ def test_codes_have_kafkas_names():
 
 def test_a_code_of_a_newer_broker_keeps_its_number():
     assert code_of(31_999) is ErrorCode.UNKNOWN_SERVER_ERROR
-    assert code_text(31_999) == "error 31999: not one that is known here"
+    assert code_text(31_999) == "error 31999: unknown to this client"
     assert code_text(31_999, "its own words") == "error 31999: its own words"

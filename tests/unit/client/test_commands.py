@@ -211,7 +211,7 @@ CASES = [
     ("topics describe orders --time 1000", 0, ["1970-01-01T00:00:01.500Z"]),
     ("topics describe orders --time 2000", 0, ["none so late"]),
     ("topics describe oders", 1, ["no topic 'oders'", "Did you mean orders?"]),
-    ("topics describe zzz", 1, ["`barnabas topics list` shows"]),
+    ("topics describe zzz", 1, ["`barnabas topics list` lists"]),
     ("topics create new --partitions 3", 0, ["Created topic new with 3 partitions."]),
     ("topics create new --partitions 1 --dry-run", 0, ["Would create topic new with 1 partition."]),
     ("topics create there", 1, ["TOPIC_ALREADY_EXISTS (36)"]),

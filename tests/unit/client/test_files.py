@@ -147,7 +147,7 @@ def test_every_file_of_a_partition_is_shown(tmp_path):
     "name", ["meta.properties", "x.log", "00000000000000000000.what", "leader-epoch-checkpoint"]
 )
 def test_what_cannot_be_shown_says_what_can(tmp_path, name):
-    with pytest.raises(NotDumpable, match=r"wanted <20 digits>\.log"):
+    with pytest.raises(NotDumpable, match=r"segment's file \(<20 digits>\.log"):
         kind_of(str(tmp_path / name))
 
 

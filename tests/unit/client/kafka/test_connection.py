@@ -138,7 +138,7 @@ def test_nobody_there_says_what_to_look_at():
 )
 def test_addresses(address, wanted):
     if wanted is None:
-        with pytest.raises(BrokerError, match="wanted HOST:PORT"):
+        with pytest.raises(BrokerError, match="expected HOST:PORT"):
             split_address(address)
     else:
         assert split_address(address) == wanted

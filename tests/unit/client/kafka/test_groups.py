@@ -128,7 +128,7 @@ def test_one_that_stays_elsewhere_is_named(scripted, connection):
             ConsumerGroupDescribeRequest, 30, lambda c: groups.describe(c, "idle"),
             "group 'idle' cannot be described: GROUP_AUTH",
         ),
-        (OffsetFetchRequest, 30, lambda c: groups.committed(c, "idle"), "cannot be had"),
+        (OffsetFetchRequest, 30, lambda c: groups.committed(c, "idle"), "cannot be read"),
         (
             OffsetCommitRequest, 25, lambda c: groups.commit(c, "g", {Place("orders", 0): 1}),
             r"were not set: UNKNOWN_MEMBER_ID \(25\)",

@@ -93,7 +93,7 @@ async def test_without_a_committed_offset_the_reset_says_where_to_begin(reset, c
 async def test_no_reset_means_that_somebody_must_say():
     peer = GroupPeer([3])
     async with consumer_of(peer, auto_offset_reset="error") as (consumer, _):
-        with pytest.raises(FetchError, match=r"t-3 has no place to read from.*reset-offsets"):
+        with pytest.raises(FetchError, match=r"t-3 has no position.*reset-offsets"):
             await until(consumer, lambda: False)
         consumer.seek(Place("t", 3), 1)
         (read,) = await until(consumer, lambda: consumer.position(Place("t", 3)) == 2)
@@ -181,7 +181,7 @@ async def test_paused_partitions_stay_held_and_are_not_read():
         consumer.resume(Place("t", 0))
         found = await until(consumer, lambda: consumer.position(Place("t", 0)) == 2)
         assert len(found) == 2
-        with pytest.raises(UnknownPlace, match="t-3 is not held"):
+        with pytest.raises(UnknownPlace, match="t-3 is not assigned"):
             consumer.pause(Place("t", 3))
 
 

@@ -103,7 +103,7 @@ async def test_no_member_commits_nothing():
     peer = GroupPeer()
     async with offsets(peer) as (group, membership, _):
         membership.disowned()
-        with pytest.raises(CommitError, match="no member"):
+        with pytest.raises(CommitError, match="not a member"):
             await group.commit({ONE: 5})
     assert peer.heard == []
 

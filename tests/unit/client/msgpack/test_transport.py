@@ -22,7 +22,7 @@ from tests.support.msgpack_peer import NO_ANSWER, MsgpackPeer, metadata
 async def test_a_peer_that_only_hangs_up_may_speak_another_protocol():
     async with MsgpackPeer(lambda _api, _body: None) as peer:
         transport = Transport(peer.address, 5)
-        with pytest.raises(TransportError, match=r"hung up\. Is that the address of a MSGPACK"):
+        with pytest.raises(TransportError, match=r"hung up\. Is this the address of its MSGPACK"):
             await transport.call("metadata", {})
         transport.close()
 
@@ -48,8 +48,11 @@ async def test_answers_come_to_their_requests_on_one_connection():
         (None, "did not answer"),
         (b"\0\0\0\1\xc1", "does not speak msgpack"),
         (struct.pack(">I", 5) + msgpack.packb([77, {}]) + b"\0\0", "does not speak msgpack"),
-        (struct.pack(">I", 3) + msgpack.packb([77, {}]), "answered 77"),
-        (struct.pack(">I", 3) + msgpack.packb([1, 5]), "wanted a map|answered 1 when asked 2"),
+        (struct.pack(">I", 3) + msgpack.packb([77, {}]), "answered request 77"),
+        (
+            struct.pack(">I", 3) + msgpack.packb([1, 5]),
+            "expected a map|answered request 1 instead of 2",
+        ),
         (b"\xff\xff\xff\xff", "announced an answer of 4294967295 bytes"),
     ],
 )
@@ -127,7 +130,7 @@ async def test_callers_at_once_share_one_connection():
 
 @pytest.mark.parametrize("address", ["nowhere", ":9094", "127.0.0.1:x", "127.0.0.1:1"])
 async def test_nobody_there_is_said(address):
-    with pytest.raises(NotConnected, match=r"MSGPACK listener|wanted HOST:PORT"):
+    with pytest.raises(NotConnected, match=r"MSGPACK listener|expected HOST:PORT"):
         await Transport(address, 5).open()
 
 
