@@ -1,11 +1,11 @@
-"""Reading without waiting: what is not in memory is said instead of fetched.
+"""Reads that do not wait: bytes that are not in memory raise `Cold`.
 
-The loop looks up where bytes lie: in an index, from batch header to batch header, over the batches
-that must be found sound before they are served. Each of these reads may meet pages that only the
-disk has. So a look-up on the loop runs under `without_waiting`. It either ends, or raises `Cold`
-with the place that is missing; a thread pulls that into memory, and the look-up begins again from
-the start. Nothing was changed by the one that was given up: state belongs to the loop, and threads
-only move pages. Elsewhere (in threads, before anything listens) `read` waits.
+The loop looks up where bytes are: in an index, from batch header to batch header, over batches that
+must be checked before they are served. Any of these reads may need pages that only the disk has. So
+a look-up on the loop runs within `without_waiting`. It either completes, or raises `Cold` with the
+missing range; a thread pulls that range into memory, and the look-up starts again. A look-up that
+was given up has changed nothing: state belongs to the loop, and threads only move pages. Elsewhere,
+in threads and before the broker listens, `read` waits.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from typing import cast
 
 from storage.files.filesystem import File
 
-# What comes next is wanted next: a look-up walks on from where it met the first missing page.
+# A look-up walks on from the first missing page, so the pages behind it are needed next.
 READ_AHEAD_BYTES = 256 * 1024
 
 
 class Cold(Exception):
-    """Bytes of a file are not in memory, and who asked must not wait for them."""
+    """Bytes of a file are not in memory, and the caller must not wait for them."""
 
     def __init__(self, file: File, position: int, size: int) -> None:
-        super().__init__(f"{file.path}, {size} bytes from {position} on")
+        super().__init__(f"{file.path}: {size} bytes from position {position} are not in memory")
         self.file = file
         self.position = position
         self.size = size
 
     def pull(self) -> None:
-        """Bring them into memory, with some more. For a thread of the pool. Raises OSError."""
+        """Bring them into memory, and some behind them. For a thread of the pool. OSError."""
         self.file.pull(max(self.size, READ_AHEAD_BYTES), self.position)
 
 
@@ -42,7 +42,7 @@ _mode = _Mode()
 
 
 class without_waiting:  # noqa: N801 - a context manager
-    """While it is entered, `read` raises Cold in this thread instead of waiting."""
+    """Within this context, `read` raises Cold in this thread instead of waiting."""
 
     __slots__ = ()
 
@@ -59,7 +59,7 @@ class without_waiting:  # noqa: N801 - a context manager
 
 
 def read(file: File, size: int, position: int) -> bytes:
-    """As `File.pread`, or as the thread's mode says. Raises OSError, Cold."""
+    """Return bytes as `File.pread` does; within `without_waiting`, raise Cold. Raises OSError."""
     if _mode.waits:
         return file.pread(size, position)
     data = file.pread_nowait(size, position)

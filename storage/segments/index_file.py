@@ -1,12 +1,12 @@
-"""What both indexes of a segment are as files: rising entries of one size, the newest in memory.
+"""The file of an index: rising entries of one size, the newest of them in memory.
 
-Entries are collected packed (`_tail`) and written in one block at a checkpoint: an append costs no
-system call. So the newest entries of a crashed broker are missing from the file, which recovery
-makes good. The file is opened at the first use, read with pread and never mapped. It is a cache:
-not checksummed, verified against the log by whoever asks, and rebuilt from the log.
+New entries are packed in memory (`_tail`) and written in one block at a checkpoint, so an append
+costs no system call. After a crash the newest entries are missing from the file, and recovery adds
+them. The file is opened at its first use, read with pread and never mapped. It is a cache: not
+checksummed, checked against the log at each look-up, and rebuilt from the log.
 
-Kafka preallocates its index files and leaves zeros behind the entries when it is killed; they
-are not counted, and overwritten.
+Kafka preallocates its index files and leaves zeros behind the entries when it is killed. They are
+not counted, and are overwritten.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Entry = tuple[int, int]
 
 
 class IndexFile:
-    """Entries of two columns; a subclass says their `layout`, and what stands for "no entry".
+    """Entries of two columns; a subclass sets their `layout`, and the value for "no entry".
 
-    Every method may raise OSError; a damaged file makes look-ups answer nonsense, but never raise.
+    Every method may raise OSError. On a damaged file look-ups return nonsense, but do not raise.
     """
 
     __slots__ = ("_count", "_files", "_last", "_tail", "_written", "base_offset", "path",
@@ -41,7 +41,7 @@ class IndexFile:
         self.base_offset = base_offset
         self.size_max = size_max  # segment.index.bytes
         self._tail = bytearray()  # entries not yet in the file
-        self._written = -1  # entries in the file; -1: not looked yet
+        self._written = -1  # entries in the file; -1: not counted yet
         self._count = -1
         self._last = self.none  # as it is packed
 
@@ -107,7 +107,7 @@ class IndexFile:
         self._written, self._count, self._last = count, count, last
 
     def drop_zeros(self) -> None:
-        """Cut the zeros behind the entries: a power cut leaves them, as a killed Kafka does."""
+        """Cut the zeros behind the entries, which a power cut or a killed Kafka leaves."""
         size = self.entry_count * self.layout.size
         if not self._tail and self._files.get(self.path, create=True).size() > size:
             self._files.get_to_write(self.path).truncate(size)

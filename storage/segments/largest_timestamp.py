@@ -1,8 +1,8 @@
 """The largest timestamp of a segment: from its time index if the log agrees, else from the log.
 
-Retention, rolling and look-ups by time go by it, so a damaged time index must not decide it. The
-index's last entry must be that of its batch, and no batch behind the last entry of the offset index
-may have a larger timestamp; otherwise the whole log is walked.
+Retention and look-ups by time depend on it, so a damaged time index must not decide it. The last
+entry of the time index must match its batch, and no batch behind the last entry of the offset index
+may have a larger timestamp. Otherwise the whole log is walked.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _log = logging.getLogger("barnabas.storage")
 def largest_timestamp(segment: SegmentReader, end: int) -> tuple[int, int]:
     """Return the largest timestamp (ms) before position `end`, and the last offset of its batch.
 
-    The batch is the first that has it; (-1, base offset) if no batch has a timestamp. May walk the
-    log, up to damage. Raises LogFailed.
+    That is the first batch that has it. Returns (-1, base offset) if no batch has a timestamp. May
+    walk the log, up to the first damage. Raises LogFailed.
     """
     indexes = segment.indexes
     best = (NO_TIMESTAMP, segment.base_offset)
@@ -43,7 +43,7 @@ def _walk(segment: SegmentReader, start: int, end: int, best: tuple[int, int]) -
             if header.max_timestamp > best[0]:
                 best = header.max_timestamp, header.last_offset
     except DamagedLog as damage:
-        _log.warning("Largest timestamp known only in part: %s", damage)
+        _log.warning("The largest timestamp counts only batches before damage: %s", damage)
     return best
 
 

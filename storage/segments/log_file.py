@@ -2,21 +2,21 @@
 
     | batch | batch | … | batch |          position 0 … size
 
-Appends are one positioned write at `size`; the file is never opened for appending, so a write
-that failed half way is overwritten or cut off, never followed. `size` is what was written whole:
+An append is one positioned write at `size`. The file is never opened for appending, so a write that
+failed half way is overwritten or cut off, never followed by another. `size` counts whole batches:
 bytes behind it do not exist for readers.
 
-Readers get a `LogSlice`, which says where bytes lie and fetches them in the way that suits: a
-small slice by pread, a large one as a view of the mapped file for `send`. Nothing in this
-process touches mapped bytes (docs/decisions/0030-reading-and-sending.md).
+Readers get a `LogSlice`, which holds a position and a size and fetches the bytes when they are
+sent: a small slice by pread, a large one as a view of the mapped file. Nothing in this process
+touches mapped bytes (docs/decisions/0030-reading-and-sending.md).
 
-Batches are walked by their headers. What the CRC of a batch does not cover (base offset, length,
-leader epoch, magic) is held against its neighbours, and what does not fit is a `DamagedLog` with
-the position: the walk never takes a length that does not fit for the end of the file. Checksums
-are not looked at here; recovery and `verify` do that. No index is known here either.
+Walks go from batch header to batch header. The fields that a batch's CRC does not cover (base
+offset, length, leader epoch, magic) are checked against its neighbours, and a mismatch raises
+`DamagedLog` with the position: a wrong length is never mistaken for the end of the file. Checksums
+are for recovery and `verify`, indexes for `storage.segments.segment_indexes`.
 
-Messages of magic 0 and 1, as an old Kafka left them, are walked as batches of their own kind
-(`protocol.legacy_batches`); what costs more for them is paid by them only.
+Messages of magic 0 and 1, from old Kafkas, are walked as a kind of batch
+(`protocol.legacy_batches`). Only logs that hold them pay for that.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class LogFile:
     def append(self, buffer: Buffer) -> int:
         """Write `buffer` (whole batches) at the end and return its position.
 
-        Raises AppendFailed with the file as before (`rolled_back`), or, when cutting the
-        partial write off failed too, without: then the log must not be appended to any more.
+        Raises AppendFailed. With `rolled_back` the file is as before; without it, cutting off the
+        partial write failed too, and nothing may be appended any more.
         """
         position = self.size
         try:
@@ -80,7 +80,7 @@ class LogFile:
         return position
 
     def reserve(self, size_bytes: int) -> bool:
-        """Have the disk keep room for `size_bytes` more; whether it does. It is lost by a cut."""
+        """Reserve room for `size_bytes` more; return whether the disk did. `truncate` frees it."""
         try:
             self._files.get(self.path).reserve(self.size + size_bytes)
         except OSError:  # no room, or a file system that cannot
@@ -97,8 +97,7 @@ class LogFile:
     def create(self) -> None:
         """Make the empty file. The caller syncs the directory.
 
-        Raises OSError, FileExistsError if it is there and not empty: nobody's bytes are
-        written over.
+        Raises OSError; FileExistsError for a file that is not empty, which is never overwritten.
         """
         size = self._files.get(self.path, create=True).size()
         if size:
@@ -107,8 +106,8 @@ class LogFile:
     def file(self) -> File:
         """Return the open file; LogFailed if it cannot be opened. From any thread.
 
-        A path that is still ours after it was opened was ours when it was opened. Had the topic
-        been deleted and made anew meanwhile, it would lead to another log.
+        If the path has not changed since it was opened, the file is this log's. Had the topic been
+        deleted and created again meanwhile, the path would lead to another log.
         """
         while True:
             path = self.path
@@ -127,12 +126,12 @@ class LogFile:
         except FileNotFoundError:
             if path.endswith(filenames.deleted("")):
                 raise
-            return self._files.get(filenames.deleted(path))  # a thread is about to note the name
+            return self._files.get(filenames.deleted(path))  # a thread has renamed it
 
     def take_unsynced(self) -> File | None:
         """Return the file if it was appended to since the last call: the caller syncs it.
 
-        It is the very one that was written to, whatever the table of open files did meanwhile.
+        It is the object that was written to, even if the table of open files has evicted it.
         """
         file, self._unsynced = self._unsynced, None
         return file
@@ -147,7 +146,7 @@ class LogFile:
         if mapped is None or len(mapped) < position + size:
             try:
                 mapped = file.mapped = file.map(self.size)
-            except (OSError, ValueError) as error:  # ValueError: shorter than we know it to be
+            except (OSError, ValueError) as error:  # ValueError: the file is shorter than `size`
                 raise LogFailed(self.path, f"cannot map {self.size} bytes: {error}") from error
         self._files.viewed(size)
         return mapped[position : position + size]
@@ -155,7 +154,7 @@ class LogFile:
     def read_header_at(self, position: int) -> BatchHeader | None:
         """Return the header of the batch at `position`; None at the end of the file.
 
-        Nothing is checked: it is what stands there. May block.
+        Nothing is checked. May block.
         """
         left = self.size - position
         if left < MESSAGE_SIZE_MIN:
@@ -178,10 +177,9 @@ class LogFile:
     ) -> Iterator[tuple[int, BatchHeader]]:
         """Yield (position, header) of every batch from `start_position` (a batch's start) on.
 
-        Offsets must lie in [offset_min, offset_end) and rise; every batch must be whole before
-        `end_position` (default: the end of the file). Raises DamagedLog where that is not so.
-        Only headers are looked at; a chunk is read at a time, or just the header when batches
-        are larger than that. May block.
+        Offsets must rise within [offset_min, offset_end), and every batch must end before
+        `end_position` (default: the end of the file); otherwise raises DamagedLog. Only headers
+        are parsed: a chunk is read at a time, or just the header if batches are larger. May block.
         """
         end = self.size if end_position is None else end_position
         file = self.file()
@@ -221,7 +219,7 @@ class LogFile:
             position += batch_bytes
 
     def _short_end(self, chunk: bytes, position: int, offset_min: int) -> bytes:
-        """Fill an end that is too short for a batch up, if it can be a message of old format."""
+        """Pad an end too short for a batch, if it may be a message of an old format."""
         if is_legacy(chunk):
             return chunk.ljust(HEADER_SIZE, b"\0")
         raise DamagedLog(
@@ -235,7 +233,7 @@ class LogFile:
     def _damaged(
         self, position: int, header: BatchHeader, end: int, offset_min: int, offset_end: int | None
     ) -> DamagedLog:
-        """Say which field does not fit."""
+        """Return the error for the first field that does not fit."""
         is_legacy_message = isinstance(header, LegacyHeader)
         if header.magic != MAGIC and not is_legacy_message:
             found, wanted = f"magic {header.magic}", str(MAGIC)
@@ -262,21 +260,16 @@ class LogFile:
         file.mapped = None  # views that were handed out keep the old map
         self.size = size
 
-    def rename(self, new_path: str) -> None:
-        """Rename on disk; open readers go on."""
-        self._files.rename(self.path, new_path)
-        self.path = new_path
-
     def forget(self) -> None:
-        """Let go of the descriptor and the map."""
+        """Release the descriptor and the map."""
         self._unsynced = None
         self._files.forget(self.path)
 
 
 class LogSlice:
-    """Whole batches in a log file, as a place: the bytes are fetched when they are sent.
+    """A range of whole batches in a log file; the bytes are fetched when they are sent.
 
-    The file is held open from here on, so a segment deleted meanwhile is still served.
+    The slice keeps the file open, so a segment that is deleted meanwhile is still served.
     """
 
     __slots__ = ("_open", "log_file", "position", "size")
@@ -294,10 +287,10 @@ class LogSlice:
         return f"LogSlice({self.log_file.path}, position={self.position}, size={self.size})"
 
     def load_hot(self) -> Buffer | None:
-        """Return the bytes, for sending, if that needs no wait for the disk; else None.
+        """Return the bytes, for sending, if they are in memory; else None. Does not wait.
 
-        A large slice is a view of the mapped file: hand it to `send`, do not look into it.
-        Raises LogFailed when the disk cannot deliver.
+        A large slice is a view of the mapped file: pass it to `send`, and do not read from it.
+        Raises LogFailed if the disk fails.
         """
         size, position = self.size, self.position
         try:
@@ -310,7 +303,7 @@ class LogSlice:
         return self.log_file.view(self._open, position, size)
 
     def read_hot(self) -> Buffer | None:
-        """As load_hot, but by pread whatever the size: the bytes may be looked into."""
+        """As load_hot, but by pread for any size: the caller may read the bytes."""
         size, position = self.size, self.position
         try:
             data = self._open.pread_nowait(size, position)
@@ -321,9 +314,9 @@ class LogSlice:
         return data
 
     def _is_for_map(self) -> bool:
-        """Whether a large slice is better sent from the map: not if that means a new map for it.
+        """Whether to send a large slice from the map: not if that takes a new map for little.
 
-        A reader at the end of a growing file would otherwise cause one for each read.
+        A reader at the end of a growing file would otherwise cause a new map with each read.
         """
         mapped = self._open.mapped
         mapped_bytes = 0 if mapped is None else len(mapped)
@@ -336,8 +329,7 @@ class LogSlice:
     def load(self) -> Buffer:
         """As load_hot, but wait for the disk. For a thread of the pool.
 
-        A large slice is pulled into memory piece by piece, so that sending its view does not
-        wait for the disk.
+        A large slice is pulled into memory in pieces, so that sending its view does not wait.
         """
         size, position = self.size, self.position
         if size < MAP_BYTES_MIN or not self._is_for_map():
@@ -354,16 +346,16 @@ class LogSlice:
         return self.log_file.view(self._open, position, size)
 
     def read(self) -> bytes:
-        """Return the bytes by pread, to look into. May block. LogFailed if it cannot."""
+        """Return the bytes by pread, for reading. May block. Raises LogFailed."""
         return _read(self._open, self.position, self.size)
 
 
 def _legacy_header(
     file: File, position: int, data: bytes | memoryview, left: int
 ) -> LegacyHeader | None:
-    """Read what begins at `position` with `data` as a message of magic 0 or 1, if it is one.
+    """Return the header of a message of magic 0 or 1 at `position`, None if there is none.
 
-    `left` is how many bytes there are from `position` on.
+    `data` holds the first bytes from `position`, and the file has `left` bytes from there.
     """
     if not is_legacy(data):
         return None
@@ -391,6 +383,5 @@ def _unreadable(file: File, position: int, error: OSError) -> LogFailed:
 
 
 def _short(file: File, position: int, wanted: int, found: int) -> LogFailed:
-    return LogFailed(
-        file.path, f"read at position {position} gave {found} bytes, wanted {wanted}: file is cut"
-    )
+    reason = f"read at position {position} returned {found} bytes, wanted {wanted}: file is cut"
+    return LogFailed(file.path, reason)

@@ -3,13 +3,12 @@
     entry (8 bytes, big-endian):  int32 last offset of a batch - base offset
                                   int32 position of that batch's first byte
 
-Entries rise in both columns. One is made for a batch when more than `index.interval.bytes` were
-appended since the one before (Kafka: LogSegment.append, OffsetIndex). Not checksummed: it is a
-cache. Whoever looks something up checks what stands at the position, and a missing or wrong file
-is rebuilt from the log.
+Entries rise in both columns. A batch gets one when more than `index.interval.bytes` were appended
+since the last entry (Kafka: LogSegment.append, OffsetIndex). The file is a cache without checksums:
+callers check the batch at the position, and a missing or wrong file is rebuilt from the log.
 
-How the file is kept is `storage.segments.index_file`'s part. It is read 4 KiB at a time, the first
-guess by interpolation, since entries lie evenly.
+`storage.segments.index_file` keeps the file. It is read 4 KiB at a time; the first guess is
+interpolated, since entries are evenly spread.
 """
 
 from __future__ import annotations
@@ -54,8 +53,8 @@ class OffsetIndex(IndexFile):
     def append(self, offset: int, position: int) -> None:
         """Add an entry for the batch at `position` whose last offset is `offset`.
 
-        An entry that does not rise above the last one, or that no entry can hold (the file or the
-        log is damaged), is left out.
+        Does nothing if the entry would not rise above the last one, or does not fit the columns:
+        the file or the log is damaged then.
         """
         if self._count < 0:
             self._load()
@@ -72,7 +71,7 @@ class OffsetIndex(IndexFile):
     def lookup(self, offset: int) -> tuple[int, int] | None:
         """Return (offset, position) of the last entry with an offset <= `offset`, or None.
 
-        A damaged file may give anything: the caller must look at what stands at the position.
+        A damaged file may return anything: the caller must check the batch at the position.
         """
         return self._find(_OFFSET, offset - self.base_offset)
 

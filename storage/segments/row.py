@@ -1,12 +1,12 @@
-"""The row of segments of one log, oldest first, and how an offset or a time is found in it.
+"""The segments of one log in a row, oldest first, and how an offset or a time is found in them.
 
     base 0          base 368           base 730
     [  segment  ]   [  segment  ]      [  active segment      ]
                  ^ no hole, unless files are missing
 
-The row is never empty; appends go to the last segment, the active one. Readers are held below
-a limit, usually the log's high watermark, whose position in its segment is remembered
-(`note_durable`), so that reading at the end of the log needs no look-up.
+The row is never empty; appends go to the last segment, the active one. Reads end at a limit,
+usually the log's high watermark. Its position in its segment is remembered (`note_durable`), so
+that reading at the end of the log needs no look-up.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class HoleInLogError(LookupError):
 
 
 class Segments:
-    """The segments of a log. `end_offset` is given where it matters; the log owns it."""
+    """The segments of a log. The log owns `end_offset` and passes it where it is needed."""
 
     __slots__ = (
         "_durable_base",
@@ -49,9 +49,9 @@ class Segments:
     def __init__(self, segments: list[Segment], end_offset: int, cleaned_offset: int = 0) -> None:
         self.all = segments
         self.active = segments[-1]
-        self.compacted = False  # whether the topic is
-        self.cleaned_offset = cleaned_offset  # below it compaction has been, and has left holes
-        self.held = False  # whether a compaction reads the segments: none may go meanwhile
+        self.compacted = False  # whether cleanup.policy has compact
+        self.cleaned_offset = cleaned_offset  # compaction has cleaned up to here, and left holes
+        self.held = False  # a compaction reads the segments: retention must wait
         self.soundness = Soundness()
         self.soundness.trust_from(self.active.base_offset, self.active.size)
         self.note_durable(end_offset, self.active.base_offset, self.active.size)
@@ -80,16 +80,16 @@ class Segments:
         self.soundness.trust_from(segment.base_offset, 0)
 
     def replace(self, segment: Segment) -> None:
-        """Put another object in the place of the closed segment with the same base offset.
+        """Replace the object of the closed segment with the same base offset.
 
-        If that is gone, or active, nothing happens.
+        Does nothing if that segment is gone, or active.
         """
         index = self.index_of(segment.base_offset)
         if index < len(self.all) - 1 and self.all[index].base_offset == segment.base_offset:
             self.all[index] = segment
 
     def merge(self, sources: Sequence[Segment], merged: Segment) -> None:
-        """Put one closed segment in the place of neighbours, the first of which has its base."""
+        """Replace neighbours by one closed segment, which has the base offset of the first."""
         first = self.all.index(sources[0])
         assert self.all[first : first + len(sources)] == list(sources), "neighbours"
         assert sources[-1] is not self.active
@@ -103,11 +103,11 @@ class Segments:
 
     @property
     def holes_below(self) -> int:
-        """Up to which offset a hole in the log is no damage."""
+        """The offset below which a hole in the log is compaction's work, not damage."""
         return OFFSET_MAX if self.compacted else self.cleaned_offset
 
     def drop_first(self, count: int) -> list[Segment]:
-        """Take the oldest segments out; the active one stays."""
+        """Remove the oldest segments from the row and return them; the active one stays."""
         assert count < len(self.all), "a log has an active segment"
         gone = self.all[:count]
         del self.all[:count]
@@ -116,11 +116,11 @@ class Segments:
         return gone
 
     def index_of(self, offset: int) -> int:
-        """Which segment holds `offset`; for one in a hole, the segment before the hole."""
+        """Return the index of the segment that holds `offset`, or of the one before its hole."""
         return max(0, bisect_right(self.all, offset, key=_base_offset) - 1)
 
     def position_of_end(self, segment: Segment, limit: int, end_offset: int) -> int:
-        """Where the batches below `limit` end in a segment that begins below it."""
+        """Return the position where the batches below `limit` end; the segment begins below it."""
         if limit == end_offset:
             return segment.size
         if limit == self._durable_offset:
@@ -142,8 +142,8 @@ class Segments:
     ) -> LogSlice | None:
         """Read below `limit` from the segment that holds `start_offset`, or from the next.
 
-        Going on to the next is right where compaction emptied the rest of a segment
-        (`holes_below`); otherwise a file is missing, and HoleInLogError says so.
+        Where compaction emptied the rest of a segment (`holes_below`), the next one is read.
+        Otherwise a file is missing: raises HoleInLogError.
         """
         for index in range(self.index_of(start_offset), len(self.all)):
             segment = self.all[index]
@@ -176,7 +176,7 @@ class Segments:
         raise HoleInLogError(start_offset)
 
     def available_bytes(self, start_offset: int, limit: int, end_offset: int) -> int:
-        """How many bytes of batches lie from `start_offset` to `limit`."""
+        """Return the bytes of the batches from `start_offset` to `limit`."""
         total = -1
         for segment in self.all[self.index_of(start_offset) :]:
             if segment.base_offset >= limit:
@@ -192,9 +192,9 @@ class Segments:
     def timestamp_candidates(
         self, timestamp: int | None, start_offset: int
     ) -> Iterator[TimestampCandidate]:
-        """Yield the parts that may hold the first record from `start_offset` on that is as late.
+        """Yield the places, from `start_offset` on, where the first record that late may be.
 
-        `timestamp` None stands for the largest timestamp of all.
+        `timestamp` is in ms; None means the largest timestamp of all.
         """
         segments = self.all
         if timestamp is None:
@@ -209,11 +209,11 @@ class Segments:
 def create_segment(
     files: OpenFiles, directory: str, base_offset: int, config: TopicConfig, now_ms: int
 ) -> Segment:
-    """Make an empty segment as the topic's configuration says. Raises AppendFailed.
+    """Make an empty segment with the topic's configuration. Raises AppendFailed.
 
-    Its index files are made with it, empty, as Kafka does: a segment without them looks damaged.
-    One that cannot be made leaves no file: the log may go on in the segment before it, and at
-    the next start an empty file would claim the offsets that were given out since.
+    Its empty index files are made too, as Kafka does: a segment without them looks damaged. If any
+    file cannot be made, none is left: the log may go on in the segment before, and at the next
+    start an empty file would claim offsets that were assigned since.
     """
     segment = Segment(
         files,
@@ -236,7 +236,7 @@ def create_segment(
 
 
 def _unmake(files: OpenFiles, segment: Segment) -> bool:
-    """Remove the files of a segment that could not be made, all empty; whether they are gone."""
+    """Remove the empty files of a segment that could not be made; return whether all are gone."""
     for path in segment.files.paths():
         files.forget(path)
         try:

@@ -4,13 +4,12 @@
     00000000000000368769.index       offset -> position, sparse
     00000000000000368769.timeindex   timestamp -> offset, sparse
 
-An append writes the batch first and its index entry, in memory, afterwards: an entry never points
-past the data (design.md, I3). Finding and reading are in `storage.segments.segment_reader`: no
-index is believed there, so that a missing or wrong one costs time and never an answer.
+An append writes the batch first, and its index entry, in memory, afterwards: an entry never points
+past the data (design.md, I3). The parts have modules of their own: `segment_reader` finds and reads
+batches, `segment_indexes` asks and fills the indexes, `segment_files` knows the names, and
+`largest_timestamp` loads what retention and look-ups by time need.
 
-The largest timestamp comes from the time index if the log agrees with it, else from the log.
-
-What it does not do: checksums (recovery), rolling and retention (log), durability marks (log).
+Checksums are checked by recovery; rolling, retention and durability are the log's.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _log = logging.getLogger("barnabas.storage")
 
 
 class Segment(SegmentReader):
-    """One segment: made, appended to, truncated, deleted. Touches no file when it is opened."""
+    """One segment, to append to, truncate and index. Making the object touches no file."""
 
     __slots__ = (
         "_first_timestamp",
@@ -76,13 +75,13 @@ class Segment(SegmentReader):
         self._first_timestamp = NOT_LOADED
 
     def fits(self, last_offset: int) -> bool:
-        """Whether an offset can be indexed here: relative to the base it takes 31 bits."""
+        """Whether the indexes can hold the offset: relative to the base it has 31 bits."""
         return last_offset - self.base_offset <= RELATIVE_OFFSET_MAX
 
     # Appending.
 
     def load_end(self) -> None:
-        """Read what an append or a roll goes by, so that neither reads. Raises LogFailed, Cold."""
+        """Read what the first append or roll would otherwise read. Raises LogFailed, Cold."""
         _ = self.max_timestamp, self.first_timestamp
         self.indexes.last_offset_entry()
         self.indexes.last_time_entry()
@@ -90,8 +89,8 @@ class Segment(SegmentReader):
     def append(self, buffer: Buffer, header: BatchHeader, base_offset: int | None = None) -> int:
         """Write one stamped batch at the end and return its position.
 
-        `header` is the batch's; `base_offset`, if given, stands for the one in it, so that the
-        caller need not make a new header after stamping. Raises AppendFailed.
+        `header` is the batch's. `base_offset`, if given, replaces the one in the header, so that
+        the caller need not parse the batch again after stamping it. Raises AppendFailed.
         """
         if self._max_timestamp == NOT_LOADED:  # before the write: it may fail
             self._load_max_timestamp(self.log_file.size)
@@ -109,7 +108,7 @@ class Segment(SegmentReader):
         return position
 
     def note_batch(self, position: int, header: BatchHeader) -> None:
-        """Take a batch that is in the file already into the indexes and marks.
+        """Account for a batch that is already in the file: index entries, timestamps, end.
 
         For recovery, which walks the file after `truncate_indexes`.
         """
@@ -118,7 +117,7 @@ class Segment(SegmentReader):
         self._account(position, header.size, header.last_offset, header.max_timestamp)
 
     def note_run(self, position: int, headers: Sequence[BatchHeader]) -> None:
-        """As `note_batch`, for batches that lie one behind the other from `position` on."""
+        """As `note_batch`, for consecutive batches from `position` on."""
         if self._max_timestamp == NOT_LOADED:
             self._load_max_timestamp(position)
         indexes = self.indexes
@@ -133,7 +132,7 @@ class Segment(SegmentReader):
         self.next_offset = headers[-1].next_offset
 
     def _account(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
-        """Follow a batch with the marks, and with an index entry when one is due."""
+        """Advance timestamps and end past a batch; add an index entry when one is due."""
         if max_timestamp > self._max_timestamp:
             self._max_timestamp = max_timestamp
             self._max_timestamp_offset = last_offset
@@ -178,10 +177,10 @@ class Segment(SegmentReader):
     def timestamp_candidates(
         self, timestamp: int, start_offset: int = 0, end_position: int | None = None
     ) -> Iterator[TimestampCandidate]:
-        """Yield the part that may hold the first record with that timestamp or later, if any.
+        """Yield the range that may hold the first record with that timestamp (ms) or later, if any.
 
-        Only records at or behind `start_offset` count, and batches before `end_position`. May
-        block a little: it reads headers. Raises DamagedLog.
+        Only records from `start_offset` on count, and batches before `end_position`. May block: it
+        reads headers. Raises DamagedLog.
         """
         end = self.log_file.size if end_position is None else end_position
         start = max(start_offset, self.base_offset)
@@ -199,19 +198,19 @@ class Segment(SegmentReader):
     # Keeping.
 
     def on_roll(self) -> None:
-        """Make the time index's last entry say the segment's largest timestamp, and write both.
+        """Add the segment's largest timestamp to the time index, and write both indexes.
 
-        For a segment that takes no more appends, and for closing. Raises OSError, and LogFailed
-        if the log cannot be read: then only the index lacks its last entry.
+        For a roll and a clean stop. Raises OSError, and LogFailed if the log cannot be read: only
+        the last entry of the time index is missing then.
         """
         if self.max_timestamp != NO_TIMESTAMP:
             self.indexes.time.maybe_append(self.max_timestamp, self.max_timestamp_offset)
         self.indexes.write()
 
     def rebuild_indexes(self) -> DamagedLog | None:
-        """Build both indexes again from the log, and write them. May walk the whole file.
+        """Rebuild both indexes from the log, and write them. May walk the whole file.
 
-        Returns the damage at which the walk ended, if any: batches before it are indexed.
+        Returns the damage that ended the walk, if any; the batches before it are indexed.
         """
         self.truncate_indexes(self.base_offset)
         next_offset, damage = self.next_offset, None
@@ -221,7 +220,7 @@ class Segment(SegmentReader):
         except DamagedLog as error:
             damage = error
         if damage is not None or next_offset >= 0:
-            self.next_offset = next_offset  # what stands before damage may be wrong, too
+            self.next_offset = next_offset  # the batch before the damage may be wrong too
         elif self.next_offset < 0:
             self.next_offset = self.base_offset
         self.indexes.damage = ""
@@ -229,7 +228,7 @@ class Segment(SegmentReader):
         return damage
 
     def truncate_indexes(self, offset: int) -> None:
-        """Drop index entries of batches that do not lie wholly below `offset`."""
+        """Drop the index entries of batches that are not wholly below `offset`."""
         if offset <= self.base_offset:
             self.indexes.clear()
             self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
@@ -244,10 +243,10 @@ class Segment(SegmentReader):
         self._found = None
 
     def truncate(self, position: int, next_offset: int) -> int:
-        """Cut everything from `position`, a batch's start, on; return how many bytes went.
+        """Cut everything from `position`, a batch's start; return how many bytes.
 
-        `next_offset` is the offset that the segment then ends before. The indexes go first, so
-        that no entry ever points past the data. Raises OSError.
+        `next_offset` is the segment's new end. The indexes are cut first, so that no entry ever
+        points past the data. Raises OSError.
         """
         cut_bytes = self.log_file.size - position
         self.truncate_indexes(next_offset)

@@ -1,11 +1,11 @@
-"""The files of a segment by name: which there are, and how they get other names.
+"""The file names of a segment, and their changes.
 
     <base>.log  <base>.index  <base>.timeindex     always, unless an index is lost
-    <base>.txnindex                                where Kafka has listed aborted transactions
+    <base>.txnindex                                if Kafka has listed aborted transactions
 
-Files are renamed when retention or compaction deletes a segment (`.deleted` behind each name) and
-when the topic is deleted (the directory gets another name). The descriptors that are open go on
-under either name, and so do slices that were handed out.
+Names change when retention or compaction deletes a segment (each name gets `.deleted`), and when
+the topic is deleted (the directory is renamed). Open descriptors stay valid under either name, and
+so do slices.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class SegmentFiles:
         return [self._offset_index.path, self._time_index.path]
 
     def existing(self) -> list[str]:
-        """Paths of the files that exist, the log first, the list of aborts among them."""
+        """Paths of the files that exist, the log first; with the list of aborted transactions."""
         transactions = os.path.join(
             self.directory, filenames.transaction_index_name(self._base_offset)
         )
@@ -57,11 +57,11 @@ class SegmentFiles:
         return [path for path in (*self.paths(), transactions) if exists(path)]
 
     def rename_deleted(self) -> list[str]:
-        """Rename the files with `.deleted` behind, the log first; return the paths they have now.
+        """Append `.deleted` to the file names, the log's first; return the new paths.
 
-        Raises OSError, with nothing changed, if the log keeps its name. An index may keep its
-        name: it is of no use any more. A crash in between leaves an index without a log, which the
-        next start removes.
+        Raises OSError, with nothing changed, if the log cannot be renamed. An index may keep its
+        name: it is useless without its log. A crash in between leaves an index without a log, which
+        the next start removes.
         """
         paths: list[str] = []
         for path in self.existing():
@@ -77,18 +77,18 @@ class SegmentFiles:
         return paths
 
     def note_deleted(self) -> None:
-        """Use the `.deleted` names from now on, which the files have got."""
+        """Use the `.deleted` names, which the files have now."""
         for part in (self._log_file, self._offset_index, self._time_index):
             part.path = filenames.deleted(part.path)
 
     def note_moved(self, directory: str) -> None:
-        """Use the name that the directory gets from now on, also before it has it."""
+        """Use another name of the directory, which it has or is about to get."""
         self.directory = directory
         for part in (self._log_file, self._offset_index, self._time_index):
             part.path = os.path.join(directory, os.path.basename(part.path))
 
     def forget(self) -> None:
-        """Let go of descriptors and maps; they come back at the next use."""
+        """Release descriptors and maps; the next use opens the files again."""
         self._log_file.forget()
         for path in self.index_paths():
             self._open_files.forget(path)

@@ -1,11 +1,11 @@
-"""The two indexes of a segment: asked as far as they can be read, and filled as batches come.
+"""The two indexes of a segment as one: look-ups that survive a bad index, and entries when due.
 
-    offset   offset -> position      an entry before a batch, when more than index.interval.bytes
-    time     timestamp -> offset     were appended since the last one
+    offset   offset -> position      both get an entry before a batch when more than
+    time     timestamp -> offset     index.interval.bytes were appended since the last entry
 
-Indexes are caches. One that the disk cannot deliver, or whose entry leads to no batch that fits,
-is reported once and flagged for rebuilding (`damage`); meanwhile answers come from the log. Whether
-an entry fits its batch is for `storage.segments.segment_reader` to check.
+Indexes are caches. One that cannot be read, or with an entry that does not match its batch, is
+reported once and flagged for rebuilding (`damage`). Until then answers come from the log.
+`storage.segments.segment_reader` checks whether entries match their batches.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class SegmentIndexes:
         self.unindexed_bytes = 0  # in batches since the last entry
         self.damage = ""  # why both must be rebuilt, if they must
 
-    # -- Asking -------------------------------------------------------------------------------
+    # -- Look-ups -----------------------------------------------------------------------------
 
     def lookup(self, offset: int) -> Entry | None:
         """Return (offset, position) of the last entry with an offset <= `offset`, or None."""
@@ -65,7 +65,7 @@ class SegmentIndexes:
 
     def lookup_timestamp(self, timestamp: int) -> Entry | None:
         """Return (timestamp, offset) of the last entry with a timestamp <= `timestamp`, or None."""
-        return self._ask(self.time.lookup_entry, timestamp)
+        return self._ask(self.time.lookup, timestamp)
 
     def last_offset_entry(self) -> Entry | None:
         """Return (offset, position) of the newest entry of the offset index, or None."""
@@ -76,7 +76,7 @@ class SegmentIndexes:
         return self._ask(lambda _: self.time.last_entry, 0)
 
     def _ask(self, lookup: Callable[[int], Entry | None], target: int) -> Entry | None:
-        """Look something up; an index that the disk cannot deliver is as good as none."""
+        """Look something up; an index that cannot be read is treated as empty."""
         try:
             return lookup(target)
         except OSError as error:
@@ -116,7 +116,7 @@ class SegmentIndexes:
         try:
             self.offset.append(last_offset, position)
             self.time.maybe_append(max_timestamp, its_offset)
-        except OSError as error:  # the batch is in the log all the same
+        except OSError as error:  # the batch is in the log even so
             self.report(f"an index that cannot be read: {error}")
         self.unindexed_bytes = 0
 

@@ -1,16 +1,16 @@
 """Finding and reading batches in one segment.
 
-To find an offset: the last index entry at or below it, then a walk over batch headers to the
-batch that contains it. Each look-up checks what it finds. An entry that does not lead to a batch
-that fits is a damaged index: it is reported once, flagged for rebuilding (`index_damage`), and
-the walk starts at the beginning of the file instead. So a wrong index costs time and is never an
-answer. A header that does not fit its neighbours is a damaged log: `DamagedLog`.
+A look-up takes the last index entry at or below the offset, then walks over batch headers to the
+batch that contains it. It checks what it finds. If the entry does not lead to a matching batch, the
+index is damaged: that is reported once (`SegmentIndexes.report`), and the walk starts at the
+beginning of the file instead. So a wrong index costs time, and never gives a wrong answer. A header
+that does not fit its neighbours raises `DamagedLog`: the log is damaged.
 
-The positions where the last few appended batches begin and where the last few reads ended are
-remembered: a consumer that reads on needs no look-up, only the header that stands there. And
-the last look-up itself serves once more, since a fetch asks how much there is, then reads it.
+The positions of the last few appended batches, and those where the last few reads ended, are
+remembered: a consumer that reads on needs no look-up, only the header at that position. The last
+look-up is remembered too and used once more, since a fetch asks for the available bytes first.
 
-What changes a segment is in `storage.segments.segment`.
+`storage.segments.segment` changes a segment.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from storage.errors import DamagedLog
 from storage.segments.log_file import LogFile, LogSlice
 from storage.segments.segment_indexes import SegmentIndexes
 
-LOOKUP_CHUNK_BYTES = 4096  # Kafka's index.interval.bytes default: what a look-up walks
+LOOKUP_CHUNK_BYTES = 4096  # Kafka's default of index.interval.bytes: what a look-up walks
 HINTS_MAX = 16  # remembered positions of each kind
 
 
 class SegmentReader:
-    """One segment, for reading. `next_offset` is the offset after its last batch, -1 unknown."""
+    """One segment, for reading. `next_offset` is the offset after its last batch, -1 if unknown."""
 
     __slots__ = (
         "_appended", "_found", "_read_ends", "base_offset", "indexes", "log_file", "next_offset",
@@ -56,8 +56,9 @@ class SegmentReader:
     ) -> tuple[int, BatchHeader] | None:
         """Return (position, header) of the batch that holds `offset`, or of the next one.
 
-        The next one, because compaction leaves gaps. None if every batch before `end_position`
-        (default: the end of the file) is below the offset. May block. Raises DamagedLog.
+        Compaction leaves gaps, hence the next one. Returns None if every batch before
+        `end_position` (default: the end of the file) is below the offset. May block. Raises
+        DamagedLog.
         """
         end = self.log_file.size if end_position is None else end_position
         last, self._found = self._found, None
@@ -97,7 +98,7 @@ class SegmentReader:
         return found
 
     def walk_start(self, offset: int) -> int:
-        """A batch's position at or before the one of `offset`, from where a walk is short."""
+        """Return the position of a batch at or before `offset`, not far from it."""
         entry = self.indexes.lookup(offset)
         return entry[1] if entry is not None and self.leads_to_batch(entry) else 0
 
@@ -106,11 +107,11 @@ class SegmentReader:
     ) -> tuple[int, BatchHeader] | None:
         """Walk to the first batch that ends at or behind `offset`.
 
-        When that batch begins behind the offset, the one after it is looked at as well: only if
-        it lies behind does the first one's offset stand for a gap and not for damage. With
-        `indexed_offset`, an index entry led to `position`: the batch there must end at or below
-        that offset. (Equality is not asked for: for several batches appended at once older
-        Kafkas made one entry, of the last offset and the first position.)
+        If that batch begins behind the offset, the batch after it is checked as well: only if it
+        follows is the first one's offset a gap and not damage. With `indexed_offset`, an index
+        entry led to `position`: the batch there must end at or below that offset. (Not exactly at
+        it: for several batches appended at once, older Kafkas made one entry, with the last offset
+        and the first position.)
         """
         behind = None
         for at, header in self._scan(position, end):
@@ -126,7 +127,7 @@ class SegmentReader:
         return behind
 
     def _check_indexed(self, position: int, header: BatchHeader, offset: int) -> None:
-        """Refuse the batch at an index entry's position if it ends above the entry's offset."""
+        """Raise DamagedLog if the batch at an index entry's position ends above its offset."""
         if not _is_at_most(header, offset):
             raise DamagedLog(
                 self.log_file.path,
@@ -148,7 +149,7 @@ class SegmentReader:
         )
 
     def _is_sound(self, position: int, header: BatchHeader, end: int) -> bool:
-        """Whether a header, by itself, may be that of a batch of this segment."""
+        """Whether a header by itself is possible for a batch of this segment."""
         return (
             ((header.magic == MAGIC and header.size >= HEADER_SIZE) or _is_legacy(header))
             and position + header.size <= end
@@ -158,7 +159,7 @@ class SegmentReader:
         )
 
     def leads_to_batch(self, entry: tuple[int, int]) -> bool:
-        """Whether an offset index entry points at a batch that its offset fits (see `_walk`)."""
+        """Whether an offset index entry points at a batch that matches its offset (see `_walk`)."""
         offset, position = entry
         header = self.log_file.read_header_at(position) if position >= 0 else None
         return (
@@ -170,10 +171,10 @@ class SegmentReader:
     def read_next_offset(self) -> int:
         """Return the offset after the last batch, and remember it as `next_offset`.
 
-        Walks from the last index entry to the end of the file. Raises DamagedLog if that end is
-        no whole batch.
+        Walks from the last index entry to the end of the file. Raises DamagedLog if the file does
+        not end with a whole batch.
         """
-        self.next_offset = -1  # not to be held against what the walk finds
+        self.next_offset = -1  # the walk must not check against the old value
         entry = self.indexes.last_offset_entry()
         start = entry[1] if entry is not None and self.leads_to_batch(entry) else 0
         next_offset = self.base_offset
@@ -191,13 +192,13 @@ class SegmentReader:
         at_least_one_batch: bool = True,
         offset_end: int | None = None,
     ) -> LogSlice | None:
-        """Return whole batches from the one that holds `start_offset` on, at most `size_max` bytes.
+        """Return whole batches from the one that holds `start_offset`, at most `size_max` bytes.
 
         The first batch may begin before `start_offset`: readers skip records, as Kafka's
-        clients do. With `at_least_one_batch` the first one is returned even if larger (KIP-74).
-        Nothing from `position_end` on is returned; it is a batch's end (default: the file's),
-        and `offset_end`, if given, the offset there: a reader that comes back with it is spared
-        the look-up. None: nothing there yet, or nothing that fits. Raises DamagedLog.
+        clients do. With `at_least_one_batch` the first is returned even if it is larger (KIP-74).
+        The batches end at `position_end`, a batch's end (default: the file's). `offset_end`, if
+        given, is the offset there; a reader that comes back with it needs no look-up. Returns None
+        if there is no batch yet, or none that fits. Raises DamagedLog.
         """
         end = self.log_file.size if position_end is None else position_end
         found = self.position_of(start_offset, end)
@@ -220,7 +221,7 @@ class SegmentReader:
     def _whole_batches_end(self, position: int, first: BatchHeader, limit: int) -> int:
         """Return the last batch end at or before `limit`, at least that of the first batch.
 
-        Where the log is damaged before that, the slice ends there, and the next read says so.
+        If the log is damaged before that, the slice ends there, and the next read raises.
         """
         start = position + first.size
         entry = None
@@ -263,8 +264,8 @@ def _is_legacy(header: BatchHeader) -> bool:
 
 
 def _is_at_most(header: BatchHeader, offset: int) -> bool:
-    """Whether an index entry of that offset may lead to the batch.
+    """Whether an index entry of that offset may point at the batch.
 
-    The Kafkas that wrote messages of magic 0 and 1 indexed the first offset of what they appended.
+    Kafkas that wrote messages of magic 0 and 1 indexed the first offset of what they appended.
     """
     return (header.base_offset if _is_legacy(header) else header.last_offset) <= offset

@@ -1,19 +1,19 @@
-"""Which parts of the log files are known to be batches that follow each other, undamaged.
+"""Which parts of the log files are checked: batches that follow each other, undamaged.
 
-Base offset, length, epoch and magic of a batch stand outside its CRC, so no client notices when
-one of them has rotted: it would take records for others. Of the rest many do not look at the CRC
-(librdkafka's check.crcs is off by default). What this process has appended is sound. What it found
-in the files is walked, batch by batch, before it is first served, headers and CRCs; each part
-once, as far as readers come, at most 1 MiB and 512 batches at a time: some milliseconds.
+A batch's CRC does not cover its base offset, length, epoch and magic. If one of them has rotted, no
+client notices, and takes records for others. For the rest, many clients do not check the CRC
+(librdkafka's check.crcs is off by default). Batches that this process appended are sound. Batches
+that it found in the files are checked, headers and CRCs, before they are first served: each part
+once, as far as readers come, at most 1 MiB and 512 batches at a time, which takes milliseconds.
 
-Offsets must follow each other without a gap. Where compaction made gaps, the batch behind
-one is taken for sound if the next batch, or the segment's end, continues it: a flipped bit in a
-base offset leaves a gap on both sides. Where a walk begins, nothing is known of the batch before,
-so the first one must be continued too, or follow what is looked up then.
+Offsets must follow each other without a gap. Where compaction made gaps, the batch behind a gap is
+sound if the next batch, or the segment's end, continues it: a flipped bit in a base offset leaves a
+gap on both sides. At the start of a walk the batch before is unknown, so the first batch must be
+continued too, or follow the batch that a look-up finds before it.
 
-A leader epoch must be the one that the log's epochs have for the offset. If not, either may have
-rotted, the batch or the file of the epochs: epochs never fall, so it is the batch if it stands out
-between its neighbours.
+A leader epoch must be the one that the log's epochs have for the offset. If it is not, either the
+batch or the epoch file has rotted. Epochs never fall, so it is the batch if its epoch does not fit
+between those of its neighbours.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from storage.leader_epochs import UNDEFINED_EPOCH, LeaderEpochs
 from storage.segments.log_file import LogSlice
 from storage.segments.segment import Segment
 
-WALK_BYTES_MAX = 1024 * 1024  # Kafka's max.partition.fetch.bytes default: what a reader asks for
+WALK_BYTES_MAX = 1024 * 1024  # Kafka's default of max.partition.fetch.bytes
 
 WALK_BATCHES_MAX = 512
 
 
 class _Known(NamedTuple):
-    """What a walk through a segment can hold batches against."""
+    """What a walk checks the batches of a segment against."""
 
     segment: Segment
     end_offset: int  # the offset after the segment's last batch
@@ -43,17 +43,17 @@ class _Known(NamedTuple):
 
 
 class Soundness:
-    """For each segment, by base offset: from where on it is sound, and one part before that."""
+    """For each segment: the position from which it is sound, and one checked range before it."""
 
     __slots__ = ("_from", "_walked", "epochs")
 
     def __init__(self) -> None:
-        self.epochs = LeaderEpochs()  # the log puts its own here
+        self.epochs = LeaderEpochs()  # replaced by the log's
         self._from: dict[int, int] = {}
         self._walked: dict[int, tuple[int, int, int]] = {}  # start, end, offset after the end
 
     def trust_from(self, base_offset: int, position: int) -> None:
-        """Note that everything from `position` on was, or will be, written by this process."""
+        """Note that this process wrote, or will write, everything from `position` on."""
         self._from[base_offset] = position
 
     def forget(self, base_offset: int) -> None:
@@ -72,7 +72,7 @@ class Soundness:
         """Return `found`, a read from `start_offset`, as far as it is sound.
 
         `end_offset` is the offset after the segment's last batch; a hole that begins below
-        `holes_below` is compaction's work. Raises DamagedLog if not even the first batch is.
+        `holes_below` is compaction's work. Raises DamagedLog if the first batch is not sound.
         """
         base_offset = segment.base_offset
         trusted = self._from.get(base_offset)
@@ -101,7 +101,7 @@ class Soundness:
     def check_before_hole(
         self, segment: Segment, offset: int, end_offset: int, holes_below: int
     ) -> None:
-        """Hold a segment's last batches to be what they were: one may have held `offset`.
+        """Check the batches at the end of a segment: a damaged one may have held `offset`.
 
         `end_offset` is where the hole ends. Raises DamagedLog.
         """
@@ -114,10 +114,10 @@ class Soundness:
 def _walk(
     known: _Known, start: int, end: int, expected: int, *, begins: bool
 ) -> tuple[int, int, DamagedLog | None]:
-    """Walk from batch to batch, the first of which has `expected` as its base offset.
+    """Check batch after batch; the first has `expected` as its base offset.
 
-    Where the walk `begins`, it only holds that offset, or stands behind a hole that does. Returns
-    how far all is sound, the offset there, and what is wrong there if anything.
+    If the walk `begins`, the first batch contains that offset, or follows the hole that does.
+    Returns the position up to which all is sound, the offset there, and the damage there if any.
     """
     segment = known.segment
     position, trouble = start, None
@@ -145,8 +145,8 @@ def _walk(
                 break
     except DamagedLog as damage:
         trouble = damage
-    # First the CRCs: where a header does not fit, the length of the batch before it may be what
-    # is wrong, and then its CRC is too.
+    # CRCs come first: if a header does not fit, the length of the batch before it may be wrong, and
+    # then its CRC is too.
     return _first_with_wrong_crc(segment, walked, position) or (position, expected, trouble)
 
 
@@ -158,11 +158,11 @@ def _damaged(known: _Known, position: int, offset: int, found: str) -> DamagedLo
 def _damage_where_it_begins(
     known: _Known, position: int, header: BatchHeader, expected: int
 ) -> DamagedLog | None:
-    """Say what is wrong with a batch before which nothing is known; `expected` was asked for."""
+    """Check the first batch of a walk that looks for `expected`; return its damage, if any."""
     if expected < known.holes_below or _is_continued(known, position, header):
         if header.base_offset <= expected or expected < known.holes_below:
             return None
-        # A hole in front of it: the batch before may hide what it holds.
+        # There is a hole before it: the batch before may be damaged and hold the offset.
         return _damage_before(known, expected, position)
     if header.base_offset <= expected and _follows(known, position, header):
         return None
@@ -170,7 +170,7 @@ def _damage_where_it_begins(
 
 
 def _damage_before(known: _Known, offset: int, position: int) -> DamagedLog | None:
-    """Look through the batches that lead to `position`, where `offset` was not found."""
+    """Check the batches before `position`, among which `offset` was not found."""
     start = known.segment.walk_start(offset)
     first = known.segment.log_file.read_header_at(start)
     if first is None or start >= position:
@@ -184,7 +184,7 @@ def _is_continued(known: _Known, position: int, header: BatchHeader) -> bool:
 
 
 def _follows(known: _Known, position: int, header: BatchHeader) -> bool:
-    """Whether the batch begins where the one before it ends, or where the segment does."""
+    """Whether the batch begins where the one before it ends, or where the segment begins."""
     segment = known.segment
     if position == 0:
         return header.base_offset == segment.base_offset
@@ -202,11 +202,11 @@ def _follows(known: _Known, position: int, header: BatchHeader) -> bool:
 def _damage_of_epoch(
     known: _Known, position: int, header: BatchHeader, before: int | None
 ) -> DamagedLog | None:
-    """Say whether a leader epoch that is not the log's for that offset is the batch's fault."""
+    """Return the damage if a leader epoch is wrong because of the batch, not the epoch file."""
     epoch = header.leader_epoch
     recorded = known.epochs.epoch_of(header.last_offset)
     if recorded < 0 or epoch == UNDEFINED_EPOCH:
-        return None  # nobody knows: written before there were epochs, or the file has begun late
+        return None  # unknown: written before there were epochs, or the epoch file begins later
     behind = known.segment.log_file.read_header_at(position + header.size)
     after = known.epochs.epoch_of(header.next_offset) if behind is None else behind.leader_epoch
     if before is None:
@@ -216,7 +216,7 @@ def _damage_of_epoch(
         else:
             before = epoch if epoch == after else recorded
     if before == epoch or before < epoch <= after:
-        return None  # one flip cannot make two alike, and `after` may be that file's word
+        return None  # one flipped bit cannot make two equal; `after` may be the file's
     path = known.segment.log_file.path
     found_epoch = f"leader epoch {epoch}"
     return DamagedLog(path, position, header.base_offset, found=found_epoch, wanted=str(recorded))
@@ -225,7 +225,7 @@ def _damage_of_epoch(
 def _first_with_wrong_crc(
     segment: Segment, walked: list[tuple[int, int]], end: int
 ) -> tuple[int, int, DamagedLog] | None:
-    """Look for it in batches that lie end to end up to `end`; answer as `_walk` does."""
+    """Check the CRCs of the walked batches, which end at `end`; return what `_walk` returns."""
     if not walked:
         return None
     start = walked[0][0]

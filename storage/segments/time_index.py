@@ -3,12 +3,12 @@
     entry (12 bytes, big-endian):  int64 timestamp, ms: the largest in the segment so far
                                    int32 last offset of the batch that holds it - base offset
 
-An entry (T, O) says: every record up to offset O has a timestamp of at most T. Entries rise in
-both columns; one is tried whenever the offset index gets one, and left out when the largest
-timestamp has not grown. When a segment is rolled or closed, a last entry makes the largest
-timestamp of the whole segment known (Kafka: TimeIndex, LogSegment.onBecomeInactiveSegment).
+An entry (T, O) means: every record up to offset O has a timestamp of at most T. Entries rise in
+both columns. The index gets one whenever the offset index does, if the largest timestamp has grown.
+When a segment is rolled or closed, a last entry records the largest timestamp of the whole segment
+(Kafka: TimeIndex, LogSegment.onBecomeInactiveSegment).
 
-How the file is kept is `storage.segments.index_file`'s part.
+`storage.segments.index_file` keeps the file.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class TimeIndex(IndexFile):
         return self._last[0], self.base_offset + self._last[1]
 
     def maybe_append(self, timestamp: int, offset: int) -> bool:
-        """Add an entry if the timestamp is larger than the last one's. Say whether it was.
+        """Add an entry if the timestamp is larger than the last entry's; return whether it is.
 
-        An offset that no entry can hold (the log is damaged) gets none.
+        An offset that does not fit the column (the log is damaged) gets no entry.
         """
         if self._count < 0:
             self._load()
@@ -64,18 +64,10 @@ class TimeIndex(IndexFile):
         self._count += 1
         return True
 
-    def lookup(self, timestamp: int) -> int:
-        """Return the offset of the last entry with a timestamp <= `timestamp`, or the base.
-
-        A record with a timestamp >= it is in the batch that ends at that offset, or behind.
-        """
-        entry = self.lookup_entry(timestamp)
-        return self.base_offset if entry is None else entry[1]
-
-    def lookup_entry(self, timestamp: int) -> tuple[int, int] | None:
+    def lookup(self, timestamp: int) -> tuple[int, int] | None:
         """Return (timestamp, offset) of the last entry with a timestamp <= `timestamp`, or None.
 
-        A damaged file may give anything: the caller must look at the batch of that offset.
+        A damaged file may return anything: the caller must check the batch of that offset.
         """
         if self._count < 0:
             self._load()
@@ -97,7 +89,7 @@ class TimeIndex(IndexFile):
     def _find_in_file(self, timestamp: int) -> Entry:
         file = self._files.get(self.path)
         low, high = 0, self._written  # the wanted entry is before the slot `high`
-        while high - low > 64:  # a few hundred bytes: then one read settles it
+        while high - low > 64:  # below that, one read of a few hundred bytes is enough
             middle = (low + high) // 2
             entry = cold.read(file, ENTRY_SIZE, middle * ENTRY_SIZE)
             if len(entry) == ENTRY_SIZE and _unpack(entry)[0] <= timestamp:

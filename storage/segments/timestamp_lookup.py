@@ -1,12 +1,11 @@
-"""The first record at or after a timestamp: where it may be, and whether it is there.
+"""The search for the first record at or after a timestamp, in steps.
 
-Which segments may hold it, and from which batch on, is known from the time indexes, in
-microseconds and on the caller's thread (`Segment.timestamp_candidates`). Whether one does takes
-going over its batches, whose headers say their largest timestamps, and opening those that promise
-one as late. A batch nearly always holds what its header promises, but the log may begin inside it,
-and a client may have lied. Either walk may be as long as the segment. So it is a step of its own,
-which a thread of the pool can run, a piece at a time: up to one batch opened or `BATCHES_MAX`
-passed over.
+The time indexes tell in microseconds which segments may hold the record, and from which batch on
+(`Segment.timestamp_candidates`). To find it, the batches from there on are walked, and those whose
+header has a largest timestamp that is late enough are opened. Such a batch nearly always holds the
+record, but the log may begin inside the batch, and a client may have lied in the header. Either
+walk may be as long as the segment. So the search is done in steps that a thread of the pool can
+run: up to one batch opened, or `BATCHES_MAX` batches passed.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from protocol.record_batch import BatchHeader
 from protocol.record_walks import STEP_COUNT, Rest, no_rest, offset_of_timestamp
 from storage.segments.log_file import LogFile
 
-DECOMPRESSED_BYTES_MAX = 64 * 1024 * 1024  # of one batch, in memory while it is looked into
-BATCHES_MAX = 64 * 1024  # some tenths of a second of a thread
+DECOMPRESSED_BYTES_MAX = 64 * 1024 * 1024  # of one batch, in memory while it is searched
+BATCHES_MAX = 64 * 1024  # a few tenths of a second in a thread
 
 
 class TimestampOffset(NamedTuple):
-    """A record found by its timestamp (ms); the epoch is its batch's leader epoch."""
+    """A record found by its timestamp (ms), with the leader epoch of its batch."""
 
     timestamp: int
     offset: int
@@ -32,9 +31,9 @@ class TimestampOffset(NamedTuple):
 
 
 class TimestampCandidate:
-    """A part of a segment that may hold the first record with a timestamp of at least `timestamp`.
+    """A range of a segment that may hold the first record with a timestamp >= `timestamp` (ms).
 
-    `found` and `is_over` say how far it has been looked into.
+    `found` is the result, and `is_over` says whether the search has ended.
     """
 
     __slots__ = (
@@ -55,7 +54,7 @@ class TimestampCandidate:
         timestamp: int,
         start_offset: int,
     ) -> None:
-        """Begin at `position`; `batches` are those of the part from a position on."""
+        """Search from `position` on; `batches` walks the range from a given position."""
         self._log_file = log_file
         self._position = position
         self._batches = batches
@@ -65,10 +64,10 @@ class TimestampCandidate:
         self.is_over = False
 
     def look_on(self, rest: Rest = no_rest) -> None:
-        """Look into the next piece, and set `found`, or `is_over` if there is none in this part.
+        """Search one step further; set `found` and `is_over`, or only `is_over` at the end.
 
-        May block; touches only the log file. In a thread, `rest` lets others run. Raises OSError,
-        LogFailed, DamagedLog, and record errors for a batch that cannot be opened.
+        May block; touches only the log file. In a thread, `rest` lets other threads run. Raises
+        OSError, LogFailed, DamagedLog, and record errors for a batch that cannot be opened.
         """
         for count, (position, header) in enumerate(self._batches(self._position)):
             if count == BATCHES_MAX:

@@ -25,7 +25,10 @@ def test_it_waits_unless_told_otherwise(filesystem):
 
 def test_what_is_missing_is_named_and_can_be_pulled(filesystem):
     file = filesystem.open(PATH)
-    with without_waiting(), pytest.raises(Cold, match=r"/f, 3 bytes from 2 on") as missing:
+    with (
+        without_waiting(),
+        pytest.raises(Cold, match=r"/f: 3 bytes from position 2 are not in memory") as missing,
+    ):
         cold.read(file, 3, 2)
     assert (missing.value.file, missing.value.position, missing.value.size) == (file, 2, 3)
     missing.value.pull()

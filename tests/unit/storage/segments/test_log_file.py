@@ -243,7 +243,9 @@ def test_cold_large_slices_that_cannot_be_pulled_are_errors_of_the_log(
     with pytest.raises(LogFailed, match="read at position 262144 failed"):
         part.load()
     disk.open(PATH).truncate(300_000)
-    with pytest.raises(LogFailed, match="read at position 262144 gave 37856 bytes, wanted 262144"):
+    with pytest.raises(
+        LogFailed, match="read at position 262144 returned 37856 bytes, wanted 262144"
+    ):
         part.load()
 
 
@@ -252,7 +254,8 @@ def test_a_slice_outlives_its_file_name(disk: MemoryFileSystem, log: LogFile, si
     log.append(batch(0, 3, size=size))
     content = disk.live_bytes(PATH)
     part = log.slice(0, size)
-    log.rename(PATH + ".deleted")
+    log._files.rename(PATH, PATH + ".deleted")
+    log.path = PATH + ".deleted"
     log.forget()
     disk.unlink(PATH + ".deleted")
     assert part.load_hot() == part.read_hot() == content
