@@ -1,22 +1,22 @@
-"""Every name that may stand in a data directory: made here, and read here.
+"""The names of a data directory: all that may occur in it, made and parsed here.
 
-The directory is Kafka's, so its names are Kafka's (LogFileUtils, LogLoader, Snapshots), with two
-of our own: `<base>.producers` beside a `.snapshot`, and `<base>.log.<position>.<ms>.quarantine`
-for bytes that recovery cut. Both are ignored by Kafka.
+The directory and its names are Kafka's (LogFileUtils, LogLoader, Snapshots), except for two names
+of our own, which Kafka ignores: `<base>.producers` beside a `.snapshot`, and
+`<base>.log.<position>.<ms>.quarantine` for bytes that recovery cut.
 
     meta.properties  .lock  .kafka_cleanshutdown  bootstrap.checkpoint
     recovery-point-offset-checkpoint  log-start-offset-checkpoint
     replication-offset-checkpoint  cleaner-offset-checkpoint             Kafka's; left alone
     <topic>-<partition>/                                                 one log
-    <topic>-<partition>.<32 hex>-delete|-future|-stray/                  on its way out or in
+    <topic>-<partition>.<32 hex>-delete|-future|-stray/                  being deleted or moved
         partition.metadata  leader-epoch-checkpoint  quorum-state
         <20 digits>.log|index|timeindex|txnindex|snapshot|producers      a segment
         <the same>.deleted|cleaned|swap                                  a segment in transit
         <20 digits>.log.<position>.<unix ms>.quarantine                  bytes cut by recovery
         <20 digits>-<10 digits>.checkpoint[.part|.deleted]               a metadata snapshot
 
-A small file being replaced has `.tmp` behind its name. A name that `parse` does not know is
-nobody's here: it is left alone and reported (design.md, I11). Nothing in this module does I/O.
+A small file that is being replaced has `.tmp` behind its name. The broker leaves alone and reports
+a name that `parse` does not know (design.md, I11). Nothing in this module does I/O.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ CLEANED = "cleaned"
 SWAP = "swap"
 
 TOPIC_NAME_MAX = 249  # Kafka's Topic.MAX_NAME_LENGTH
-DIRECTORY_NAME_MAX = 255  # what a file system takes; Kafka cuts the topic to fit
+DIRECTORY_NAME_MAX = 255  # the limit of file systems; Kafka cuts the topic to fit
 PARTITION_MAX = 2**31 - 1
 OFFSET_MAX = 2**63 - 1
 
@@ -81,7 +81,7 @@ _MOVED_PARTITION = re.compile(
 
 
 class Kind(Enum):
-    """What a name stands for."""
+    """What a name means."""
 
     FILE = "file"  # one of the fixed names; `file` is that name
     SEGMENT = "segment"  # base_offset, file (log, index, …), transit
@@ -94,7 +94,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Name:
-    """A name of ours, taken apart. Fields that a kind does not have are "" or -1."""
+    """A parsed name. Fields that its kind does not have are "" or -1."""
 
     kind: Kind
     file: str = ""
@@ -108,9 +108,9 @@ class Name:
 
 
 def parse(name: str) -> Name | None:
-    """Take a name of a data directory or of a partition's directory apart; None if not ours.
+    """Parse a name in a data directory or in a partition's directory; None if it is not ours.
 
-    It sees the name only: whether it stands for a file or a directory is for the caller to check.
+    The caller checks whether it is a file or a directory: only the name is known here.
     """
     if name in _FILES:
         return Name(kind=Kind.FILE, file=name)
@@ -133,7 +133,7 @@ def parse(name: str) -> Name | None:
 
 
 def _parse_directory(name: str) -> Name | None:
-    """Names of logs, alive and on their way."""
+    """Parse the directory name of a log, or of one that is being deleted or moved."""
     if len(name) > DIRECTORY_NAME_MAX:
         return None
     match = _PARTITION.fullmatch(name)
@@ -150,7 +150,7 @@ def _parse_directory(name: str) -> Name | None:
 
 
 def _parse_rare(name: str) -> Name | None:
-    """Quarantined bytes and metadata snapshots."""
+    """Parse the name of quarantined bytes or of a metadata snapshot."""
     if match := _QUARANTINE.fullmatch(name):
         return Name(
             kind=Kind.QUARANTINE,
@@ -169,7 +169,7 @@ def _parse_rare(name: str) -> Name | None:
 
 
 def segment_file(base_offset: int, file: str, transit: str = "") -> str:
-    """Name a segment's file: 20 digits, its kind, and what is happening to it if anything."""
+    """Name of a segment's file: 20 digits, its kind, and `transit` if it has any."""
     name = f"{base_offset:020d}.{file}"
     return f"{name}.{transit}" if transit else name
 
@@ -195,7 +195,7 @@ def transaction_index_name(base_offset: int) -> str:
 
 
 def snapshot_name(offset: int) -> str:
-    """Name of Kafka's snapshot of the producers as they were at that end offset."""
+    """Name of Kafka's snapshot of the producers at that end offset."""
     return f"{offset:020d}.{SNAPSHOT}"
 
 
@@ -210,7 +210,7 @@ def deleted(name: str) -> str:
 
 
 def quarantine_name(base_offset: int, position: int, unix_ms: int) -> str:
-    """Name for bytes that recovery cut off a log file at `position`."""
+    """Name of the file for bytes that recovery cut off a log file at `position`."""
     return f"{base_offset:020d}.{LOG}.{position}.{unix_ms}.quarantine"
 
 
@@ -227,7 +227,7 @@ def partition_directory(topic: str, partition: int) -> str:
 def deleted_directory(topic: str, partition: int, unique_hex: str) -> str:
     """Name of a log's directory that waits to be removed; `unique_hex` is 32 hex digits.
 
-    A topic name too long for it is cut, as Kafka's LocalLog.logDeleteDirName does.
+    A topic name that is too long is cut, as in Kafka's LocalLog.logDeleteDirName.
     """
     suffix = f"-{partition}.{unique_hex}-delete"
     return topic[: DIRECTORY_NAME_MAX - len(suffix)] + suffix

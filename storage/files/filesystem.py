@@ -1,16 +1,16 @@
 """The interface between storage and the file system, and what the event loop may call of it.
 
 Everything that storage reads or writes goes through a `FileSystem` and the `File`s it opens, so
-that tests can put a disk there that fails, tears writes or loses power.
+that tests can replace the disk by one that fails, tears writes or loses power.
 `storage.files.os_filesystem` is the real one. The contract, for every implementation:
 
-- Writes are positioned (`pwrite`) and whole: all bytes are in the page cache, or an OSError left
-  the call. After an OSError an unknown prefix of the bytes may be in the file.
+- Writes are positioned (`pwrite`) and complete: either all bytes are in the page cache, or the call
+  raises OSError. After an OSError an unknown prefix of the bytes may be in the file.
 - Nothing is durable before `fdatasync` of the file and `sync_directory` of the directory that
   holds its name. `replace` does both: after it, the old or the new content survives a crash.
 - A `File` may be dropped while another thread reads from it: its descriptor is closed when the
-  last reference goes (CPython counts references, so this is at once and never too early). Closing
-  it explicitly is for owners who know that nothing else reads it.
+  last reference goes (CPython counts references, so this is at once and never too early). Only an
+  owner who knows that nothing else uses the file may close it explicitly.
 - Mapped memory is for `send` only: touching a mapped page that the disk cannot deliver kills the
   process, while `send` answers EFAULT (decided in docs/decisions/0030-reading-and-sending.md).
 
@@ -30,22 +30,22 @@ from storage.files.locks import LockHandle
 
 TEMPORARY_SUFFIX = ".tmp"  # Kafka's CheckpointFile uses the same
 
-# The one declaration of what the loop may call while it serves, and why that does not wait.
+# All that the loop may call while the broker serves, and why it does not wait.
 ON_THE_LOOP: Final = {
     "File.pwrite": "goes into the page cache; the append queue stops when the disk lags behind",
-    "File.pread_nowait": "gives None instead of waiting",
-    "File.is_cached": "asks without waiting",
-    "File.map": "takes addresses and reads nothing",
-    "File.forget_pages": "gives back pages; what is sent at once is bounded",
+    "File.pread_nowait": "returns None instead of waiting",
+    "File.is_cached": "probes without waiting",
+    "File.map": "reserves addresses and reads nothing",
+    "File.forget_pages": "releases pages; the bytes sent in between are bounded",
     "File.size": "the inode of an open file is in memory",
-    "File.truncate": "takes back a write that failed; the log that it belongs to takes no other",
-    "File.close": "no write is left that a close would wait for",
-    "FileSystem.open": "makes the files of a roll, or opens one again that was let go: no fsync",
-    "FileSystem.unlink": "takes back the empty files of a roll that failed",
-    "FileSystem.rename": "readers must not see compaction's swap half done; names are not synced",
+    "File.truncate": "undoes a failed write; nothing else writes to that log meanwhile",
+    "File.close": "no write is pending that a close would wait for",
+    "FileSystem.open": "makes the files of a roll, or opens an evicted one again: no fsync",
+    "FileSystem.unlink": "removes the empty files of a failed roll",
+    "FileSystem.rename": "no reader may see half of a compaction's swap; names are not synced",
 }
-# How much of what is quick a turn of the loop may do, so that together it is not slow. Batches are
-# those whose headers are read one by one, at a microsecond each.
+# How much of these a turn of the loop may do: quick calls add up. "batches walked" counts headers
+# that are read one by one, at a microsecond each.
 TURN_MAX: Final = {
     "FileSystem.unlink": 60,
     "FileSystem.rename": 200,
@@ -57,12 +57,12 @@ Buffer = bytes | bytearray | memoryview
 
 
 class File(Protocol):
-    """One open file. `writes` and `synced_writes` count, so that both threads may look."""
+    """One open file, whose writes are counted so that any thread can tell whether it is dirty."""
 
     path: str
     writes: int
     recent: bool  # set by users of a cache of open files, cleared by its eviction
-    mapped: memoryview | None  # the map in use, kept here so that it goes when the file goes
+    mapped: memoryview | None  # the map in use; it is released with the file
 
     @property
     def dirty(self) -> bool:
@@ -75,13 +75,13 @@ class File(Protocol):
         """Up to `size` bytes from `position`; fewer only at the end of the file. May block."""
 
     def pread_nowait(self, size: int, position: int) -> Buffer | None:
-        """As pread, but None if a byte of it is not in memory. Never waits for the disk."""
+        """As pread, but None if any byte is not in memory. Never waits for the disk."""
 
     def is_cached(self, position: int, size: int) -> bool:
         """Probe whether a range is in memory: both ends and a byte each 128 KiB."""
 
     def pull(self, size: int, position: int) -> int:
-        """Have a range in memory, for whoever reads it next; how much of it there is. May block."""
+        """Read a range into memory, for a later read; return how much of it exists. May block."""
 
     def pwrite(self, buffer: Buffer, position: int) -> None:
         """Write all bytes at `position`, or raise OSError."""
@@ -93,23 +93,23 @@ class File(Protocol):
         """Cut (or grow with zeros) to `size` bytes."""
 
     def reserve(self, size: int) -> None:
-        """Have the disk keep room for a file of `size` bytes; the file does not change.
+        """Reserve disk space for a file of `size` bytes; the file does not change.
 
-        Writes below `size` then find room on a full disk. `truncate` gives the room back.
+        Writes below `size` then find room on a full disk. `truncate` frees the space.
         """
 
     def map(self, size: int) -> memoryview:
         """Return the first `size` bytes as a read-only view of the page cache, for sending."""
 
     def forget_pages(self) -> None:
-        """Take the pages of the map out of this process's memory; its views stay good."""
+        """Remove the pages of the map from this process's memory; its views stay valid."""
 
     def close(self) -> None:
-        """Close now. Only for an owner who knows that nobody else uses the file."""
+        """Close now. Only for an owner who knows that nothing else uses the file."""
 
 
 class FileSystem(Protocol):
-    """Whole files and directories. Every method raises OSError as the system gives it."""
+    """Whole files and directories. Every method raises the system's OSError."""
 
     def open(self, path: str, *, create: bool = False, write: bool = True) -> File:
         """Open a file for positioned reads and writes. With `create`, make it when missing."""

@@ -1,4 +1,4 @@
-"""`meta.properties`: whose directory this is.
+"""`meta.properties`: the identity of a data directory.
 
     version=1
     cluster.id=wN7CRgE3TqC0npJ1BUX0VA      any text; base64url of a uuid when we choose it
@@ -6,9 +6,9 @@
     directory.id=3IPiIUpYM-mTVz9mx6Ws2w    base64url; names this directory in the metadata log
 
 A Java properties file, as `kafka-storage.sh format` writes it (Kafka: MetaProperties,
-PropertiesUtils), except that ours carries no date. Kafka reads it in any order. Without it a
-directory is fresh; with one that cannot be read the broker does not start, since a new identity
-would orphan every log. Only version 1, that of KRaft, is known: version 0 belonged to ZooKeeper.
+PropertiesUtils), but without the date. Kafka reads the lines in any order. A directory without the
+file is new. If the file cannot be read, the broker does not start, since a new identity would
+orphan every log. Only version 1, that of KRaft, is supported: version 0 belonged to ZooKeeper.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class MetaProperties:
 
 
 def random_uuid(random_bytes: Callable[[int], bytes]) -> bytes:
-    """Make a random uuid as Kafka's Uuid.randomUuid does: version 4, no leading dash in its text.
+    """Make a random uuid as Kafka's Uuid.randomUuid does: version 4, text without a leading dash.
 
-    `random_bytes` is the source of randomness (os.urandom in life).
+    `random_bytes` is the source of randomness, normally os.urandom.
     """
     for _ in range(_UUID_TRIES_MAX):
         raw = bytearray(random_bytes(16))
@@ -48,7 +48,7 @@ def random_uuid(random_bytes: Callable[[int], bytes]) -> bytes:
         uuid = bytes(raw)
         if not uuid_text(uuid).startswith("-"):
             return uuid
-    raise AssertionError("a source of randomness that always gives the same")
+    raise AssertionError("the source of randomness repeats itself")
 
 
 def encode(properties: MetaProperties) -> bytes:
@@ -101,8 +101,8 @@ def write(filesystem: FileSystem, path: str, properties: MetaProperties) -> None
 def parse_properties(text: str) -> dict[str, str]:
     r"""Read the part of Java's properties format that Properties.store writes.
 
-    Comments begin with # or !; key and value are parted by =, : or white space; a backslash
-    escapes the next character, and \uXXXX is one by its code. Lines do not continue.
+    Comments begin with # or !. Key and value are separated by =, : or white space. A backslash
+    escapes the next character, and \uXXXX is a character by its code. Lines do not continue.
     """
     values = {}
     for line in re.split(r"\r\n|\r|\n", text):

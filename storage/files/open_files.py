@@ -1,22 +1,21 @@
-"""Open files under a bound: files are opened on demand and the longest unused ones are let go.
+"""A bounded table of open files: opened on demand, evicted when they are not used.
 
-A broker of 5,000 partitions has more files than a process has descriptors. Callers therefore
-keep a path and ask for the `File` at each use: a dictionary look-up when it is open.
+A broker with 5,000 partitions has more files than a process may have descriptors. Callers therefore
+keep a path and ask for the `File` at each use: a dictionary look-up if it is open.
 
-- Eviction goes round like a clock's hand: a file used since the hand last passed stays.
-- A file with writes that no fdatasync has covered is never let go, nor missing from the table for
-  a moment: an error of those writes would be reported to a descriptor that nobody holds any more.
-  So the count may stand above the capacity while much is unflushed; `over_capacity_count` says how
-  often.
-- Between a look-up and the write that follows it, another thread may let the file go. Who writes
-  therefore asks with `get_to_write`, or holds on to the `File` until it is synced.
-- Letting go is not closing: a thread that still reads the file keeps it open (see `OsFile`).
+- Eviction uses the clock algorithm: a file that was used since the hand last passed stays.
+- A file with writes that no fdatasync has covered is never evicted, nor missing from the table for
+  a moment: the kernel would report an error of those writes to a descriptor that is closed. So the
+  table may exceed its capacity while much is unflushed; `over_capacity_count` counts that.
+- Between a look-up and the write that follows it, another thread may evict the file. Writers
+  therefore use `get_to_write`, or keep the `File` until it is synced.
+- Eviction does not close a file that a thread still reads: the descriptor is closed with the last
+  reference (see `storage.files.filesystem`).
+- Pages of mapped files count as this process's memory once they are sent, although they belong to
+  the page cache. They are released after a second without such sends, and after every 512 MiB: not
+  at once, since the next send of the same pages would have to map them again, one by one.
 
-- Pages of mapped files count as this process's memory once they are sent, though they are the page
-  cache's. They are let go when nobody was sent any for a second, and each time it was 512 MiB: not
-  at once, since who sends them again has them mapped again, one by one.
-
-Reads of the table need no lock and come from any thread; changes take one. Below Python 3.13 a
+Look-ups in the table need no lock and come from any thread; changes take one. Before Python 3.13 a
 mapped file holds two descriptors, so `descriptor_count` counts maps as well.
 """
 
@@ -27,11 +26,11 @@ from collections import OrderedDict
 
 from storage.files.filesystem import File, FileSystem
 
-VIEWED_BYTES_MAX = 512 * 1024 * 1024  # letting go of so much takes 2 ms
+VIEWED_BYTES_MAX = 512 * 1024 * 1024  # releasing that much takes 2 ms
 
 
 class OpenFiles:
-    """The open files of one data directory, at most `capacity` of them but for dirty ones."""
+    """The open files of one data directory: at most `capacity`, unless more are dirty."""
 
     def __init__(self, filesystem: FileSystem, capacity: int) -> None:
         self.filesystem = filesystem
@@ -39,7 +38,7 @@ class OpenFiles:
         self.opened_count = 0  # since start
         self.evicted_count = 0
         self.over_capacity_count = 0
-        self._viewed_bytes = 0  # since pages were let go
+        self._viewed_bytes = 0  # since pages were released
         self._viewed_bytes_before = 0  # the last sweep
         self._files: OrderedDict[str, File] = OrderedDict()  # from the hand on
         self._lock = threading.Lock()
@@ -54,7 +53,7 @@ class OpenFiles:
         return len(files) + sum(file.mapped is not None for file in files)
 
     def get(self, path: str, create: bool = False) -> File:  # noqa: FBT001, FBT002
-        """Return the open file of that path, opening it (with `create`: making it) if need be.
+        """Return the file of that path; open it if it is not open, with `create` make it.
 
         Raises OSError as the file system gives it.
         """
@@ -76,7 +75,7 @@ class OpenFiles:
         file = self._files.get(path)
         if file is None:
             while len(self._files) >= self.capacity and self._evict():
-                pass  # more than one, where what was dirty is synced by now
+                pass  # more than one if files that were dirty are synced by now
             file = self.filesystem.open(path, create=create)
             self.opened_count += 1
             self._files[path] = file
@@ -87,13 +86,13 @@ class OpenFiles:
         return self._files.get(path)
 
     def viewed(self, size: int) -> None:
-        """Note that `size` bytes of a mapped file are going to be sent."""
+        """Count `size` bytes of a mapped file that are about to be sent."""
         self._viewed_bytes += size
         if self._viewed_bytes > VIEWED_BYTES_MAX:
             self._forget_pages()
 
     def sweep(self) -> None:
-        """Let go of mapped pages if none were sent since the last call; about once a second."""
+        """Release mapped pages if none were sent since the last call, about a second ago."""
         if self._viewed_bytes and self._viewed_bytes == self._viewed_bytes_before:
             self._forget_pages()
         self._viewed_bytes_before = self._viewed_bytes
@@ -104,13 +103,13 @@ class OpenFiles:
             file.forget_pages()
 
     def forget(self, path: str) -> None:
-        """Let go of a file, dirty or not: its owner has synced it, or removes it."""
+        """Drop a file, dirty or not: its owner has synced it, or removes it."""
         with self._lock:
             self._files.pop(path, None)
 
     def rename(self, old: str, new: str) -> None:
         """Rename a file on disk, keeping it open under its new name."""
-        self.filesystem.rename(old, new)  # without the lock: nobody else is to wait for the disk
+        self.filesystem.rename(old, new)  # without the lock: no other thread must wait for the disk
         with self._lock:
             self._files.pop(new, None)
             file = self._files.pop(old, None)
@@ -119,18 +118,18 @@ class OpenFiles:
                 self._files[new] = file
 
     def close(self) -> None:
-        """Let go of every file."""
+        """Drop every file."""
         with self._lock:
             self._files.clear()
 
     def _evict(self) -> bool:
-        """Move the hand until a file is gone, at most twice round; whether one is."""
+        """Move the hand until a file is evicted, at most twice round; return whether one was."""
         files = self._files
         for _ in range(2 * len(files)):
             path, file = next(iter(files.items()))
             if file.dirty or file.recent:
                 file.recent = False
-                files.move_to_end(path)  # behind the hand, and found by readers all the while
+                files.move_to_end(path)  # behind the hand; readers find it all the time
                 continue
             del files[path]
             self.evicted_count += 1

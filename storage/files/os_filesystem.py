@@ -1,7 +1,7 @@
-"""The operating system's files, as `storage.files.filesystem` wants them.
+"""The operating system's files, behind the interface of `storage.files.filesystem`.
 
-A read that must not wait asks the kernel with RWF_NOWAIT. On file systems that do not know it, as
-tmpfs, all data are in memory, and a plain read does not wait either.
+Reads that must not wait use RWF_NOWAIT. A file system that does not support it gets plain reads:
+tmpfs, whose data are in memory anyway, is the usual one.
 """
 
 # ruff: noqa: D102  (the methods are described by their protocols)
@@ -32,8 +32,8 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 FALLOC_FL_KEEP_SIZE = 1  # linux/falloc.h
 
-# What is pulled in is copied here, by all threads at once: nobody reads it. Fresh memory for each
-# piece would cost more than the piece.
+# `pull` copies to this buffer, from all threads at once: its content does not matter, and fresh
+# memory for each piece would cost more than the piece.
 _NOWHERE = memoryview(mmap.mmap(-1, 256 * 1024))
 
 _NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL)
@@ -64,7 +64,7 @@ class OsFile:
         data = os.pread(self._fd, size, position)
         if len(data) == size or not data:
             return data
-        pieces = [data]  # a short read is the end of the file, or a signal's doing: ask again
+        pieces = [data]  # a short read means the end of the file, or a signal: read again
         got = len(data)
         while got < size:
             piece = os.pread(self._fd, size - got, position + got)
@@ -85,7 +85,7 @@ class OsFile:
         except OSError as error:
             if error.errno not in _NOT_SUPPORTED:
                 raise
-            self.nowait = False  # tmpfs and others: there is nothing to ask, so just read
+            self.nowait = False  # tmpfs and others: just read
             return OsFile.pread(self, size, position)
         if got == size:
             return buffer
@@ -131,7 +131,7 @@ class OsFile:
             self._pwrite_rest(memoryview(buffer), written, position)
 
     def _pwrite_rest(self, view: memoryview, written: int, position: int) -> None:
-        """Go on after a short write: the next call writes on, or says why it cannot."""
+        """Go on after a short write: the next call writes more, or raises the reason."""
         while written < len(view):
             count = os.pwrite(self._fd, view[written:], position + written)
             if count == 0:
@@ -139,7 +139,7 @@ class OsFile:
             written += count
 
     def fdatasync(self) -> None:
-        covered = self.writes  # those of now; one that comes while we wait is not covered
+        covered = self.writes  # a write that comes while this waits is not covered
         os.fdatasync(self._fd)
         self.synced_writes = covered
 
@@ -202,7 +202,7 @@ class OsFileSystem:
         os.unlink(path)
 
     def rmdir(self, path: str) -> None:
-        if os.path.islink(path):  # to another disk: the directory there stays, empty
+        if os.path.islink(path):  # to another disk: the empty directory there stays
             os.unlink(path)
         else:
             os.rmdir(path)
@@ -228,8 +228,8 @@ class OsFileSystem:
             os.fsync(fd)
         except OSError as error:
             with contextlib.suppress(OSError):
-                os.unlink(temporary)  # on a full disk it would hold the room that is missing
-            error.filename = path  # which a descriptor's error has not
+                os.unlink(temporary)  # on a full disk it would take up the missing room
+            error.filename = path  # the error of a descriptor has none
             raise
         finally:
             os.close(fd)

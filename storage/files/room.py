@@ -1,13 +1,12 @@
-"""Whether the disk has room: a state that comes and goes, not a failure of any log.
+"""A full disk: a state that comes and goes, not a failure of any log.
 
-A write that finds no room is taken back, and its log goes on: nothing half-written stays, readers
-notice nothing, and the next write is tried as if nothing had been. So there is nothing to
-switch back on when space returns. What is kept here is that it happened, for whoever tells the
-operator (`broker.maintenance.disk_room`): how often, the last refusal, and how much room was
-wanted.
+A write that finds no room is undone, and its log goes on: no partial batch stays, readers are not
+affected, and the next write is tried as usual. So nothing has to be re-enabled when there is room
+again. `Room` only counts the refusals, for the log lines of `broker.maintenance.disk_room`: how
+many, the last one, and how much room was wanted.
 
-An fsync that finds no room is not among these: the file system had promised the room before
-(delayed allocation), so it is a failed fsync like any other.
+An fsync that finds no room does not count here. The file system had promised the room before
+(delayed allocation), so this is a failed fsync like any other.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ import errno
 
 # Out of space, out of quota, beyond the size that a file may have (RLIMIT_FSIZE).
 NO_SPACE = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
-# These pass too: a write that needed a descriptor was not begun.
+# These pass too: a write that got no descriptor never began.
 PASSING = NO_SPACE | {errno.EMFILE, errno.ENFILE}
 
 
 class Room:
     """How often a write to the data directory found no space, and the last time it did.
 
-    `wanted_bytes` is the size of the largest such write since it was last set to 0.
+    `wanted_bytes` is the size of the largest such write since the counter was last reset to 0.
     """
 
     __slots__ = ("last_refusal", "refusals", "wanted_bytes")
@@ -34,7 +33,7 @@ class Room:
         self.wanted_bytes = 0
 
     def note(self, error: OSError, size_bytes: int = 0) -> bool:
-        """Count `error` if it says that there is no space; return whether it does."""
+        """Count `error` if it means that there is no space; return whether it does."""
         if error.errno not in NO_SPACE:
             return False
         self.refusals += 1

@@ -8,9 +8,9 @@
 
 The leading 0 is the format's version (Kafka: CheckpointFile, OffsetCheckpointFile,
 LeaderEpochCheckpointFile, PartitionMetadataFile, CleanShutdownFileHandler). Encoding and decoding
-are pure; the read functions take a file system and give nothing for a missing file. Whatever is
-not in the format is a CheckpointError with path, line, found and wanted: these files are caches,
-and the caller resets what it cannot read and goes on. Writing is `FileSystem.replace`, so a crash
+are pure. The read functions take a file system and return an empty value for a missing file. Any
+violation of the format raises CheckpointError with path, line, found and wanted: these files are
+caches, and the caller resets what it cannot read. Writes use `FileSystem.replace`, so a crash
 leaves the old or the new content.
 """
 
@@ -31,7 +31,7 @@ from storage.files.filesystem import FileSystem
 VERSION: Final = 0
 UUID_SIZE: Final = 16
 NO_BROKER_EPOCH: Final = -1
-ENTRIES_MAX: Final = 10_000_000  # far above any directory; a bound on what garbage can claim
+ENTRIES_MAX: Final = 10_000_000  # more than any directory has; bounds what garbage can claim
 
 _NUMBER = re.compile(rb"-?[0-9]{1,19}")
 _INT64_MAX = 2**63 - 1
@@ -63,7 +63,7 @@ def decode_offsets(path: str, text: bytes) -> Offsets:
 
 
 def read_offsets(filesystem: FileSystem, path: str) -> Offsets:
-    """Read an offset checkpoint; a missing file has none. Raises CheckpointError."""
+    """Read an offset checkpoint; empty without the file. Raises CheckpointError, OSError."""
     return _read(filesystem, path, decode_offsets) or {}
 
 
@@ -92,7 +92,7 @@ def decode_leader_epochs(path: str, text: bytes) -> list[tuple[int, int]]:
 
 
 def read_leader_epochs(filesystem: FileSystem, path: str) -> list[tuple[int, int]]:
-    """Read a leader epoch checkpoint; a missing file has none. Raises CheckpointError."""
+    """Read a leader epoch checkpoint; empty without the file. Raises CheckpointError, OSError."""
     return _read(filesystem, path, decode_leader_epochs) or []
 
 
@@ -130,7 +130,7 @@ def encode_clean_shutdown(broker_epoch: int = NO_BROKER_EPOCH) -> bytes:
 def decode_clean_shutdown(text: bytes) -> int:
     """Read the broker epoch of the marker; -1 if it has none.
 
-    The marker counts by being there: Kafka before 3.7 left an empty file.
+    The marker counts if it exists: Kafka before 3.7 left an empty file.
     """
     match = re.search(rb'"brokerEpoch"\s*:\s*(-?[0-9]{1,19})\b', text)
     return int(match[1]) if match else NO_BROKER_EPOCH
@@ -143,9 +143,9 @@ def uuid_text(uuid: bytes) -> str:
 
 
 def differ_in_a_character(one: bytes, other: bytes) -> bool:
-    """Whether two ids are the same but for one character of their texts: a flipped bit, no chance.
+    """Whether the texts of two ids differ in one character only: a flipped bit.
 
-    Two ids that were drawn are that close once in 2^120 pairs.
+    Random ids are that close once in 2^120 pairs.
     """
     return sum(a != b for a, b in zip(uuid_text(one), uuid_text(other), strict=True)) == 1
 
@@ -209,9 +209,9 @@ def _read(filesystem: FileSystem, path: str, decode: Callable[[str, bytes], T]) 
 
 
 def make_partition_directory(filesystem: FileSystem, directory: str, topic_id: bytes) -> str:
-    """Make a partition's directory, and the file with its topic id, whose path is returned.
+    """Make a partition's directory and the file with its topic id; return the file's path.
 
-    Nothing is synced. Raises OSError, with nothing left of it as far as that can be.
+    Nothing is synced. Raises OSError, after removing what was made if that is possible.
     """
     path = posixpath.join(directory, filenames.PARTITION_METADATA)
     filesystem.mkdir(directory)

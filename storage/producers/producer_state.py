@@ -1,4 +1,4 @@
-"""What one partition knows of its idempotent producers: who may append next, and who repeats.
+"""The state of one partition's idempotent producers: it detects duplicates and lost batches.
 
 A producer numbers its batches: `base_sequence` counts records from 0 and wraps from 2^31-1 to 0.
 The partition keeps, for each producer id, the epoch and the last five batches (Kafka's
@@ -7,22 +7,21 @@ follow four answers to a batch:
 
     known      its epoch and sequence range equal those of a kept batch: a duplicate. It is
                acknowledged with the offsets of the original and not appended.
-    next       it continues the last batch, or starts at 0 under a newer epoch, or comes from
-               a producer that is unknown here (expired, or all its records were deleted):
-               it is appended.
-    in doubt   damage has taken what would tell whether it is known or next: ProducerInDoubt.
-    wrong      OutOfOrderSequence, or InvalidProducerEpoch for an epoch that is gone.
+    next       it continues the last batch, or starts at 0 with a newer epoch, or comes from a
+               producer that is unknown here (expired, or all its records were deleted): it is
+               appended.
+    in doubt   damage in the log hides whether it is known or next: ProducerInDoubt.
+    wrong      OutOfOrderSequence, or InvalidProducerEpoch for an older epoch.
 
-The state is a pure function of the log, plus the time at which it forgets. It is kept in
-snapshots (`storage.producers.snapshot_format`), so that it need not be replayed from the first
-record.
+The state is a function of the log and of the time at which producers expire. Snapshots keep it
+(`storage.producers.snapshot_format`), so that a start need not replay the whole log.
 
-Times: Kafka expires a producer by the timestamps in its records. Here an entry also remembers when
-it was last heard of, and the later of the two counts: a producer that sends old timestamps
-keeps its protection against duplicates.
+Kafka expires a producer by the timestamps in its records. Here an entry also has the time of its
+last append, and the later of the two counts: a producer that sends old timestamps keeps its
+protection against duplicates.
 
-Not here: transactions. Open transactions of a directory that Kafka wrote are carried along
-(`txn_first_offset`), so that snapshots stay true.
+Transactions are not supported. Open transactions of a directory that Kafka wrote are kept
+(`txn_first_offset`), so that snapshots stay correct.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
 SEQUENCE_MAX = 2**31 - 1
-PRODUCERS_A_STEP = 5_000  # are looked at in about a millisecond
+PRODUCERS_A_STEP = 5_000  # checking them takes about a millisecond
 BATCHES_KEPT = 5  # Kafka: ProducerStateEntry.NUM_BATCHES_TO_RETAIN
 
 
@@ -94,10 +93,10 @@ class ProducerEntry:
         self.seen_ms = seen_ms
         self.coordinator_epoch = coordinator_epoch
         self.txn_first_offset = txn_first_offset
-        self.generation = 0  # of the state: a later one has given this entry to another thread
+        self.generation = 0  # of the state: entries of an older one are frozen
 
     def copy(self, generation: int) -> ProducerEntry:
-        """Return another entry that says the same, to be changed under that generation."""
+        """Return a copy that may be changed while the state has that generation."""
         copy = ProducerEntry(
             self.producer_id,
             self.epoch,
@@ -116,7 +115,7 @@ class ProducerEntry:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     def is_expired(self, now_ms: int, expiration_ms: int) -> bool:
-        """Whether nothing was heard for `expiration_ms`. Open transactions never expire."""
+        """Whether the producer was idle for `expiration_ms`. Open transactions never expire."""
         heard_ms = max(self.last_timestamp, self.seen_ms)
         return self.txn_first_offset < 0 and now_ms - heard_ms >= expiration_ms
 
@@ -140,12 +139,12 @@ class ProducerEntry:
 class ProducerState:
     """The producers of one partition.
 
-    `end_offset` is the offset up to which the log is reflected here. `changes` counts the batches
-    taken in since the last snapshot; the owner sets it to 0 when it took one. `damaged_below`: of
-    the log below it some batch could not be taken in, and perhaps all from there on.
+    `end_offset` is the offset up to which the state reflects the log. `changes` counts the batches
+    since the last snapshot; the owner resets it. `damaged_below` is set if some batches below that
+    offset could not be read.
 
-    An entry that `frozen` has handed out is not changed any more: its next batch goes into a copy.
-    So who writes down 100,000 producers in another thread costs this one a list of them.
+    An entry that `frozen` has returned does not change any more: its next batch goes into a copy.
+    So writing 100,000 producers in another thread costs this one only a list of them.
     """
 
     __slots__ = ("_generation", "changes", "damaged_below", "end_offset", "entries")
@@ -158,7 +157,7 @@ class ProducerState:
         self.damaged_below = 0
 
     def check(self, header: BatchHeader) -> AppendedBatch | None:
-        """Judge a client's batch before it is appended; the state is not changed.
+        """Check a client's batch before it is appended; the state does not change.
 
         Returns the original when the batch is a duplicate, None when it may be appended.
         Raises InvalidProducerEpoch and OutOfOrderSequence (Kafka: ProducerAppendInfo), and
@@ -179,7 +178,7 @@ class ProducerState:
             else:
                 last = batches[-1].last_sequence
                 if first != last + 1:
-                    # In order is by far the commonest; only then is it not looked for.
+                    # Nearly all batches are in order; only the others are searched for.
                     last_sequence = header.last_sequence
                     for batch in batches:
                         if batch.last_sequence == last_sequence and batch.first_sequence == first:
@@ -194,9 +193,9 @@ class ProducerState:
         return None
 
     def _is_in_doubt(self, header: BatchHeader, entry: ProducerEntry | None) -> bool:
-        """Whether the batch may be one of those that could not be taken in.
+        """Whether the batch may be one of those that could not be read.
 
-        Not a producer's first one: nobody could begin to write to a damaged log otherwise.
+        Never true for a producer's first batch: new producers can write to a damaged log.
         """
         if entry is None:
             return header.base_sequence > 0
@@ -205,9 +204,9 @@ class ProducerState:
         return header.producer_epoch <= entry.epoch or header.base_sequence > 0
 
     def take(self, header: BatchHeader, base_offset: int, now_ms: int) -> None:
-        """Take in a data batch that stands in the log at `base_offset`.
+        """Add a data batch that is in the log at `base_offset`.
 
-        Nothing is judged: this serves an append that `check` let pass, and replay.
+        Nothing is checked: the batch has passed `check`, or is replayed.
         """
         entry = self.entries.get(header.producer_id)
         if entry is None or entry.generation != self._generation:
@@ -228,7 +227,7 @@ class ProducerState:
         self.changes += 1
 
     def take_marker(self, header: BatchHeader, coordinator_epoch: int, now_ms: int) -> None:
-        """Take in a control batch that ended a producer's transaction (replay only)."""
+        """Add a control batch that ended a producer's transaction (replay only)."""
         entry = self.entries.get(header.producer_id)
         if entry is None or entry.generation != self._generation:
             entry = self._own(header.producer_id, entry)
@@ -242,21 +241,21 @@ class ProducerState:
         self.changes += 1
 
     def _own(self, producer_id: int, entry: ProducerEntry | None) -> ProducerEntry:
-        """Make a producer's entry one that may be changed."""
+        """Return an entry of the producer that may be changed."""
         own = ProducerEntry(producer_id) if entry is None else entry.copy(self._generation)
         own.generation = self._generation
         self.entries[producer_id] = own
         return own
 
     def frozen(self) -> list[ProducerEntry]:
-        """Return every entry as it is now, for good: another thread may read them."""
+        """Return every entry as it is now; they never change again, so any thread may read them."""
         self._generation += 1
         return list(self.entries.values())
 
     def last_offset_of(self, producer_id: int) -> int | None:
-        """The offset of a producer's last record; None if that is not known.
+        """Return the offset of a producer's last record; None if it is unknown.
 
-        May be asked by another thread than the log's: it gets what was true a moment ago.
+        Another thread than the log's may call this; its answer may be a moment old.
         """
         entry = self.entries.get(producer_id)
         try:
@@ -265,11 +264,11 @@ class ProducerState:
             return None
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget the producers not heard of for `expiration_ms`; returns how many."""
+        """Forget the producers that were idle for `expiration_ms`; return how many."""
         return sum(self.expiring(now_ms, expiration_ms))
 
     def expiring(self, now_ms: int, expiration_ms: int) -> Iterator[int]:
-        """As `expire`, some thousand producers a step; yields how many each has forgotten."""
+        """As `expire`, in steps of some thousand producers; yields how many each step forgot."""
         looked_at = list(self.entries)
         for start in range(0, len(looked_at), PRODUCERS_A_STEP):
             before = len(self.entries)

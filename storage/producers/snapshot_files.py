@@ -5,8 +5,8 @@ thread (`begin_write`, `finish_write`), and opening the log reads it (`load`). T
 base offset of a segment are kept, as Kafka keeps them, and the newest two; older ones in the middle
 of a segment are obsolete. Their formats are in `storage.producers.snapshot_format`.
 
-A clean stop leaves one at the end of every log that is not empty, if only to say that there are no
-producers. So where there is none it was lost, and the start replays the log.
+A clean stop leaves one at the end of every log that is not empty, even if there are no producers.
+If it is missing, it was lost, and the start replays the log.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from storage.producers.snapshot_format import (
     encode_snapshot,
 )
 
-# When a checkpoint also takes a snapshot: a restart replays no more headers than these, a few
-# milliseconds' worth, to know the producers at the recovery point.
+# A checkpoint also takes a snapshot after so many batches. A restart replays no more headers than
+# these up to the recovery point, which takes a few milliseconds.
 PRODUCER_BATCHES_MAX = 256
 BATCHES_MAX = 4096
 
@@ -57,20 +57,20 @@ class SnapshotFiles:
         self._batches = 0
 
     def count_batch(self) -> None:
-        """Note that the log has one batch more."""
+        """Count a batch that was appended to the log."""
         self._batches += 1
 
     def is_due(self, state: ProducerState) -> bool:
-        """Whether so much was appended since the last snapshot that the next one is worth it."""
+        """Whether enough was appended since the last snapshot for a new one."""
         return state.changes >= PRODUCER_BATCHES_MAX or self._batches >= BATCHES_MAX
 
     def is_behind(self, state: ProducerState) -> bool:
-        """Whether the newest snapshot does not show the producers as they are."""
+        """Whether there is no snapshot of the producers as they are now."""
         at = state.end_offset
         return at > 0 and at not in self.offsets and at not in self._unwritten
 
     def take(self, state: ProducerState) -> None:
-        """Keep what `state` says now, to be written by the next checkpoint."""
+        """Take a snapshot of `state`, for the next checkpoint to write."""
         self._batches = 0
         state.changes = 0
         if state.end_offset not in self.offsets:
@@ -78,19 +78,18 @@ class SnapshotFiles:
 
     @property
     def has_unwritten(self) -> bool:
-        """Whether a snapshot was taken that is not on disk."""
+        """Whether a snapshot was taken and is not on disk yet."""
         return bool(self._unwritten)
 
     def covers(self, state: ProducerState, offset: int) -> bool:
-        """Whether the log below `offset` may go without taking knowledge of producers along."""
+        """Whether the log below `offset` can be deleted without losing the state of producers."""
         return not state.entries or (bool(self.offsets) and self.offsets[-1] >= offset)
 
     def begin_write(self, offset_max: int, segment_base_offsets: Collection[int]) -> SnapshotWrite:
-        """Say which files to write for the snapshots taken at or below `offset_max`.
+        """Return what to write for the snapshots taken at or below `offset_max`.
 
-        The bytes are made when they are asked for, which takes 1 µs a producer: in the thread that
-        writes them. Ours comes first: where a `.snapshot` with producers stands, its `.producers`
-        does too.
+        The writing thread makes the bytes, which takes 1 µs a producer. The `.producers` file comes
+        first, so that a `.snapshot` with producers never lacks it.
         """
         files: list[tuple[str, Encode]] = []
         written = {o: entries for o, entries in self._unwritten.items() if o <= offset_max}
@@ -105,21 +104,21 @@ class SnapshotFiles:
         return SnapshotWrite(files, list(written), obsolete)
 
     def finish_write(self, write: SnapshotWrite) -> None:
-        """Note that the files of `write` are on disk, and the obsolete ones gone."""
+        """Note that the files of `write` are on disk, and the obsolete ones deleted."""
         for offset in write.offsets:
             if self._unwritten.pop(offset, None) is not None and offset not in self.offsets:
                 insort(self.offsets, offset)
         self.offsets = [offset for offset in self.offsets if offset not in write.obsolete_offsets]
 
     def forget_before(self, offset: int) -> list[int]:
-        """Let go of the snapshots below `offset`; returns those that have files."""
+        """Forget the snapshots below `offset`; return those that have files."""
         gone = [o for o in self.offsets if o < offset]
         self.offsets = [o for o in self.offsets if o >= offset]
         self._unwritten = {o: data for o, data in self._unwritten.items() if o >= offset}
         return gone
 
     def forget_from(self, offset: int) -> list[int]:
-        """Let go of the snapshots at `offset` and above; returns them."""
+        """Forget the snapshots at `offset` and above; return them."""
         gone = [o for o in self.offsets if o >= offset]
         self.offsets = [o for o in self.offsets if o < offset]
         return gone
@@ -129,8 +128,8 @@ class SnapshotFiles:
     ) -> tuple[ProducerState, list[str]]:
         """Read the newest good snapshot at or below `offset_max`.
 
-        Returns the state (its end_offset says from where to replay) and what was wrong with those
-        passed over, which are snapshots no longer. Files are left as they are.
+        Returns the state, whose end_offset is where to replay from, and a warning for each bad
+        snapshot. Bad snapshots are forgotten; their files stay.
         """
         state = ProducerState()
         warnings: list[str] = []
@@ -155,12 +154,12 @@ class SnapshotFiles:
         try:
             apply_history(filesystem.read(path), state.entries, path)
         except FileNotFoundError:
-            return []  # Kafka wrote the snapshot: it knows one batch a producer
+            return []  # Kafka wrote the snapshot: it has one batch a producer
         except (CheckpointError, OSError) as error:
             return [f"Failed to load producer history from {path}: {error}"]
         return []
 
 
 def names(offset: int) -> tuple[str, str]:
-    """The names of the files of one snapshot."""
+    """Return the names of the files of one snapshot."""
     return snapshot_name(offset), producers_name(offset)

@@ -17,10 +17,10 @@ ProducerStateManager). All integers are big-endian:
           34     4  coordinator epoch   of its last transaction marker, -1 for none
           38     8  first offset        of its open transaction, -1 for none
 
-It holds one batch a producer, so a producer that after a restart repeats an older one of its five
-batches in flight would be told OutOfOrderSequence. The others stand beside it:
+It holds one batch a producer. After a restart, a producer that repeats an older one of its five
+batches in flight would get OutOfOrderSequence. So a second file holds the older batches:
 
-`<offset>.producers` is our own, which Kafka ignores as it does every name that it does not know:
+`<offset>.producers` is our own. Kafka ignores it, as it does every name that it does not know:
 
     position  size  field
            0     4  "BPRD"
@@ -30,7 +30,7 @@ batches in flight would be told OutOfOrderSequence. The others stand beside it:
           14        the entries, each:
            0     8  producer id
            8     2  producer epoch
-          10     8  heard of at         ms, by the broker's clock; -1 for unknown
+          10     8  last append at      ms, by the broker's clock; -1 for unknown
           18     1  batch count         0 to 4
           19        the batches before the last one, oldest first, 24 bytes each:
            0     4  last sequence
@@ -38,9 +38,9 @@ batches in flight would be told OutOfOrderSequence. The others stand beside it:
           12     4  offset delta
           16     8  timestamp
 
-Both are caches: missing, damaged or of an unknown version they are passed over, and the state is
-replayed from the log. Without `.producers`, or where it does not continue into the batch of the
-`.snapshot`, a producer is left with the one batch that Kafka would know.
+Both files are caches. If one is missing, damaged or of an unknown version, it is ignored, and the
+state is replayed from the log. Without `.producers`, or if its batches do not continue into the
+batch of the `.snapshot`, a producer has the one batch that Kafka would have.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def encode_history(entries: Collection[ProducerEntry]) -> bytes:
 
 
 def decode_history(data: bytes, path: str) -> list[tuple[int, int, int, list[AppendedBatch]]]:
-    """Read a `.producers` file: (producer id, epoch, heard of at, older batches) of each.
+    """Read a `.producers` file: (producer id, epoch, last append ms, older batches) of each.
 
     Raises CheckpointError.
     """
@@ -163,9 +163,9 @@ def decode_history(data: bytes, path: str) -> list[tuple[int, int, int, list[App
 
 
 def apply_history(data: bytes, entries: Mapping[int, ProducerEntry], path: str) -> None:
-    """Add to `entries`, as read from the `.snapshot`, what the `.producers` file knows.
+    """Add the batches of a `.producers` file to `entries`, which the `.snapshot` gave.
 
-    What does not continue, sequence by sequence, into the entry's last batch is left out.
+    Batches that do not continue, sequence by sequence, into the entry's last batch are left out.
     Raises CheckpointError, with `entries` unchanged.
     """
     found = decode_history(data, path)
