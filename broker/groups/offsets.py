@@ -43,16 +43,16 @@ class Committed(NamedTuple):
         return now_ms - since_ms >= retention_ms
 
 
-Partitions = dict[int, Committed]
+CommittedByPartition = dict[int, Committed]
 
 
 class Offsets:
     """Offsets by group, topic and partition; `apply` is the only way in."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, dict[str, Partitions]] = {}
+        self._groups: dict[str, dict[str, CommittedByPartition]] = {}
 
-    def topics(self, group_id: str) -> dict[str, Partitions]:
+    def topics(self, group_id: str) -> dict[str, CommittedByPartition]:
         """Return the committed offsets of a group by topic; empty if it has none."""
         return self._groups.get(group_id, {})
 
@@ -112,7 +112,7 @@ class Offsets:
             if committed.has_expired(expiry, now_ms, retention_ms)
         ]
 
-    def take_topic(self, topic: str) -> list[tuple[str, Partitions]]:
+    def take_topic(self, topic: str) -> list[tuple[str, CommittedByPartition]]:
         """Drop the offsets of a topic; return them by group."""
         taken = [
             (group_id, topics.pop(topic))

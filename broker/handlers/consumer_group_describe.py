@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from broker.authorized_operations import GROUP_OPERATIONS
-from broker.groups.consumer.assignors import Partitions
+from broker.groups.consumer.assignors import PartitionsByTopic
 from broker.groups.consumer.consumer_group import ConsumerGroup
 from broker.groups.consumer.consumer_member import ConsumerGroupMember
 from broker.groups.consumer.targets import preferred_assignor
@@ -81,7 +81,7 @@ def _not_found(group_id: str, message: str) -> DescribedGroup:
     )
 
 
-def _member(member: ConsumerGroupMember, target: Partitions, topics: Topics) -> Member:
+def _member(member: ConsumerGroupMember, target: PartitionsByTopic, topics: Topics) -> Member:
     held = {topic_id: frozenset(numbers) for topic_id, numbers in member.assigned.items()}
     return Member(
         member_id=member.member_id,
@@ -98,7 +98,7 @@ def _member(member: ConsumerGroupMember, target: Partitions, topics: Topics) -> 
     )
 
 
-def _assignment(partitions: Partitions, topics: Topics) -> Assignment:
+def _assignment(partitions: PartitionsByTopic, topics: Topics) -> Assignment:
     return Assignment(
         topic_partitions=[
             TopicPartitions(

@@ -16,7 +16,7 @@ import pytest
 
 from broker.groups.consumer.draft import Draft
 from broker.groups.consumer.member_heartbeat import heartbeat, leave
-from broker.groups.consumer.member_steps import Surroundings, remove
+from broker.groups.consumer.member_steps import StepContext, remove
 from broker.groups.consumer.state import ConsumerState
 from broker.groups.errors import GroupError
 from broker.groups.group import Caller
@@ -44,8 +44,8 @@ class World:
         self.now_ms = 0
         self.count = 0
 
-    def around(self):
-        return Surroundings(self.topics, False, self.now_ms, ("uniform",), 100, 50)
+    def context(self):
+        return StepContext(self.topics, False, self.now_ms, ("uniform",), 100, 50)
 
     def join(self):
         self.count += 1
@@ -65,10 +65,10 @@ class World:
         draft = Draft(self.state)
         try:
             if request.member_epoch < 0:
-                leave(draft, request, self.around())
+                leave(draft, request, self.context())
                 response = ConsumerGroupHeartbeatResponse(member_epoch=request.member_epoch)
             else:
-                response = heartbeat(draft, request, request.member_id, CALLER, self.around())
+                response = heartbeat(draft, request, request.member_id, CALLER, self.context())
         except GroupError as error:
             return asdict(ConsumerGroupHeartbeatResponse(error_code=error.code))
         self.state = draft.state
@@ -100,7 +100,7 @@ class World:
         """The broker gives a member up: its session is over, so the member may not read on."""
         if member.settings.member_id in self.state.members:
             draft = Draft(self.state)
-            remove(draft, [member.settings.member_id], self.around())
+            remove(draft, [member.settings.member_id], self.context())
             self.state = draft.state
 
     def step(self):

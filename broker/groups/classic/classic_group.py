@@ -100,7 +100,7 @@ class ClassicGroup:
             return ErrorCode.ILLEGAL_GENERATION
         if state is ClassicGroupState.EMPTY:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        self.rebalance.keep(member)
+        self.rebalance.renew_session(member)
         if state is ClassicGroupState.PREPARING_REBALANCE:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
@@ -116,7 +116,7 @@ class ClassicGroup:
             )
             responses.append(response)
             try:
-                self._let_go(leaving)
+                self._remove(leaving)
             except GroupError as error:
                 response.error_code = error.code
         if any(not response.error_code for response in responses):
@@ -126,7 +126,7 @@ class ClassicGroup:
                 self.rebalance.complete_if_all_joined()
         return responses
 
-    def _let_go(self, leaving: MemberIdentity) -> None:
+    def _remove(self, leaving: MemberIdentity) -> None:
         member_id, instance_id = leaving.member_id, leaving.group_instance_id
         if not member_id:
             if instance_id is None or instance_id not in self._roster.static:
@@ -136,7 +136,7 @@ class ClassicGroup:
             member = self._roster.check(member_id, instance_id)
             refusal = JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
             member.answer_join(refusal)
-        self.rebalance.forget(member_id)
+        self.rebalance.remove_member(member_id)
 
     # -- Offsets and administration ---------------------------------------------------------------
 
@@ -165,7 +165,7 @@ class ClassicGroup:
         """Renew the session of a member that has committed offsets."""
         member = self._roster.members.get(member_id)
         if member is not None:
-            self.rebalance.keep(member)
+            self.rebalance.renew_session(member)
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Check an OffsetFetch: every client may fetch the offsets of a classic group."""
@@ -223,7 +223,7 @@ class ClassicGroup:
     def loaded(self) -> None:
         """Start the sessions of the members that were loaded from the log."""
         for member in self._roster:
-            self.rebalance.keep(member)
+            self.rebalance.renew_session(member)
         size_max = self._host.config.group_max_size
         if len(self._roster) > size_max:
             logger.info("group %s has more than %d members", self.group_id, size_max)

@@ -34,7 +34,7 @@ def join(rebalance: Rebalance, body: JoinGroupRequest, caller: Caller, answer: J
     member_id = body.member_id
     generation = rebalance.generation
     if not _has_room(generation, member_id, rebalance.host.config.group_max_size):
-        rebalance.forget(member_id)
+        rebalance.remove_member(member_id)
         answer(JoinGroupResponse(error_code=ErrorCode.GROUP_MAX_SIZE_REACHED))
         return
     try:
@@ -69,7 +69,7 @@ def _check(generation: Generation, body: JoinGroupRequest) -> None:
     if generation.state is ClassicGroupState.EMPTY:
         fits = bool(body.protocol_type and body.protocols)
     else:
-        speaks = generation.roster.all_speak_one_of(body.protocols)
+        speaks = generation.roster.all_support_one_of(body.protocols)
         fits = speaks and generation.protocol_type == body.protocol_type
     if not fits:
         raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -88,7 +88,7 @@ def _join_new(
         else:
             _take_over(rebalance, body, caller, roster.members[known_id], new_id, answer)
     elif caller.version >= REQUIRES_MEMBER_ID_VERSION:
-        rebalance.expect_back(new_id, body.session_timeout_ms)
+        rebalance.reserve_id(new_id, body.session_timeout_ms)
         answer(JoinGroupResponse(member_id=new_id, error_code=ErrorCode.MEMBER_ID_REQUIRED))
     else:
         _add(rebalance, body, caller, new_id, answer)
@@ -148,7 +148,7 @@ def _join_again(
 def _update(
     generation: Generation, body: JoinGroupRequest, member: ClassicGroupMember, answer: JoinAnswer
 ) -> None:
-    generation.roster.speak(member, body.protocols)
+    generation.roster.set_protocols(member, body.protocols)
     member.session_timeout_ms = body.session_timeout_ms
     member.rebalance_timeout_ms = _rebalance_timeout_ms(body)
     member.join_answer = answer
@@ -194,7 +194,7 @@ def _take_over(
                 undo()
                 answer(response)
             else:
-                rebalance.keep(member)
+                rebalance.renew_session(member)
                 member.answer_join(response)
 
         assignments = {one.member_id: one.assignment for one in roster}
@@ -211,9 +211,9 @@ def _undoing(rebalance: Rebalance, member: ClassicGroupMember) -> Callable[[], N
 
     def undo() -> None:
         roster = rebalance.generation.roster
-        roster.speak(member, protocols)
+        roster.set_protocols(member, protocols)
         member.session_timeout_ms, member.rebalance_timeout_ms = timeouts_ms
         roster.replace_static(member, old_id)
-        rebalance.keep(member)
+        rebalance.renew_session(member)
 
     return undo

@@ -71,7 +71,7 @@ class Rebalance:
 
     # -- Members ----------------------------------------------------------------------------------
 
-    def keep(self, member: ClassicGroupMember) -> None:
+    def renew_session(self, member: ClassicGroupMember) -> None:
         """Renew a member's session."""
         self.expect_within(member, member.session_timeout_ms)
 
@@ -80,7 +80,7 @@ class Rebalance:
         member.deadline_ns = self._due_ns(wait_ms)
         self._alarm.at_latest(member.deadline_ns)
 
-    def expect_back(self, member_id: str, wait_ms: int) -> None:
+    def reserve_id(self, member_id: str, wait_ms: int) -> None:
         """Reserve an id for a member that must rejoin with it within `wait_ms` (KIP-394)."""
         self._roster.pending[member_id] = self._due_ns(wait_ms)
         self._alarm.at_latest(self._roster.pending[member_id])
@@ -88,7 +88,7 @@ class Rebalance:
     def _due_ns(self, wait_ms: int) -> int:
         return self.host.clock.monotonic_ns() + wait_ms * MS_NS
 
-    def forget(self, member_id: str) -> None:
+    def remove_member(self, member_id: str) -> None:
         """Remove a member or a pending id; refuse its waiting SyncGroup.
 
         Kafka leaves such a SyncGroup without an answer.
@@ -104,7 +104,7 @@ class Rebalance:
         old_id = member.member_id
         self._roster.replace_static(member, new_id)
         self._unsynced.discard(old_id)
-        self.keep(member)
+        self.renew_session(member)
 
     def note_newcomer(self) -> None:
         """Note that a member has joined: the first rebalance of a group waits longer."""
@@ -158,7 +158,7 @@ class Rebalance:
         for member in list(self._roster):
             member.assignment = b""
             if member.answer_sync(SyncGroupResponse(error_code=code)):
-                self.keep(member)
+                self.renew_session(member)
 
     def _wait_for_joins(self, wait_ms: int) -> None:
         self._join_due_ns = self._due_ns(wait_ms)
@@ -176,7 +176,7 @@ class Rebalance:
         roster = self._roster
         absent = [one for one in roster if one.join_answer is None and one.instance_id is None]
         for member in absent:
-            self.forget(member.member_id)
+            self.remove_member(member.member_id)
         if roster.members and not roster.elect_joined_leader():
             # Only static members are left, and none has joined: wait until their sessions expire.
             self._wait_for_joins(roster.rebalance_timeout_ms)
@@ -190,7 +190,7 @@ class Rebalance:
             member.is_new = False
             leads = roster.leader_id == member.member_id
             member.answer_join(self.generation.join_response(member, is_told_members=leads))
-            self.keep(member)
+            self.renew_session(member)
             self._unsynced.add(member.member_id)
         self._sync_due_ns = self._due_ns(max(roster.rebalance_timeout_ms, SYNC_MS_MIN))
         self._alarm.at_latest(self._sync_due_ns)
@@ -230,7 +230,7 @@ class Rebalance:
 
     def _expire_pending(self, member_id: str) -> None:
         """Release an id that its member has not rejoined with."""
-        self.forget(member_id)
+        self.remove_member(member_id)
         self._complete_if_none_is_missing()
 
     def _expire(self, member: ClassicGroupMember) -> None:
@@ -244,7 +244,7 @@ class Rebalance:
             member.member_id,
         )
         member.answer_join(JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
-        self.forget(member.member_id)
+        self.remove_member(member.member_id)
         state = self.generation.state
         if state in (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING_REBALANCE):
             self.proceed()
@@ -267,7 +267,7 @@ class Rebalance:
         if self._unsynced:
             absent = list(self._unsynced)
             for member_id in absent:
-                self.forget(member_id)
+                self.remove_member(member_id)
             group_id = self.generation.group_id
             logger.info("group %s: removed %d members that did not sync", group_id, len(absent))
             self.prepare()

@@ -19,14 +19,14 @@ from protocol.messages.sync_group import SyncGroupResponse
 class Roster:
     """Members by id; `pending` maps ids to deadlines (monotonic ns)."""
 
-    __slots__ = ("_spoken", "leader_id", "members", "pending", "static")
+    __slots__ = ("_supporters", "leader_id", "members", "pending", "static")
 
     def __init__(self) -> None:
         self.members: dict[str, ClassicGroupMember] = {}
         self.static: dict[str, str] = {}  # instance id: member id
         self.pending: dict[str, int] = {}
         self.leader_id: str | None = None
-        self._spoken: Counter[str] = Counter()  # protocol: number of members that support it
+        self._supporters: Counter[str] = Counter()  # protocol: number of members that support it
 
     def __len__(self) -> int:
         return len(self.members)
@@ -41,7 +41,7 @@ class Roster:
             self.static[member.instance_id] = member.member_id
         self.members[member.member_id] = member
         self.pending.pop(member.member_id, None)
-        self._spoken.update(self._names(member.protocols))
+        self._supporters.update(self._names(member.protocols))
         if self.leader_id is None:
             self.leader_id = member.member_id
 
@@ -51,7 +51,7 @@ class Roster:
         member = self.members.pop(member_id, None)
         if member is None:
             return
-        self._spoken.subtract(self._names(member.protocols))
+        self._supporters.subtract(self._names(member.protocols))
         if member.instance_id is not None:
             self.static.pop(member.instance_id, None)
         if self.leader_id == member_id:
@@ -69,13 +69,13 @@ class Roster:
         if self.leader_id == old_id:
             self.leader_id = new_id
 
-    def speak(
+    def set_protocols(
         self, member: ClassicGroupMember, protocols: Sequence[JoinGroupRequestProtocol]
     ) -> None:
         """Replace the protocols of a member."""
-        self._spoken.subtract(self._names(member.protocols))
+        self._supporters.subtract(self._names(member.protocols))
         member.protocols = protocols
-        self._spoken.update(self._names(protocols))
+        self._supporters.update(self._names(protocols))
 
     def check(self, member_id: str, instance_id: str | None) -> ClassicGroupMember:
         """Return a member. Raises GroupError if it is unknown, or fenced by its successor."""
@@ -107,15 +107,15 @@ class Roster:
         """The longest rebalance timeout of a member."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
-    def all_speak_one_of(self, protocols: Iterable[JoinGroupRequestProtocol]) -> bool:
+    def all_support_one_of(self, protocols: Iterable[JoinGroupRequestProtocol]) -> bool:
         """Whether every member supports one of `protocols`."""
         count = len(self.members)
-        return any(self._spoken[protocol.name] == count for protocol in protocols)
+        return any(self._supporters[protocol.name] == count for protocol in protocols)
 
     def choose_protocol(self) -> str:
         """Return the protocol with the most votes; each member votes for the first common one."""
         count = len(self.members)
-        candidates = {name for name, speakers in self._spoken.items() if speakers == count}
+        candidates = {name for name, speakers in self._supporters.items() if speakers == count}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
 

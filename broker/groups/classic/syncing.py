@@ -69,7 +69,7 @@ def _assign(rebalance: Rebalance, assignments: dict[str, bytes]) -> None:
         for member in list(generation.roster):
             member.assignment = assignments.get(member.member_id, b"")
             if member.answer_sync(_assignment(generation, member)):
-                rebalance.keep(member)
+                rebalance.renew_session(member)
 
     try:
         rebalance.host.write(generation.group_id, [generation.record(assignments)], done)

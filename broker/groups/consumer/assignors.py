@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, heapreplace
 
-Partitions = Mapping[bytes, frozenset[int]]  # topic id -> partition numbers
+PartitionsByTopic = Mapping[bytes, frozenset[int]]  # topic id -> partition numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +30,15 @@ class Subscriber:
 
     instance_id: str | None
     topic_ids: frozenset[bytes]
-    owned: Partitions
+    owned: PartitionsByTopic
 
 
-Assignor = Callable[[Mapping[str, Subscriber], Mapping[bytes, int]], dict[str, Partitions]]
+Assignor = Callable[[Mapping[str, Subscriber], Mapping[bytes, int]], dict[str, PartitionsByTopic]]
 
 
 def assign_range(
     subscribers: Mapping[str, Subscriber], partition_counts: Mapping[bytes, int]
-) -> dict[str, Partitions]:
+) -> dict[str, PartitionsByTopic]:
     """Assign each subscriber of a topic the next run of its partitions."""
     target: dict[str, dict[bytes, frozenset[int]]] = {member_id: {} for member_id in subscribers}
     for topic_id, member_ids in _by_topic(subscribers, partition_counts).items():
@@ -54,7 +54,7 @@ def assign_range(
 
 def assign_uniform(
     subscribers: Mapping[str, Subscriber], partition_counts: Mapping[bytes, int]
-) -> dict[str, Partitions]:
+) -> dict[str, PartitionsByTopic]:
     """Spread partitions evenly over the members, with as few moves as possible.
 
     Members keep their partitions, and unowned partitions go to the subscriber with the fewest. Then
@@ -191,9 +191,9 @@ class _Spread:
                 else:
                     heappop(richest)
 
-    def targets(self) -> dict[str, Partitions]:
+    def targets(self) -> dict[str, PartitionsByTopic]:
         """Return each member's partitions by topic."""
-        targets: dict[str, Partitions] = {}
+        targets: dict[str, PartitionsByTopic] = {}
         for member_id, owned in self._owned.items():
             by_topic: dict[bytes, set[int]] = {}
             for topic_id, partition in owned:

@@ -24,10 +24,10 @@ from broker.groups.consumer.consumer_member import ClassicSide, ConsumerGroupMem
 from broker.groups.consumer.draft import Draft
 from broker.groups.consumer.embedded_protocol import assignment_bytes, read_subscription
 from broker.groups.consumer.member_steps import (
+    check_static_member,
     reconcile,
     remove,
-    static_of,
-    take_place,
+    replace_static,
     update_member,
 )
 from broker.groups.consumer.membership import Membership
@@ -75,7 +75,7 @@ def join(
     except GroupError as error:
         answer(JoinGroupResponse(member_id=member_id, error_code=error.code))
         return
-    membership.put_off(member_id)
+    membership.renew_session(member_id)
     membership.deadlines.step_done(member_id)
     membership.deadlines.expect_step(after)
     membership.find_targets()
@@ -92,7 +92,7 @@ def sync(
         answer(SyncGroupResponse(error_code=error.code))
         return
     membership.deadlines.step_done(member.member_id)
-    membership.put_off(member.member_id)
+    membership.renew_session(member.member_id)
     name, subscription = side.protocols[0]
     answer(
         SyncGroupResponse(
@@ -110,7 +110,7 @@ def heartbeat(membership: Membership, body: HeartbeatRequest) -> ErrorCode:
         _check_generation(member, body.generation_id)
     except GroupError as error:
         return error.code
-    membership.put_off(member.member_id)
+    membership.renew_session(member.member_id)
     if (
         member.member_epoch < membership.reachable_epoch
         or member.state == MemberState.UNREVOKED_PARTITIONS
@@ -139,7 +139,7 @@ def leave(membership: Membership, members: Sequence[MemberIdentity]) -> list[Mem
             response.error_code = error.code
     if gone:
         draft = Draft(membership.state)
-        remove(draft, list(gone), membership.around())
+        remove(draft, list(gone), membership.context())
         migration.write_removal(membership, draft, None)
     return responses
 
@@ -186,14 +186,14 @@ def _joined(
             tuple((spoken.name, bytes(spoken.metadata)) for spoken in body.protocols),
         ),
     )
-    around = membership.around()
-    update_member(draft, before, said, around)
+    context = membership.context()
+    update_member(draft, before, said, context)
     reported: dict[bytes, frozenset[int]] = {}
     for owned in subscription.owned_partitions:
         topic = membership.host.topics.by_name(owned.topic)
         if topic is not None:
             reported[topic.topic_id] = frozenset(owned.partitions)
-    return reconcile(draft, member_id, reported, around)
+    return reconcile(draft, member_id, reported, context)
 
 
 def _replaced(state: ConsumerState, body: JoinGroupRequest) -> ConsumerGroupMember | None:
@@ -208,11 +208,11 @@ def _find(draft: Draft, body: JoinGroupRequest, member_id: str) -> ConsumerGroup
     if body.group_instance_id is None:
         return state.members.get(member_id) or ConsumerGroupMember(member_id=member_id)
     if body.member_id:
-        return static_of(state, body.group_instance_id, member_id)
+        return check_static_member(state, body.group_instance_id, member_id)
     holder = _replaced(state, body)
     if holder is None:
         return ConsumerGroupMember(member_id=member_id)
-    return take_place(draft, holder, member_id)
+    return replace_static(draft, holder, member_id)
 
 
 def _check_sync(
@@ -238,7 +238,7 @@ def _classic_member(
     if instance_id is None:
         member = state.members.get(member_id)
     else:
-        member = static_of(state, instance_id, member_id)
+        member = check_static_member(state, instance_id, member_id)
     if member is None or member.classic is None:
         raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
     return member

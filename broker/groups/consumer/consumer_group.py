@@ -114,7 +114,7 @@ class ConsumerGroup:
         membership = self.membership
         member = membership.state.members.get(body.member_id)
         if member is not None and self._says_nothing_new(member, body):
-            membership.put_off(member.member_id)
+            membership.renew_session(member.member_id)
             answer(
                 ConsumerGroupHeartbeatResponse(
                     member_id=member.member_id,
@@ -125,10 +125,10 @@ class ConsumerGroup:
             return
         draft = Draft(membership.state)
         member_id = body.member_id or self._host.new_id()
-        response = member_heartbeat.heartbeat(draft, body, member_id, caller, membership.around())
+        response = member_heartbeat.heartbeat(draft, body, member_id, caller, membership.context())
         membership.write(draft, lambda code: answer(_failed(code) if code else response))
         membership.topics_changed = False
-        membership.put_off(member_id)
+        membership.renew_session(member_id)
         membership.find_targets()
 
     def _says_nothing_new(
@@ -151,7 +151,7 @@ class ConsumerGroup:
 
     def _leave(self, body: ConsumerGroupHeartbeatRequest, answer: HeartbeatAnswer) -> None:
         draft = Draft(self.state)
-        member = member_heartbeat.leave(draft, body, self.membership.around())
+        member = member_heartbeat.leave(draft, body, self.membership.context())
         response = ConsumerGroupHeartbeatResponse(
             member_id=member.member_id, member_epoch=body.member_epoch
         )
@@ -203,7 +203,7 @@ class ConsumerGroup:
         gone = dict.fromkeys((*missed.sessions, *missed.steps))
         if gone:
             draft = Draft(self.state)
-            remove(draft, list(gone), membership.around())
+            remove(draft, list(gone), membership.context())
             try:
                 migration.write_removal(membership, draft, None)
             except GroupError as error:
@@ -265,7 +265,7 @@ class ConsumerGroup:
         """Start the session of every member."""
         self.membership.note_change()
         for member_id in self.state.members:
-            self.membership.put_off(member_id)
+            self.membership.renew_session(member_id)
 
     def removed(self, code: ErrorCode) -> None:  # noqa: ARG002 - no request waits here
         """End the group and cancel its deadlines."""

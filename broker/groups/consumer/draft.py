@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.groups.consumer.assignors import Partitions
+from broker.groups.consumer.assignors import PartitionsByTopic
 from broker.groups.consumer.consumer_member import Assigned, ClassicSide, ConsumerGroupMember
 from broker.groups.consumer.state import ConsumerState
 from broker.groups.consumer.subscriptions import ResolvedRegex
@@ -77,7 +77,7 @@ class Draft:
             ),
         )
 
-    def put_target(self, member_id: str, target: Partitions) -> None:
+    def put_target(self, member_id: str, target: PartitionsByTopic) -> None:
         """Write the target of a member."""
         self.put(
             ConsumerGroupTargetAssignmentMemberKey(

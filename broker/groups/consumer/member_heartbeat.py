@@ -11,15 +11,15 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import TypeVar
 
-from broker.groups.consumer.assignors import Partitions
+from broker.groups.consumer.assignors import PartitionsByTopic
 from broker.groups.consumer.consumer_member import ConsumerGroupMember
 from broker.groups.consumer.draft import Draft
 from broker.groups.consumer.member_steps import (
-    Surroundings,
+    StepContext,
+    check_static_member,
     reconcile,
     remove,
-    static_of,
-    take_place,
+    replace_static,
     update_member,
 )
 from broker.groups.errors import GroupError
@@ -77,11 +77,11 @@ def heartbeat(
     body: ConsumerGroupHeartbeatRequest,
     member_id: str,
     caller: Caller,
-    around: Surroundings,
+    context: StepContext,
 ) -> ConsumerGroupHeartbeatResponse:
     """Add or update a member; `member_id` is the request's, or one created for it."""
     reported = _reported(body.topic_partitions)
-    before = _find(draft, body, member_id, reported, around.size_max)
+    before = _find(draft, body, member_id, reported, context.size_max)
     said = replace(
         before,
         instance_id=_new(body.instance_id, before.instance_id),
@@ -100,12 +100,12 @@ def heartbeat(
         client_host=caller.client_host,
         classic=None,
     )
-    update_member(draft, before, said, around)
-    after = reconcile(draft, said.member_id, reported, around)
+    update_member(draft, before, said, context)
+    after = reconcile(draft, said.member_id, reported, context)
     response = ConsumerGroupHeartbeatResponse(
         member_id=after.member_id,
         member_epoch=after.member_epoch,
-        heartbeat_interval_ms=around.heartbeat_interval_ms,
+        heartbeat_interval_ms=context.heartbeat_interval_ms,
     )
     is_full = (
         body.rebalance_timeout_ms != -1
@@ -123,20 +123,20 @@ def heartbeat(
 
 
 def leave(
-    draft: Draft, body: ConsumerGroupHeartbeatRequest, around: Surroundings
+    draft: Draft, body: ConsumerGroupHeartbeatRequest, context: StepContext
 ) -> ConsumerGroupMember:
     """Remove a member, or mark a static one as temporarily gone; return it as it was."""
     state = draft.state
     if body.instance_id is None:
         member = state.member(body.member_id)
     else:
-        member = static_of(state, body.instance_id, body.member_id)
+        member = check_static_member(state, body.instance_id, body.member_id)
         if body.member_epoch == LEAVE_STATIC_EPOCH:
             draft.put_current(
                 replace(member, member_epoch=LEAVE_STATIC_EPOCH, pending_revocation={})
             )
             return member
-    remove(draft, [member.member_id], around)
+    remove(draft, [member.member_id], context)
     return member
 
 
@@ -144,7 +144,7 @@ def _find(
     draft: Draft,
     body: ConsumerGroupHeartbeatRequest,
     member_id: str,
-    reported: Partitions | None,
+    reported: PartitionsByTopic | None,
     size_max: int,
 ) -> ConsumerGroupMember:
     """Return the known member, a new one, or the successor of a static one.
@@ -166,7 +166,7 @@ def _find(
         _check_epoch(member, body.member_epoch, reported)
         return member
     if not joins:
-        member = static_of(state, body.instance_id, member_id)
+        member = check_static_member(state, body.instance_id, member_id)
         _check_epoch(member, body.member_epoch, reported)
         return member
     holder = state.static_member(body.instance_id)
@@ -178,10 +178,12 @@ def _find(
             f"Static member {member_id} with instance id {body.instance_id} cannot join the group"
             f" because the instance id is owned by {holder.member_id} member.",
         )
-    return take_place(draft, holder, member_id)
+    return replace_static(draft, holder, member_id)
 
 
-def _check_epoch(member: ConsumerGroupMember, epoch: int, reported: Partitions | None) -> None:
+def _check_epoch(
+    member: ConsumerGroupMember, epoch: int, reported: PartitionsByTopic | None
+) -> None:
     """Raise GroupError for an epoch that is ahead, or behind by more than one lost answer."""
     if epoch in (JOIN_EPOCH, member.member_epoch):
         return
@@ -204,7 +206,7 @@ def _check_epoch(member: ConsumerGroupMember, epoch: int, reported: Partitions |
     )
 
 
-def _reported(topics: list[TopicPartitions] | None) -> Partitions | None:
+def _reported(topics: list[TopicPartitions] | None) -> PartitionsByTopic | None:
     if topics is None:
         return None
     return {topic.topic_id: frozenset(topic.partitions) for topic in topics}

@@ -3,7 +3,7 @@
     update_member    writes its metadata; raises the epoch if the member or the topics have
                      changed, and finds targets for it
     reconcile        moves it one step towards its target
-    take_place       gives a static member's state to its successor
+    replace_static   gives a static member's state to its successor
     remove           removes members, in a new epoch
 
 The request that needs targets finds them at once, without an interval (Kafka's
@@ -17,7 +17,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import NamedTuple
 
-from broker.groups.consumer.assignors import Partitions
+from broker.groups.consumer.assignors import PartitionsByTopic
 from broker.groups.consumer.consumer_member import ConsumerGroupMember
 from broker.groups.consumer.draft import Draft
 from broker.groups.consumer.reconciliation import Target, next_step
@@ -32,7 +32,7 @@ WAITING_EPOCH = 1  # as in Kafka 4.3: the epoch of members without a first targe
 FIRST_EPOCH = 2
 
 
-class Surroundings(NamedTuple):
+class StepContext(NamedTuple):
     """What a step needs beside the group and the request."""
 
     topics: Topics
@@ -44,7 +44,7 @@ class Surroundings(NamedTuple):
 
 
 def update_member(
-    draft: Draft, before: ConsumerGroupMember, said: ConsumerGroupMember, around: Surroundings
+    draft: Draft, before: ConsumerGroupMember, said: ConsumerGroupMember, context: StepContext
 ) -> None:
     """Write a member's metadata and, if it or the topics have changed, epoch and targets."""
     state = draft.state
@@ -57,18 +57,18 @@ def update_member(
         or said.topic_names != before.topic_names
         or said.topic_regex != before.topic_regex
     )
-    _refresh_regexes(draft, around)
-    hash_now = metadata_hash(topics_of(state), around.topics)
+    _refresh_regexes(draft, context)
+    hash_now = metadata_hash(topics_of(state), context.topics)
     if changed or hash_now != state.metadata_hash:
         draft.put_epoch(state.epoch + 1 if state.epoch else FIRST_EPOCH, hash_now)
     if state.epoch > state.target_epoch:
-        wanted = search(state, around.topics, around.assignors)
+        wanted = search(state, context.topics, context.assignors)
         if wanted.is_small:
-            put_targets(draft, state, wanted.run(), around.now_ms)
+            put_targets(draft, state, wanted.run(), context.now_ms)
 
 
 def reconcile(
-    draft: Draft, member_id: str, reported: Partitions | None, around: Surroundings
+    draft: Draft, member_id: str, reported: PartitionsByTopic | None, context: StepContext
 ) -> ConsumerGroupMember:
     """Move a member one step towards its target; return the new member."""
     state = draft.state
@@ -76,7 +76,7 @@ def reconcile(
     target = Target(
         epoch=state.target_epoch or WAITING_EPOCH,
         partitions=state.targets.get(member_id, {}),
-        subscribed=topic_ids(topic_names(member, state.regexes), around.topics),
+        subscribed=topic_ids(topic_names(member, state.regexes), context.topics),
         is_free=state.is_free,
     )
     after = next_step(member, target, reported)
@@ -85,16 +85,18 @@ def reconcile(
     return after
 
 
-def remove(draft: Draft, member_ids: Collection[str], around: Surroundings) -> None:
+def remove(draft: Draft, member_ids: Collection[str], context: StepContext) -> None:
     """Remove members, in a new epoch."""
     for member_id in member_ids:
         draft.remove_member(member_id)
     _drop_unused_regexes(draft)
     state = draft.state
-    draft.put_epoch(state.epoch + 1, metadata_hash(topics_of(state), around.topics))
+    draft.put_epoch(state.epoch + 1, metadata_hash(topics_of(state), context.topics))
 
 
-def take_place(draft: Draft, holder: ConsumerGroupMember, member_id: str) -> ConsumerGroupMember:
+def replace_static(
+    draft: Draft, holder: ConsumerGroupMember, member_id: str
+) -> ConsumerGroupMember:
     """Replace a static member by its successor, which has a new id; return the successor."""
     target = draft.state.targets.get(holder.member_id, {})
     successor = replace(holder, member_id=member_id, member_epoch=0, previous_member_epoch=0)
@@ -105,7 +107,9 @@ def take_place(draft: Draft, holder: ConsumerGroupMember, member_id: str) -> Con
     return successor
 
 
-def static_of(state: ConsumerState, instance_id: str, member_id: str) -> ConsumerGroupMember:
+def check_static_member(
+    state: ConsumerState, instance_id: str, member_id: str
+) -> ConsumerGroupMember:
     """Return the static member. Raises GroupError if it is unknown or has another id."""
     member = state.static_member(instance_id)
     if member is None:
@@ -119,14 +123,14 @@ def static_of(state: ConsumerState, instance_id: str, member_id: str) -> Consume
     return member
 
 
-def _refresh_regexes(draft: Draft, around: Surroundings) -> None:
+def _refresh_regexes(draft: Draft, context: StepContext) -> None:
     """Resolve new expressions, all if topics have changed; remove those no member uses."""
     _drop_unused_regexes(draft)
     state = draft.state
     for pattern in sorted(regexes_of(state.members.values())):
         known = state.regexes.get(pattern)
-        if known is None or around.topics_changed:
-            resolved = resolve(pattern, around.topics, around.now_ms)
+        if known is None or context.topics_changed:
+            resolved = resolve(pattern, context.topics, context.now_ms)
             if known is None or known.topics != resolved.topics:
                 draft.put_regex(pattern, resolved)
 

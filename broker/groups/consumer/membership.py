@@ -12,10 +12,10 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from broker.groups.consumer.assignors import Partitions
+from broker.groups.consumer.assignors import PartitionsByTopic
 from broker.groups.consumer.deadlines import Deadlines
 from broker.groups.consumer.draft import Draft
-from broker.groups.consumer.member_steps import WAITING_EPOCH, Surroundings
+from broker.groups.consumer.member_steps import WAITING_EPOCH, StepContext
 from broker.groups.consumer.state import ConsumerState
 from broker.groups.consumer.targets import put_targets, search
 from broker.groups.errors import GroupError
@@ -102,7 +102,7 @@ class Membership:
         self._is_searching = True
         self.host.compute(wanted.run, lambda found: self._found(searched, found))
 
-    def _found(self, searched: ConsumerState, found: dict[str, Partitions] | None) -> None:
+    def _found(self, searched: ConsumerState, found: dict[str, PartitionsByTopic] | None) -> None:
         self._is_searching = False
         if self._is_over or found is None:
             return  # after a failure, the next heartbeat tries again
@@ -121,10 +121,10 @@ class Membership:
         state = self.state
         return state.target_epoch or WAITING_EPOCH if self._is_searching else state.epoch
 
-    def around(self) -> Surroundings:
+    def context(self) -> StepContext:
         """Return what a step needs beside the group."""
         config = self.host.config
-        return Surroundings(
+        return StepContext(
             self.host.topics,
             self.topics_changed,
             self.host.clock.now_ms(),
@@ -135,7 +135,7 @@ class Membership:
 
     # -- Time -------------------------------------------------------------------------------------
 
-    def put_off(self, member_id: str) -> None:
+    def renew_session(self, member_id: str) -> None:
         """Renew a member's session, and start its time to revoke partitions, if it must."""
         member = self.state.members[member_id]
         if member.classic is not None:

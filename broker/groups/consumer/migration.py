@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from broker.groups.classic.classic_group import ClassicGroup
-from broker.groups.consumer.assignors import Partitions
+from broker.groups.consumer.assignors import PartitionsByTopic
 from broker.groups.consumer.consumer_member import ClassicSide, ConsumerGroupMember
 from broker.groups.consumer.draft import Draft
 from broker.groups.consumer.embedded_protocol import assignment_bytes, read_subscription
@@ -151,7 +151,7 @@ def _downgrade(
     classic = ClassicGroup.from_record(group_id, value, host)
     roster = classic.generation.roster
     for member in roster:
-        roster.speak(member, spoken[member.member_id])
+        roster.set_protocols(member, spoken[member.member_id])
     host.put(classic)
     classic.loaded()
     if not goes_on:
@@ -196,7 +196,7 @@ def _from_classic(old: ClassicGroup, member_id: str, topics: Topics) -> Consumer
     )
 
 
-def _partitions(group_id: str, assignment: bytes, topics: Topics) -> Partitions:
+def _partitions(group_id: str, assignment: bytes, topics: Topics) -> PartitionsByTopic:
     """Decode an assignment of the classic protocol. Raises GroupError."""
     if not assignment:
         return {}

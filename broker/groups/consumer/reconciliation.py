@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-from broker.groups.consumer.assignors import Partitions
+from broker.groups.consumer.assignors import PartitionsByTopic
 from broker.groups.consumer.consumer_member import Assigned, ConsumerGroupMember
 from protocol.group_records import MemberState
 
@@ -28,13 +28,13 @@ class Target:
     """The target of a member in `epoch`, and the topics that it subscribes to now."""
 
     epoch: int
-    partitions: Partitions
+    partitions: PartitionsByTopic
     subscribed: Collection[bytes]
     is_free: Callable[[bytes, int], bool]  # no member owns it or has yet to revoke it
 
 
 def next_step(
-    member: ConsumerGroupMember, target: Target, reported: Partitions | None
+    member: ConsumerGroupMember, target: Target, reported: PartitionsByTopic | None
 ) -> ConsumerGroupMember:
     """Return the member after this heartbeat; the same object if nothing changes.
 
@@ -50,7 +50,7 @@ def next_step(
 
 
 def _without_unsubscribed(
-    member: ConsumerGroupMember, target: Target, reported: Partitions | None
+    member: ConsumerGroupMember, target: Target, reported: PartitionsByTopic | None
 ) -> ConsumerGroupMember:
     """Revoke partitions of unsubscribed topics, before a new target does."""
     gone = {
@@ -70,7 +70,7 @@ def _without_unsubscribed(
 
 
 def _towards(
-    member: ConsumerGroupMember, target: Target, reported: Partitions | None
+    member: ConsumerGroupMember, target: Target, reported: PartitionsByTopic | None
 ) -> ConsumerGroupMember:
     """Move the member towards its target, as far as revocations allow."""
     wanted = {
@@ -120,7 +120,7 @@ def _revoking(
     )
 
 
-def _still_owns(reported: Partitions | None, to_revoke: Assigned) -> bool:
+def _still_owns(reported: PartitionsByTopic | None, to_revoke: Assigned) -> bool:
     """Whether the member owns any of `to_revoke`; assumed if it did not report."""
     if reported is None:
         return True

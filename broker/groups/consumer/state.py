@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from broker.groups.consumer.assignors import Partitions
+from broker.groups.consumer.assignors import PartitionsByTopic
 from broker.groups.consumer.consumer_member import Assigned, ClassicSide, ConsumerGroupMember
 from broker.groups.consumer.subscriptions import NO_HASH, ResolvedRegex
 from broker.groups.errors import GroupError
@@ -61,7 +61,7 @@ class ConsumerState:
         self.metadata_hash = NO_HASH
         self.target_epoch = 0
         self.members: dict[str, ConsumerGroupMember] = {}
-        self.targets: dict[str, Partitions] = {}
+        self.targets: dict[str, PartitionsByTopic] = {}
         self.regexes: dict[str, ResolvedRegex] = {}
         self.static_ids: dict[str, str] = {}  # instance id -> member id
         self.owners: dict[tuple[bytes, int], str] = {}  # including those with a pending revocation

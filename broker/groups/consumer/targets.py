@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
-from broker.groups.consumer.assignors import ASSIGNORS, Partitions, Subscriber
+from broker.groups.consumer.assignors import ASSIGNORS, PartitionsByTopic, Subscriber
 from broker.groups.consumer.draft import Draft
 from broker.groups.consumer.state import ConsumerState
 from broker.groups.consumer.subscriptions import existing, topic_names
@@ -46,7 +46,7 @@ class TargetSearch(NamedTuple):
                 return False
         return work <= SMALL_MAX
 
-    def run(self) -> dict[str, Partitions]:
+    def run(self) -> dict[str, PartitionsByTopic]:
         """Return the target of every member."""
         state = self.state
         ids_of: dict[frozenset[str], frozenset[bytes]] = {}  # most members have the same
@@ -73,18 +73,18 @@ def search(state: ConsumerState, topics: Topics, assignors: Collection[str]) -> 
 
 
 def put_targets(
-    draft: Draft, searched: ConsumerState, found: Mapping[str, Partitions], now_ms: int
+    draft: Draft, searched: ConsumerState, found: Mapping[str, PartitionsByTopic], now_ms: int
 ) -> None:
     """Write the targets that were found for `searched`, if they differ from the present ones."""
     state = draft.state
     for member_id, target in found.items():
-        heir = _heir(member_id, searched, state)
-        if heir is not None and target != state.targets.get(heir):
-            draft.put_target(heir, target)
+        successor = _successor(member_id, searched, state)
+        if successor is not None and target != state.targets.get(successor):
+            draft.put_target(successor, target)
     draft.put_target_epoch(searched.epoch, now_ms)
 
 
-def _heir(member_id: str, before: ConsumerState, now: ConsumerState) -> str | None:
+def _successor(member_id: str, before: ConsumerState, now: ConsumerState) -> str | None:
     """Return the member itself, its static successor, or None."""
     if member_id in now.members:
         return member_id

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from broker.groups.consumer.assignors import (
     ASSIGNORS,
-    Partitions,
+    PartitionsByTopic,
     Subscriber,
     _Poorest,
     _Spread,
@@ -24,12 +24,12 @@ A, B, C = b"a" * 16, b"b" * 16, b"c" * 16
 
 
 def member(
-    *topic_ids: bytes, owned: Partitions | None = None, instance_id: str | None = None
+    *topic_ids: bytes, owned: PartitionsByTopic | None = None, instance_id: str | None = None
 ) -> Subscriber:
     return Subscriber(instance_id, frozenset(topic_ids), owned or {})
 
 
-def numbers(target: Mapping[str, Partitions]) -> dict[str, dict[bytes, list[int]]]:
+def numbers(target: Mapping[str, PartitionsByTopic]) -> dict[str, dict[bytes, list[int]]]:
     return {
         member_id: {topic_id: sorted(of) for topic_id, of in partitions.items()}
         for member_id, partitions in target.items()

@@ -8,7 +8,7 @@ import pytest
 
 from broker.groups.consumer.draft import Draft
 from broker.groups.consumer.member_heartbeat import check, heartbeat, leave
-from broker.groups.consumer.member_steps import Surroundings
+from broker.groups.consumer.member_steps import StepContext
 from broker.groups.consumer.state import ConsumerState
 from broker.groups.errors import GroupError
 from broker.groups.group import Caller
@@ -51,17 +51,15 @@ class Group:
         self.size_max = size_max
         self.written: list[str] = []
 
-    def around(self) -> Surroundings:
-        return Surroundings(
-            self.topics, self.topics_changed, 1_000, ASSIGNORS, self.size_max, 5_000
-        )
+    def context(self) -> StepContext:
+        return StepContext(self.topics, self.topics_changed, 1_000, ASSIGNORS, self.size_max, 5_000)
 
     def beat(
         self, member_id: str, epoch: int, owned: Owned | None = None, **said: Any
     ) -> ConsumerGroupHeartbeatResponse:
         draft = Draft(self.state)
         body = request(member_id, epoch, owned, **said)
-        response = heartbeat(draft, body, member_id, CALLER, self.around())
+        response = heartbeat(draft, body, member_id, CALLER, self.context())
         self.keep(draft)
         self.topics_changed = False
         return response
@@ -73,7 +71,7 @@ class Group:
 
     def leave(self, member_id: str, epoch: int = -1, instance_id: str | None = None) -> None:
         draft = Draft(self.state)
-        leave(draft, request(member_id, epoch, instance_id=instance_id), self.around())
+        leave(draft, request(member_id, epoch, instance_id=instance_id), self.context())
         self.keep(draft)
 
     def keep(self, draft: Draft) -> None:

@@ -10,11 +10,11 @@ from broker.groups.consumer.consumer_member import ConsumerGroupMember
 from broker.groups.consumer.draft import Draft
 from broker.groups.consumer.member_steps import (
     FIRST_EPOCH,
-    Surroundings,
+    StepContext,
+    check_static_member,
     reconcile,
     remove,
-    static_of,
-    take_place,
+    replace_static,
     update_member,
 )
 from broker.groups.consumer.state import ConsumerState
@@ -26,8 +26,8 @@ from tests.support.fake_topics import FakeTopics, topic_id
 A = topic_id("a")
 
 
-def around(*, topics_changed: bool = False) -> Surroundings:
-    return Surroundings(FakeTopics(a=4), topics_changed, 1_000, ("uniform", "range"), 10, 5_000)
+def context(*, topics_changed: bool = False) -> StepContext:
+    return StepContext(FakeTopics(a=4), topics_changed, 1_000, ("uniform", "range"), 10, 5_000)
 
 
 def member(member_id: str, instance_id: str | None = None) -> ConsumerGroupMember:
@@ -43,8 +43,8 @@ def joined(*members: ConsumerGroupMember) -> Draft:
     """Return a draft of a group that these have joined, one after the other."""
     draft = Draft(ConsumerState("g"))
     for each in members:
-        update_member(draft, ConsumerGroupMember(member_id=each.member_id), each, around())
-        reconcile(draft, each.member_id, {}, around())
+        update_member(draft, ConsumerGroupMember(member_id=each.member_id), each, context())
+        reconcile(draft, each.member_id, {}, context())
     return draft
 
 
@@ -55,14 +55,14 @@ def test_what_is_new_raises_the_epoch_and_finds_targets() -> None:
     assert state.targets == {"m1": {A: frozenset(range(4))}}
     assert state.members["m1"].assigned == {A: dict.fromkeys(range(4), FIRST_EPOCH)}
     draft.records.clear()
-    update_member(draft, member("m1"), replace(member("m1"), rack_id="r"), around())
+    update_member(draft, member("m1"), replace(member("m1"), rack_id="r"), context())
     assert (len(draft.records), state.epoch) == (1, FIRST_EPOCH), "a rack needs no targets"
 
 
 def test_members_are_removed_together() -> None:
     draft = joined(member("m1"), member("m2"), member("m3"))
     draft.records.clear()
-    remove(draft, ["m1", "m2"], around())
+    remove(draft, ["m1", "m2"], context())
     epochs = [value for key, value in draft.records if isinstance(key, ConsumerGroupMetadataKey)]
     assert [value.epoch for value in epochs] == [FIRST_EPOCH + 3]
     assert list(draft.state.members) == ["m3"]
@@ -72,10 +72,12 @@ def test_members_are_removed_together() -> None:
 def test_a_successor_has_what_the_static_member_had() -> None:
     draft = joined(member("m1", "i"))
     epoch = draft.state.epoch
-    successor = take_place(draft, draft.state.members["m1"], "m2")
+    successor = replace_static(draft, draft.state.members["m1"], "m2")
     assert (successor.member_epoch, draft.state.epoch) == (0, epoch)
     assert list(draft.state.members) == list(draft.state.targets) == ["m2"]
-    assert static_of(draft.state, "i", "m2").assigned == {A: dict.fromkeys(range(4), FIRST_EPOCH)}
+    assert check_static_member(draft.state, "i", "m2").assigned == {
+        A: dict.fromkeys(range(4), FIRST_EPOCH)
+    }
 
 
 @pytest.mark.parametrize(
@@ -84,7 +86,7 @@ def test_a_successor_has_what_the_static_member_had() -> None:
 )
 def test_only_the_static_member_itself_is_found(instance_id: str, code: ErrorCode) -> None:
     with pytest.raises(GroupError) as refused:
-        static_of(joined(member("m1", "i")).state, instance_id, "m2")
+        check_static_member(joined(member("m1", "i")).state, instance_id, "m2")
     assert refused.value.code == code
 
 
@@ -93,8 +95,8 @@ def test_an_expression_is_looked_at_again_when_topics_have_changed() -> None:
     draft = joined(said)
     assert draft.state.regexes["[ab]"].topics == {"a"}
     for changed, topics in ((False, {"a"}), (True, {"a", "b"})):
-        now = around(topics_changed=changed)._replace(topics=FakeTopics(a=4, b=1))
+        now = context(topics_changed=changed)._replace(topics=FakeTopics(a=4, b=1))
         update_member(draft, said, said, now)
         assert draft.state.regexes["[ab]"].topics == topics
-    remove(draft, ["m1"], around())
+    remove(draft, ["m1"], context())
     assert draft.state.regexes == {}

@@ -93,7 +93,7 @@ def test_a_member_that_must_give_up_has_its_rebalance_timeout(host: FakeHost) ->
         ConsumerGroupMember(member_id="m1", member_epoch=2, state=MemberState.UNREVOKED_PARTITIONS)
     )
     made.write(draft, None)
-    made.put_off("m1")
+    made.renew_session("m1")
     assert made.deadlines.missed(1 << 62) == (["m1"], ["m1"])
     draft = Draft(made.state)
     draft.remove_member("m1")

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from broker.groups.consumer.assignors import Partitions, Subscriber, assign_uniform
+from broker.groups.consumer.assignors import PartitionsByTopic, Subscriber, assign_uniform
 from broker.groups.consumer.consumer_member import Assigned, ConsumerGroupMember
 from broker.groups.consumer.reconciliation import Target, next_step
 from protocol.group_records import MemberState
@@ -22,7 +22,7 @@ def owned(epoch: int, **topics: list[int]) -> Assigned:
     return {ids[name]: dict.fromkeys(numbers, epoch) for name, numbers in topics.items()}
 
 
-def of(**topics: list[int]) -> Partitions:
+def of(**topics: list[int]) -> PartitionsByTopic:
     return {topic_id: frozenset(numbers) for topic_id, numbers in owned(0, **topics).items()}
 
 
@@ -41,9 +41,9 @@ def member(
 
 def target(
     epoch: int,
-    partitions: Partitions,
+    partitions: PartitionsByTopic,
     *,
-    taken: Partitions | None = None,
+    taken: PartitionsByTopic | None = None,
     subscribed: tuple[bytes, ...] = (A, B),
 ) -> Target:
     def is_free(topic_id: bytes, partition: int) -> bool:
@@ -141,7 +141,7 @@ class Simulation:
         self.counts = {A: self.randomness.randint(1, 9), B: self.randomness.randint(1, 9)}
         self.members: dict[str, ConsumerGroupMember] = {}
         self.reads: dict[str, set[tuple[bytes, int]]] = {}
-        self.goals: dict[str, Partitions] = {}
+        self.goals: dict[str, PartitionsByTopic] = {}
         self.epoch = 0
 
     def is_free(self, topic_id: bytes, partition: int) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from broker.groups.consumer import targets
-from broker.groups.consumer.assignors import Partitions, assign_uniform
+from broker.groups.consumer.assignors import PartitionsByTopic, assign_uniform
 from broker.groups.consumer.consumer_group import ConsumerGroup
 from broker.groups.consumer.targets import SMALL_MAX, TargetSearch
 from broker.groups.group import Caller
@@ -203,7 +203,7 @@ async def test_a_broker_finds_them_beside_its_loop(
     await find(rig)
     threads: list[threading.Thread] = []
 
-    def assign(*facts: Any) -> dict[str, Partitions]:
+    def assign(*facts: Any) -> dict[str, PartitionsByTopic]:
         threads.append(threading.current_thread())
         if len(threads) == 1:
             raise RuntimeError("the first search fails")
