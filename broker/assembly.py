@@ -1,6 +1,6 @@
-"""Putting one broker together: from a configuration and an open directory to the services.
+"""Build one broker's services from a configuration and an open data directory.
 
-The parts know nothing of how they came about, so tests put together what they need from here, too.
+No part knows how it was made, so tests build the parts they need from here too.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ BLOCKING_THREADS_MIN = 4
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """The parts of a broker that do nothing by themselves."""
+    """The parts of a broker that run no tasks."""
 
     services: Services
     network: Network
@@ -74,8 +74,8 @@ def assemble(
 ) -> Assembly:
     """Make the services, and open every log: recovery happens here.
 
-    `bind` returns the listeners with the ports they got. It is called when recovery has ended:
-    nothing listens before.
+    `bind` returns the listeners with their ports. It is called after recovery: nothing listens
+    before.
     """
     logs = opened.logs
     node_id = logs.directory.meta.node_id
@@ -164,7 +164,7 @@ def _network(services: Services) -> Network:
 
 
 def _coordinator(services: Services) -> Coordinator:
-    """Import and make the coordinator of groups, when there is one: a tenth of a start's time."""
+    """Import and make the coordinator of groups: a tenth of the time of a start."""
     from broker.groups.coordinator import Coordinator
     from broker.groups.frozen import FrozenCoordinator
     from broker.groups.group_log import GroupLog
@@ -186,7 +186,7 @@ def _coordinator(services: Services) -> Coordinator:
 
 def _name_strays(logs: LogManager) -> None:
     for stray in logs.strays():
-        logger.warning("%s in the data directory belongs to no topic, it is left alone", stray)
+        logger.warning("%s in the data directory belongs to no topic; leaving it as it is", stray)
 
 
 def _commit_and_appends(
@@ -199,7 +199,7 @@ def _commit_and_appends(
     metrics: Metrics,
     clock: Clock,
 ) -> tuple[GroupCommit, AppendQueue]:
-    """The two that need each other: a flush that ends lets queued appends go on."""
+    """Make the two that need each other: the end of a flush lets queued appends continue."""
 
     def advanced(partition: Partition) -> None:
         purgatory.notify(partition)

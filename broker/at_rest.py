@@ -1,7 +1,7 @@
-"""What a broker still holds when nobody asks anything of it any more: nothing, or a defect (I12).
+"""What a broker still holds when no client asks for anything: anything at all is a defect (I12).
 
-The counts are of what clients cause. The server asks at the end of a clean stop and warns of what
-is left; tests ask the same of brokers in their own process.
+The counts cover resources that clients cause. The server reports what is left after a clean stop;
+tests check brokers in their own process the same way.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from broker.network.processor import Processor
 def left_over(
     assembly: Assembly, dispatcher: Dispatcher, processors: Sequence[Processor] = ()
 ) -> list[str]:
-    """Return what is still held, as "3 fetches parked"; empty at rest."""
+    """Return what is still held, such as "3 fetches parked"; empty at rest."""
     services = assembly.services
     partitions = services.partitions.all()
     metrics = services.metrics

@@ -1,7 +1,7 @@
-"""What anyone may do to a resource: everything, since there are no ACLs.
+"""The operations that a client may perform on a resource: all of them, since there are no ACLs.
 
-Kafka without an authorizer answers so too, to clients that ask for the operations they are
-authorized for (KIP-430): a bit for each AclOperation that the kind of resource supports.
+Kafka without an authorizer gives the same answer to clients that ask for their authorized
+operations (KIP-430): one bit for each AclOperation that the resource type supports.
 """
 
 from __future__ import annotations

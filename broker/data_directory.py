@@ -1,7 +1,7 @@
-"""The data directory as a start finds it: locked, its metadata loaded, its partitions led.
+"""Open the data directory at startup: lock it, load its metadata, take leadership.
 
-Everything here reads or repairs files, and runs before anything listens. The logs of topics are
-not opened yet: which of them there are is in the metadata.
+All of this reads or repairs files, and runs before the broker listens. The logs of topics stay
+closed until the metadata says which ones exist.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ logger = logging.getLogger("barnabas.server")
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A data directory that is ours, its metadata, and its logs as far as they are open."""
+    """A locked data directory, its metadata, and its manager of logs."""
 
     logs: LogManager
     metadata_log: MetadataLog
@@ -66,7 +66,7 @@ def open_directory(
         raise PermissionError(error.errno, reason, error.filename or directory) from error
     if settings.cluster_id not in (None, logs.directory.meta.cluster_id):
         logger.warning(
-            "barnabas.cluster.id=%s is not used: %s has the cluster id %s already",
+            "ignoring barnabas.cluster.id=%s: %s already has the cluster id %s",
             settings.cluster_id,
             directory,
             logs.directory.meta.cluster_id,
@@ -120,7 +120,7 @@ def _open_metadata(
     for warning in metadata_log.warnings:
         logger.warning("%s", warning)
     for name in (*leadership.elsewhere, *leadership.not_ours):
-        logger.warning("%s is not here: another directory or node has it", name)
+        logger.warning("not serving %s: it is in another directory or on another node", name)
     logger.info(
         "cluster %s, node %d, directory %s: %s, %d topics with %d partitions",
         logs.directory.meta.cluster_id,
@@ -142,7 +142,7 @@ def _state(logs: LogManager) -> str:
 
 
 def _check_node_id(image: ClusterImage, logs: LogManager) -> None:
-    """Refuse a node id under which nothing of what is here would be served: it is wrong."""
+    """Refuse a node id under which no partition here would be served: it is wrong."""
     node_id = logs.directory.meta.node_id
     other: tuple[str, Sequence[int]] | None = None
     for topic in image.topics.values():
@@ -155,6 +155,6 @@ def _check_node_id(image: ClusterImage, logs: LogManager) -> None:
         name, replicas = other
         raise CorruptMetadata(
             os.path.join(logs.directory.path, META_PROPERTIES),
-            f"node.id={node_id}, but the metadata has {name}, and all else that is here, on node "
-            f"{', '.join(map(str, replicas))}: set the node.id that it was",
+            f"node.id={node_id}, but the metadata has {name}, and all other partitions found here, "
+            f"on node {', '.join(map(str, replicas))}; set node.id to that",
         )

@@ -1,14 +1,18 @@
-"""From a request to its handler, and from whatever the handler gives back to the answer.
+"""Pass a request to its handler, and turn the handler's result into an answer.
 
 A handler (one row of `broker.handlers.HANDLERS`) is a plain function of the request and the
-services. It returns the response message; or None, when nothing is to be sent; or a generator,
-where the answer is made in steps (`broker.runtime.steps`); or a `Pending`; or, where it must wait
-for files or for durability, a coroutine, which gets a task of its own. The last three end with any
-of those before them. An answer is encoded at once, or in a thread if records are opened for it and
-that takes long (`RequestHeader.wants_thread`).
+services. It returns one of these:
 
-What a handler did not foresee is this broker's fault, not the client's: it is logged with the
-request it came from, counted, and answered with UNKNOWN_SERVER_ERROR in the shape of that API.
+- the response message, or None if no answer is to be sent;
+- a generator, if the answer is made in steps (`broker.runtime.steps`);
+- a `Pending`;
+- a coroutine, if it waits for files or for durability; the coroutine runs as a task of its own.
+
+The last three end with any of those before them. The dispatcher encodes an answer on the loop, or
+in a thread if that opens many records (`RequestHeader.wants_thread`).
+
+An unexpected exception of a handler is the broker's fault, not the client's: it is logged with its
+request, counted, and answered with UNKNOWN_SERVER_ERROR in the shape of that API.
 """
 
 from __future__ import annotations
@@ -35,7 +39,7 @@ logger = logging.getLogger("barnabas.requests")
 
 
 class Dispatcher:
-    """Calls handlers and sends what they answer."""
+    """Calls handlers and sends their answers."""
 
     __slots__ = ("_handlers", "_services", "_stepper", "_tasks")
 
@@ -68,7 +72,7 @@ class Dispatcher:
             await asyncio.wait(self._tasks) if self._tasks else await asyncio.sleep(0)
 
     def _ended(self, request: Request, result: Any) -> None:
-        """Do with a result what its type says: it is an answer, or how one comes about."""
+        """Answer with a result, or arrange for the answer, by the result's type."""
         kind = type(result)
         if kind is Pending:
             result.then(partial(self._answer_later, request), partial(self._fail, request))
@@ -105,7 +109,7 @@ class Dispatcher:
         self._services.record_work.submit(Owner.REQUEST, request.connection, encode, ended)
 
     def _answer_later(self, request: Request, response: Any) -> None:
-        # Called by whoever completed the Pending: its work must not end over our answer.
+        # The caller completed the Pending: a failure of our answer must not end its work.
         try:
             self._ended(request, response)
         except Exception as error:
@@ -140,5 +144,5 @@ class Dispatcher:
             row = self._handlers[header.api_key]
             self._answer(request, row.error_response(request, code))
         except Exception as second:
-            logger.error("no answer could be made, closing the connection", exc_info=second)
+            logger.error("cannot make an error response; closing the connection", exc_info=second)
             request.give_up()

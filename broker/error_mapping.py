@@ -1,7 +1,7 @@
-"""Which error code a client sees for what storage and records raise: one table, at the edge.
+"""The error code that clients see for each exception of storage and records: one table.
 
-A type stands for its subclasses, the nearest one wins. `tests/unit/broker/test_error_mapping.py`
-checks that every type of both families is covered by more than the base.
+A type covers its subclasses; the nearest type wins. `tests/unit/broker/test_error_mapping.py`
+checks that every type of both families has more than the base as its cover.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from storage.errors import (
 )
 
 ERROR_CODES: dict[type[Exception], ErrorCode] = {
-    AnswerTooLarge: ErrorCode.INVALID_REQUEST,  # final: asking again gets no further
+    AnswerTooLarge: ErrorCode.INVALID_REQUEST,  # final: a retry would get the same
     CorruptBatch: ErrorCode.CORRUPT_MESSAGE,
     InvalidRecord: ErrorCode.INVALID_RECORD,
     RecordsWithoutKey: ErrorCode.INVALID_RECORD,
@@ -62,12 +62,12 @@ ERROR_CODES: dict[type[Exception], ErrorCode] = {
     CheckpointError: ErrorCode.KAFKA_STORAGE_ERROR,
     StorageError: ErrorCode.KAFKA_STORAGE_ERROR,
     OSError: ErrorCode.KAFKA_STORAGE_ERROR,
-    WalkAbandoned: ErrorCode.REQUEST_TIMED_OUT,  # which clients try again
+    WalkAbandoned: ErrorCode.REQUEST_TIMED_OUT,  # retriable
 }
 
 
 def error_code_of(error: Exception) -> ErrorCode:
-    """Return the code for `error`; UNKNOWN_SERVER_ERROR for what nobody foresaw."""
+    """Return the code for `error`; UNKNOWN_SERVER_ERROR if it is unexpected."""
     if isinstance(error, TopicError):
         return error.code
     for kind in type(error).__mro__:

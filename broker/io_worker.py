@@ -1,7 +1,7 @@
-"""IO workers: tasks that take requests from the queue and have them handled.
+"""IO workers: tasks that take requests from the queue and pass them to their handlers.
 
-A worker never waits for an answer (docs/design.md, "The way of a request"): a handler answers at
-once, or hands back something that completes later. One bad request never ends a worker.
+A worker never waits for an answer (docs/design.md, "The way of a request"): a handler answers
+immediately, or returns something that completes later. A bad request never ends a worker.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from broker.runtime.clock import MS_NS, Clock
 from broker.runtime.owners import Owner
 from broker.runtime.request_queue import RequestQueue
 
-# How long a worker may keep the loop from its sockets. Two milliseconds are some hundred
-# small requests: long enough to pay for a switch, short against any client's deadline.
+# How long a worker may keep the loop from its sockets. Two milliseconds are about a hundred
+# small requests: long enough to pay for a switch, short compared to any client's deadline.
 SLICE_NS = 2 * MS_NS
 
 
@@ -50,7 +50,7 @@ class IoWorker:
                 while (request := take()) is not None:
                     try:
                         dispatch(request)
-                    except Exception as error:  # it would never be answered
+                    except Exception as error:  # or it would never be answered
                         owners.failed(Owner.WORKER, error)
                         request.give_up()
                     if monotonic_ns() > slice_end_ns:

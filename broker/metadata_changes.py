@@ -1,8 +1,8 @@
-"""Changes of the metadata on their way: carried through once begun, whoever still waits for them.
+"""Changes of the metadata in progress: once begun they are completed, even if the client gives up.
 
-A change is a record in the metadata log and what follows when that is durable. It is a task of the
-broker's, not of the client's request: a client waits `METADATA_TIMEOUT_MS` for it and is told
-REQUEST_TIMED_OUT then, and the task goes on. Late is not failed (design.md, I15).
+A change is a record in the metadata log, plus the work that follows once the record is durable. A
+task of the broker does it. The client waits `METADATA_TIMEOUT_MS`, then gets REQUEST_TIMED_OUT, and
+the task continues. Late is not failed (design.md, I15).
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ logger = logging.getLogger("barnabas.topics")
 
 # How long a client waits for an administrative change.
 METADATA_TIMEOUT_MS = 30_000
-NEVER_MS = 1 << 40  # the broker itself waits for its metadata log as long as it takes
+NEVER_MS = 1 << 40  # the broker waits for its metadata log without a limit
 
 Change = asyncio.Task[TopicError | StorageError | None]
 
 
 class MetadataChanges:
-    """The changes that are under way, and the log that they wait for."""
+    """The changes in progress, and the log that they wait for."""
 
     def __init__(
         self,
@@ -49,20 +49,20 @@ class MetadataChanges:
 
     @property
     def is_any(self) -> bool:
-        """Whether a change is under way, whoever waits for it."""
+        """Whether a change is in progress, even if no client waits for it."""
         return bool(self._changes)
 
     async def finish(self) -> None:
-        """Wait until no change is under way: for the stop."""
+        """Wait until no change is in progress: for the stop."""
         while self._changes:
             await asyncio.wait(self._changes)
 
     async def carry_through(
         self, change: Coroutine[Any, Any, None], lives: Iterable[TopicLife] = ()
     ) -> None:
-        """Have `change` done, and wait for it for as long as a client does. Raises what it raises.
+        """Run `change` in a task, and wait for it as long as a client does. Raises what it raises.
 
-        Its own task: it is done whatever becomes of who waits here.
+        The task completes even if the caller is cancelled.
         """
         task = spawn(
             Owner.TOPIC_CHANGE, _outcome(change, lives), "change of topics", among=self._changes
@@ -72,8 +72,8 @@ class MetadataChanges:
         done, _ = await asyncio.wait([task], timeout=METADATA_TIMEOUT_MS / 1000)
         if not done:
             logger.warning(
-                "a change of the metadata takes longer than %d s: its client is told so, and it "
-                "goes on",
+                "a metadata change takes longer than %d s: its client gets REQUEST_TIMED_OUT, the "
+                "change continues",
                 METADATA_TIMEOUT_MS // 1000,
             )
             raise too_late()
@@ -81,7 +81,7 @@ class MetadataChanges:
             raise error
 
     async def until_done(self, changes: Iterable[asyncio.Task[Any]]) -> None:
-        """Wait for changes that others began. Raises TopicError if that takes too long."""
+        """Wait for changes in progress. Raises TopicError if that takes too long."""
         under_way = set(changes)
         if under_way:
             _, late = await asyncio.wait(under_way, timeout=METADATA_TIMEOUT_MS / 1000)
@@ -103,7 +103,7 @@ class MetadataChanges:
 async def _outcome(
     change: Coroutine[Any, Any, None], lives: Iterable[TopicLife]
 ) -> TopicError | StorageError | None:
-    """Return what whoever still waits is to be told; an error is not a failure of the task."""
+    """Return the error for a client that still waits; it is not a failure of the task."""
     task = asyncio.current_task()
     assert task is not None, "it is one"
     try:
@@ -117,8 +117,8 @@ async def _outcome(
 
 
 def too_late() -> TopicError:
-    """Return the error for a client that has waited long enough."""
+    """Return the error for a client whose change takes too long."""
     return TopicError(
         ErrorCode.REQUEST_TIMED_OUT,
-        "The change is not durable yet, since the disk is slow. It will take effect when it is.",
+        "The change is not durable yet because the disk is slow. It takes effect once it is.",
     )

@@ -1,21 +1,21 @@
 """One broker, from start to stop.
 
     startup   lock and open the directory, load the metadata, recover and open every log,
-              then bind: nothing listens before recovery has ended
-    serve     acceptors, processors, IO workers and tickers run until a signal, or until one of
-              them ends, which none may (`broker.lifecycle.serving`)
-    shutdown  stop accepting, stop reading, let what was begun be answered (with a deadline),
+              then bind: the broker listens only after recovery
+    serve     acceptors, processors, IO workers and tickers run until a signal arrives or one
+              of them ends, which is an error (`broker.lifecycle.serving`)
+    shutdown  stop accepting, stop reading, finish the requests in progress (with a deadline),
               flush, write checkpoints, write the clean-shutdown marker last
               (`broker.lifecycle.shutdown`)
 
-A first SIGTERM or SIGINT stops in that order, further ones hurry it
+The first SIGTERM or SIGINT starts the shutdown; further ones hurry it
 (`broker.lifecycle.stop_signals`).
 
-Exit codes: 0 everything is on the disk; 1 the broker could not start or go on, or could not write
-everything at the stop (one line says why); 130 it left as a crash would.
+Exit codes: 0 all data is on the disk; 1 the broker could not start or continue, or could not write
+everything at the stop (one log line gives the reason); 130 it exited without a clean shutdown.
 
-What a broker takes from its machine comes in here: clock, file system, randomness, sockets,
-signals. Everything below is given them.
+The clock, the file system, randomness, sockets and signals enter the broker here. Every module
+below receives them as arguments.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ def run(loaded: Loaded) -> int:
     for warning in loaded.warnings:
         logger.warning("%s", warning)
     if loaded.without_effect:
-        logger.info("set, but without effect here: %s", ", ".join(loaded.without_effect))
+        logger.info("set without effect here: %s", ", ".join(loaded.without_effect))
     process.raise_descriptor_limit()
     process.return_large_blocks()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_run(loaded))
     except (StorageError, OSError) as error:
-        logger.error("cannot go on: %s", error)
+        logger.error("cannot start or continue: %s", error)
         return EXIT_FAILED
     except KeyboardInterrupt:
         return EXIT_FORCED
@@ -100,8 +100,8 @@ class Broker:
         """Recover, then listen. Raises StorageError, OSError."""
         started_ns = self._clock.monotonic_ns()
         tasks_before = asyncio.all_tasks()
-        # Signals first: one that comes during recovery stops the broker where a crash would
-        # have, at the next step that waits.
+        # Signals first: one that arrives during recovery stops the broker as a crash would,
+        # at the next step that waits.
         self._signals.listen()
         self._assembly = await self._assemble()
         self._serving = Serving(self._assembly, self._sockets)
@@ -109,7 +109,7 @@ class Broker:
         self._shutdown = Shutdown(self._assembly, self._serving, self._signals, tasks_before)
         process.keep_from_collector()
         self._say_that_it_listens()
-        # The words that test containers wait for: Kafka's own lines at the same moment.
+        # Testcontainers waits for these lines of Kafka's.
         services = self._assembly.services
         logger.info(
             "[BrokerLifecycleManager id=%d] Transitioning from RECOVERY to RUNNING",
@@ -128,7 +128,7 @@ class Broker:
         try:
             return assemble(self._loaded, opened, self._bind, self._clock, loop)
         except BaseException:
-            # A taken port, say: what was recovered need not be recovered again.
+            # The port is taken, for example. Close cleanly: the next start need not recover again.
             pool = BlockingPool(1, loop)
             await pool.run(partial(opened.logs.close, clean=True))
             pool.close()
@@ -149,7 +149,7 @@ class Broker:
                 raise OSError(
                     error.errno,
                     f"cannot listen on {listener}: {error.strerror}; "
-                    "is another broker running, or is the port taken?",
+                    "is another broker running, or another program on that port?",
                 ) from None
             self._sockets.append(sock)
             bound.append((listener, sock.getsockname()[1]))
@@ -165,9 +165,9 @@ class Broker:
                 )
 
     async def serve(self) -> bool:
-        """Wait for a signal; return whether a task that never ends has ended instead."""
+        """Wait for a signal; return True if a task that must not end has ended instead."""
         return await self._serving.until(self._signals.stop)
 
     async def shutdown(self) -> int:
-        """Stop in order; return the exit code that says how it went."""
+        """Stop in order; return the exit code."""
         return await self._shutdown.run(self._config.barnabas_shutdown_deadline_ms)

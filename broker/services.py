@@ -1,4 +1,4 @@
-"""What handlers work with: the parts of one running broker, and nothing of sockets or bytes."""
+"""The parts of one running broker that handlers use. Sockets and bytes are not among them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class Services:
-    """One broker's parts, made once by the server; `config` is what holds now."""
+    """One broker's parts, made once at startup; `config` is the current configuration."""
 
     config: BrokerConfig
     clock: Clock
@@ -60,7 +60,7 @@ class Services:
 
     @property
     def groups(self) -> Coordinator:
-        """The coordinator of groups, made when the first one is asked for."""
+        """The coordinator of groups, made when it is first used."""
         return self._groups or self.begin_groups()
 
     @property
@@ -69,7 +69,7 @@ class Services:
         return self._groups is not None
 
     def begin_groups(self) -> Coordinator:
-        """Make `groups`, which then loads what is stored of them."""
+        """Make `groups`; the coordinator then loads the stored groups."""
         assert self._groups is None, "made once"
         self._groups = self.make_groups(self)
         return self._groups

@@ -1,9 +1,9 @@
-"""The logs of topics: opened when their partitions are durable, dropped when a removal is.
+"""Open the logs of topics once their partitions are durable; drop them once a removal is.
 
-Both work on files, so threads do it, `LOGS_PER_JOB` logs a job, while the life of the topic is
-locked. What was opened is found by clients (`Partitions`); what cannot be opened is offline, and is
-tried again. A topic that is removed is taken out of sight first, and whoever waits for one of its
-partitions is answered.
+Both work on files, so they run in threads, `LOGS_PER_JOB` logs in one job, while the life of the
+topic is locked. Clients find open logs in `Partitions`. A log that cannot be opened makes its
+partition offline, and is tried again. A removed topic first leaves `Partitions`, and requests that
+wait for its partitions are answered.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from storage.opening.log_opening import Attempt, Opening, Wanted
 
 logger = logging.getLogger("barnabas.topics")
 
-TAKEN_OUT_PER_TURN = 500  # partitions that are deleted: some µs each, more if somebody waits
+TAKEN_OUT_PER_TURN = 500  # deleted partitions: some µs each, more if requests wait
 LOGS_PER_JOB = 32  # opened or dropped by one call of the pool: some 100 µs of Python each
 
 
@@ -54,14 +54,14 @@ class TopicLogs:
         self._pool = pool
 
     def open_all(self) -> None:
-        """Open the log of every partition that we lead: at start, before anyone is served."""
+        """Open the log of every partition that we lead: at start, before the broker listens."""
         for life in self._controller.lives:
             life.durable_count = len(life.topic.partitions)
             self._take(life, self._logs.open_logs(self._wanted(life)))
             life.move(TopicEvent.OPENED)
 
     def _wanted(self, life: TopicLife) -> list[Wanted]:
-        """Say which logs of `life` are to be opened: durable, led by us, and not open."""
+        """Return the logs of `life` to open: durable, led by us, and not open."""
         if not life.is_serving:
             return []
         topic = life.topic
@@ -73,13 +73,13 @@ class TopicLogs:
         ]
 
     async def open(self, lives: Iterable[TopicLife]) -> list[TopicLife]:
-        """Open what is to be opened of `lives`, many logs a job; then they are online.
+        """Open the logs that are missing of `lives`, and bring them online.
 
-        Returns those of which something was opened.
+        Returns the lives of which a log was opened.
         """
         by_id = {life.topic.topic_id: life for life in lives}
         async with AsyncExitStack() as locks:
-            for topic_id in sorted(by_id):  # in one order, lest two wait for each other
+            for topic_id in sorted(by_id):  # in one order: no deadlock
                 await locks.enter_async_context(by_id[topic_id].logs_lock)
             wanted = [one for life in by_id.values() for one in self._wanted(life)]
             opened: set[bytes] = set()
@@ -121,7 +121,7 @@ class TopicLogs:
                 opening.fail_new(error)
 
     def _take(self, life: TopicLife, attempts: Iterable[Attempt]) -> bool:
-        """Let clients find what was opened, and know what is offline; whether any was opened."""
+        """Publish opened logs and offline partitions; return whether a log was opened."""
         topic = life.topic
         config = self._controller.topic_configs.of(topic)
         any_opened = False
@@ -141,7 +141,7 @@ class TopicLogs:
         return any_opened
 
     async def take_out(self, topic: TopicInfo) -> None:
-        """Let no client find the partitions, and answer everyone who waits for them."""
+        """Remove the partitions from sight, and answer the requests that wait for them."""
         name = topic.name
         for info in topic.partitions:
             if info.partition and not info.partition % TAKEN_OUT_PER_TURN:
@@ -172,5 +172,7 @@ class TopicLogs:
                 self._logs.finish_delete(deletion)
                 if deletion.error is not None:
                     logger.error(
-                        "topic %s is deleted, but files of it stay: %s", topic.name, deletion.error
+                        "deleted topic %s, but some of its files remain: %s",
+                        topic.name,
+                        deletion.error,
                     )

@@ -1,18 +1,19 @@
-"""Topics as they come and go while the broker runs: the controller's decisions, carried through.
+"""Create, enlarge and delete topics while the broker runs.
 
-The controller appends records and says which end offset of the metadata log to wait for. What
-follows, until the topic is online or its name is free (`broker.metadata.topic_life` has the table),
-is a task of the broker's, not of the client's request:
+The controller appends the records and returns the end offset of the metadata log to wait for. The
+rest, until the topic is online or its name is free (`broker.metadata.topic_life` has the table),
+runs in a task of the broker, not of the client's request:
 
     create, grow    recorded ── durable ── logs opened, in threads ── online ── answer
     delete          recorded, out of sight ── durable ── logs dropped, in threads ── answer
 
-A client waits for the task for a while, and is told REQUEST_TIMED_OUT then; the task goes on
-(`broker.metadata_changes`). The same holds for configs and for every other record. The logs are
-opened and dropped by `broker.topic_logs`.
+A client waits for the task for a limited time, then gets REQUEST_TIMED_OUT; the task continues
+(`broker.metadata_changes`). Configs and all other records work the same way. `broker.topic_logs`
+opens and drops the logs.
 
-As in Kafka, whoever is told that a topic exists can rely on it: the answer TOPIC_ALREADY_EXISTS
-waits until the topic is durable, and a name that is being deleted until that is done.
+As in Kafka, a client that is told that a topic exists can rely on it: the broker answers
+TOPIC_ALREADY_EXISTS only after the topic is durable, and answers for a name that is being deleted
+only after the deletion.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Topics:
         self._pool = pool
         self._clock = clock
         self._listeners: list[Callable[[str, TopicInfo | None], None]] = []
-        self._planning = asyncio.Lock()  # from a plan to its records, no topic comes or goes
+        self._planning = asyncio.Lock()  # keeps topics as they are from a plan to its records
 
     def listen(self, listener: Callable[[str, TopicInfo | None], None]) -> None:
         """Call `listener(name, topic)` when one was created or enlarged; None when deleted."""
@@ -88,11 +89,11 @@ class Topics:
 
     @property
     def is_changing(self) -> bool:
-        """Whether a change is under way, whoever waits for it."""
+        """Whether a change is in progress, even if no client waits for it."""
         return self._changes.is_any
 
     async def finish(self) -> None:
-        """Wait until no change is under way: for the stop."""
+        """Wait until no change is in progress: for the stop."""
         await self._changes.finish()
 
     async def open_offline(self) -> None:
@@ -113,15 +114,15 @@ class Topics:
     # -- Creating -----------------------------------------------------------------------------
 
     def validate(self, new_topics: Sequence[NewTopic]) -> dict[str, TopicInfo | TopicError]:
-        """Return what `create` would say, and create nothing."""
+        """Return what `create` would return, and create nothing."""
         return self._controller.planner.plan_topics(new_topics).results
 
     async def create(self, new_topics: Sequence[NewTopic]) -> dict[str, TopicInfo | TopicError]:
-        """Create topics, each with an outcome of its own, in the order in which Kafka answers.
+        """Create topics; return the outcome of each, in the order in which Kafka answers.
 
-        Returns when those created are durable and can be produced to, and those that exist are
-        durable. Raises LogFailed, or TopicError if that takes too long, or the metadata log cannot
-        be made durable.
+        Returns when the created topics are durable and can be produced to, and the existing ones
+        are durable. Raises LogFailed, or TopicError if that takes too long or the metadata log
+        cannot be made durable.
         """
         await self._until_decided(topic.name for topic in new_topics)
         planned = partial(self._controller.planner.plan_topics, new_topics)
@@ -130,13 +131,14 @@ class Topics:
         return created.results
 
     def validate_growth(self, asked: Sequence[MorePartitions]) -> dict[str, TopicInfo | TopicError]:
-        """Return what `grow` would say, and change nothing."""
+        """Return what `grow` would return, and change nothing."""
         return self._controller.planner.plan_partitions(asked).results
 
     async def grow(self, asked: Sequence[MorePartitions]) -> dict[str, TopicInfo | TopicError]:
-        """Add partitions to topics, each with an outcome of its own.
+        """Add partitions to topics; return the outcome of each.
 
-        Returns when those added are durable and can be produced to. Raises as `create` does.
+        Returns when the added partitions are durable and can be produced to. Raises as `create`
+        does.
         """
         grown = await self._record(
             partial(self._controller.planner.plan_partitions, asked), len(asked)
@@ -159,7 +161,10 @@ class Topics:
             return self._controller.record(plan, now_ms, batch)
 
     async def _until_decided(self, names: Iterable[str]) -> None:
-        """Wait for topics of these names that come or go. Raises TopicError if too late."""
+        """Wait for topics with these names that are being created or deleted.
+
+        Raises TopicError if that takes too long.
+        """
         lives = [self._controller.lives.of_name(name) for name in names]
         await self._changes.until_done(
             change
@@ -171,7 +176,7 @@ class Topics:
     async def _bring_online(
         self, results: dict[str, TopicInfo | TopicError], end_offset: int, news: str
     ) -> None:
-        """Have what was recorded of topics opened once it is durable, and wait for that."""
+        """Open recorded topics once their records are durable, and wait for that."""
         lives = {
             self._controller.lives.of(topic): len(topic.partitions)
             for topic in results.values()
@@ -199,12 +204,12 @@ class Topics:
     # -- Deleting -----------------------------------------------------------------------------
 
     async def delete(self, name: str) -> None:
-        """Delete a topic; return when that is durable and its name is free.
+        """Delete a topic; return when the deletion is durable and the name is free.
 
-        Raises TopicError if there is none of that name, and as `create` does.
+        Raises TopicError if no topic has that name, and as `create` does.
         """
         lives = self._controller.lives
-        async with self._planning:  # nobody counts on the topic, or its absence, at this moment
+        async with self._planning:  # no plan relies on the topic, or on its absence
             topic, end_offset = self._controller.delete_topic(name, self._clock.now_ms())
         life = lives.of(topic)
         await self._changes.carry_through(self._drop(life, end_offset), [life])
@@ -264,9 +269,9 @@ class Topics:
             raise
 
     def _undecided(self, life: TopicLife) -> None:
-        """Answer KAFKA_STORAGE_ERROR for what only the next start can tell."""
+        """Answer KAFKA_STORAGE_ERROR for topics whose fate only the next start can tell."""
         life.move(TopicEvent.FAILED)
-        reason = "the metadata log failed before this was durable: see to the disk, then restart"
+        reason = "the metadata log failed before this was durable: check the disk, then restart"
         for info in life.topic.partitions:
             number = info.partition
             with_name = f"{life.topic.name}-{number}"

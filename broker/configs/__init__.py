@@ -1,4 +1,4 @@
-"""Configs of topics, broker and groups as they are shown and changed while the broker runs.
+"""Configs of topics, the broker and groups: how clients see and change them at run time.
 
-Read `live`, `changes`, then `rows`. What a key means is declared in the package `config`.
+Read `live`, `changes`, then `rows`. The package `config` declares the keys and their meaning.
 """

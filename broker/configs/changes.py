@@ -1,8 +1,8 @@
-"""What a request to change configs comes to: new values for a resource, or why there are none.
+"""Check a request to change configs: the new values of each resource, or the error.
 
-Pure: from what a resource has and what is asked to what it will have, in Kafka 4.3's order of
-checks (ConfigAdminManager, then ConfigurationControlManager with ControllerConfigurationValidator),
-because the order decides which of two errors a client sees. Each resource is checked by itself:
+Pure functions of the current values and the request. The checks run in Kafka 4.3's order
+(ConfigAdminManager, then ConfigurationControlManager with ControllerConfigurationValidator),
+because the order decides which of two errors a client sees. Each resource is checked separately:
 
     any      twice in the request; a key twice; a null to set       INVALID_REQUEST
     any      APPEND or SUBTRACT on a key that is no list             INVALID_CONFIG
@@ -10,7 +10,7 @@ because the order decides which of two errors a client sees. Each resource is ch
     broker   another node; fixed keys; values                        INVALID_REQUEST
     group, client metrics: their own tables (config/resources.py)
 
-A broker's unknown keys are accepted, as by Kafka, which takes them for a plugin's; they are never
+Unknown keys of a broker are accepted, as in Kafka, which assumes a plugin's; their values are never
 shown. Keys without effect are checked by their kind. Code -1 for an unknown operation is Kafka's.
 """
 
@@ -43,7 +43,7 @@ ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
 
 
 class Operation(NamedTuple):
-    """One key of a request: what to do with it. DELETE needs no value."""
+    """One key of a request and its operation. DELETE needs no value."""
 
     name: str
     operation: int
@@ -51,16 +51,16 @@ class Operation(NamedTuple):
 
 
 class Resource(NamedTuple):
-    """A resource by type and name, and what is asked for it."""
+    """A resource by type and name, and the operations on it."""
 
     kind: int
     name: str
     operations: Sequence[Operation]
-    replaces: bool = False  # AlterConfigs: what is not named goes
+    replaces: bool = False  # AlterConfigs: keys that are not named are removed
 
 
 class Change(NamedTuple):
-    """What stays, comes and goes. What stays was accepted once, by whatever wrote it."""
+    """Kept, changed and removed keys. The kept values were accepted when they were written."""
 
     kept: Mapping[str, str]
     changed: Mapping[str, str]
@@ -68,7 +68,7 @@ class Change(NamedTuple):
 
 
 class State(NamedTuple):
-    """What changes are checked against."""
+    """The state that changes are checked against."""
 
     image: ClusterImage
     node_id: int
@@ -111,7 +111,7 @@ def changes_of(resource: Resource, state: State) -> dict[str, str | None]:
 
 
 def configs_of(image: ClusterImage, kind: int, name: str) -> Mapping[str, str]:
-    """Return what is set on a resource itself."""
+    """Return the values set on a resource itself."""
     if kind == CONFIG_TOPIC and name in image.topics:
         return image.topics[name].configs
     if kind == CONFIG_BROKER:

@@ -1,17 +1,17 @@
-"""Configs as they are seen and changed while the broker runs (KIP-226, KIP-339).
+"""Describe and change configs while the broker runs (KIP-226, KIP-339).
 
-Changes are CONFIG records of the metadata log, and hold once these are durable:
+Changes are CONFIG records of the metadata log, and take effect once these are durable:
 
     check ── append ── wait until durable ── apply ── answer
-                                start ── load ── apply
+                                 start ── load ── apply
 
-Applying means: the broker's configuration is built again from what it was started with and from
-all that is recorded, whoever listens is told of it, and each log gets its topic's configuration. A
-topic that is made in between finds the new defaults by itself. What is recorded and cannot be used
-(Kafka may have accepted it) is reported and left out; it never keeps a broker from starting.
+To apply a change, the broker builds its configuration again from its static settings and all
+recorded configs, notifies the listeners, and gives each log its topic's configuration. A topic
+created in the meantime uses the new defaults. A recorded value that cannot be used (Kafka may have
+accepted it) is reported and ignored; it never keeps a broker from starting.
 
-What a request may change is in `broker.configs.changes`, what an answer shows in
-`broker.configs.rows`.
+`broker.configs.changes` says which changes a request may make, `broker.configs.rows` what an answer
+shows.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ Listener = Callable[[BrokerConfig], None]
 
 
 class BrokerSettings:
-    """The broker's configuration as it is now: what it was started with, and what was recorded."""
+    """The broker's current configuration: its static settings under the recorded configs."""
 
     def __init__(self, loaded: Loaded, controller: Controller, node_id: int) -> None:
         self.loaded = loaded
@@ -84,18 +84,18 @@ class BrokerSettings:
 
     @property
     def layers(self) -> BrokerLayers:
-        """What the broker's names are set to, by layer."""
+        """The values of the broker's keys, by layer."""
         configs = self._controller.image.broker_configs
         own = configs.get(str(self._node_id), {})
         return BrokerLayers(own, configs.get("", {}), self._static)
 
     def refresh(self) -> None:
-        """Build the configuration again from what is recorded, and tell everyone."""
+        """Build the configuration again from the recorded configs, and notify the listeners."""
         layers = self.layers
         self.loaded, complaints = self.loaded.with_usable_dynamic({**layers.cluster, **layers.own})
         for complaint in complaints:
             if complaint not in self._complaints:
-                logger.warning("recorded, but without effect here: %s", complaint)
+                logger.warning("recorded config has no effect here: %s", complaint)
         self._complaints = complaints
         self._controller.topic_configs.defaults = self.loaded.config.topic_defaults
         for listener in self._listeners:
@@ -103,7 +103,7 @@ class BrokerSettings:
 
 
 class Configs:
-    """Describes and changes the configs of topics, of the broker, and of what else has some."""
+    """Describes and changes the configs of topics, the broker, groups and client metrics."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class Configs:
         return broker_rows(self.settings.layers)
 
     def cluster(self) -> list[Row]:
-        """Return the rows of what is set on all brokers while they run."""
+        """Return the rows of the cluster-wide dynamic configs."""
         return cluster_rows(self.settings.layers)
 
     def group(self, name: str) -> list[Row]:
@@ -165,7 +165,7 @@ class Configs:
     async def alter(
         self, resources: Sequence[Resource], *, validate_only: bool = False
     ) -> list[TopicError | None]:
-        """Change each resource by itself; return what was wrong with it, or None, in their order.
+        """Change each resource separately; return its error, or None, in their order.
 
         Returns when the changes are durable and in effect. Raises LogFailed, or TopicError if the
         metadata log cannot be made durable.
@@ -218,9 +218,9 @@ class Configs:
             was_caching = log.write_caching
             log.update_config(config)
             if log.write_caching and not was_caching:
-                self._purgatory.notify(partition)  # what was written is seen at once
+                self._purgatory.notify(partition)  # consumers now see what was written
             elif was_caching and not log.write_caching:
-                self._commit.flush_now(partition)  # what was acknowledged unflushed is flushed
+                self._commit.flush_now(partition)  # flush what was acknowledged unflushed
 
 
 def _static_texts(loaded: Loaded, node_id: int) -> dict[str, str]:

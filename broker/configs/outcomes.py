@@ -1,6 +1,6 @@
-"""What became of each resource of AlterConfigs or IncrementalAlterConfigs, as both answer it.
+"""The answers of AlterConfigs and IncrementalAlterConfigs: one row for each resource.
 
-The rows of the two answers are one struct. Which changes are good is `broker.configs.changes`'s.
+Both answers use the same struct. `broker.configs.changes` decides which changes are valid.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from protocol.messages.incremental_alter_configs import (
 def answers(
     resources: Sequence[Resource], outcomes: Sequence[TopicError | None]
 ) -> list[AlterConfigsResourceResponse]:
-    """Say of each resource what became of it; None is success."""
+    """Return one row for each resource; None is success."""
     return [
         AlterConfigsResourceResponse(
             error_code=outcome.code if outcome else 0,
@@ -34,7 +34,7 @@ def answers(
 def refusals(
     resources: Sequence[AlterConfigsResource | IncrementalResource], code: ErrorCode
 ) -> list[AlterConfigsResourceResponse]:
-    """Say `code` of each resource."""
+    """Return one row with `code` for each resource."""
     return [
         AlterConfigsResourceResponse(
             error_code=code,

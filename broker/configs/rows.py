@@ -1,7 +1,7 @@
-"""What a resource is set to, as rows: each key with its value, where that comes from, and synonyms.
+"""The configs of a resource as rows: each key with its value, its source and its synonyms.
 
-A value may stand in several layers. Kafka's order, the first one holds, and within a layer the best
-name (`log.retention.ms` before `log.retention.hours`):
+A key may be set in several layers. The first layer in Kafka's order wins, and within a layer the
+most precise name (`log.retention.ms` before `log.retention.hours`):
 
     the topic's own   →  this broker's (dynamic)  →  all brokers' (dynamic)  →  static  →  default
 
@@ -10,8 +10,8 @@ best name, so that a topic under a static `log.retention.hours=24` has the right
 and the source "default" in DescribeConfigs. In CreateTopics, where Kafka's controller makes the row
 (KafkaConfigSchema), the source of the same is "static broker". `TopicRow` holds both.
 
-Pure: rows are made of the layers that they are given. Which rows a client asked for, and in which
-version, is the handlers' part; what the values mean is config's.
+Pure functions of the layers. Handlers select the rows that a client asked for, and the version; the
+package `config` gives the values their meaning.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class BrokerLayers:
 
 
 def topic_rows(config: TopicConfig, own: Mapping[str, str], layers: BrokerLayers) -> list[TopicRow]:
-    """Return the rows of a topic: `config` is what holds for it, `own` what is set on it."""
+    """Return the rows of a topic: `config` is its effective config, `own` its own values."""
     texts = config.texts()
     rows = []
     for key in topic_keys().values():
@@ -130,7 +130,7 @@ def topic_rows(config: TopicConfig, own: Mapping[str, str], layers: BrokerLayers
 
 
 def broker_rows(layers: BrokerLayers) -> list[Row]:
-    """Return the rows of this broker: every name that Kafka shows, and what else is set."""
+    """Return the rows of this broker: every key that Kafka shows, and all others that are set."""
     known = broker_names()
     given = layers.names()
     rows = [
@@ -143,7 +143,7 @@ def broker_rows(layers: BrokerLayers) -> list[Row]:
 
 
 def cluster_rows(layers: BrokerLayers) -> list[Row]:
-    """Return the rows of what is set on all brokers while they run, and of nothing else."""
+    """Return the rows of the cluster-wide dynamic configs, and no others."""
     known = broker_names()
     alone = BrokerLayers({}, layers.cluster, {})
     rows = []
@@ -215,7 +215,7 @@ def _unknown_row(name: str, layers: BrokerLayers) -> Row:
 
 
 def _from_name(synonyms: list[Synonym], name: str) -> list[Synonym]:
-    """Drop what stands before the first value of `name`, as Kafka does."""
+    """Drop the entries before the first value of `name`, as Kafka does."""
     for index, entry in enumerate(synonyms):
         if entry.name == name:
             return synonyms[index:]

@@ -1,4 +1,4 @@
-"""How a broker's process behaves: what runs in it, what signals it obeys, how it stops.
+"""The life of a broker's process: the tasks it runs, the signals it obeys, how it stops.
 
-Read `stop_signals`, `serving`, `shutdown`, then `process`. `broker.server` puts them in order.
+Read `stop_signals`, `serving`, `shutdown`, then `process`. `broker.server` calls them in order.
 """

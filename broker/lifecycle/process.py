@@ -1,6 +1,6 @@
-"""What a broker sets for its whole process: limits, memory, and how to leave it at once.
+"""Settings of the whole process: limits, memory, the garbage collector, and an immediate exit.
 
-Nothing else in the broker changes the process that it runs in.
+No other module of the broker changes the process it runs in.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ def raise_descriptor_limit() -> None:
 
 
 def return_large_blocks() -> None:
-    """Have the C library return the blocks of large frames to the system when they are freed.
+    """Make the C library return the blocks of large frames to the system when they are freed.
 
     Each time glibc frees a mapped block it raises the size from which it maps, up to 32 MiB;
     smaller blocks stay with the process. Setting the size fixes it.
     """
     try:
         ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
-    except (OSError, AttributeError):  # another C library, with habits of its own
+    except (OSError, AttributeError):  # another C library
         return
 
 
 def keep_from_collector() -> None:
-    """Keep the garbage collector away from every object made so far: they live to the end."""
+    """Exempt every object made so far from garbage collection: they live to the end."""
     gc.freeze()
     gc.enable()
 
 
 def leave(exit_code: int) -> NoReturn:
-    """End the process as a crash would: threads that wait for the disk block any other way."""
+    """Exit immediately: threads that wait for the disk would block an orderly exit."""
     logging.shutdown()
     os._exit(exit_code)

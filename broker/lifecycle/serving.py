@@ -1,8 +1,7 @@
-"""Everything of a broker that runs by itself: acceptors, processors, IO workers and tickers.
+"""The running parts of a broker: acceptors, processors, IO workers and tickers.
 
-Made from an `Assembly` when recovery has ended, begun at once, and taken apart step by step by
-`broker.lifecycle.shutdown`: first nobody is accepted and nothing more is read, then what was begun
-is answered, then the connections end.
+`Serving` makes them from an `Assembly` after recovery. `broker.lifecycle.shutdown` ends them in
+steps: stop accepting and reading, finish the requests in progress, end the connections.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from protocol.msgpack.dialect import MsgpackDialect
 logger = logging.getLogger("barnabas.server")
 
 DRAIN_TICK_SECONDS = 0.01
-LAST_ANSWERS_SECONDS = 0.5  # for clients to take what was answered last
+LAST_ANSWERS_SECONDS = 0.5  # for clients to receive the last answers
 
 
 class Serving:
@@ -70,7 +69,7 @@ class Serving:
         self._working: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Begin all of it."""
+        """Start all tasks."""
         self.housekeeping.start()
         self.cleaner.start()
         self.slow_steps.start()
@@ -82,7 +81,7 @@ class Serving:
             self._accepting.append(_running(Owner.ACCEPTOR, acceptor.run, acceptor.name))
 
     async def until(self, stop: asyncio.Event) -> bool:
-        """Wait for `stop`; return whether a task that never ends has ended instead."""
+        """Wait for `stop`; return True if a task that must not end has ended instead."""
         stopped = owners.spawn(Owner.STOP, stop.wait())
         tasks = [*self._working, *self._accepting]
         done, _ = await asyncio.wait([stopped, *tasks], return_when=asyncio.FIRST_COMPLETED)
@@ -97,7 +96,7 @@ class Serving:
         return True
 
     def close_doors(self) -> None:
-        """Accept nobody and read nothing more."""
+        """Stop accepting connections and reading from them."""
         for sock in self._sockets:
             sock.close()
         for task in self._accepting:
@@ -106,7 +105,7 @@ class Serving:
             processor.pause_all()
 
     async def answered(self) -> None:
-        """Wait until every request that was begun is answered, also those of clients that left."""
+        """Wait until every started request is answered, even if its client has disconnected."""
         while (  # noqa: ASYNC110 - the last seconds of a broker
             len(self._queue) or self._metrics.appends_queued_now or self._requests_in_flight()
         ):
@@ -121,14 +120,14 @@ class Serving:
         )
 
     async def end_tasks(self) -> None:
-        """Cancel what never ends."""
+        """Cancel the tasks of acceptors, processors and workers."""
         tasks = [*self._working, *self._accepting]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def end_connections(self, *, abort: bool) -> None:
-        """End every connection; one that does not take its last answers, at once."""
+        """End every connection; abort those that do not take their last answers in time."""
         for seconds in (0.0 if abort else LAST_ANSWERS_SECONDS, LAST_ANSWERS_SECONDS):
             for processor in self.processors:
                 processor.close_all(abort=abort)

@@ -1,12 +1,11 @@
-"""The stop of a broker, in its order, whatever hurries it.
+"""Stop a broker in order, however much it is hurried.
 
-    drain    stop accepting, stop reading, answer what was begun, flush
+    drain    stop accepting, stop reading, finish the requests in progress, flush
     close    end the connections; flush, write checkpoints, write the clean-shutdown marker last
-    leave    as a crash would: when told to by a third signal, or when the disk has not answered
+    leave    exit without a clean shutdown: on a third signal, or if the disk has not answered
              within `barnabas.shutdown.deadline.ms`
 
-The deadline covers the draining. A disk that answers has `CLOSE_SECONDS_MIN` for closing all the
-same.
+The deadline bounds the draining. Closing always gets at least `CLOSE_SECONDS_MIN`.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ logger = logging.getLogger("barnabas.server")
 
 EXIT_CLEAN = 0
 EXIT_FAILED = 1
-EXIT_FORCED = 130  # as a shell says of a program that a signal ended
+EXIT_FORCED = 130  # as shells report a program ended by a signal
 CLOSE_SECONDS_MIN = 5.0  # for flushes and checkpoints of a disk that answers, whatever the deadline
 
 
 class Shutdown:
-    """One stop; `tasks_before` are those that do not belong to the broker."""
+    """One stop; `tasks_before` are the tasks that do not belong to the broker."""
 
     def __init__(
         self,
@@ -51,7 +50,7 @@ class Shutdown:
         self._tasks_before = tasks_before
 
     async def run(self, deadline_ms: int) -> int:
-        """Stop in order; return the exit code that says how it went."""
+        """Stop in order; return the exit code."""
         self._serving.slow_steps.stop()
         deadline_seconds = deadline_ms / 1000
         ends_ns = self._clock.monotonic_ns() + int(deadline_seconds * SECOND_NS)
@@ -75,7 +74,7 @@ class Shutdown:
         return EXIT_CLEAN if is_clean else EXIT_FAILED
 
     async def _drain_within(self, seconds: float) -> bool:
-        """Drain, unless that takes longer or is not waited for; then end all tasks."""
+        """Drain until done, too late or forced; then end all tasks. Return whether it was done."""
         drain = owners.spawn(Owner.STOP, self._drain())
         force = owners.spawn(Owner.STOP, self._signals.force.wait())
         await asyncio.wait([drain, force], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -106,7 +105,7 @@ class Shutdown:
         await services.commit.drained()
 
     def _waits_for_disk(self) -> bool:
-        """Whether a thread is in a call that has not ended: closing must not come between."""
+        """Whether a thread is still in a call: closing must not interfere with it."""
         services = self._services
         is_busy = services.flush_pool.is_busy or services.pool.is_busy
         return is_busy or services.topics.is_changing
@@ -138,7 +137,7 @@ class Shutdown:
         return is_clean
 
     def _leave(self) -> NoReturn:
-        """Leave as a crash would: threads that wait for the disk would hold up any other way."""
+        """Exit without a clean shutdown, and say why."""
         logger.error(
             "the disk of %s %s: exiting without it. Acknowledged records are on it; "
             "the next start recovers the rest.",
@@ -148,8 +147,8 @@ class Shutdown:
         process.leave(EXIT_FORCED)
 
     async def _say_what_is_left(self) -> None:
-        """Warn of what the broker still holds after a stop in order: it has leaked."""
-        await asyncio.sleep(0)  # for tasks that were cancelled just now
+        """Warn of resources that the broker still holds after an orderly stop: they leaked."""
+        await asyncio.sleep(0)  # let tasks end that were just cancelled
         left = left_over(self._assembly, self._serving.dispatcher, self._serving.processors)
         tasks = asyncio.all_tasks() - self._tasks_before - {asyncio.current_task()}
         left += [f"task {task.get_name()}: {task.get_coro()}" for task in tasks]

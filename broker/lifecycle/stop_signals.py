@@ -1,10 +1,10 @@
-"""What SIGTERM and SIGINT ask for: a stop, then a quicker one, then to leave at once.
+"""The meaning of each SIGTERM or SIGINT: stop, stop faster, exit now.
 
 first     stop in order
-second    wait no longer for requests in progress, only for the disk: supervisors and terminals
-often send two signals, and the stop stays a clean one
-third     leave as a crash would, without the clean-shutdown marker
-others    nothing more
+second    stop waiting for requests in progress; wait only for the disk. The stop stays clean,
+since supervisors and terminals often send two signals
+third     exit without a clean shutdown
+others    no effect
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 
 class StopSignals:
-    """How far the stop has been asked for: three events, set one after the other."""
+    """The signals received so far, as three events that are set one after the other."""
 
     __slots__ = ("force", "hurry", "stop")
 
@@ -29,13 +29,13 @@ class StopSignals:
         self.force = asyncio.Event()
 
     def listen(self) -> None:
-        """Take the process's signals from now on."""
+        """Handle the process's signals from now on."""
         loop = asyncio.get_running_loop()
         for number in STOPPING:
             loop.add_signal_handler(number, self.received, number)
 
     def received(self, number: int) -> None:
-        """Take one signal."""
+        """Handle one signal."""
         name = signal.Signals(number).name
         if not self.stop.is_set():
             logger.info("%s: stopping", name)
@@ -53,7 +53,7 @@ class StopSignals:
 
 
 def ignore() -> None:
-    """Let no signal end the process any more: its exit code is to say how it stopped."""
+    """Ignore further signals, so that the exit code tells how the broker stopped."""
     loop = asyncio.get_running_loop()
     for number in STOPPING:
         loop.remove_signal_handler(number)

@@ -1,4 +1,4 @@
-"""What the broker does by itself: retention, compaction, checkpoints, watching the disk's room.
+"""The broker's background work: retention, compaction, checkpoints, watching free disk space.
 
-Read `housekeeping`, then `log_cleaner`. Requests never wait for anything here.
+Read `housekeeping`, then `log_cleaner`. No request waits for anything here.
 """

@@ -1,9 +1,9 @@
-"""How fast compaction may go: told of every piece that it reads or writes, in its own threads.
+"""Limit the speed of compaction. The cleaner's threads report every piece that they read or write.
 
-Three things happen there. A pass that shall end ends. The bytes of all passes together stay below
-log.cleaner.io.max.bytes.per.second, with a tenth of a second's worth at once. And every 16 KiB the
-thread lets others run: it works in Python, and the event loop would otherwise wait for the
-interpreter for up to its switch interval, 5 ms.
+Each report does three things. It ends the pass if the broker is stopping. It keeps the bytes of all
+passes together below log.cleaner.io.max.bytes.per.second, with bursts of up to a tenth of a
+second's worth. And every 16 KiB it lets other threads run: the cleaner works in Python, and the
+event loop would otherwise wait up to 5 ms, the interpreter's switch interval.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class CleanerPace:
 
     def _account(self, size_bytes: int) -> None:
         if self._stopping.is_set():
-            raise CompactionAborted("the broker stops")
+            raise CompactionAborted("the broker is stopping")
         let_others_run()
         seconds = size_bytes / max(1.0, self._rate_max())
         with self._lock:
@@ -55,4 +55,4 @@ class CleanerPace:
             spent_ns = max(self._spent_until_ns, now_ns - BURST_NS) + int(seconds * SECOND_NS)
             self._spent_until_ns = spent_ns
         if spent_ns > now_ns and self._stopping.wait((spent_ns - now_ns) / SECOND_NS):
-            raise CompactionAborted("the broker stops")
+            raise CompactionAborted("the broker is stopping")

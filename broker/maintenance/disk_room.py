@@ -1,17 +1,17 @@
-"""Whether the disk is full: a state that is found, told once, and left by itself.
+"""Whether the disk is full. The state ends by itself once there is room.
 
     has room ──a write was refused for want of space──> full
-    full ──a look without a refusal since the one before, and as many bytes free as the largest
-           refused write wanted──> has room
+    full ──a check without a refusal since the one before, and at least as many free bytes as the
+           largest refused write wanted──> has room
 
-While it is full every write is tried as ever, so producing resumes with the first that finds
-room. A small one that does says nothing of large ones; and space that is freed is found at the
-next look, whether anybody writes or not. Producers get KAFKA_STORAGE_ERROR, which is retriable,
-reading goes on, and what was deleted is removed at once instead of after `file.delete.delay.ms`.
-Each change of the state is one line of the log, with what was found and what helps. `Metrics` has
-it as `disk_full_now`, and counts the refusals.
+While the disk is full, every write is still tried, so producing resumes with the first write that
+finds room. A small write that succeeds does not prove that a large one would; free space is noticed
+at the next check, with or without writes. Producers get KAFKA_STORAGE_ERROR, which is retriable,
+reads continue, and deleted files are removed immediately instead of after `file.delete.delay.ms`.
+Each change of the state logs one line, with what was found and what helps. `Metrics` has it as
+`disk_full_now`, and counts the refusals.
 
-Storage counts refusals where they happen (`storage.files.room`); here they are looked at once a
+Storage counts refusals where they happen (`storage.files.room`); this module checks them once a
 second.
 """
 
@@ -63,7 +63,7 @@ class DiskRoom:
     def look(self) -> bool:
         """Bring the state up to date; return whether the disk has become full since.
 
-        What `ask` found is what is said of the room.
+        The free space that `ask` found is logged.
         """
         refused = self._room.refusals - self._refusals_seen
         self._refusals_seen = self._metrics.writes_refused = self._room.refusals
@@ -72,9 +72,9 @@ class DiskRoom:
             self._full_since_ns = self._clock.monotonic_ns()
             self._metrics.disk_full_now = 1
             logger.error(
-                "the disk of %s is full, %s: %s. Producers get KAFKA_STORAGE_ERROR and try again; "
-                "reading, retention and deletion go on. Free some space, shorten the retention of "
-                "a topic or delete one: writing resumes by itself.",
+                "the disk of %s is full, %s: %s. Producers get KAFKA_STORAGE_ERROR and retry; "
+                "reads, retention and deletion continue. Free some space, shorten the retention "
+                "of a topic, or delete a topic; writes then resume by themselves.",
                 self._directory,
                 self._free_text(),
                 self._room.last_refusal,

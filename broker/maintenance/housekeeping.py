@@ -1,23 +1,22 @@
-"""What the broker does on its own, by the clock: one ticker task a duty.
+"""Periodic duties of the broker: one ticker task for each.
 
 | duty | every | what |
 |---|---|---|
 | deadlines | 100 ms | answers commits and queued appends that are late, finds stuck fsyncs |
-| connections | 1 s | ends idle connections and frames that were begun and not ended |
-| pages | 1 s | lets go of the mapped pages that were sent |
+| connections | 1 s | ends idle connections, and those whose frame is incomplete at its deadline |
+| pages | 1 s | releases mapped pages that were sent |
 | checkpoints | `barnabas.recovery.point.interval.ms` | advances and writes recovery points |
-| flushes | 1 s | flushes `write.caching` logs whose `flush.ms` is over |
+| flushes | 1 s | flushes `write.caching` logs whose `flush.ms` has passed |
 | retention | `log.retention.check.interval.ms` | removes segments past age or size |
-| deletions | 1 s | looks whether the disk is full, unlinks what `file.delete.delay.ms` has let go |
-| offline | 1 s | tries to open the logs again that could not be opened |
-| handlers | at the start | imports, in a thread, what nobody has asked for yet |
-| metadata | 1 s | makes snapshots of the metadata log, and trims it |
-| producers | `producer.id.expiration.check.interval.ms` | forgets idle producers |
-| groups | `offsets.retention.check.interval.ms` | removes old offsets, and groups that are over |
+| deletions | 1 s | checks whether the disk is full, unlinks files after `file.delete.delay.ms` |
+| offline | 1 s | tries again to open logs that could not be opened |
+| handlers | at the start | imports the remaining handlers in a thread |
+| metadata | 1 s | writes snapshots of the metadata, and trims its log |
+| producers | `producer.id.expiration.check.interval.ms` | expires idle producers |
+| groups | `offsets.retention.check.interval.ms` | expires offsets and removes empty groups |
 
-A duty that fails is logged and tried again at its next turn; a log that fails stops its own
-partition only. A broker that serves read-only has the duties deadlines, connections, pages and
-handlers, and no other.
+A duty that fails is logged and tried again at its next turn. A log that fails stops only its own
+partition. A read-only broker has only the duties deadlines, connections, pages and handlers.
 """
 
 from __future__ import annotations
@@ -103,7 +102,7 @@ class Housekeeping:
             (TICK_SECONDS, self._pages),
         ):
             self._begin(seconds, seconds, duty)
-        # At once: who asks first should not wait for an import, 50 ms of them for groups.
+        # Immediately: the first request should not wait for an import, 50 ms for groups.
         self._begin(TICK_SECONDS, 0, self._handlers)
         if not config.barnabas_read_only:
             self._start_changing()
@@ -142,7 +141,7 @@ class Housekeeping:
             try:
                 await duty()
             except (OSError, StorageError) as error:
-                logger.error("%s failed and will be tried again: %s", name, error)
+                logger.error("%s failed, will retry: %s", name, error)
             except Exception as error:  # it is tried again at its next turn
                 owners.failed(Owner.TICKER, error, name)
 
@@ -217,8 +216,8 @@ class Housekeeping:
         elif not self._services.logs.home.room.note(error) and directory not in self._complained:
             self._complained.add(directory)
             logger.error(
-                "checkpoint of %s failed: %s. The next start has more to recover; it is tried "
-                "again at every turn.",
+                "checkpoint of %s failed, will retry: %s. Until it succeeds, the next start has "
+                "more to recover.",
                 directory,
                 error,
             )
@@ -236,7 +235,7 @@ class Housekeeping:
 
     async def _retain(self, log: Log, now_ms: int) -> None:
         pool = self._services.pool
-        # Looking at timestamps reads files; what goes, or is rolled, has been looked at then.
+        # Reading timestamps reads files; do it in a thread before the loop decides.
         await warm(pool, log.load_end)
         await warm(pool, partial(log.segments_to_delete, now_ms))
         gone = log.begin_retention(now_ms)
@@ -272,7 +271,7 @@ class Housekeeping:
             except OSError as caught:
                 error = caught
                 if not self._services.logs.home.room.note(error):
-                    logger.error("no snapshot of the metadata log: %s", error)
+                    logger.error("cannot write a metadata snapshot, will retry: %s", error)
             keeper.finish(snapshot, error, self._services.clock.now_ms())
         while keeper.trim(self._services.clock.now_ms()):
             await pool.run(keeper.sync)

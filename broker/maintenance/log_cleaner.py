@@ -1,13 +1,13 @@
-"""Compaction as the broker runs it: which log is next, in threads of its own.
+"""Schedule compaction: choose the next log, and run its pass in threads of its own.
 
-As many passes as log.cleaner.threads says are under way at a time, each over the dirtiest log that
-is dirty enough (`storage.compaction.cleanable`); when none is, log.cleaner.backoff.ms go by. A pass
-belongs to the loop: it takes its steps here, and what they hand out runs in a thread.
+Up to log.cleaner.threads passes run at a time, each over the dirtiest log that is dirty enough
+(`storage.compaction.cleanable`). If there is none, the cleaner waits log.cleaner.backoff.ms. A pass
+belongs to the loop: its steps run there, and the slow jobs that they yield run in a thread.
 
 | a pass ends with | what follows |
 |---|---|
-| no more to clean | the next log; how far it got goes into `cleaner-offset-checkpoint` |
-| the log closed or failed meanwhile, the broker stopping | nothing: a later pass begins anew |
+| nothing left to clean | the next log; the cleaned offset goes into `cleaner-offset-checkpoint` |
+| the log closed or failed meanwhile, the broker stopping | nothing: a later pass starts over |
 | no space, no descriptors | a WARNING; the log is tried again after a backoff |
 | damage in the log, another error | an ERROR; the log is left as it is until the broker restarts |
 """
@@ -134,7 +134,7 @@ class LogCleaner:
         """Run one pass, and say how it went."""
         started_ns = self._services.clock.monotonic_ns()
         try:
-            # What the pass relies on being durable is known to be: no recovery will look there.
+            # Recovery must not look at what the pass relies on being durable: persist the points.
             await self._services.checkpoints.write()
             if log.failed is not None:
                 return
@@ -153,7 +153,7 @@ class LogCleaner:
             _report(log, result, seconds)
 
     async def _drive(self, steps: Steps) -> PassResult:
-        """Take the steps of a pass here, and run what they hand out in a thread."""
+        """Take the steps of a pass here, and run the jobs that they yield in a thread."""
         error: Exception | None = None
         while True:
             try:
@@ -192,7 +192,7 @@ class LogCleaner:
         backoff_ns = max(1000, self._services.config.log_cleaner_backoff_ms) * MS_NS
         self._resting[log.topic, log.partition] = self._services.clock.monotonic_ns() + backoff_ns
         logger.warning(
-            "%s-%d is not compacted now: %s (%s). It will be tried again.",
+            "cannot compact %s-%d now, will retry: %s (%s)",
             log.topic,
             log.partition,
             error,
@@ -204,8 +204,8 @@ class LogCleaner:
         self._uncleanable[log.topic, log.partition] = log
         logger.error(
             "Unexpected exception thrown when cleaning log %s-%d. Marking its partition as "
-            "uncleanable: %s. It serves what it has, and is not compacted until the broker "
-            "restarts; `barnabas verify` says what is damaged.",
+            "uncleanable: %s. The broker serves it as it is, and compacts it again only after "
+            "a restart; `barnabas verify` shows what is damaged.",
             log.topic,
             log.partition,
             error,

@@ -1,24 +1,23 @@
-"""The controller: creates and removes topics, takes leadership, gives out producer ids.
+"""The controller: creates and removes topics, takes leadership, reserves producer ids.
 
-Every change is a batch of records in the metadata log, applied to the image at once. It has
-happened for others only when the log is durable up to the end offset that each method returns:
+Every change is one batch of records in the metadata log, applied to the image immediately. It
+counts for clients only when the log is durable up to the end offset that each method returns:
 
     create    append ── wait until durable ── open the logs ── answer
     grow      append ── wait until durable ── open the logs ── answer
     delete    append ── wait until durable ── drop the logs ── answer
     ids       append ── wait until durable ── hand out
 
-So nothing can be produced to a topic that a power cut could still undo, no directory goes away
-for a removal that could be undone, and no producer id can be given out twice. A crash after a
-creation became durable leaves a topic without directories: the next start makes them. One after a
-removal leaves directories without a topic: they are reported as strays by the log manager and left
-alone. Waiting, opening and dropping are `broker.topics`; where each topic is on its way says
-`broker.metadata.topic_life`, and its name stays taken until it has ended.
+So a power cut cannot undo a topic that has been produced to, or a removal whose directories are
+gone, and no producer id is issued twice. A crash after a creation became durable leaves a topic
+without directories: the next start creates them. A crash after a removal leaves directories without
+a topic: the log manager reports them as strays and leaves them alone. `broker.topics` waits, opens
+and drops. `broker.metadata.topic_life` has the state of each topic; a name stays taken until its
+topic's life has ended.
 
-What is led from the start on is decided by `broker.metadata.leadership`.
-
-What a request for topics or partitions comes to is planned by `broker.metadata.topic_plans`.
-Waiting, answering and the choice of error per API version are the handlers' part.
+`broker.metadata.leadership` decides which partitions this broker leads.
+`broker.metadata.topic_plans` turns a request for topics or partitions into records. Waiting,
+answering and the choice of error for each API version belong to the handlers.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ _RESERVED_TOPIC_IDS: Final = (bytes(16), bytes(15) + b"\x01")  # ZERO_UUID, META
 
 
 class Created(NamedTuple):
-    """What became of a request to create or enlarge topics, by name in the order of the answer."""
+    """The outcome of a request to create or enlarge topics, by name in the order of the answer."""
 
     results: dict[str, TopicInfo | TopicError]
     end_offset: int  # to wait for, before the logs are opened and the answer
@@ -118,7 +117,7 @@ class Controller:
     # -- Leadership ---------------------------------------------------------------------------
 
     def take_leadership(self, now_ms: int, *, unclean: bool) -> TakenLeadership:
-        """Lead what is ours; `unclean` says that the last run did not end by a clean stop.
+        """Take leadership of our partitions; `unclean`: the last run did not stop cleanly.
 
         To be called once, at start, before any log but the metadata log is opened: it fixes the
         epochs that their batches are stamped with. Configs of topics that cannot be used are
@@ -159,7 +158,7 @@ class Controller:
         for topic in self.image.topics.values():
             for reason in self.topic_configs.unusable(topic):
                 self.metadata_log.warnings.append(
-                    f"topic {topic.name}: {reason}: the default is used instead"
+                    f"topic {topic.name}: {reason}; using the default"
                 )
 
     def leads(self, topic: TopicInfo, partition: int) -> bool:
@@ -178,7 +177,7 @@ class Controller:
         return self.record(self.planner.plan_topics(topics), now_ms)
 
     def record(self, plan: Plan, now_ms: int, batch: bytearray | None = None) -> Created:
-        """Do what was planned, in one atomic batch of records; `encode_batch` may have made it.
+        """Carry out a plan in one atomic batch of records; `encode_batch` may have made it.
 
         Between the plan and this, no topic may have been planned or removed. Raises LogFailed
         when nothing was done.
@@ -189,7 +188,7 @@ class Controller:
         return Created(plan.results, self.metadata_log.end_offset)
 
     def _do(self, plan: Plan) -> None:
-        """Put what the plan has made into the image: of ten thousand records in a few ms."""
+        """Put the planned topics into the image: ten thousand records in a few ms."""
         for topic in plan.results.values():
             if not isinstance(topic, TopicInfo):
                 continue

@@ -1,11 +1,11 @@
 """Which changes of feature levels are allowed: Kafka's rules, with its texts.
 
 Pure checks of one UpdateFeatures request, in the order of Kafka 4.3's
-FeatureControlManager.updateFeature; the first feature refused refuses the request. A feature that
-is not named as supported (`broker.metadata.features`) is one that this broker does not know.
+FeatureControlManager.updateFeature. The first feature that is refused refuses the request. A
+feature that `broker.metadata.features` does not name as supported is unknown to this broker.
 
-`metadata.version` is never lowered. Kafka refuses that as well, except between two levels of which
-the higher one brought no new kind of record; from 4.3's own level there is no such step.
+`metadata.version` is never lowered. Kafka refuses that too, except between two levels of which the
+higher one added no new kind of record; no such step leads down from 4.3's own level.
 """
 
 from __future__ import annotations

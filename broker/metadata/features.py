@@ -1,12 +1,12 @@
-"""Which features ApiVersions names: what is supported here, and at which level it is finalized.
+"""The features that ApiVersions names, with their supported and finalized levels.
 
 A Kafka feature (KIP-584) promises a group of APIs: a Java client that sees `group.version` 1
-finalized will speak ConsumerGroupHeartbeat. So a feature is named only when every API that it
-promises is served. The metadata log carries Kafka's six levels all the same, because Kafka wants
-them there when it starts on the directory.
+finalized uses ConsumerGroupHeartbeat. So the broker names a feature only if it serves every API
+that the feature promises. The metadata log still carries Kafka's six levels, because Kafka expects
+them when it starts on the directory.
 
-Supported ranges are Kafka 4.3's. It names a feature whose lowest level is 0 in version 4 of the
-answer only: older clients take a lowest level of 0 for an error (KAFKA-17011). Pure functions.
+Supported ranges are Kafka 4.3's. Kafka names a feature whose lowest level is 0 only in version 4 of
+the answer, because older clients reject a lowest level of 0 (KAFKA-17011). Pure functions.
 """
 
 from __future__ import annotations

@@ -10,8 +10,9 @@ Pure rules of CreatePartitions (ReplicationControlManager.createPartitions in Ka
                     replicas that cannot be placed         INVALID_REPLICATION_FACTOR
                     more records than a request may make   UNKNOWN_SERVER_ERROR, as in Kafka
 
-A topic that cannot grow hinders no other. Partitions are only ever added: what is in the others
-stays where it is, but keys of producers that hash over the count go elsewhere from then on.
+A topic that cannot grow does not affect the others. Partitions are only ever added. Existing
+records stay where they are, but producers that hash keys over the count send them to other
+partitions from then on.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def added_replicas(
     if record_count + added_count > RECORDS_PER_REQUEST_MAX:
         raise TopicError(
             ErrorCode.UNKNOWN_SERVER_ERROR,
-            f"A request can add {RECORDS_PER_REQUEST_MAX} partitions at most: add them in several.",
+            f"A request can add {RECORDS_PER_REQUEST_MAX} partitions at most; send several.",
         )
     if asked.assignments is None:
         factor = len(topic.partitions[0].replicas) if topic.partitions else 1

@@ -1,14 +1,14 @@
-"""The cluster as its metadata records say it is: topics, partitions, overrides, levels.
+"""The state of the cluster according to its metadata records: topics, partitions, configs, levels.
 
-`ClusterImage` is what remains of the metadata log when it has been read from its beginning:
-`apply` takes one record at a time, in the order of the log, and does what Kafka's controller
-does with it (TopicsDelta, PartitionRegistration.merge, ConfigurationsDelta). It holds no files,
-asks no clock and sends nothing. A record that contradicts the image (a partition of an unknown
-topic, a second topic of one name) raises `ImageError`: the log is damaged or was made by
-something else, and a broker that went on would serve the wrong topics.
+`ClusterImage` is the result of reading the metadata log from its beginning. `apply` takes one
+record at a time, in the order of the log, and does what Kafka's controller does with it
+(TopicsDelta, PartitionRegistration.merge, ConfigurationsDelta). The image opens no files, reads no
+clock and sends nothing. A record that contradicts the image (a partition of an unknown topic, a
+second topic of the same name) raises `ImageError`: the log is damaged or another program made it,
+and a broker that continued would serve the wrong topics.
 
-Epochs move as in Kafka: every PARTITION_CHANGE adds one to the partition epoch, and one that
-names a leader (also the same one) adds one to the leader epoch.
+Epochs move as in Kafka: every PARTITION_CHANGE adds one to the partition epoch, and one that names
+a leader, even the same leader, adds one to the leader epoch.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class ClusterImage:
         return sum(len(topic.partitions) for topic in self.topics.values())
 
     def capture(self) -> ClusterImage:
-        """Return what can be read in another thread while this one goes on.
+        """Return a copy that another thread can read while this one changes the image.
 
         A µs or two for each topic; its partitions are shared.
         """
@@ -132,11 +132,11 @@ class ClusterImage:
             self._collisions.setdefault(name.replace(".", "_"), set()).add(name)
 
     def add_topic(self, topic: TopicInfo) -> None:
-        """Do at once what `apply` does with the records of a new topic. Raises ImageError."""
+        """Do what `apply` does with all records of a new topic. Raises ImageError."""
         if topic.name in self.topics:
-            raise ImageError(f"topic {topic.name} is created twice without being removed")
+            raise ImageError(f"topic {topic.name} is created a second time, but was not removed")
         if topic.topic_id in self.topics_by_id:
-            raise ImageError(f"topic id {topic.topic_id.hex()} is given twice")
+            raise ImageError(f"topic id {topic.topic_id.hex()} belongs to two topics")
         topic.configs = self.other_configs.pop((CONFIG_TOPIC, topic.name), {}) | topic.configs
         self.topics[topic.name] = self.topics_by_id[topic.topic_id] = topic
         self.note_name(topic.name)

@@ -1,22 +1,22 @@
-"""Reading a metadata log's directory into an image, or refusing to.
+"""Load a metadata log's directory into an image, or refuse it.
 
-The newest usable `<end offset>-<epoch>.checkpoint` (a snapshot that Kafka made) comes first, then
-every batch of the segments from its end offset on. Nothing is written here.
+The newest usable snapshot, `<end offset>-<epoch>.checkpoint`, comes first, then every batch of the
+segments from its end offset on. Nothing is written here.
 
 The rule is: **all of it or nothing**. A partition's log may lose a damaged tail to quarantine; a
 metadata log that did would forget topics and their data with them. So every batch is checked:
 CRC; base offset equal to the end of the batch before (the CRC does not cover it); leader epoch
 equal to that of the batch before, unless the batch is the LeaderChange that begins a new epoch
-(not covered either). Whatever fails is `CorruptMetadata`, and the broker does not start.
+(not covered either). If a check fails, it raises `CorruptMetadata`, and the broker does not start.
 
-One thing is forgiven, what a crash leaves of a write that nobody was told of: the *last* bytes of
-the *last* segment, when they are the beginning of a batch, or are zeroes from the batch's start
-or from a disk sector on, and no whole batch stands behind them. `broker.metadata.tail` decides.
-Recovery of the log cuts them afterwards.
+One thing is tolerated: a write that a crash interrupted before any client was told of it. These are
+the *last* bytes of the *last* segment, if they are the beginning of a batch, or are zeroes from the
+batch's start or from a disk sector on, and no whole batch follows them. `broker.metadata.tail`
+decides. Recovery of the log cuts them afterwards.
 
 Record transactions (KIP-868): records between BEGIN_TRANSACTION and END_TRANSACTION are applied
-at its end, and dropped at ABORT_TRANSACTION. One still open at the end of the log is dropped, and
-`in_transaction` tells the writer to abort it first.
+at its end, and dropped at ABORT_TRANSACTION. A transaction still open at the end of the log is
+dropped, and `in_transaction` tells the writer to abort it first.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ RECORDS_BYTES_MAX: Final = 64 << 20  # of one batch when decompressed; Kafka's b
 
 CONTROL_KEY: Final = struct.Struct(">hh")  # of a control record: version, ControlRecordType
 
-_WHAT_TO_DO = "Nothing in it was changed: restore it from a copy"
+_WHAT_TO_DO = "Nothing was changed; restore it from a copy"
 
 
 @dataclass(slots=True)
@@ -85,17 +85,17 @@ class _ImageBuilder:
     def take(self, record: Any) -> None:
         if isinstance(record, BeginTransactionRecord):
             if self._held is not None:
-                raise ImageError("a record transaction begins inside another one")
+                raise ImageError("a record transaction begins inside another")
             self._held = []
         elif isinstance(record, EndTransactionRecord):
             if self._held is None:
-                raise ImageError("a record transaction ends that has not begun")
+                raise ImageError("a record transaction ends without having begun")
             held, self._held = self._held, None
             for one in held:
                 self.image.apply(one)
         elif isinstance(record, AbortTransactionRecord):
             if self._held is None:
-                raise ImageError("a record transaction is aborted that has not begun")
+                raise ImageError("a record transaction is aborted without having begun")
             self._held = None
         elif self._held is not None:
             self._held.append(record)
@@ -194,7 +194,7 @@ def _begin(
         raise CorruptMetadata(
             directory,
             f"the log begins at offset {log_start}, and no readable *.checkpoint holds the "
-            f"records before it ({'; '.join(warnings) or 'none is there'}). {_WHAT_TO_DO}.",
+            f"records before it ({'; '.join(warnings) or 'none found'}). {_WHAT_TO_DO}.",
         )
     builder = _ImageBuilder()
     return builder, LoadedImage(builder.image, voters=voters, warnings=warnings)
@@ -221,7 +221,7 @@ def read_snapshot(
     if not control_types or control_types[0] != ControlRecordType.SNAPSHOT_HEADER:
         raise CorruptMetadata(path, "the snapshot does not begin with a header")
     if control_types[-1] != ControlRecordType.SNAPSHOT_FOOTER:
-        raise CorruptMetadata(path, "the snapshot has no footer: it was not finished")
+        raise CorruptMetadata(path, "the snapshot has no footer: it is incomplete")
     return records
 
 
@@ -294,7 +294,7 @@ def _refuse_tail(
     if not is_last:
         raise _damaged(path, position, str(error)) from error
     if size - position > TAIL_BYTES_MAX:
-        raise _damaged(path, position, f"{error}; {size - position} bytes stand behind it")
+        raise _damaged(path, position, f"{error}; {size - position} bytes follow it")
     damage = damage_of_tail(file.pread(size - position, position), position, wanted)
     if damage:
         raise _damaged(path, position, f"{error}; {damage}") from error
@@ -303,8 +303,9 @@ def _refuse_tail(
 def _damaged(path: str, position: int, reason: str) -> CorruptMetadata:
     return CorruptMetadata(
         path,
-        f"damaged at position {position}: {reason}. {_WHAT_TO_DO}. Without one, a file cut at that "
-        "position gives up every change of topics from there on (keep the original)",
+        f"damaged at position {position}: {reason}. {_WHAT_TO_DO}. If there is none, "
+        "keep the original and cut the file at that position: every change to topics from there "
+        "on is lost",
     )
 
 

@@ -1,10 +1,10 @@
-"""Which partitions this broker leads from its start on, and the records that make it so.
+"""Which partitions this broker leads after a start, and the records that make it the leader.
 
 We lead every partition whose replicas name us. A PARTITION_CHANGE with leader epoch + 1 is written
-for those that Kafka left without a leader (its clean stop does), for those that are not ours alone
-in the ISR, and after an unclean stop for all of them, so that two runs never stamp one epoch. A
-partition that Kafka keeps in another of its log directories, and which is not here, is reported and
-not led: making it here would serve an empty log for a full one.
+for those that Kafka left without a leader (its clean stop does), for those whose ISR is not exactly
+this broker, and after an unclean stop for all, so that two runs never stamp the same epoch. A
+partition that Kafka keeps in another of its log directories, and that is missing here, is reported
+and not led: creating it here would serve an empty log in place of a full one.
 
 Pure functions; `broker.metadata.controller` reads the image, looks on the disk and writes.
 """

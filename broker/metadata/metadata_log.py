@@ -10,11 +10,10 @@ Kafka 4.3 started on the directory reads it, and we read Kafka's. Its batches ar
 A new directory gets what Kafka's storage tool and first start write: LeaderChange, then one batch
 with BEGIN_TRANSACTION, six FEATURE_LEVELs, CONFIG min.insync.replicas=1 and END_TRANSACTION.
 
-`open` reads the directory (`broker.metadata.image_loading`) before storage may repair anything in
-it: damage refuses to start. `append` is one write into the page cache and changes the image at
-once; **who tells anyone of it must first wait until the log is durable up to the end offset
-returned**. Snapshots of it are made, and what they stand for is trimmed, by
-`broker.metadata.snapshot_keeper`.
+`open_metadata_log` reads the directory (`broker.metadata.image_loading`) before storage may repair
+anything in it; damage refuses the start. `append` is one write into the page cache, and changes the
+image immediately. **Before a change is reported to a client, the log must be durable up to the end
+offset returned.** `broker.metadata.snapshot_keeper` writes snapshots and trims the log behind them.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ OpenLog: TypeAlias = "Callable[[TopicConfig, int], Log]"
 
 
 class MetadataLog:
-    """The log, and the image that it amounts to."""
+    """The log, and the image that its records make."""
 
     def __init__(self, log: Log, loaded: LoadedImage, node_id: int) -> None:
         self.log = log
@@ -129,7 +128,7 @@ class MetadataLog:
     def begin_epoch(self, now_ms: int) -> int:
         """Begin a new leader epoch, and abort a record transaction that was left open.
 
-        For whoever is about to write in a directory where another process wrote last. Returns
+        Called before the first write to a directory where another process wrote last. Returns
         the end offset. Raises LogFailed.
         """
         voter = LeaderChangeVoter(voter_id=self._node_id)
@@ -259,9 +258,8 @@ def _check_version(directory: str, image: ClusterImage) -> None:
     if level > METADATA_VERSION_LATEST:
         raise CorruptMetadata(
             directory,
-            f"written at metadata.version {level}, the newest known here is "
-            f"{METADATA_VERSION_LATEST}: downgrade it in Kafka (kafka-features.sh downgrade), or "
-            "use a newer Barnabas",
+            f"has metadata.version {level}, but this broker supports {METADATA_VERSION_LATEST} at "
+            "most: downgrade it in Kafka (kafka-features.sh downgrade), or use a newer Barnabas",
         )
 
 
@@ -280,17 +278,17 @@ def _refuse_orphans(filesystem: FileSystem, data_directory: str, directory: str)
         shown = ", ".join(orphans[:3]) + (", …" if len(orphans) > 3 else "")
         raise CorruptMetadata(
             directory,
-            f"holds no records, but {len(orphans)} partition directories stand beside it "
-            f"({shown}): without metadata nobody knows their topics. Restore {directory} from a "
+            f"holds no records, but {len(orphans)} partition directories exist beside it "
+            f"({shown}), and their topics are unknown without metadata. Restore {directory} from a "
             "copy (Kafka may keep it under metadata.log.dir), or move the partition directories "
-            "away to begin anew.",
+            "away to start over.",
         )
 
 
 def _bootstrap_frames(
     filesystem: FileSystem, data_directory: str, warnings: list[str]
 ) -> list[bytes]:
-    """What Kafka's storage tool left for the first start: feature levels, perhaps users.
+    """Return what Kafka's storage tool left for the first start: feature levels, perhaps users.
 
     Kafka does not fsync that file: after a power cut it may be empty, and then does not count.
     """
@@ -300,5 +298,5 @@ def _bootstrap_frames(
     try:
         return [frame for frame, _record in read_snapshot(filesystem, path)]
     except CorruptMetadata as error:
-        warnings.append(f"bootstrap file ignored, default feature levels used: {error}")
+        warnings.append(f"ignoring the bootstrap file, using default feature levels: {error}")
         return []

@@ -1,8 +1,8 @@
-"""Producer ids, given out from blocks that the metadata log has recorded.
+"""Issue producer ids from blocks that the metadata log has recorded.
 
-A block of 1,000 is written to the metadata log, and durable there, before the first id of it is
-given out; what is left of a block at a stop is never used. So no id is issued twice, whatever
-happens (KIP-730 does the same between Kafka's controller and its brokers).
+A block of 1,000 is durable in the metadata log before its first id is issued. A stop discards the
+rest of a block. So no id is issued twice (KIP-730 does the same between Kafka's controller and its
+brokers).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ class ProducerIds:
         self._refill = asyncio.Lock()
 
     async def next(self) -> int:
-        """Return an id that nobody has had."""
+        """Return an id that was never issued before."""
         while (producer_id := next(self._block, None)) is None:
             async with self._refill:
-                # Whoever waited for the lock may find a block that another has fetched.
+                # Another task may have fetched a block while this one waited for the lock.
                 if (producer_id := next(self._block, None)) is not None:
                     return producer_id
                 self._block = iter(await self._next_block())

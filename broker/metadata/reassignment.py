@@ -1,14 +1,14 @@
-"""Where a partition's replicas may be when there is one broker, and the record that says so.
+"""Which brokers may hold a partition's replicas when there is only one, and the record for it.
 
 Pure rules of AlterPartitionReassignments, in Kafka's order and with its codes and texts
-(ReplicationControlManager.alterPartitionReassignment). A partition made here is on this broker and
-stays on it: naming this broker changes nothing, naming another is refused, and there is no move to
-take back. What is left to do concerns the directory of a larger cluster: a partition that we lead
-and whose replicas name brokers that are not here is brought down to this one, and a move that was
-under way is ended or taken back.
+(ReplicationControlManager.alterPartitionReassignment). A partition created here is on this broker
+and stays on it: naming this broker changes nothing, naming another is refused, and there is no
+reassignment to cancel. The other cases concern a directory from a larger cluster: the replicas of a
+partition that we lead are reduced to this broker, and a reassignment in progress is completed or
+cancelled.
 
     no such topic or partition                    UNKNOWN_TOPIC_OR_PARTITION
-    null, and nothing is moving                   NO_REASSIGNMENT_IN_PROGRESS
+    null, and no reassignment in progress         NO_REASSIGNMENT_IN_PROGRESS
     null, and we would not be among the replicas  INVALID_REPLICA_ASSIGNMENT
     no broker, an unknown one, one twice          INVALID_REPLICA_ASSIGNMENT
     another count where that is forbidden         INVALID_REPLICATION_FACTOR

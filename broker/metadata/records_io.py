@@ -6,10 +6,10 @@
              body            flexible-version message, as on the wire
 
 Uvarints are unsigned, 7 bits a byte, low bits first. The frame is the value of a record in a
-batch of `__cluster_metadata-0`; keys are null. `RECORDS` names the types that have a meaning
-here, with the version that Kafka 4.3 writes at metadata.version 30, which is what we write.
-Any other type is kept, in the log and in snapshots, and means nothing: an `UnknownRecord`. A
-version newer than we know of a type that we apply is an error: skipping it would lose topics.
+batch of `__cluster_metadata-0`; keys are null. `RECORDS` names the types that the image applies,
+with the version that Kafka 4.3 writes at metadata.version 30; we write the same. Records of any
+other type stay in the log and in snapshots without effect, as `UnknownRecord`. A newer version of a
+type that we apply is an error, because skipping it would lose topics.
 """
 
 from __future__ import annotations

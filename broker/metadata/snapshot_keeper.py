@@ -1,23 +1,25 @@
-"""When snapshots of the metadata are made, and what goes once they are there.
+"""When metadata snapshots are written, and what is deleted after that.
 
 A snapshot is due when the log has grown by `metadata.log.max.record.bytes.between.snapshots`, or
-when something has changed and `metadata.log.max.snapshot.interval.ms` have passed. It stands for
-everything below the end of the log, which must be durable: a start refuses a snapshot that the log
-does not reach. `begin` captures the image on the caller's thread, `Snapshot.run` writes it in a
-thread of the pool, `finish` takes note: three parts, as a checkpoint of a log has.
+when the metadata has changed and `metadata.log.max.snapshot.interval.ms` have passed. It replaces
+all records below the end of the log. The log must be durable up to there, because a start refuses a
+snapshot that the log does not reach. A snapshot has three parts, like a checkpoint of a log:
+`begin` captures the image on the caller's thread, `Snapshot.run` writes it in a thread of the pool,
+`finish` records the outcome.
 
-    write `.tmp`, fsync, rename, fsync the directory    then it is there, or it is not
+    write `.tmp`, fsync, rename, fsync the directory    now it exists, or it does not
     delete a segment before the oldest snapshot, fsync the directory    one a turn, the oldest first
     unlink the snapshots before that
 
-So at any point there is a snapshot from which the log goes on without a gap. Retention is Kafka's
-(KafkaMetadataLog.maybeClean): beyond `metadata.max.retention.bytes` or `.ms` the oldest snapshot
-goes, and with it the log before the next one. Where Kafka keeps one, two stay here: should the
-newest rot, a start goes on with the one before. A segment is rolled at a snapshot if it is large,
-so that there is one to delete.
+So there is always a snapshot from which the log continues without a gap. Retention is Kafka's
+(KafkaMetadataLog.maybeClean): beyond `metadata.max.retention.bytes` or `.ms` the oldest snapshot is
+deleted, and with it the log before the next one. Kafka keeps at least one snapshot; here at least
+two are kept, so that a start can fall back if the newest is damaged. If the active segment is
+large, it is rolled at a snapshot, so that it can be deleted later.
 
-A snapshot that cannot be written is tried again a minute later; nothing depends on it. When a
-segment cannot be deleted, none goes before the next start: its file must not stay behind a gap.
+A snapshot that cannot be written is tried again a minute later; nothing depends on it. If a segment
+cannot be deleted, no further one is deleted before the next start: its file must not stay behind a
+gap.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Whether the bytes at the end of a metadata log are what a crash leaves, or damage.
+"""Tell whether the bytes at the end of a metadata log are an interrupted write, or damage.
 
-A write is one batch at the end of the last segment. If the machine stops before its fsync, the
-file holds any beginning of it, or has its full length with sectors that never reached the disk
-and read as zeroes: the first one no less than others, since pages are written in any order, and
-for the same reason a whole batch of the next write may stand behind it. Nobody was told that such
-a write had happened, so it may be cut. Everything else was once whole: cutting it would lose what
-was acknowledged. (Nor is anything cut below the recovery point; the caller sees to that.)
+A write is one batch at the end of the last segment. If the machine stops before its fsync, the file
+may hold any prefix of the batch, or its full length with sectors that never reached the disk and
+read as zeroes. The first sector may be missing too, since pages are written in any order; for the
+same reason a whole batch of the next write may follow. No client was told that such a write
+happened, so it may be cut. All other bytes were complete once, and cutting them would lose
+acknowledged changes. (Nothing below the recovery point is cut either; the caller checks that.)
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def damage_of_tail(tail: bytes, position: int, wanted_offset: int) -> str:
     if _has_lost_sector(tail, position, begin_before, size, wanted_offset):
         return ""
     if later := _whole_batch_behind(tail, wanted_offset):
-        return f"a whole batch stands behind it at position {position + later}"
+        return f"a whole batch follows at position {position + later}"
     if header is None:
         return ""
     if not is_ours:

@@ -1,10 +1,10 @@
-"""A topic's own configs: strict when a client sets them, lenient when they are found.
+"""The configs of a topic: strict when a client sets them, lenient when they are loaded.
 
-`checked_topic_config` answers a request in Kafka 4.3's words and code (INVALID_CONFIG).
-`usable_topic_config` is for values that stand in the metadata log: Kafka, or a newer version of
-this broker, may have accepted what we do not know, and one such value must not keep a topic
-from being served. What could not be used is returned, to be reported. `TopicConfigs` holds the
-broker's own values, which they are laid over and which may change while it runs.
+`checked_topic_config` validates a request with Kafka 4.3's texts and code (INVALID_CONFIG).
+`usable_topic_config` reads values from the metadata log. Kafka, or a newer version of this broker,
+may have accepted a value that we do not know; one such value must not keep a topic from being
+served, so it is returned to be reported. `TopicConfigs` holds the broker's own defaults, which may
+change at run time.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The life of a topic, from its first record to the freedom of its name, as one table.
 
-A topic changes its state by `TopicLife.move` and in no other way: what is not in `LIFE` does not
-happen, it raises. docs/operations.md shows the table, and a test holds page and table together.
+Only `TopicLife.move` changes the state of a topic; it raises for a step that `LIFE` lacks.
+docs/operations.md shows the table, and a test keeps the page equal to it.
 
-A life belongs to an incarnation, a topic id. A topic of the same name that is made later has
-another life, and begins only when this one has ended: until then the name is taken.
+A life belongs to one topic id. A topic created later under the same name has another life, which
+begins only after this one has ended; until then the name is taken.
 
     state      clients by name                           logs
     Creating   metadata says "no leader yet"             none: its records are not durable yet
@@ -15,9 +15,9 @@ another life, and begins only when this one has ended: until then the name is ta
     Deleted    the name is free                          none
     Undecided  KAFKA_STORAGE_ERROR for what is undecided as they were
 
-Late is not failed: a change whose client was told REQUEST_TIMED_OUT goes on, and what becomes
-durable is finished. Only a metadata log that has failed leaves a topic Undecided, since nobody can
-say what the disk has of its last record; the next start reads it, and knows.
+Late is not failed: a change whose client got REQUEST_TIMED_OUT continues, and completes once it is
+durable. Only a failed metadata log leaves a topic Undecided, since the disk may or may not have its
+last record; the next start reads the log and decides.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class TopicLife:
         self.state = TopicState.CREATING
         self.durable_count = 0  # partitions below it are durable, and may be opened
         self.opened: set[int] = set()
-        self.logs_lock = asyncio.Lock()  # held by who opens or drops its logs
+        self.logs_lock = asyncio.Lock()  # held while its logs are opened or dropped
         self.changes: set[asyncio.Task[Any]] = set()  # that are under way
 
     def __repr__(self) -> str:

@@ -1,9 +1,9 @@
-"""What a request to create or enlarge topics comes to: the checks made, the records ready.
+"""Plan a request that creates or enlarges topics: check it, and make its records.
 
-A plan changes nothing, so that a request can be validated only, and that a thread can make the
-plan of a large one. It holds as long as no topic comes or goes; `Controller.record` then carries it
-out. The checks of one topic are in `broker.metadata.topic_rules`, those of more partitions in
-`broker.metadata.growth`; here they meet the topics that there are, and are made into records.
+A plan changes nothing. So a request can be validated without being carried out, and a thread can
+plan a large one. A plan stays valid while no topic is created or removed; `Controller.record`
+carries it out. `broker.metadata.topic_rules` checks one topic, `broker.metadata.growth` its new
+partitions; this module applies both to the topics that exist and turns the result into records.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _RESERVED_TOPIC_IDS: Final = (bytes(16), bytes(15) + b"\x01")  # ZERO_UUID, META
 
 
 class Plan(NamedTuple):
-    """What a request to create or enlarge topics comes to, and the records that make it so."""
+    """The outcome of a request to create or enlarge topics, and its records."""
 
     results: dict[str, TopicInfo | TopicError]
     records: Sequence[Any]  # which say what `results` and `added` have: tested by applying them

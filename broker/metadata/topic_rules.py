@@ -1,9 +1,9 @@
-"""What a topic may be called and how it may be cut: Kafka's rules, with Kafka's codes.
+"""The names, partition counts and replicas that a topic may have: Kafka's rules and codes.
 
 Pure checks of one request to create topics, in the order in which Kafka 4.3 makes them
 (ControllerApis.createTopics, ReplicationControlManager.createTopics, Topic.validate), because the
-order decides which of two errors a client sees. Texts are close to Kafka's, since people search
-for them; where ours says more, it says what to do.
+order decides which of two errors a client sees. Texts stay close to Kafka's, because people search
+for them; where they differ, ours adds what to do.
 
     whole request   more than 10,000 partitions            POLICY_VIOLATION, every topic
     each topic      the name twice in the request          INVALID_REQUEST
@@ -51,7 +51,7 @@ class TopicError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """A topic as a client asks for it; -1 stands for the broker's default."""
+    """A topic as a client requests it; -1 means the broker's default."""
 
     name: str
     partition_count: int = BROKER_DEFAULT

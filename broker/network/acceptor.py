@@ -1,12 +1,12 @@
-"""Acceptors: one a listener, handing its sockets to the processors in turn.
+"""Acceptors: one for each listener. They hand out sockets to the processors in turn.
 
-Resource handling. When the machine is out of descriptors or memory for sockets
-(`CAPACITY_ERRNOS`), accepting rests for `REST_SECONDS` and goes on; connections that exist are
-not touched. A connection beyond `max.connections` or `max.connections.per.ip` is closed as soon
-as it is accepted, and counted.
+Resources. When the machine has no descriptors or memory left for sockets (`CAPACITY_ERRNOS`), the
+acceptor pauses for `REST_SECONDS` and tries again; existing connections are not affected. A
+connection above `max.connections` or `max.connections.per.ip` is closed as soon as it is accepted,
+and counted.
 
-Error handling. A peer that has gone before it was accepted is nobody's fault; any other error of
-accept ends the broker, since it would no longer listen.
+Errors. A peer that disconnects before it is accepted is ignored. Any other error of accept ends the
+broker, since it would no longer listen.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ REST_SECONDS = 0.1
 
 
 class Acceptor:
-    """Accepts on one listener's socket."""
+    """Accepts connections on one listener's socket."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Acceptor:
                     raise
                 self._metrics.accept_failures += 1
                 if self._refusals.allow() is not None:
-                    logger.error("cannot accept on %s, resting: %s", self.listener, error)
+                    logger.error("cannot accept on %s, will retry: %s", self.listener, error)
                 await asyncio.sleep(REST_SECONDS)
                 continue
             try:
@@ -90,7 +90,7 @@ class Acceptor:
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             local = sock.getsockname()
-        except OSError:  # reset before we came to it
+        except OSError:  # reset by the peer meanwhile
             self._limits.leave(address[0])
             sock.close()
             return
@@ -102,10 +102,10 @@ class Acceptor:
 
 
 def bind(listener: Listener, receive_bytes: int, send_bytes: int, backlog: int) -> socket.socket:
-    """Return a listening socket for `listener`; OSError says what is in the way.
+    """Return a listening socket for `listener`; raises OSError.
 
-    `receive_bytes` and `send_bytes` are `socket.{receive,send}.buffer.bytes`; -1 leaves them to
-    the kernel, which adapts them. `backlog` is `socket.listen.backlog.size`.
+    `receive_bytes` and `send_bytes` are `socket.{receive,send}.buffer.bytes`; -1 leaves the
+    sizes to the kernel, which adapts them. `backlog` is `socket.listen.backlog.size`.
     """
     family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)

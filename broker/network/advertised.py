@@ -1,9 +1,9 @@
-"""Under which address clients are told to find this broker.
+"""The address that clients are told to use for this broker.
 
-Metadata names the endpoint of the listener that was asked. `advertised.listeners` says it where
-set; unset, it is the listener's own host, and for a listener on every address the local address
-of the connection that asks, which is the one address known to work for that client. A listener
-bound to port 0 is advertised with the port it got.
+Metadata names the endpoint of the listener that the client asked. `advertised.listeners` sets it.
+If it is unset, the endpoint is the listener's own host; for a wildcard listener it is the local
+address of the asking connection, which is known to work for that client. A listener bound to port 0
+advertises the port it was given.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from config.listeners import Listener
 
 
 class Advertised:
-    """Answers `host, port` for the connection that asks."""
+    """The advertised endpoint for each connection that asks."""
 
     __slots__ = ("_by_name",)
 

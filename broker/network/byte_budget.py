@@ -1,14 +1,14 @@
-"""A bound on bytes in memory, of all connections together.
+"""A bound on bytes in memory, shared by all connections.
 
-There are two of them. Both are counted by `broker.network.connection_account` and by nobody else.
+There are two. Only `broker.network.connection_account` counts against them.
 
-- `queued.max.request.bytes` (256 MiB): bytes are taken as they arrive from sockets and given back
-  when their request is answered. When it is full, connections that have not begun a frame stop
-  reading; those within a frame go on to its end, since it must end to free anything, and meet the
-  frame deadline if it does not. Kafka has the same key, unbounded by default and counted in
-  announced sizes; here it counts what arrived.
-- `barnabas.answer.bytes.max` (256 MiB): answers that cannot leave yet. When it is full, a
-  connection has one request at a time that may have a large answer, and a fetch answers less.
+- `queued.max.request.bytes` (256 MiB) counts bytes from their arrival at a socket until their
+  request is answered. When it is full, connections between frames stop reading. Connections within
+  a frame read to its end, since only the end of the frame can free its bytes; the frame deadline
+  bounds that. Kafka has the same key, unbounded by default, and counts announced sizes.
+- `barnabas.answer.bytes.max` (256 MiB) counts answers that cannot be sent yet. When it is full, a
+  connection has at most one request in progress that may have a large answer, and a fetch returns
+  less.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ Counter = Literal["budget_full_waits", "answers_full_waits"]  # of `Metrics`
 
 
 class ByteBudget:
-    """Counts bytes in use, and tells its listeners when the bound is crossed either way."""
+    """Counts bytes in use, and notifies its listeners when it fills up or has room again."""
 
     __slots__ = ("_counter", "_listeners", "_metrics", "full", "limit_bytes", "used_bytes")
 
     def __init__(self, limit_bytes: int, metrics: Metrics, counter: Counter) -> None:
-        self.limit_bytes = limit_bytes if limit_bytes > 0 else sys.maxsize  # as in Kafka: no bound
+        self.limit_bytes = limit_bytes if limit_bytes > 0 else sys.maxsize  # no bound, as in Kafka
         self.used_bytes = 0
         self.full = False
         self._metrics = metrics
-        self._counter = counter  # of how often it was full
+        self._counter = counter  # counts how often it was full
         self._listeners: list[Callable[[bool], None]] = []
 
     def listen(self, changed: Callable[[bool], None]) -> None:
@@ -52,8 +52,8 @@ class ByteBudget:
         """Count `count` bytes less."""
         self.used_bytes -= count
         assert self.used_bytes >= 0, f"I10: {self.used_bytes} bytes in use"
-        # A quarter of hysteresis: resuming every connection for one freed frame would have
-        # all of them stopped again by the next.
+        # A quarter of hysteresis: if one freed frame resumed every connection, the next frame
+        # would stop them all again.
         if self.full and self.used_bytes <= self.limit_bytes * 3 // 4:
             self.full = False
             self._tell()

@@ -1,21 +1,21 @@
-"""One client connection: bytes in, requests in order, answers out in the same order.
+"""One client connection: reads requests in order, and sends their answers in the same order.
 
-Reading. All connections of a processor receive into one buffer that the processor owns, so an
-idle connection holds no memory; the frame reader takes from it what arrived. Whole frames wait
-here until their processor submits them.
+Reading. All connections of a processor receive into one buffer that the processor owns, so an idle
+connection holds no memory. The frame reader copies whole frames out of it; they wait in `frames`
+until the processor submits them.
 
-Order (docs/design.md, I7). Requests are started in the order they arrived and several may be in
-flight; each keeps its place in `slots`, and an answer leaves when everything before it has left.
+Order (docs/design.md, I7). Requests start in the order they arrived, and several may be in flight.
+Each keeps its place in `slots`; its answer is sent after every answer before it.
 
-Answers that become ready together are gathered and leave in one write
+Answers that are ready together are gathered and sent in one write
 (`broker.network.gathered_writes`).
 
-Flow. What stops reading is in `reading` (`broker.network.reading`), what the connection holds of
-the broker's memory in `account` (`broker.network.connection_account`).
+Flow. `reading` holds the reasons that stop reading (`broker.network.reading`); `account` counts the
+connection's share of the broker's memory (`broker.network.connection_account`).
 
-End. A connection ends by the peer's close, by an error in what it sent, by
-`connections.max.idle.ms`, or by a frame that was begun and not ended in time. Whole frames that a
-peer sent before it closed are started first; nobody waits for their answers.
+End. A connection ends when the peer closes it, when the peer sends something invalid, after
+`connections.max.idle.ms`, or when a frame is incomplete at its deadline. Whole frames that the peer
+sent before it closed are started first, but their answers are not waited for.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _UNANSWERED: Final = Hold.IN_FLIGHT | Hold.ANSWERS
 
 
 class Submitter(Protocol):
-    """The processor as its connections see it: what they share, and what it is told of them."""
+    """The processor as its connections see it: their shared parts, and its callbacks."""
 
     budget: ByteBudget  # of request bytes
     answers: ByteBudget
@@ -69,7 +69,7 @@ class Submitter(Protocol):
         ...
 
     def count_refusal(self, connection: Connection, error: Exception) -> None:
-        """Count `connection` as closed for what it sent."""
+        """Count `connection` as closed because of what it sent."""
         ...
 
 
@@ -99,9 +99,9 @@ class Connection(asyncio.BufferedProtocol):
         self.slots: deque[Request] = deque()
         self.account = ConnectionAccount(processor.budget, processor.answers)
         self.reading = Reading(self.frames, processor.clock)
-        # The first of `frames`, if it may not be started yet, or why it cannot be.
+        # The first of `frames` decoded, if it may not start yet, or the error of decoding it.
         self.decoded: Request | BaseException | None = None
-        self.decoding: Walk | None = None  # the same, in a thread
+        self.decoding: Walk | None = None  # in a thread
         self.in_ready_list = False
         self.last_active_ns = 0
         self._processor = processor
@@ -113,7 +113,7 @@ class Connection(asyncio.BufferedProtocol):
     # -- the event loop calls these ------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin; the transport is the loop's."""
+        """Begin with the loop's transport."""
         self.reading.transport = cast("asyncio.Transport", transport)
         self.reading.transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
         self.last_active_ns = self._processor.clock.monotonic_ns()
@@ -121,12 +121,12 @@ class Connection(asyncio.BufferedProtocol):
             self.reading.hold(Hold.BUDGET)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
-        """Return the processor's receive buffer: what is read is taken out before the next read.
+        """Return the buffer to receive into: a large frame's own, or the processor's.
 
-        Or the memory that a large frame has already. A new connection is read once even if it is
-        held, since uvloop does not ask: then it gets a byte, and is stopped. While the budget is
-        full nothing is read beyond the frame that was begun: whoever sends one request after the
-        other would else always be within one, and never wait.
+        The bytes leave the processor's buffer before the next read. uvloop reads a new connection
+        once even if it is held; it then gets room for one byte, and is paused. While the budget is
+        full, only the begun frame is read: a client that sends requests without a pause would
+        otherwise always be within a frame, and never wait.
         """
         reader = self._reader
         if reader.has_room:
@@ -138,7 +138,7 @@ class Connection(asyncio.BufferedProtocol):
         return buffer[: reader.missing_bytes] if processor.budget.full else buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take `nbytes` that have just arrived in the buffer."""
+        """Process `nbytes` that have just arrived in the buffer."""
         processor = self._processor
         reading = self.reading
         reader = self._reader
@@ -170,8 +170,8 @@ class Connection(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         """End the connection when the peer has sent its last byte, as Kafka does.
 
-        What it sent before is started first: a producer with acks=0 leaves without an answer. No
-        answer is waited for. Returns whether the connection stays for that.
+        Its earlier frames are started first, since a producer with acks=0 does not wait for
+        answers. Returns whether the connection stays open for that.
         """
         if self.frames and not self.reading.holds & Hold.CLOSING:
             self._peer_has_ended = True
@@ -179,7 +179,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._peer_has_ended
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        """Let go of everything that is not being worked on."""
+        """Release everything that is not being handled."""
         self.reading.holds |= Hold.CLOSING
         self.reading.transport = None
         self._processor.forget(self)
@@ -205,7 +205,7 @@ class Connection(asyncio.BufferedProtocol):
         self.reading.hold(Hold.UNSENT)
 
     def resume_writing(self) -> None:
-        """Go on: the client has read."""
+        """Continue: the client has read its answers."""
         self.last_active_ns = self._processor.clock.monotonic_ns()
         self.account.all_sent()
         self.release(Hold.UNSENT)
@@ -214,11 +214,11 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def within_frame(self) -> bool:
-        """Whether a frame has begun and not ended."""
+        """Whether a frame has begun and is incomplete."""
         return self._reader.begun
 
     def release(self, reason: int) -> None:
-        """Forget one reason; submit what waited, and read on when it was the last."""
+        """Drop one reason; submit waiting frames, and resume reading if it was the last."""
         reading = self.reading
         if not reading.holds & reason:
             return
@@ -228,12 +228,12 @@ class Connection(asyncio.BufferedProtocol):
         reading.pause_or_resume()
 
     def hear_of_room(self) -> bool:
-        """Go on, there is room in the queue; whether the connection will use it."""
+        """Continue, since the queue has room; return whether the connection will use it."""
         self.release(Hold.QUEUE_FULL)
         return self.in_ready_list
 
     def submitted(self) -> None:
-        """Go on after the last frame that was here has become a request."""
+        """Continue after the last waiting frame has become a request."""
         self.reading.pause_or_resume()
         if self._peer_has_ended:
             self.close()
@@ -247,7 +247,7 @@ class Connection(asyncio.BufferedProtocol):
             self.close()
 
     def respond(self, request: Request, buffers: Sequence[Buffer]) -> None:
-        """Send the answer to `request` in its turn (I7), with all that waited behind it."""
+        """Send the answer to `request` in its turn (I7), with the answers that waited behind it."""
         reading = self.reading
         if reading.transport is None:
             self._answered_late(request)
@@ -276,7 +276,7 @@ class Connection(asyncio.BufferedProtocol):
             self._close_if_refused()
 
     def _answered_late(self, request: Request) -> None:
-        """Let go of a request whose connection ended while it was worked on."""
+        """Release a request whose connection ended while it was handled."""
         if request.buffers is None:
             request.buffers = ()
             self.account.answered(request.frame_bytes, 0)
@@ -297,12 +297,12 @@ class Connection(asyncio.BufferedProtocol):
             self.account.unsent(own_bytes(out))
 
     def refuse(self, error: Exception) -> None:
-        """Close for something the client sent; said once in a while, counted always."""
+        """Close because of what the client sent: counted always, logged at a limited rate."""
         self._processor.count_refusal(self, error)
         self.abort(str(error))
 
     def abort(self, reason: str) -> None:
-        """Close at once, dropping what was not sent."""
+        """Close immediately, dropping unsent answers."""
         transport = self.reading.transport
         if transport is None:
             return
@@ -311,7 +311,7 @@ class Connection(asyncio.BufferedProtocol):
         transport.abort()
 
     def close(self) -> None:
-        """Close after what has been answered is sent."""
+        """Close after the given answers are sent."""
         self.reading.holds |= Hold.CLOSING
         self.flush()
         if self.reading.transport is not None:

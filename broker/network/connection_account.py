@@ -1,19 +1,19 @@
-"""What one connection holds of the broker's memory, kept in one place and given back once.
+"""The memory that one connection holds, counted in one place.
 
-    request bytes   received and not answered yet: the frame begun, the frames that wait, the
-                    requests queued, parked or worked on; against `queued.max.request.bytes`
-    answer bytes    answers that wait behind an unanswered request, or in the transport of a
-                    client that does not read; against `barnabas.answer.bytes.max`
-    reserved bytes  what requests that were started may add to the answer bytes, at most
+    request bytes   received and not answered yet: the begun frame, frames that wait, and requests
+                    that are queued, parked or being handled; against `queued.max.request.bytes`
+    answer bytes    answers behind an unanswered request, or in the transport of a client that
+                    does not read; against `barnabas.answer.bytes.max`
+    reserved bytes  the most that the answers to started requests may add to the answer bytes
 
-A request is started only if what its answer may add still fits the connection's share of the
-answers' bound. One that no other is before is always started: so the head of each connection
-makes progress, whatever the others hold, and nobody waits for ever.
+A request starts only if its reserved bytes fit the connection's share of the bound on answers.
+The first request of a connection always starts, so every connection makes progress, whatever
+the others hold.
 
-Answer bytes are those of this process's own memory: views of mapped files are the page cache's.
+Answer bytes count only this process's own memory: views of mapped files belong to the page cache.
 
-The end of the connection gives back everything but the bytes of requests that are still worked
-on, since their memory is still in use: those come back with their answers, which nobody gets.
+The end of a connection returns all of its bytes except those of requests that are still being
+handled, whose memory is still in use. Those are returned with their answers, which are dropped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from protocol.messages.fetch import FetchRequest
 # One connection may use this part of the bound on answers.
 SHARES: Final = 4
 
-# Reserved for an API whose request does not say how large its answer may get.
+# Reserved for an API whose request does not bound the size of its answer.
 USUAL_ANSWER_BYTES_MAX: Final = 1024 * 1024
 
 _PRODUCE: Final = int(ApiKey.PRODUCE)
@@ -64,9 +64,9 @@ class ConnectionAccount:
         self._requests.take(count)
 
     def may_start(self, reserved: int) -> bool:
-        """Whether a request behind others may be started, with an answer of at most `reserved`.
+        """Whether a request behind others may start, with an answer of at most `reserved` bytes.
 
-        One that reserves nothing waits only for answers that are there, not for what may come.
+        One that reserves nothing waits only for existing answers, not for possible ones.
         """
         held = self.answer_bytes + reserved
         if reserved:
@@ -76,35 +76,35 @@ class ConnectionAccount:
         return held <= self._share_bytes
 
     def answered(self, frame_bytes: int, reserved: int) -> None:
-        """Give back what a request held, now that it is answered."""
+        """Return the bytes of a request that is answered."""
         self.request_bytes -= frame_bytes
         self.reserved_bytes -= reserved
         assert self.request_bytes >= 0, f"I12: {self.request_bytes} request bytes are held"
         self._requests.give_back(frame_bytes)
 
     def keep(self, count: int) -> None:
-        """Count bytes of answers that cannot leave yet."""
+        """Count bytes of answers that cannot be sent yet."""
         self.answer_bytes += count
         self._answers.take(count)
 
     def let_go(self, count: int) -> None:
-        """Give back bytes of answers that leave."""
+        """Return bytes of answers that are sent."""
         self.answer_bytes -= count
         assert self.answer_bytes >= 0, f"I12: {self.answer_bytes} answer bytes are held"
         self._answers.give_back(count)
 
     def unsent(self, count: int) -> None:
-        """Count bytes of answers that the transport has and the client does not take."""
+        """Count bytes of answers that the transport holds because the client does not read."""
         self._unsent_bytes += count
         self.keep(count)
 
     def all_sent(self) -> None:
-        """Give back what the transport had: the client has read."""
+        """Return the bytes that the transport held: the client has read them."""
         count, self._unsent_bytes = self._unsent_bytes, 0
         self.let_go(count)
 
     def end(self, working_bytes: int) -> None:
-        """Give back all but `working_bytes`, those of requests that are still worked on."""
+        """Return all but `working_bytes`, those of requests that are still being handled."""
         given_back, self.request_bytes = self.request_bytes - working_bytes, working_bytes
         self.reserved_bytes = self._unsent_bytes = 0
         self._requests.give_back(given_back)
@@ -119,8 +119,8 @@ def own_bytes(buffers: Sequence[Buffer]) -> int:
 def answer_bytes_max(api_key: int, body: FetchRequest, fetch_bytes_max: int) -> int:
     """Return how many bytes to reserve for the answer to a request.
 
-    A fetch says how many it wants; `fetch_bytes_max` is what it gets at most. The answer to a
-    produce request is smaller than the request.
+    A fetch asks for a number of bytes, and gets `fetch_bytes_max` at most. The answer to a produce
+    request is smaller than the request.
     """
     if api_key == _FETCH:
         return max(0, min(body.max_bytes, fetch_bytes_max))

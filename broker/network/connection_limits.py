@@ -1,6 +1,6 @@
-"""How many connections there may be: `max.connections`, and per client address.
+"""Limits on the number of connections: `max.connections`, and per client address.
 
-A connection beyond the bounds is closed as soon as it is accepted (KIP-402 names the keys).
+A connection above a limit is closed as soon as it is accepted (KIP-402 defines the keys).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class ConnectionLimits:
     def change(
         self, connections_max: int, per_address_max: int, overrides: Mapping[str, int]
     ) -> None:
-        """Use other bounds for the connections to come; those that are open stay."""
+        """Use other bounds for new connections; open ones stay."""
         self._max = connections_max
         self._per_address_max = per_address_max
         self._overrides = overrides  # max.connections.per.ip.overrides, by address
 
     def admit(self, address: str) -> str | None:
-        """Count a connection from `address` in, or say why it may not come in."""
+        """Count a new connection from `address`, or return why it is refused."""
         if self.count >= self._max:
             return f"the broker already has the configured maximum of {self._max} connections"
         allowed = self._overrides.get(address, self._per_address_max)
@@ -41,7 +41,7 @@ class ConnectionLimits:
         return None
 
     def leave(self, address: str) -> None:
-        """Count a connection from `address` out."""
+        """Count a connection from `address` as ended."""
         self.count -= 1
         self._by_address[address] -= 1
         if not self._by_address[address]:

@@ -1,9 +1,9 @@
-"""Answers on their way out: what becomes ready together leaves in one write.
+"""Gather answers that are ready together, and send them in one write.
 
-A worker's slice, or the end of one flush, makes the answers to many requests ready, often several
-of one connection. A write for each would be most of what a small request costs (measured: 5 µs of
-20), so connections that have something to send gather here and are flushed once: by the worker at
-the end of its slice, or else in the next turn of the loop.
+A worker's slice, or the end of one flush, completes many answers, often several of one connection.
+One write for each would be most of the cost of a small request (measured: 5 µs of 20). So
+connections with something to send register here and are flushed together: by the worker at the end
+of its slice, or else in the next turn of the loop.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Sender(Protocol):
         ...
 
     def abort(self, reason: str) -> None:
-        """Close at once: what was gathered cannot be written."""
+        """Close immediately: the gathered answers cannot be written."""
         ...
 
 
@@ -34,7 +34,7 @@ class GatheredWrites:
     def __init__(self) -> None:
         self._senders: list[Sender] = []
         self._is_scheduled = False
-        self.held = False  # whoever sets it will call flush
+        self.held = False  # its setter calls flush
 
     def add(self, sender: Sender) -> None:
         """Flush `sender` soon."""
@@ -51,6 +51,6 @@ class GatheredWrites:
             for sender in senders:
                 try:
                     sender.flush()
-                except Exception as error:  # those behind it have answers, too
+                except Exception as error:  # the others have answers too
                     owners.failed(Owner.ANSWERS, error)
                     sender.abort("internal error")

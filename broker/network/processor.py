@@ -1,11 +1,10 @@
 """Processors: each owns a share of the connections and submits their requests.
 
-The loop receives for a connection, which puts itself into its processor's ready list; the
-processor's task then takes all ready connections at once, decodes their whole frames and puts the
-requests on the queue: one wake-up for many frames (Kafka's Processor does the same with its
-selector's ready keys). A frame that takes long to decode is given to a thread, and its connection
-waits. It also ends connections that idle too long, or that began a frame and did
-not end it in time.
+The loop receives for a connection, which adds itself to its processor's ready list. The processor's
+task then takes all ready connections, decodes their whole frames and puts the requests on the
+queue: one wake-up for many frames, like the ready keys of the selector in Kafka's Processor. A
+frame that takes long to decode goes to a thread, and its connection waits. The processor also ends
+connections that are idle for too long, or whose frame is incomplete at its deadline.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from protocol.framing import REUSED_BYTES_MIN, FramePool
 
 logger = logging.getLogger("barnabas.network")
 
-# What one read may take from a socket: a few large batches, and small against any core's cache.
+# The most that one read takes from a socket: a few large batches, yet small for any core's cache.
 RECEIVE_BUFFER_BYTES = 256 * 1024
 
 
@@ -52,7 +51,7 @@ class ConnectionSettings:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """What all processors of a broker share."""
+    """The parts that all processors of a broker share."""
 
     settings: ConnectionSettings
     limits: ConnectionLimits
@@ -100,7 +99,7 @@ class Processor:
             self.forget(connection)
             sock.close()
         except asyncio.CancelledError:
-            # uvloop closes the transport, and tells no connection of it, also one that has begun.
+            # uvloop closes the transport without calling connection_lost, even after it began.
             if connection in self.connections:
                 connection.connection_lost(None)
             raise
@@ -134,7 +133,7 @@ class Processor:
                 connection.in_ready_list = False
                 try:
                     self._submit(connection)
-                except Exception as error:  # the connections behind it are ready, too
+                except Exception as error:  # the other ready connections must go on
                     owners.failed(Owner.PROCESSOR, error, self.name)
                     connection.abort("internal error")
                 self._queue.tell_next()
@@ -188,7 +187,7 @@ class Processor:
             connection.submitted()
 
     def _decode_in_thread(self, connection: Connection, frame: bytearray) -> None:
-        """Have the first frame of a connection decoded beside the loop; the others wait."""
+        """Decode the first frame of a connection in a thread; its other frames wait."""
         decoded: list[Request] = []
 
         def decode() -> None:
@@ -225,7 +224,7 @@ class Processor:
         return request
 
     def _answer_bad(self, connection: Connection, error: BadRequest, frame_bytes: int) -> None:
-        """Answer what cannot be read in its turn, and go on with the connection."""
+        """Answer an unreadable request in its turn, and keep the connection."""
         self._metrics.bad_requests += 1
         header = RequestHeader(-1, -1, error.correlation_id, None)
         request = Request(connection, header, None, frame_bytes)
@@ -233,7 +232,7 @@ class Processor:
         connection.respond(request, (error.answer,))
 
     def sweep(self) -> None:
-        """End connections past a deadline, and let unneeded memory go; about once a second."""
+        """End connections past a deadline, and release unused memory; about once a second."""
         self.frame_pool.trim()
         now_ns = self.clock.monotonic_ns()
         settings = self._settings
@@ -244,14 +243,14 @@ class Processor:
             if 0 < reading.frame_begun_ns < frame_begun_before_ns and reading.waits_for_client:
                 self._metrics.frames_timed_out += 1
                 connection.refuse(
-                    TimeoutError(f"a frame was begun and not ended in {settings.frame_ms_max} ms")
+                    TimeoutError(f"frame incomplete after {settings.frame_ms_max} ms")
                 )
             elif connection.last_active_ns < active_before_ns and settings.idle_ms_max > 0:
                 self._metrics.connections_closed_idle += 1
                 connection.abort(f"idle for {settings.idle_ms_max} ms")
 
     def count_refusal(self, connection: Connection, error: Exception) -> None:
-        """Count a connection closed for what it sent, and say so a few times a second at most."""
+        """Count a connection closed for what it sent; log that a few times a second at most."""
         self._metrics.protocol_errors += 1
         dropped = self._refusals.allow()
         if dropped is not None:
@@ -262,7 +261,7 @@ class Processor:
                 info.peer_port,
                 info.listener.name,
                 error,
-                f" ({dropped} such lines not written)" if dropped else "",
+                f" ({dropped} similar lines suppressed)" if dropped else "",
             )
 
     def pause_all(self) -> None:
@@ -271,10 +270,10 @@ class Processor:
             connection.reading.hold(Hold.CLOSING)
 
     def close_all(self, *, abort: bool) -> None:
-        """End all connections, at once or after what was answered is sent."""
+        """End all connections, immediately or after their answers are sent."""
         for connection in tuple(self.connections):
             if abort:
-                connection.abort("the broker stops")
+                connection.abort("the broker is stopping")
             else:
                 connection.close()
 

@@ -1,13 +1,13 @@
-"""Whether a connection's socket is read, and what stands against it.
+"""Whether a connection's socket is read, and why not.
 
-Any of the reasons in `Hold` stops reading; that is the client's backpressure, and no other
-connection notices. Some of them also keep whole frames that are here from being submitted (`held`).
+Each reason in `Hold` stops reading. That is the client's backpressure, and it affects no other
+connection. Most reasons also keep the whole frames that are here from being submitted (`held`).
 
-Whether the socket is read is asked of the transport each time, never remembered: uvloop begins to
-read after `connection_made`, whatever that has said.
+Ask the transport whether it reads; never remember it: uvloop starts to read after
+`connection_made`, even if reading was paused there.
 
-A frame that was begun has to end in time. The clock of its deadline runs only while the client is
-what keeps it from ending, so it starts anew when reading resumes.
+A frame must be complete by its deadline. Its clock runs only while the client alone delays it, so
+the clock restarts when reading resumes.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Hold:
     UNSENT: Final = 8  # the client does not read its answers
     CLOSING: Final = 16
     ANSWERS: Final = 32  # barnabas.answer.bytes.max
-    REFUSED: Final = 64  # no more is read; what came before the refused bytes is still answered
+    REFUSED: Final = 64  # nothing more is read; earlier requests are still answered
     DECODING: Final = 128  # a thread decodes the first frame
 
 
-# These stop reading and let the frames that are here be submitted.
+# These stop reading, but waiting frames are still submitted.
 _READING_ONLY: Final = Hold.BUDGET | Hold.REFUSED
 
 
@@ -63,7 +63,7 @@ class Reading:
 
     @property
     def waits_for_client(self) -> bool:
-        """Whether only the client keeps its frame from ending; else the frame's clock rests."""
+        """Whether only the client delays its frame; otherwise the frame's clock is paused."""
         transport = self.transport
         return transport is None or transport.is_reading() or bool(self.holds & Hold.UNSENT)
 
@@ -73,9 +73,9 @@ class Reading:
         self.pause_or_resume()
 
     def pause_or_resume(self) -> None:
-        """Read while no reason stands against it; once stopped, only when no frame waits here.
+        """Read while there is no reason against it; once paused, resume only if no frame waits.
 
-        Without the second half each answer would let another receive buffer of small frames in.
+        Otherwise each answer would admit another receive buffer of small frames.
         """
         transport = self.transport
         if transport is None:
@@ -86,5 +86,5 @@ class Reading:
                 transport.pause_reading()
         elif not is_reading:
             transport.resume_reading()
-            if self.frame_begun_ns:  # it was ours that waited, not the client
+            if self.frame_begun_ns:  # the broker caused the wait, not the client
                 self.frame_begun_ns = self._clock.monotonic_ns()

@@ -48,7 +48,7 @@ def test_a_new_directory_gets_the_cluster_id_that_is_set_and_keeps_it(
         config = loaded(tmp_path / "data", f"barnabas.cluster.id={wanted}").config
         opened = opened_directory(config)
         assert opened.logs.directory.meta.cluster_id == "first+/=="
-        assert bool(told(caplog, "barnabas.cluster.id=second is not used")) == warned
+        assert bool(told(caplog, "ignoring barnabas.cluster.id=second")) == warned
         assert opened.logs.close(clean=True)
 
 

@@ -81,7 +81,7 @@ async def test_a_taken_port_is_said_and_leaves_the_directory_clean(
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         broker = Broker(loaded(tmp_path / "data", port=taken.getsockname()[1]))
-        with pytest.raises(OSError, match=r"cannot listen on .*port taken"):
+        with pytest.raises(OSError, match=r"cannot listen on .*another broker"):
             await broker.run()
     assert "MainThread" not in closed_in
     assert closed_in
@@ -122,7 +122,7 @@ def test_run_says_in_one_line_why_it_cannot_start(
     (tmp_path / "data").write_text("a file where the directory should be")
     assert run(loaded(tmp_path / "data")) == EXIT_FAILED
     (line,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
-    assert line.message.startswith("cannot go on: ")
+    assert line.message.startswith("cannot start or continue: ")
     assert str(tmp_path / "data") in line.message
     assert line.exc_info is None
 

@@ -68,7 +68,7 @@ def test_each_change_is_one_line_with_what_was_found_and_what_helps(
     full, room = [record.message for record in caplog.records]
     assert "/data is full, 0 bytes free" in full
     assert "No space left on device" in full
-    assert "writing resumes by itself" in full
+    assert "writes then resume by themselves" in full
     assert "has room again, 4096 bytes free: it was full for 4 s, and 9 writes" in room
 
 

@@ -174,7 +174,7 @@ def test_a_flipped_bit_of_what_was_flushed_refuses_to_start_after_a_crash():
         byte = filesystem.live_bytes(path)[position]
         filesystem.edit(path, position, bytes([byte ^ 0x04]))
         before = filesystem.live_bytes(path)
-        with pytest.raises(StorageError, match="Nothing in it was changed"):
+        with pytest.raises(StorageError, match="Nothing was changed"):
             Started(filesystem)
         assert filesystem.live_bytes(path) == before
         filesystem.kill()

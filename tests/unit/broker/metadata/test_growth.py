@@ -76,13 +76,13 @@ def topic(count: int = 2, replicas: tuple[int, ...] = (1,)) -> TopicInfo:
             10_003,
             None,
             "UNKNOWN_SERVER_ERROR",
-            "A request can add 10000 partitions at most: add them in several.",
+            "A request can add 10000 partitions at most; send several.",
         ),
         (
             2**31 - 1,
             None,
             "UNKNOWN_SERVER_ERROR",
-            "A request can add 10000 partitions at most: add them in several.",
+            "A request can add 10000 partitions at most; send several.",
         ),
     ],
 )

@@ -218,8 +218,8 @@ def test_levels_ids_and_brokers():
 @pytest.mark.parametrize(
     ("record", "text"),
     [
-        (TopicRecord(name="a", topic_id=ID_B), "topic a is created twice"),
-        (TopicRecord(name="b", topic_id=ID_A), "topic id 4141.* is given twice"),
+        (TopicRecord(name="a", topic_id=ID_B), "topic a is created a second time"),
+        (TopicRecord(name="b", topic_id=ID_A), "topic id 4141.* belongs to two topics"),
         (partition(0, ID_B), "PartitionRecord of unknown topic id 4242"),
         (partition(3), "a: partition 3 follows 2 partitions"),
         (change(0, ID_B), "PartitionChangeRecord of unknown topic id"),

@@ -211,10 +211,10 @@ def test_record_transactions(name, records, topics, in_transaction, together):
 @pytest.mark.parametrize(
     ("records", "text"),
     [
-        ([EndTransactionRecord()], "ends that has not begun"),
-        ([AbortTransactionRecord()], "aborted that has not begun"),
+        ([EndTransactionRecord()], "ends without having begun"),
+        ([AbortTransactionRecord()], "aborted without having begun"),
         ([BeginTransactionRecord(), BeginTransactionRecord()], "begins inside another"),
-        ([topic(1), topic(1)], "topic t1 is created twice"),
+        ([topic(1), topic(1)], "topic t1 is created a second time"),
     ],
 )
 def test_records_that_cannot_be(records, text):
@@ -357,7 +357,7 @@ def test_damage_says_where_and_what_to_do():
         loaded(log.data)
     message = str(caught.value)
     assert f"{DIRECTORY}/{log_name(0)}: damaged at position {log.positions[1]}" in message
-    assert "Nothing in it was changed: restore it from a copy" in message
+    assert "Nothing was changed; restore it from a copy" in message
 
 
 def test_every_cut_of_the_last_batch_is_forgiven():

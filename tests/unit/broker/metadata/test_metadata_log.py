@@ -119,7 +119,7 @@ def test_an_empty_bootstrap_file_does_not_stop_the_start():
     put(filesystem, f"{DATA}/bootstrap.checkpoint", b"")
     metadata_log = open_it(filesystem)
     assert len(metadata_log.image.feature_levels) == 6
-    assert "bootstrap file ignored" in metadata_log.warnings[0]
+    assert "ignoring the bootstrap file" in metadata_log.warnings[0]
 
 
 def test_appends_change_the_image_and_are_read_again():
@@ -266,7 +266,7 @@ def test_a_newer_metadata_version_refuses_to_start():
     metadata_log = open_it(filesystem)
     level = FeatureLevelRecord(name="metadata.version", feature_level=31)
     metadata_log.append([level], NOW_MS)
-    with pytest.raises(CorruptMetadata, match=r"metadata.version 31, the newest known here is 30"):
+    with pytest.raises(CorruptMetadata, match=r"metadata.version 31, but this broker supports 30"):
         open_it(filesystem)
 
 

@@ -71,7 +71,7 @@ def test_a_whole_batch_behind_the_bad_one_tells_damage():
     behind = batch_of(b"next", OFFSET + 1)
     for bad in (b"\0" * 10, SMALL[:40], b"\xff" * 700, SMALL[:-1] + b"\x99"):
         reason = damage_of_tail(bad + behind, 1000, OFFSET)
-        assert reason == f"a whole batch stands behind it at position {1000 + len(bad)}"
+        assert reason == f"a whole batch follows at position {1000 + len(bad)}"
 
 
 def test_zeroes_within_one_sector_are_damage():
