@@ -71,8 +71,8 @@ class Handler:
         return getattr(import_module(f"broker.handlers.{self.name}"), name)
 
 
-# Produce is listed from version 0 and served from 3, as in Kafka: librdkafka takes a higher floor
-# to mean that the broker supports no compression (KAFKA-18659).
+# Produce is listed from version 0 and served from 3, as in Kafka: librdkafka takes a minimum above
+# 0 to mean that the broker supports no compression (KAFKA-18659).
 PRODUCE_ADVERTISED_MIN = 0
 
 HANDLERS: tuple[Handler, ...] = (

@@ -119,7 +119,7 @@ def _resolved(services: Services, name: str | None, asked: FetchPartition) -> Re
 def _once_each(
     topics: list[FetchTopic], *, by_id: bool
 ) -> list[tuple[FetchTopic, Iterable[FetchPartition]]]:
-    """Return each partition once: what was said of it last, in the place of the first."""
+    """Return each partition once: its last entry, in the place of its first."""
     if len(topics) == 1 and len(topics[0].partitions) == 1:
         return [(topics[0], topics[0].partitions)]
     once: dict[str | bytes, tuple[FetchTopic, dict[int, FetchPartition]]] = {}

@@ -10,6 +10,7 @@ Behaviour
   the topic is online, or says why it cannot be created. Kafka answers UNKNOWN_TOPIC_OR_PARTITION
   first, which costs every client a retry.
 - Kafka's internal topics are never created here: they belong to the coordinators that use them.
+  A read-only broker creates no topics.
 - There is one broker, at the address of the listener that received the request
   (broker/network/advertised.py).
 - Authorized operations, if requested, are all operations: there is no authorization.

@@ -111,7 +111,7 @@ def _when_durable(
     outstanding = len(waiting)
     refused = False
 
-    def told(answer: OffsetFetchResponseGroup, code: ErrorCode) -> None:
+    def finish_one(answer: OffsetFetchResponseGroup, code: ErrorCode) -> None:
         nonlocal outstanding, refused
         if code:
             answer.error_code, answer.topics = code, []
@@ -122,7 +122,7 @@ def _when_durable(
             pending.complete(_in_version(request, waiting) if is_old else response)
 
     for answer in waiting:
-        when_durable(services.groups, answer.group_id, partial(told, answer))
+        when_durable(services.groups, answer.group_id, partial(finish_one, answer))
     return pending
 
 

@@ -1,14 +1,14 @@
 """The reading of one fetch: whether there is enough to answer, and the records of the answer.
 
-The handler resolves once what the client asks for; the reading is made from that, and reads as
-often as the fetch is woken (Kafka's DelayedFetch and ReplicaManager.readFromLog). Nothing here
-waits for the disk. What a read needs and memory does not have is loaded by a thread of the pool:
+The handler looks up the requested partitions once and makes a reading of them. The reading reads
+as often as the fetch is woken (Kafka's DelayedFetch and ReplicaManager.readFromLog), and never
+blocks the loop. A thread of the pool loads what is not in memory:
 
-- bytes of a look-up (an index, a batch header): the thread pulls them in, then everything is read
+- bytes for a look-up (an index, a batch header): the thread pulls them in, then everything is read
   again, since the look-up was given up half-way (`storage.segments.cold`);
-- record bytes of a slice that was found: the thread loads them into the answer.
+- records of a slice that was found: the thread loads them into the answer.
 
-An error belongs to the partition that has it, and the other partitions are answered all the same.
+An error belongs to its partition, and the other partitions are answered all the same.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SESSION_NONE: Final = 0
 PRESSED_BYTES_MAX: Final = 1024 * 1024
 UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
-Resolved = Partition | ErrorCode  # what a client asks for: the partition, or why it is refused
+Resolved = Partition | ErrorCode  # a requested partition, or why it is refused
 ResolvedTopics = list[tuple[FetchTopic, list[tuple[FetchPartition, Resolved]]]]
 
 
@@ -57,11 +57,11 @@ class AnswerBudget(Protocol):
 
     @property
     def full(self) -> bool:
-        """Whether a fetch is to answer with less."""
+        """Whether a fetch must answer with at most PRESSED_BYTES_MAX."""
 
 
 class FetchReading:
-    """What one fetch asks for, read as often as the fetch is woken."""
+    """The partitions of one fetch, read as often as the fetch is woken."""
 
     __slots__ = (
         "_answers",
@@ -140,12 +140,12 @@ class FetchReading:
                     return True
                 if offset < log.high_watermark:
                     if wanted <= 1:
-                        return True  # as most consumers ask: no look-up before the one that reads
+                        return True  # most consumers: the read makes the only look-up
                     # 0 bytes below the high watermark mean damage, which a read reports.
                     available = log.available_bytes(offset)
                     if available <= 0:
                         return True
-                    # The first partition gives a batch however little of it is asked for.
+                    # The first partition yields a batch even if its limit is lower.
                     wanted -= min(available, max(asked.partition_max_bytes, 1))
                     if wanted <= 0:
                         return True
@@ -223,7 +223,7 @@ class FetchReading:
             high_watermark=log.high_watermark,
             last_stable_offset=log.high_watermark,
             log_start_offset=log.start_offset,
-            # Null tells a reader of uncommitted records that nothing was left out (Kafka's answer).
+            # As in Kafka, null means that no records were left out: isolation read_uncommitted.
             aborted_transactions=[] if self._body.isolation_level == READ_COMMITTED else None,
             records=b"",
         )
@@ -240,7 +240,7 @@ class FetchReading:
                     data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
                     return data, 0
             if bytes_max <= 0 and not first:
-                # Out of range must be said even when there is no room for bytes.
+                # Out of range is reported even if there is no room for bytes.
                 if not log.start_offset <= offset <= log.end_offset:
                     _say_error(data, ErrorCode.OFFSET_OUT_OF_RANGE)
                 return data, 0

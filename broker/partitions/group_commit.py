@@ -221,7 +221,7 @@ class GroupCommit:
                         Owner.FLUSH, error, f"the beginning of a flush of {partition.log}"
                     )
                     continue
-                if partition.log.failed is not None:  # by a write: its waiters would wait in vain
+                if partition.log.failed is not None:  # by a write: it will not become durable
                     self.drop(partition, ErrorCode.KAFKA_STORAGE_ERROR)
                     self._tell_advanced(partition)
                 elif flush is not None:

@@ -59,7 +59,7 @@ class QueuedAppend:
         self.done = done
         self.failure: RecordError | WalkAbandoned | None = None
         self.walk: Walk | None = None  # prepares the batch
-        self.refusal: Exception | None = None  # the outcome, told when the walk has ended
+        self.refusal: Exception | None = None  # the outcome, once the walk has ended
 
     @property
     def is_ready(self) -> bool:
@@ -115,7 +115,7 @@ class Partition:
 
 
 class PartitionLeader(NamedTuple):
-    """The leader of a partition, as clients are told."""
+    """The leader of a partition, as answers name it."""
 
     error_code: ErrorCode
     leader_id: int
