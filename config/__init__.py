@@ -1,1 +1,1 @@
-"""What can be set: every key declared once; parsers, documentation and checks derive from it."""
+"""The configuration: each key is declared once; parsers, checks and pages derive from it."""

@@ -1,8 +1,8 @@
 """The broker's configuration: what its keys mean together.
 
-The keys themselves stand in config/broker_keys.py and the modules `*_keys` beside it.
-Cross-key rules are checked in `__post_init__`, so a BrokerConfig that exists is valid: its
-listeners can be opened and its directory is one.
+The keys are declared in config/broker_keys.py and the modules `*_keys` beside it. `__post_init__`
+checks the rules that span keys, so every BrokerConfig object is valid: its listeners can be opened,
+and it has exactly one directory.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class BrokerConfig(MetadataKeys):
             )
         if self.max_connections_per_ip == 0 and not self.max_connections_per_ip_overrides:
             raise ConfigError(
-                "nobody could connect: max.connections.per.ip.overrides is empty",
+                "no client could connect: max.connections.per.ip.overrides is empty",
                 key="max.connections.per.ip",
                 value="0",
                 allowed="1 or more, or 0 with overrides",
@@ -84,7 +84,7 @@ class BrokerConfig(MetadataKeys):
 
     def _protocols(self) -> dict[str, str]:
         protocols = parse_protocol_map(self.listener_security_protocol_map)
-        # Kafka's map, which a server.properties may repeat, knows nothing of our own protocol.
+        # Kafka's map, which a server.properties may repeat, has no entry for our own protocol.
         protocols.setdefault("MSGPACK", "MSGPACK")
         for name in self.controller_listener_names:
             protocols.setdefault(name.upper(), "PLAINTEXT")
@@ -162,8 +162,8 @@ def _count(text: str) -> int:
 def _address(text: str) -> str:
     """Return an address as the connections of its clients show it. Raises ValueError.
 
-    Kafka looks names up, once, which may take as long as the resolver does; nothing here waits
-    for one. A name that was kept as it is would match nobody.
+    Kafka resolves host names once, which may take as long as the resolver does. This broker waits
+    for no resolver, and an unresolved name would match no client.
     """
     import ipaddress  # few configurations name an address
 

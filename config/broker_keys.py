@@ -1,10 +1,10 @@
-"""The broker's keys: those of Kafka 4.3 that mean something on one node, and our own.
+"""The broker's keys: those of Kafka 4.3 that have an effect on one node, and our own.
 
 Names, kinds, defaults and bounds are those of Kafka's AbstractKafkaConfig; where a default differs,
-the key says what Kafka's is. Keys that give topics their defaults (`log.retention.hours` …) are not
-here: they are synonyms in config/topic.py; nor are those for groups, config/group_keys.py has them.
-Kafka's keys that are accepted without effect are listed in config/without_effect.py. What several
-keys mean together is config/broker.py's.
+the key names Kafka's. Other modules hold the rest: config/topic.py the keys that set the defaults
+of topics (`log.retention.hours` …), as synonyms; config/group_keys.py the keys for groups;
+config/without_effect.py Kafka's keys that have no effect; config/broker.py the rules that span
+keys.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ CLUSTER_WIDE = Update.CLUSTER_WIDE
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
 class BrokerKeys:
-    """One field a key; the attribute of a key is its name with underscores.
+    """One field for each key, named after it with underscores.
 
-    A part of BrokerConfig, the only one of which there are objects.
+    A base class of BrokerConfig, and never instantiated itself.
     """
 
-    # -- who and where ---------------------------------------------------------------------------
+    # -- identity and place ----------------------------------------------------------------------
     node_id: int | None = key(
         "node.id",
         None,
@@ -47,8 +47,9 @@ class BrokerKeys:
         importance=HIGH,
         kafka_default="required",
         synonyms=(Synonym("broker.id", default=-1, update=Update.READ_ONLY, importance=HIGH),),
-        doc="The number of this node. Not set: the one in the data directory's meta.properties,"
-        " else 1. A number other than the directory's is refused.",
+        doc="The id of this node. If not set: the node.id in the data directory's"
+        " meta.properties, or 1 for a new directory. An id other than the directory's is"
+        " refused.",
     )
     process_roles: tuple[str, ...] = key(
         "process.roles",
@@ -57,11 +58,14 @@ class BrokerKeys:
         check=some_of("broker", "controller"),
         importance=HIGH,
         kafka_default="required",
-        doc="Accepted so that a Kafka's server.properties works; must name broker. The node is"
+        doc="Accepted so that Kafka's server.properties works; must include broker. The node is"
         " always its own controller.",
     )
     broker_rack: str | None = key(
-        "broker.rack", None, Kind.STRING, doc="The rack that clients are told in Metadata."
+        "broker.rack",
+        None,
+        Kind.STRING,
+        doc="The rack that Metadata responses give for this broker.",
     )
     log_dirs: tuple[str, ...] = key(
         "log.dirs",
@@ -78,7 +82,7 @@ class BrokerKeys:
                 default=("/tmp/kafka-logs",),  # noqa: S108
             ),
         ),
-        doc="The data directory: exactly one. A relative one starts where the broker is started.",
+        doc="The data directory: exactly one. A relative path starts at the working directory.",
     )
 
     # -- listening -------------------------------------------------------------------------------
@@ -89,24 +93,26 @@ class BrokerKeys:
         check=not_empty(),
         importance=HIGH,
         kafka_default="PLAINTEXT://:9092",
-        doc="Where to listen: NAME://HOST:PORT, divided by commas. No host means every local"
-        " address, port 0 any free one.",
+        doc="The addresses to listen on: NAME://HOST:PORT, separated by commas. An empty host"
+        " means every local address, port 0 any free port.",
     )
     advertised_listeners: tuple[str, ...] | None = key(
         "advertised.listeners",
         None,
         Kind.LIST,
         importance=HIGH,
-        doc="What clients are told to connect to, one for each listener name. Not set: the"
-        " listener itself; where that is every local address, the one the client reached.",
+        doc="The addresses that clients are told to connect to, one for each listener name. If"
+        " not set: the listener's own address, or for a wildcard the address that the client"
+        " has reached.",
     )
     listener_security_protocol_map: str = key(
         "listener.security.protocol.map",
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
         Kind.STRING,
         importance=LOW,
-        doc="The protocol of each listener name: PLAINTEXT, Kafka's, or MSGPACK, the msgpack"
-        " dialect (docs/msgpack.md), which also stands for itself.",
+        doc="The protocol of each listener name: PLAINTEXT is Kafka's protocol, MSGPACK the"
+        " msgpack dialect (docs/msgpack.md). A listener may be named MSGPACK without an"
+        " entry here.",
     )
     controller_listener_names: tuple[str, ...] = key(
         "controller.listener.names",
@@ -114,7 +120,7 @@ class BrokerKeys:
         Kind.LIST,
         importance=HIGH,
         kafka_default="required",
-        doc="Listeners with these names are accepted and not opened.",
+        doc="Listeners with these names are accepted, but not opened.",
     )
     socket_listen_backlog_size: int = key(
         "socket.listen.backlog.size",
@@ -122,8 +128,8 @@ class BrokerKeys:
         Kind.INT,
         check=at_least(1),
         kafka_default="50",
-        doc="How many connections the system may hold until they are accepted. Beyond it clients"
-        " wait a second and try again.",
+        doc="How many connections the system may hold before the broker accepts them. Further"
+        " clients wait a second and try again.",
     )
     socket_send_buffer_bytes: int = key(
         "socket.send.buffer.bytes",
@@ -132,7 +138,7 @@ class BrokerKeys:
         unit="bytes",
         check=at_least(-1),
         importance=HIGH,
-        doc="The send buffer of a connection's socket; -1 leaves it to the system.",
+        doc="The send buffer of each connection's socket; -1 uses the system's default.",
     )
     socket_receive_buffer_bytes: int = key(
         "socket.receive.buffer.bytes",
@@ -141,7 +147,7 @@ class BrokerKeys:
         unit="bytes",
         check=at_least(-1),
         importance=HIGH,
-        doc="The receive buffer of a connection's socket; -1 leaves it to the system.",
+        doc="The receive buffer of each connection's socket; -1 uses the system's default.",
     )
 
     # -- requests and their limits ---------------------------------------------------------------
@@ -151,7 +157,7 @@ class BrokerKeys:
         Kind.INT,
         check=at_least(1),
         importance=HIGH,
-        doc="How many processor tasks share the connections of a listener.",
+        doc="How many processor tasks share the connections of the listeners.",
     )
     num_io_threads: int = key(
         "num.io.threads",
@@ -167,7 +173,8 @@ class BrokerKeys:
         Kind.INT,
         check=at_least(1),
         importance=HIGH,
-        doc="How many requests may wait for a worker; beyond it no more are read.",
+        doc="How many requests may wait for a worker. At the limit the broker reads no further"
+        " requests.",
     )
     queued_max_request_bytes: int = key(
         "queued.max.request.bytes",
@@ -176,8 +183,8 @@ class BrokerKeys:
         unit="bytes",
         check=at_least(-1),
         kafka_default="-1",
-        doc="How many bytes of requests may be in memory, of all connections together; beyond it"
-        " no connection begins another request. 0 or -1 sets no limit.",
+        doc="How many bytes of requests may be in memory, over all connections. At the limit no"
+        " connection begins another request. 0 and -1 set no limit.",
     )
     socket_request_max_bytes: int = key(
         "socket.request.max.bytes",
@@ -186,22 +193,23 @@ class BrokerKeys:
         unit="bytes",
         check=at_least(1),
         importance=HIGH,
-        doc="The largest request; a larger one closes its connection.",
+        doc="The largest request. A connection that announces a larger one is closed.",
     )
     connections_max_idle_ms: int = key(
         "connections.max.idle.ms",
         10 * MINUTE_MS,
         Kind.LONG,
         unit="ms",
-        doc="A connection without a request for so long is closed; negative: never.",
+        doc="A connection without a request for this long is closed. A negative value keeps it"
+        " open.",
     )
     max_connections: int = key(
         "max.connections",
         INT_MAX,
         Kind.INT,
-        check=at_least(1),  # Kafka takes 0 as well, and then nobody can connect to take it back
+        check=at_least(1),  # Kafka accepts 0, and then no client can connect to undo it
         update=CLUSTER_WIDE,
-        doc="How many connections may be open; further ones are closed at once.",
+        doc="How many connections may be open. Further ones are closed at once.",
     )
     max_connections_per_ip: int = key(
         "max.connections.per.ip",
@@ -209,15 +217,15 @@ class BrokerKeys:
         Kind.INT,
         check=at_least(0),
         update=CLUSTER_WIDE,
-        doc="How many connections one client address may have open.",
+        doc="How many connections may be open from one client address.",
     )
     max_connections_per_ip_overrides: str = key(
         "max.connections.per.ip.overrides",
         "",
         Kind.STRING,
         update=CLUSTER_WIDE,
-        doc="Other limits for some addresses, such as 10.0.0.5:200,10.0.0.6:10. Host names are"
-        " refused, but for localhost.",
+        doc="Other limits for some client addresses, such as 10.0.0.5:200,10.0.0.6:10. Host"
+        " names are refused, except localhost.",
     )
     fetch_max_bytes: int = key(
         "fetch.max.bytes",
@@ -225,7 +233,8 @@ class BrokerKeys:
         Kind.INT,
         unit="bytes",
         check=at_least(1024),
-        doc="The most bytes of records one Fetch answers, unless its first batch is larger.",
+        doc="The largest Fetch response, in bytes of records. A first batch that is larger is"
+        " still sent.",
     )
 
     # -- topics ----------------------------------------------------------------------------------
@@ -234,21 +243,22 @@ class BrokerKeys:
         1,
         Kind.INT,
         check=at_least(1),
-        doc="How many partitions a topic gets whose creator does not say.",
+        doc="How many partitions a topic gets if its creator does not say.",
     )
     default_replication_factor: int = key(
         "default.replication.factor",
         1,
         Kind.INT,
         check=at_least(1),
-        doc="The replication factor of a topic whose creator does not say; one node has only 1.",
+        doc="The replication factor of a topic if its creator does not say. One node can only"
+        " keep 1.",
     )
     auto_create_topics_enable: bool = key(
         "auto.create.topics.enable",
         True,
         Kind.BOOLEAN,
         importance=HIGH,
-        doc="Whether asking for a topic that does not exist creates it.",
+        doc="Whether a request for an unknown topic creates it.",
     )
     delete_topic_enable: bool = key(
         "delete.topic.enable",
@@ -274,7 +284,7 @@ class BrokerKeys:
         check=at_least(0),
         importance=LOW,
         internal=True,
-        doc="How long after the start retention looks for the first time.",
+        doc="How long after the start retention runs for the first time.",
     )
     log_flush_scheduler_interval_ms: int = key(
         "log.flush.scheduler.interval.ms",
@@ -282,7 +292,7 @@ class BrokerKeys:
         Kind.LONG,
         unit="ms",
         importance=HIGH,
-        doc="How often logs are looked at for flush.ms.",
+        doc="How often the broker looks for logs to flush by flush.ms.",
         no_effect="they are looked at each second",
     )
     log_flush_offset_checkpoint_interval_ms: int = key(
@@ -311,8 +321,8 @@ class BrokerKeys:
         Kind.INT,
         check=at_least(1),
         importance=HIGH,
-        doc="How many threads wait for the disk: fsyncs, cold reads, checkpoints. Never fewer than"
-        " four.",
+        doc="How many threads do work that waits for the disk: fsyncs, cold reads, checkpoints."
+        " Never fewer than four.",
     )
     producer_id_expiration_ms: int = key(
         "producer.id.expiration.ms",
@@ -322,7 +332,7 @@ class BrokerKeys:
         check=at_least(1),
         importance=LOW,
         update=CLUSTER_WIDE,
-        doc="A partition forgets a producer that was silent for so long.",
+        doc="A partition forgets a producer that has written nothing for this long.",
     )
     producer_id_expiration_check_interval_ms: int = key(
         "producer.id.expiration.check.interval.ms",
@@ -340,30 +350,30 @@ class BrokerKeys:
         "barnabas.cluster.id",
         None,
         Kind.STRING,
-        doc="The cluster id that a new data directory gets; not set: one is drawn. A directory that"
-        " has one keeps it. The image takes it from CLUSTER_ID.",
+        doc="The cluster id of a new data directory. If not set, the broker draws one. An"
+        " existing directory keeps its own. The image takes the value from CLUSTER_ID.",
     )
     barnabas_read_only: bool = key(
         "barnabas.read.only",
         False,
         Kind.BOOLEAN,
         doc="Serve the directory and change nothing in it: no retention, no compaction, no"
-        " recovery on disk, and every request that would write is refused. The same as"
-        " `serve --read-only`.",
+        " recovery on disk. Requests that would write are refused. The same as `serve"
+        " --read-only`.",
     )
     barnabas_validate_records: bool = key(
         "barnabas.validate.records",
         False,
         Kind.BOOLEAN,
-        doc="Open every produced batch and check each record, as Kafka does. Costs CPU; without"
-        " it damage inside a batch whose CRC is right is stored as sent.",
+        doc="Open every produced batch and check each record, as Kafka does. This costs CPU."
+        " Without it, damage inside a batch with a correct CRC is stored as sent.",
     )
     barnabas_replication_factor_clamp: bool = key(
         "barnabas.replication.factor.clamp",
         False,
         Kind.BOOLEAN,
-        doc="For development: create topics that ask for more replicas than there are nodes, with"
-        " one, instead of refusing them.",
+        doc="For development: create a topic that asks for more replicas than there are nodes"
+        " with one replica, instead of refusing it.",
     )
     barnabas_frame_deadline_ms: int = key(
         "barnabas.frame.deadline.ms",
@@ -371,14 +381,16 @@ class BrokerKeys:
         Kind.LONG,
         unit="ms",
         check=at_least(1),
-        doc="A connection that began a request and did not finish it for so long is closed.",
+        doc="A connection that has begun a request is closed if the rest does not arrive within"
+        " this time.",
     )
     barnabas_requests_per_connection_max: int = key(
         "barnabas.requests.per.connection.max",
         50,
         Kind.INT,
         check=at_least(1),
-        doc="How many requests of one connection may be in flight; beyond it no more are read.",
+        doc="How many requests of one connection may be in flight. At the limit the broker"
+        " reads no further ones from it.",
     )
     barnabas_answer_bytes_max: int = key(
         "barnabas.answer.bytes.max",
@@ -386,9 +398,9 @@ class BrokerKeys:
         Kind.LONG,
         unit="bytes",
         check=at_least(MiB),
-        doc="How many bytes of answers may wait in memory, of all connections together; beyond it"
-        " a connection has one large answer at a time, and fetches answer less. One connection has"
-        " a quarter of it.",
+        doc="How many bytes of responses may wait in memory, over all connections. At the limit"
+        " each connection gets one large response at a time, and fetches return less. One"
+        " connection may use a quarter of it.",
     )
     barnabas_unflushed_bytes_max: int = key(
         "barnabas.unflushed.bytes.max",
@@ -396,7 +408,7 @@ class BrokerKeys:
         Kind.LONG,
         unit="bytes",
         check=at_least(MiB),
-        doc="How many bytes may be written and not yet fsynced, of all logs together; beyond it"
+        doc="How many written bytes may wait for their fsync, over all logs. At the limit"
         " producers wait.",
     )
     barnabas_flush_stall_ms: int = key(
@@ -405,7 +417,7 @@ class BrokerKeys:
         Kind.LONG,
         unit="ms",
         check=at_least(1),
-        doc="While a log's fsync is older than this, its producers wait.",
+        doc="Producers to a log wait while an fsync of it takes longer than this.",
     )
     barnabas_recovery_point_interval_ms: int = key(
         "barnabas.recovery.point.interval.ms",
@@ -413,8 +425,8 @@ class BrokerKeys:
         Kind.LONG,
         unit="ms",
         check=at_least(1),
-        doc="How long after a commit its recovery point is written, at the latest. Recovery after"
-        " an unclean stop reads from there on.",
+        doc="The longest time from a commit until its recovery point is written. After an"
+        " unclean stop, recovery reads the log from the recovery point on.",
     )
     barnabas_decompressed_bytes_max: int = key(
         "barnabas.decompressed.bytes.max",
@@ -422,16 +434,16 @@ class BrokerKeys:
         Kind.LONG,
         unit="bytes",
         check=at_least(MiB),
-        doc="The most bytes one batch may decompress to where the broker opens it: on compacted"
-        " topics, and with barnabas.validate.records on all.",
+        doc="The largest decompressed size of a batch that the broker opens: on compacted"
+        " topics, and on all topics with barnabas.validate.records.",
     )
     barnabas_open_files_max: int = key(
         "barnabas.open.files.max",
         0,
         Kind.INT,
         check=at_least(0),
-        doc="How many files of the data directory may be open; 0 takes three quarters of what the"
-        " system allows the process.",
+        doc="How many files of the data directory may be open. 0 means three quarters of the"
+        " process's limit.",
     )
     barnabas_shutdown_deadline_ms: int = key(
         "barnabas.shutdown.deadline.ms",
@@ -446,7 +458,7 @@ class BrokerKeys:
         "text",
         Kind.STRING,
         check=one_of("text", "json"),
-        doc="How the broker writes its own log lines.",
+        doc="The format of the broker's own log lines.",
     )
     barnabas_slow_step_ms: int = key(
         "barnabas.slow.step.ms",
@@ -455,8 +467,9 @@ class BrokerKeys:
         unit="ms",
         check=at_least(0),
         doc=(
-            "Log what the event loop was doing when one step of it takes longer than this, during "
-            "which no client is served; 0: do not watch. 20 shows all that should not be."
+            "Log what the event loop was doing when one step takes longer than this; the broker"
+            " serves no client meanwhile. 0 does not watch. 20 shows every step that is too"
+            " long."
         ),
     )
     barnabas_log_level: str = key(
@@ -464,5 +477,5 @@ class BrokerKeys:
         "INFO",
         Kind.STRING,
         check=one_of("DEBUG", "INFO", "WARNING", "ERROR"),
-        doc="Which of its own log lines the broker writes.",
+        doc="The lowest level of the broker's own log lines.",
     )

@@ -1,10 +1,9 @@
-"""Every name that a broker's configuration may hold, one by one, as DescribeConfigs shows them.
+"""Every name that a broker's configuration may hold, as DescribeConfigs lists them.
 
-config/broker_keys.py and config/topic.py declare what means something, each key with all its names
-and units; config/idle_keys.py lists what means nothing. A client of DescribeConfigs and
-AlterConfigs sees neither keys nor units but names: `log.retention.hours` beside `log.retention.ms`,
-each with its own kind, default and value. This module turns the former into the latter. It holds no
-values.
+config/broker_keys.py and config/topic.py declare the keys that have an effect, each with all its
+names and units; config/idle_keys.py lists the keys without effect. DescribeConfigs and AlterConfigs
+know names, not keys or units: `log.retention.hours` beside `log.retention.ms`, each with its own
+kind, default and value. This module turns keys into such names. It holds no values.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a value may be, as data: each check carries its sentence for errors and documentation.
+"""Checks of values, as data: each check has a sentence for errors and for the documentation.
 
 Checks see parsed values (an int, a tuple of strings), never text, and never None: a key whose
-default is None is "not set", which needs no check. Kafka's ConfigDef validators are the model.
+default is None is "not set" and needs no check. The checks follow Kafka's ConfigDef validators.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The broker's keys for compaction, beside those of config/broker_keys.py.
 
-Names, kinds, defaults and bounds are those of Kafka's CleanerConfig, and the memory that each
-thread must have is that of its KafkaConfig. (Kafka takes 0 threads, and then does not start.) The
-keys that give topics their defaults (`log.cleaner.delete.retention.ms` …) are synonyms in
-config/topic.py.
+Names, kinds, defaults and bounds are those of Kafka's CleanerConfig; the least memory per thread is
+that of its KafkaConfig. (Kafka accepts 0 threads, and then does not start.) The keys that set the
+defaults of topics (`log.cleaner.delete.retention.ms` …) are synonyms in config/topic.py.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class CleanerKeys(BrokerKeys):
         "log.cleaner.enable",
         True,  # noqa: FBT003
         Kind.BOOLEAN,
-        doc="Whether topics with cleanup.policy=compact are compacted. Without, they keep every"
+        doc="Whether topics with cleanup.policy=compact are compacted. If not, they keep every"
         " record.",
     )
     log_cleaner_threads: int = key(
@@ -41,8 +40,8 @@ class CleanerKeys(BrokerKeys):
         Kind.INT,
         check=at_least(1),
         update=CLUSTER_WIDE,
-        doc="How many logs may be compacted at a time. While the broker runs it can be halved or"
-        " doubled at a time.",
+        doc="How many logs may be compacted at a time. A change at run time may at most halve"
+        " or double it.",
     )
     log_cleaner_backoff_ms: int = key(
         "log.cleaner.backoff.ms",
@@ -51,24 +50,24 @@ class CleanerKeys(BrokerKeys):
         unit="ms",
         check=at_least(0),
         update=CLUSTER_WIDE,
-        doc="How long to wait when no log is dirty enough.",
+        doc="How long the cleaner waits if no log is dirty enough.",
     )
     log_cleaner_dedupe_buffer_size: int = key(
         "log.cleaner.dedupe.buffer.size",
         128 * MiB,
         Kind.LONG,
         update=CLUSTER_WIDE,
-        doc="The most bytes of memory for the keys of all passes under way: 24 a key. They are"
-        " taken when a pass needs them, and given back at its end. More than 1 MiB for each of"
-        " log.cleaner.threads; a pass uses 2 GiB at most.",
+        doc="How much memory the keys of all passes may use, 24 bytes a key. A pass takes"
+        " memory as it needs it and frees it at its end. Must be more than 1 MiB for each of"
+        " log.cleaner.threads; one pass uses at most 2 GiB.",
     )
     log_cleaner_io_buffer_load_factor: float = key(
         "log.cleaner.io.buffer.load.factor",
         0.9,
         Kind.DOUBLE,
         update=CLUSTER_WIDE,
-        doc="Which part of that memory may be used before a pass ends where it is, from 0.1 to"
-        " 0.95: above it the search for a free place gets slow, below it a pass rewrites much for"
+        doc="How full that memory may be before a pass stops, from 0.1 to 0.95. With a higher"
+        " value, finding a free slot gets slow; with a lower one, a pass rewrites much for"
         " few keys.",
     )
     log_cleaner_io_max_bytes_per_second: float = key(
@@ -76,7 +75,7 @@ class CleanerKeys(BrokerKeys):
         DOUBLE_MAX,
         Kind.DOUBLE,
         update=CLUSTER_WIDE,
-        doc="How much compaction reads and writes a second, all threads together.",
+        doc="How many bytes compaction reads and writes in a second, over all threads.",
     )
 
     def _check_cleaner(self) -> None:

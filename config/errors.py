@@ -1,7 +1,7 @@
 """The one error of this package: a configuration that cannot be used.
 
-It is raised while values are read, never later: a configuration object that exists is valid.
-Its parts stand beside its text, so that callers and tests compare values and not sentences.
+It is raised while values are read, never later: every configuration object is valid. Its parts are
+attributes, so that callers and tests compare values instead of sentences.
 """
 
 from __future__ import annotations

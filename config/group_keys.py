@@ -1,7 +1,7 @@
 """The broker's keys for groups and their offsets, after those of config/broker_keys.py.
 
 Names, kinds, defaults and bounds are those of Kafka's GroupCoordinatorConfig; where a default
-differs, the key says what Kafka's is.
+differs, the key names Kafka's.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class GroupKeys(CleanerKeys):
         6 * SECOND_MS,
         Kind.INT,
         unit="ms",
-        doc="The shortest session that a member of a classic group may ask for.",
+        doc="The shortest session timeout that a member of a classic group may ask for.",
     )
     group_max_session_timeout_ms: int = key(
         "group.max.session.timeout.ms",
         30 * MINUTE_MS,
         Kind.INT,
         unit="ms",
-        doc="The longest session that a member of a classic group may ask for.",
+        doc="The longest session timeout that a member of a classic group may ask for.",
     )
     group_initial_rebalance_delay_ms: int = key(
         "group.initial.rebalance.delay.ms",
@@ -45,8 +45,9 @@ class GroupKeys(CleanerKeys):
         Kind.INT,
         unit="ms",
         kafka_default="3000",
-        doc="How long an empty classic group waits for more members after the first one; each that"
-        " comes prolongs it, up to the rebalance timeout. Here a first consumer does not wait.",
+        doc="How long an empty classic group waits for more members after the first joins. Each"
+        " new member extends the wait, up to the rebalance timeout. Here the first member"
+        " does not wait.",
     )
     group_max_size: int = key(
         "group.max.size",
@@ -63,7 +64,7 @@ class GroupKeys(CleanerKeys):
         Kind.INT,
         unit="ms",
         check=at_least(1),
-        doc="A member of a consumer group that is not heard of for so long is out.",
+        doc="A member of a consumer group that sends no heartbeat for this long is removed.",
     )
     group_consumer_heartbeat_interval_ms: int = key(
         "group.consumer.heartbeat.interval.ms",
@@ -71,7 +72,7 @@ class GroupKeys(CleanerKeys):
         Kind.INT,
         unit="ms",
         check=at_least(1),
-        doc="How often members of consumer groups are told to send heartbeats.",
+        doc="The heartbeat interval that members of consumer groups are given.",
     )
     group_consumer_max_size: int = key(
         "group.consumer.max.size",
@@ -85,16 +86,15 @@ class GroupKeys(CleanerKeys):
         ("uniform", "range"),
         Kind.LIST,
         check=assignors(),
-        doc="Who may assign partitions in consumer groups; the first does where no member asks for"
-        " one by name.",
+        doc="The assignors that consumer groups may use. The first is used if no member names one.",
     )
     group_consumer_migration_policy: str = key(
         "group.consumer.migration.policy",
         "bidirectional",
         Kind.STRING,
         check=one_of("disabled", "upgrade", "downgrade", "bidirectional"),
-        doc="Which groups may change their kind while members are in them: to consumer groups,"
-        " back to classic ones, both or none.",
+        doc="Which groups may change their type while they have members: to consumer groups,"
+        " back to classic groups, both or none.",
     )
 
     # -- offsets -----------------------------------------------------------------------------------
@@ -104,8 +104,7 @@ class GroupKeys(CleanerKeys):
         Kind.INT,
         unit="bytes",
         importance=HIGH,
-        doc="The longest text that a client may store beside a committed offset, in characters, as"
-        " Kafka counts them.",
+        doc="The longest metadata text of a committed offset, in characters, as Kafka counts them.",
     )
     offsets_commit_timeout_ms: int = key(
         "offsets.commit.timeout.ms",
@@ -114,7 +113,8 @@ class GroupKeys(CleanerKeys):
         unit="ms",
         check=at_least(1),
         importance=HIGH,
-        doc="How long a write of a group may take to become durable before its client is told so.",
+        doc="How long a write of a group may take to become durable before its client gets an"
+        " error.",
     )
     offsets_load_buffer_size: int = key(
         "offsets.load.buffer.size",
@@ -122,7 +122,7 @@ class GroupKeys(CleanerKeys):
         Kind.INT,
         check=at_least(1),
         importance=HIGH,
-        doc="How many bytes of __consumer_offsets are read at a time when groups are loaded.",
+        doc="How many bytes of __consumer_offsets are read at a time while groups are loaded.",
     )
     offsets_retention_minutes: int = key(
         "offsets.retention.minutes",
@@ -130,8 +130,8 @@ class GroupKeys(CleanerKeys):
         Kind.INT,
         check=at_least(1),
         importance=HIGH,
-        doc="How many minutes offsets are kept after their group has lost its last member, and"
-        " those of clients without a group after their commit.",
+        doc="How many minutes offsets are kept after their group loses its last member. Offsets"
+        " of clients without a group are kept this long after their commit.",
     )
     offsets_retention_check_interval_ms: int = key(
         "offsets.retention.check.interval.ms",
@@ -140,7 +140,7 @@ class GroupKeys(CleanerKeys):
         unit="ms",
         check=at_least(1),
         importance=HIGH,
-        doc="How often offsets are looked at for their retention.",
+        doc="How often the broker looks for offsets to expire.",
     )
     offsets_topic_num_partitions: int = key(
         "offsets.topic.num.partitions",
@@ -165,6 +165,5 @@ class GroupKeys(CleanerKeys):
         Kind.INT,
         check=between(0, CODEC_MAX),
         importance=HIGH,
-        doc="How batches of __consumer_offsets are compressed: 0 not at all, 1 gzip, 2 snappy,"
-        " 3 lz4, 4 zstd.",
+        doc="The codec of batches in __consumer_offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
     )

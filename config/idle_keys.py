@@ -1,11 +1,12 @@
-"""What Kafka's broker keys without effect are when nobody sets them: for DescribeConfigs.
+"""The defaults of Kafka's broker keys that have no effect here, for DescribeConfigs.
 
 A client that asks for all of a broker's configuration gets every key that Kafka 4.3 shows, so that
 tools which read one of them find it. Each line is name, kind, whether it may be set while the
 broker runs (`dynamic`, as for Kafka; without effect either way) and Kafka's default: `null` is not
 set, nothing is an empty text or list, and `~` stands for Kafka's Java package. Keys that Kafka
-changes for one broker or listener alone are `fixed` here: most are of TLS and SASL. Why a key has
-no effect stands in config/without_effect.py. Kafka's internal keys are in neither answer.
+changes for one broker or listener alone are `fixed` here: most belong to TLS and SASL.
+config/without_effect.py says why a key has no effect. Neither Kafka nor this broker shows Kafka's
+internal keys.
 """
 
 from __future__ import annotations

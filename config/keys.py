@@ -1,4 +1,4 @@
-"""How a key is declared: one `key(...)` per dataclass field, and every derived thing reads it.
+"""How a key is declared: one `key(...)` per dataclass field, from which all else derives.
 
 The type checker sees the field's plain type; parsers, documentation, sample files and the rows of
 DescribeConfigs read the `Key` in the field's metadata. A topic's key names the broker's keys that
@@ -32,7 +32,7 @@ LONG_MAX = (1 << 63) - 1
 
 
 class Importance(enum.StrEnum):
-    """How likely it is that somebody should look at the key; Kafka's own rating."""
+    """How likely an operator is to need the key, as Kafka rates it."""
 
     HIGH = "high"
     MEDIUM = "medium"
@@ -40,7 +40,7 @@ class Importance(enum.StrEnum):
 
 
 class Update(enum.StrEnum):
-    """Where a value may be changed while the broker runs (KIP-226)."""
+    """The scope at which a value can be changed while the broker runs (KIP-226)."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"

@@ -1,11 +1,10 @@
-"""Where the broker listens, and what it tells clients to connect to.
+"""The listeners: the addresses that the broker opens, and those that it advertises to clients.
 
 A listener is `NAME://HOST:PORT`. Its name chooses its protocol by `listener.security.protocol.map`
-(a name that is a protocol stands for itself). An empty host means every local address; port 0
-means any free port. PLAINTEXT is Kafka's protocol, MSGPACK the msgpack dialect, both without
-encryption; Kafka's other protocols are refused with what to do. Listeners named in
-`controller.listener.names` are accepted and not opened: there is one node, and its controller
-needs no socket.
+(the name of a protocol needs no entry). An empty host means every local address; port 0 means any
+free port. PLAINTEXT is Kafka's protocol, MSGPACK the msgpack dialect, both without encryption;
+Kafka's other protocols are refused, with advice. Listeners named in `controller.listener.names` are
+accepted, but not opened: the only node is its own controller, which needs no socket.
 """
 
 from __future__ import annotations

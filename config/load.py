@@ -1,11 +1,10 @@
-"""From sources to one valid BrokerConfig: read, choose, parse, check, and say what was odd.
+"""From the sources to one valid BrokerConfig: read, choose, parse and check the values.
 
-A bad value refuses: ConfigError names key, value, origin and what is allowed. An unknown key in a
-file or the environment does not: it brings a warning with the closest known key, as a Kafka's
-server.properties may carry keys of plugins. An unknown key on the command line refuses: nobody
-types the key of a plugin that this broker cannot load. Keys without effect are reported by name,
-and those that promise safety (TLS, an authorizer) as warnings, because ignoring them in silence
-would be a lie.
+A bad value is an error: ConfigError names the key, the value, its origin and the allowed values. An
+unknown key in a file or the environment is a warning that names the closest known key, because a
+Kafka's server.properties may hold the keys of plugins. On the command line it is an error, since
+this broker loads no plugins. Keys without effect are reported by name. Those that promise security
+(TLS, an authorizer) are reported as warnings, because an operator relies on them.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ from config.without_effect import REASONS, group_of
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A configuration and how it came about.
+    """A configuration and its origins.
 
-    `static` and `dynamic` hold what was given, by the name it was given under, as its strongest
-    source had it. `warnings` are sentences for the operator. `without_effect` are the names that
-    were given and change nothing.
+    `static` and `dynamic` hold the given settings by the name they were given under, each from its
+    strongest source. `warnings` are sentences for the operator. `without_effect` names the given
+    keys that have no effect.
     """
 
     config: BrokerConfig
@@ -51,11 +50,11 @@ class Loaded:
 
     @property
     def settings(self) -> Mapping[str, Setting]:
-        """What was given and holds, by the name it was given under."""
+        """The settings in effect, by the name they were given under."""
         return {**self.static, **self.dynamic}
 
     def origin(self, name: str) -> Origin:
-        """Return where the value of a broker key, by any of its names, comes from."""
+        """Return the origin of a broker key's value; `name` is any of its names."""
         settings = self.settings
         for described, names in _declared():
             if name == described.name or name in names:
@@ -67,7 +66,7 @@ class Loaded:
     def with_dynamic(self, values: Mapping[str, str]) -> Loaded:
         """Return the configuration with values that were set while the broker ran (KIP-226).
 
-        `values` is all of them, by the broker's key names: they replace earlier dynamic ones.
+        `values` holds all of them by the broker's key names, and replaces earlier dynamic ones.
         Raises ConfigError for an unknown key, a read-only key and a bad value.
         """
         dynamic = {}

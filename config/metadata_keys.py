@@ -26,7 +26,8 @@ class MetadataKeys(GroupKeys):
         Kind.LONG,
         importance=Importance.HIGH,
         check=at_least(1),
-        doc="A snapshot of the metadata is made when its log has grown by so many bytes.",
+        doc="The broker writes a snapshot of the metadata when its log has grown by this many"
+        " bytes.",
     )
     metadata_log_max_snapshot_interval_ms: int = key(
         "metadata.log.max.snapshot.interval.ms",
@@ -35,8 +36,8 @@ class MetadataKeys(GroupKeys):
         unit="ms",
         importance=Importance.HIGH,
         check=at_least(0),
-        doc="A snapshot is also made when this time has passed since the last one, or since the"
-        " start, and something has changed. 0: only by size.",
+        doc="The broker also writes a snapshot if the metadata has changed and this time has"
+        " passed since the last snapshot or the start. 0 writes snapshots by size only.",
     )
     metadata_max_retention_bytes: int = key(
         "metadata.max.retention.bytes",
@@ -44,8 +45,9 @@ class MetadataKeys(GroupKeys):
         Kind.LONG,
         unit="bytes",
         importance=Importance.HIGH,
-        doc="Beyond this size of metadata log and snapshots the oldest snapshots go, and the"
-        " log before the oldest that stays. The last two stay.",
+        doc="If the metadata log and its snapshots are larger than this, the oldest snapshots"
+        " are deleted, and the log before the oldest one kept. The last two snapshots are"
+        " always kept.",
     )
     metadata_max_retention_ms: int = key(
         "metadata.max.retention.ms",
@@ -53,6 +55,6 @@ class MetadataKeys(GroupKeys):
         Kind.LONG,
         unit="ms",
         importance=Importance.HIGH,
-        doc="Snapshots that are older go, and the log before the oldest that stays. The last two"
-        " stay.",
+        doc="Older snapshots are deleted, and the log before the oldest one kept. The last two"
+        " snapshots are always kept.",
     )

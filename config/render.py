@@ -1,7 +1,7 @@
-"""The table as pages: docs/configuration.md and a sample server.properties.
+"""The keys as pages: docs/configuration.md and a sample server.properties.
 
-Both are written by `make docs` from the declarations and are never edited; tests/test_tidy.py
-compares. Run as `python -m config.render page|sample FILE`.
+`make docs` writes both from the declarations; do not edit them. tests/test_tidy.py compares them.
+Run as `python -m config.render page|sample FILE`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HEAD = """# Configuration
 Names, kinds, defaults and bounds are those of Apache Kafka 4.3, so its documentation holds here
 too; where a default differs, the row says what Kafka's is.
 
-A value may come from several places. The stronger one holds:
+A value may come from several places. The strongest one holds:
 
 | strength | place | form |
 |---|---|---|
@@ -35,19 +35,19 @@ A value may come from several places. The stronger one holds:
 | 6 | set at run time, this broker | `kafka-configs.sh --entity-type brokers --entity-name 1` |
 | 7 | the topic's own | CreateTopics, or `kafka-configs.sh --entity-type topics` |
 
-What is set while the broker runs, by these or any client, holds at once, stands in the metadata log
-and holds again after a restart. Every key of a topic can be changed so, and those names of the
-broker's keys that are marked **~**; the others are fixed until a restart.
+A value set while the broker runs, by these tools or any client, takes effect at once. The broker
+keeps it in the metadata log, so it survives a restart. Every key of a topic can be changed this
+way, and every broker key marked **~**; the others need a restart.
 
 In the environment a dot is `_`, an underscore `__` and a dash `___`, as in the apache/kafka image;
 `BARNABAS_…` beats `KAFKA_…`, and `BARNABAS_LOG_FORMAT` is `barnabas.log.format`.
 
-Where one thing has several names (`log.retention.ms`, `log.retention.minutes`,
-`log.retention.hours`), the stronger place holds, and within one place the name that stands first.
+If a key has several names (`log.retention.ms`, `log.retention.minutes`, `log.retention.hours`), the
+strongest place holds, and within one place the name listed first.
 
-Sizes are plain numbers of bytes. A bad value refuses to start, and so does an unknown key after
-`--set`; elsewhere an unknown key brings a warning with the closest known one. **!** marks what
-Kafka rates of high importance.
+Sizes are plain numbers of bytes. With a bad value, or an unknown key after `--set`, the broker does
+not start; elsewhere an unknown key is a warning that names the closest known one. **!** marks keys
+that Kafka rates as highly important.
 """
 
 BROKER = """
@@ -60,8 +60,7 @@ BROKER = """
 TOPICS = """
 ## Topics
 
-Each key may be set on a topic. The names of the second column set its default in the broker's
-configuration.
+Each key can be set on a topic. The names in the second column set its default for the broker.
 
 | key | the broker's names | kind | default | allowed | what it does |
 |---|---|---|---|---|---|
@@ -70,8 +69,8 @@ configuration.
 GROUPS = """
 ## Groups
 
-A group can have its own (`kafka-configs.sh --entity-type groups`); what it has not is the broker's
-key of the second column.
+A group can have its own values (`kafka-configs.sh --entity-type groups`). The default is the broker
+key in the second column.
 
 | key | the broker's name | kind | default | allowed | what it does |
 |---|---|---|---|---|---|
@@ -80,8 +79,8 @@ key of the second column.
 IDLE = """
 ## Accepted without effect
 
-These keys are Kafka's. They may stand in a configuration and change nothing; the start names those
-that were given, and warns of those that promise safety.
+A configuration may hold these keys of Kafka's, and they change nothing. At its start the broker
+lists the ones that are set, and warns about those that promise security.
 
 """
 

@@ -1,9 +1,9 @@
-"""What can be set on groups and on subscriptions of client metrics: Kafka 4.3's two small tables.
+"""The configs of groups and of client metrics subscriptions: Kafka 4.3's two small tables.
 
-Names, defaults and bounds are those of Kafka's GroupConfig and ClientMetricsConfigs; the defaults
-of a group are the broker's keys `group.<name>`, and so are its bounds (`group.consumer.min.…`,
-`group.consumer.max.…`), which this broker does not let be changed. Values for consumer groups are
-used by broker/groups/consumer; the rest is kept and shown.
+Names, defaults and bounds are those of Kafka's GroupConfig and ClientMetricsConfigs. The broker's
+keys `group.<name>` are the defaults of a group; its bounds (`group.consumer.min.…`,
+`group.consumer.max.…`) are fixed here. broker/groups/consumer uses the values for consumer groups;
+the broker keeps and shows the others without using them.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""Where values come from, and which of them holds.
+"""The sources of values, and which of them wins.
 
-A value of a stronger source holds: default < file < environment < command line < dynamic. Within
-one source the better name holds, as Kafka's order of synonyms says (`log.retention.ms` before
-`log.retention.minutes` before `log.retention.hours`). Every value remembers its origin, so that a
-refusal can say where to correct it.
+The strongest source wins: default < file < environment < command line < dynamic. Within one source
+the first name in Kafka's order of synonyms wins (`log.retention.ms` before `log.retention.minutes`
+before `log.retention.hours`). Every value keeps its origin, so that an error can say where to
+correct it.
 
 Environment variables follow the rule of the apache/kafka image: `KAFKA_LOG_RETENTION_HOURS` is
 `log.retention.hours` (`_` for a dot, `__` for an underscore, `___` for a dash), and `BARNABAS_…` is
-the same and beats it; Barnabas's own keys may be written without their first word
-(`BARNABAS_LOG_FORMAT`). Variables that are no key of the broker are many (`KAFKA_HEAP_OPTS`, the
-links of Kubernetes): only one that looks like a misspelt key brings a warning. The environment is
-an argument; this module reads one file and owns nothing else of the world.
+the same key and beats it; Barnabas's own keys may leave out their first word
+(`BARNABAS_LOG_FORMAT`). Many variables are no keys of the broker (`KAFKA_HEAP_OPTS`, Kubernetes'
+service links), so only one that looks like a misspelt key causes a warning. The environment is an
+argument: this module reads one file and no other global state.
 """
 
 from __future__ import annotations

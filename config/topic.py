@@ -2,8 +2,8 @@
 
 Names, kinds, defaults and bounds are those of Kafka's LogConfig and TopicConfig. The synonyms are
 the broker's keys that give a topic its default, best first (Kafka's ServerTopicConfigSynonyms).
-Every key may be changed while the broker runs. Cross-key rules stand in `__post_init__`, so a
-TopicConfig that exists is valid.
+Every key can be changed while the broker runs. `__post_init__` checks the rules that span keys, so
+every TopicConfig object is valid.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class TopicConfig:
         check=some_of("compact", "delete"),
         update=Update.TOPIC,
         synonyms=(Synonym("log.cleanup.policy"),),
-        doc="What happens to old segments: delete them when too old or too many, compact them to"
-        " the newest record of each key, or both.",
+        doc="What happens to old segments: delete removes them by age or size, compact keeps"
+        " the newest record of each key. Both may be set.",
     )
     compression_type: str = key(
         "compression.type",
@@ -61,7 +61,7 @@ class TopicConfig:
         check=one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
         update=Update.TOPIC,
         synonyms=(Synonym("compression.type", importance=HIGH),),
-        doc="The codec batches are stored with; producer keeps each as it came.",
+        doc="The codec that batches are stored with. producer stores each batch as it was sent.",
     )
     compression_gzip_level: int = key(
         "compression.gzip.level",
@@ -70,7 +70,7 @@ class TopicConfig:
         check=between_or(1, 9, -1),
         update=Update.TOPIC,
         synonyms=(Synonym("compression.gzip.level"),),
-        doc="How hard gzip works when the broker compresses; -1 is gzip's own default.",
+        doc="The gzip level if the broker compresses; -1 is gzip's default.",
     )
     compression_lz4_level: int = key(
         "compression.lz4.level",
@@ -80,7 +80,7 @@ class TopicConfig:
         update=Update.TOPIC,
         synonyms=(Synonym("compression.lz4.level"),),
         no_effect="the lz4 library here has one level",
-        doc="How hard lz4 works when the broker compresses.",
+        doc="The lz4 level if the broker compresses.",
     )
     compression_zstd_level: int = key(
         "compression.zstd.level",
@@ -89,7 +89,7 @@ class TopicConfig:
         check=between(-131072, 22),
         update=Update.TOPIC,
         synonyms=(Synonym("compression.zstd.level"),),
-        doc="How hard zstd works when the broker compresses.",
+        doc="The zstd level if the broker compresses.",
     )
     delete_retention_ms: int = key(
         "delete.retention.ms",
@@ -118,7 +118,7 @@ class TopicConfig:
         check=at_least(1),
         update=Update.TOPIC,
         synonyms=(Synonym("log.flush.interval.messages", importance=HIGH),),
-        doc="With write.caching: fsync after so many records. Without it every acknowledged"
+        doc="With write.caching: fsync after this many records. Without it, every acknowledged"
         " record is already fsynced.",
     )
     flush_ms: int = key(
@@ -137,7 +137,7 @@ class TopicConfig:
                 default=LONG_MAX,
             ),
         ),
-        doc="With write.caching: fsync records that were not for so long. Without it every"
+        doc="With write.caching: fsync records that have waited this long. Without it, every"
         " acknowledged record is already fsynced.",
     )
     follower_replication_throttled_replicas: tuple[str, ...] = key(
@@ -157,8 +157,8 @@ class TopicConfig:
         check=at_least(0),
         update=Update.TOPIC,
         synonyms=(Synonym("log.index.interval.bytes"),),
-        doc="How many bytes of log lie between two index entries, at least. Smaller means faster"
-        " lookups and larger indexes.",
+        doc="The least bytes of log between two index entries. A smaller value makes look-ups"
+        " faster and indexes larger.",
     )
     internal_segment_bytes: int | None = key(
         "internal.segment.bytes",
@@ -210,7 +210,7 @@ class TopicConfig:
         check=at_least(1),
         update=Update.TOPIC,
         synonyms=(Synonym("log.cleaner.max.compaction.lag.ms"),),
-        doc="The longest a record may stay out of compaction's reach.",
+        doc="The longest time that a record may stay uncompacted.",
     )
     max_message_bytes: int = key(
         "max.message.bytes",
@@ -220,7 +220,7 @@ class TopicConfig:
         check=at_least(0),
         update=Update.TOPIC,
         synonyms=(Synonym("message.max.bytes", importance=HIGH),),
-        doc="The largest record batch that is accepted, as it travels (compressed).",
+        doc="The largest record batch that is accepted, in its compressed size.",
     )
     message_timestamp_after_max_ms: int = key(
         "message.timestamp.after.max.ms",
@@ -230,8 +230,8 @@ class TopicConfig:
         check=at_least(0),
         update=Update.TOPIC,
         synonyms=(Synonym("log.message.timestamp.after.max.ms"),),
-        doc="How far a producer's timestamp may lie in the broker's future; a batch beyond it is"
-        " refused. Ignored with LogAppendTime.",
+        doc="How far a producer's timestamp may be ahead of the broker's clock. A batch beyond"
+        " it is refused. Ignored with LogAppendTime.",
     )
     message_timestamp_before_max_ms: int = key(
         "message.timestamp.before.max.ms",
@@ -241,8 +241,8 @@ class TopicConfig:
         check=at_least(0),
         update=Update.TOPIC,
         synonyms=(Synonym("log.message.timestamp.before.max.ms"),),
-        doc="How far a producer's timestamp may lie in the broker's past; a batch beyond it is"
-        " refused. Ignored with LogAppendTime.",
+        doc="How far a producer's timestamp may be behind the broker's clock. A batch beyond it"
+        " is refused. Ignored with LogAppendTime.",
     )
     message_timestamp_type: str = key(
         "message.timestamp.type",
@@ -251,7 +251,7 @@ class TopicConfig:
         check=one_of("CreateTime", "LogAppendTime"),
         update=Update.TOPIC,
         synonyms=(Synonym("log.message.timestamp.type"),),
-        doc="Whether records carry the producer's time or the broker's.",
+        doc="Whether records carry the producer's time or the time of the append.",
     )
     min_cleanable_dirty_ratio: float = key(
         "min.cleanable.dirty.ratio",
@@ -260,7 +260,7 @@ class TopicConfig:
         check=between(0, 1),
         update=Update.TOPIC,
         synonyms=(Synonym("log.cleaner.min.cleanable.ratio"),),
-        doc="How much of a log must be uncompacted before compaction is worth a run.",
+        doc="The least part of a log that must be uncompacted before the cleaner compacts it.",
     )
     min_compaction_lag_ms: int = key(
         "min.compaction.lag.ms",
@@ -270,7 +270,7 @@ class TopicConfig:
         check=at_least(0),
         update=Update.TOPIC,
         synonyms=(Synonym("log.cleaner.min.compaction.lag.ms"),),
-        doc="The shortest a record stays uncompacted.",
+        doc="The shortest time that a record stays uncompacted.",
     )
     min_insync_replicas: int = key(
         "min.insync.replicas",
@@ -280,7 +280,7 @@ class TopicConfig:
         update=Update.TOPIC,
         synonyms=(Synonym("min.insync.replicas", importance=HIGH),),
         no_effect="the one replica is always in sync, and Kafka too bounds this by their number",
-        doc="How many replicas must have a record before acks=all is answered.",
+        doc="How many replicas must have a record before acks=all is acknowledged.",
     )
     preallocate: bool = key(
         "preallocate",
@@ -289,7 +289,7 @@ class TopicConfig:
         update=Update.TOPIC,
         synonyms=(Synonym("log.preallocate"),),
         no_effect="segments grow as they are written",
-        doc="Whether a new segment's file takes its whole size on disk at once.",
+        doc="Whether the file of a new segment takes its full size on disk at once.",
     )
     remote_log_copy_disable: bool = key(
         "remote.log.copy.disable",
@@ -361,7 +361,7 @@ class TopicConfig:
         check=at_least(MiB),
         update=Update.TOPIC,
         synonyms=(Synonym("log.segment.bytes", importance=HIGH),),
-        doc="How large a segment may grow before the next one begins.",
+        doc="The largest size of a segment. The log then rolls a new one.",
     )
     segment_index_bytes: int = key(
         "segment.index.bytes",
@@ -371,7 +371,7 @@ class TopicConfig:
         check=at_least(4),
         update=Update.TOPIC,
         synonyms=(Synonym("log.index.size.max.bytes"),),
-        doc="How large a segment's index may grow; when it is full the next segment begins.",
+        doc="The largest size of a segment's index. The log rolls a new segment when it is full.",
     )
     segment_jitter_ms: int = key(
         "segment.jitter.ms",
@@ -391,7 +391,7 @@ class TopicConfig:
                 default=0,
             ),
         ),
-        doc="Begin segments up to this much earlier, at random, so that not all begin at once.",
+        doc="Roll segments up to this much earlier, at random, so that logs do not roll together.",
     )
     segment_ms: int = key(
         "segment.ms",
@@ -411,8 +411,8 @@ class TopicConfig:
                 default=168,
             ),
         ),
-        doc="Begin a new segment when the current one is older than this, so that retention can"
-        " reach it.",
+        doc="Roll a new segment when the active one is older than this, so that retention can"
+        " delete it.",
     )
     unclean_leader_election_enable: bool = key(
         "unclean.leader.election.enable",
@@ -430,9 +430,9 @@ class TopicConfig:
         importance=HIGH,
         update=Update.TOPIC,
         synonyms=(Synonym("write.caching", importance=HIGH),),
-        doc="false: acks=all is answered, and records are shown, once they are fsynced."
-        " true: from the page cache, as Apache Kafka does by default; a power loss may then"
-        " take acknowledged records.",
+        doc="false: acks=all is acknowledged, and records become visible, once they are"
+        " fsynced. true: from the page cache, as in Apache Kafka by default; a power failure"
+        " may then lose acknowledged records.",
     )
 
     def __post_init__(self) -> None:

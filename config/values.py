@@ -1,11 +1,10 @@
 """Kinds of values, from text and to text, as Kafka's ConfigDef.parseType reads them.
 
 Sizes are plain integers (no `1k`, no `1_000`), booleans are true or false in any case, lists are
-divided by commas. Numbers are what Java's parsers take: an integer may be written in any decimal
-digits of Unicode's first plane; a double in ASCII only, but with a suffix (`1d`) or in hexadecimal
-(`0x1p3`). tests/golden/kafka_values.jsonl has what Kafka's own parser said. A None value is "not
-set"; it has no text. The numbers of the kinds are those of DescribeConfigsResponse.ConfigType, so
-that they need no second table.
+separated by commas. Numbers are read as Java's parsers read them: an integer in any decimal digits
+of Unicode's first plane; a double in ASCII only, but also with a suffix (`1d`) or in hexadecimal
+(`0x1p3`). tests/golden/kafka_values.jsonl holds the results of Kafka's own parser. None means "not
+set" and has no text. The numbers of the kinds are those of DescribeConfigsResponse.ConfigType.
 """
 
 from __future__ import annotations

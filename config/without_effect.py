@@ -1,10 +1,9 @@
 """Kafka's broker keys that are accepted and change nothing, each group with its reason.
 
-A Kafka's server.properties works: these keys are known, so they bring no warning of an unknown
-key, and the start says once which of them were given. A key leaves this table when it gets a
-meaning. tests/golden/kafka_keys.tsv holds the list of all of Kafka 4.3's keys, and a test that each
-of them stands here or is declared. Keys of one listener (`listener.name.internal.ssl.…`) are
-accepted in the same way.
+They make a Kafka's server.properties work: a known key causes no warning, and the broker lists at
+its start the ones that are set. A key leaves this table when it gets an effect.
+tests/golden/kafka_keys.tsv lists all keys of Kafka 4.3, and a test checks that each is declared or
+listed here. Keys of one listener (`listener.name.internal.ssl.…`) are accepted in the same way.
 """
 
 from __future__ import annotations
@@ -250,7 +249,7 @@ LISTENER_PREFIX = "listener.name."
 
 
 def group_of(name: str) -> Group | None:
-    """Return the group a key stands in, None if it is in none."""
+    """Return the group that a key belongs to, None if there is none."""
     if name.startswith(LISTENER_PREFIX):
         return SECURITY
     return REASONS.get(name)

@@ -15,7 +15,7 @@ from protocol.wire import Buffer
 
 @dataclass(slots=True)
 class RequestHeader:
-    """Who asks what, and by which number it waits for the answer.
+    """The header of a request: its API, its client, and the correlation id of the response.
 
     `api_version` is the version the client asked for, also where another one must answer it
     (ApiVersions). `client_id` is None if the client gave none. `copies_records` says that the

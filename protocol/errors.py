@@ -86,7 +86,7 @@ class EncodeError(ValueError):
 
 @unique
 class ErrorCode(IntEnum):
-    """A code as it stands in responses: number, may a client retry, what it means.
+    """An error code of a response: its number, whether clients may retry, and its meaning.
 
     Numbers, names and `retriable` are those of Kafka's `Errors` (retriable: its exception is a
     RetriableException). On the wire: never renumber.
@@ -197,7 +197,7 @@ class ErrorCode(IntEnum):
     LOG_DIR_NOT_FOUND = 57, False, "The broker has no such log directory."
     SASL_AUTHENTICATION_FAILED = 58, False, "SASL authentication failed."
     UNKNOWN_PRODUCER_ID = (
-        59, False, "The broker knows nothing, or nothing any more, of this producer id."
+        59, False, "The broker does not know this producer id, or has forgotten it."
     )
     REASSIGNMENT_IN_PROGRESS = 60, False, "A reassignment of this partition is under way."
     DELEGATION_TOKEN_AUTH_DISABLED = 61, False, "Delegation tokens are disabled."

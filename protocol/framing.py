@@ -32,9 +32,9 @@ _unpack_size = _size.unpack_from
 
 
 class FramePool:
-    """Large frames that nobody needs any more, to receive the next ones into; at most 8 MiB.
+    """Memory of large frames that are done with, for the next ones; at most 8 MiB.
 
-    Those that were not needed between two calls of `trim` go back to the system.
+    `trim` frees what was not used since its last call.
     """
 
     __slots__ = ("_frames", "_kept_bytes_min", "kept_bytes")
@@ -58,7 +58,7 @@ class FramePool:
         return frame
 
     def give(self, frame: bytearray) -> None:
-        """Keep a frame, if there is room for it and nobody holds a view of its bytes."""
+        """Keep a frame, if there is room for it and no view of its bytes exists."""
         if len(frame) < REUSED_BYTES_MIN or self.kept_bytes + len(frame) > KEPT_BYTES_MAX:
             return
         try:

@@ -1,6 +1,6 @@
 """Text that is not UTF-8, read as Java reads it: Kafka refuses none, it replaces what is wrong.
 
-`data.decode("utf-8", JAVA)` gives what `new String(data, UTF_8)` gives: U+FFFD for each longest
+`data.decode("utf-8", JAVA)` returns what `new String(data, UTF_8)` returns: U+FFFD for each longest
 beginning of a character, as Python's own "replace" has it, but for surrogates that were encoded as
 if they were characters (ED A0..BF): Java takes their two or three bytes for one (held against
 OpenJDK with 60,000 strings of hostile bytes).

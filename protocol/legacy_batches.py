@@ -1,13 +1,13 @@
 """Messages of magic 0 and 1 seen as the batches that a log is made of.
 
 A log file of an old Kafka holds messages where later ones hold record batches, and either may
-follow the other. To who walks a log, a message is a batch of one record, and a wrapper a batch of
-what it holds: `LegacyHeader` says of it what the header of a batch would say. The offset that a
-wrapper carries is its last record's; its base offset is known only by unpacking it. A wrapper that
-cannot be unpacked is taken for one record.
+follow the other. A walk over a log sees a message as a batch of one record, and a wrapper as a
+batch of its messages: `LegacyHeader` has the fields that a batch header would have. A wrapper
+carries the offset of its last record; its base offset is known only after unpacking. A wrapper that
+cannot be unpacked counts as one record.
 
-Which of the formats it is, is said by the byte that all have in the same place. A batch whose magic
-has rotted to 0 or 1 is not taken for a message: the sizes of key and value must add up.
+The magic byte has the same position in all formats. A batch whose magic has rotted to 0 or 1 does
+not pass for a message, because the sizes of key and value must add up.
 
 They have no leader epoch, no producer, and in magic 0 no timestamp: these are -1 (Kafka:
 AbstractLegacyRecordBatch). Whatever the bytes are, reading raises RecordError and nothing else.

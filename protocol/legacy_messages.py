@@ -1,7 +1,7 @@
 """Messages of the formats before record batches: magic 0 and 1, as old segments still hold them.
 
-They are read, by the tools and from old segments, and written by nobody: Kafka 4 does not take them
-any more. A message:
+The tools read them, and so does the log in old segments. They are never written: Kafka 4 does not
+accept them either. A message:
 
     position  size  field
            0     8  offset        of a wrapper: that of its last inner message

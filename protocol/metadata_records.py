@@ -7,7 +7,7 @@ is read and written where the log is. Every version is flexible, so later fields
 older readers skip. `METADATA_RECORDS` finds a class by type; types not in it (users, ACLs, quotas,
 delegation tokens, migration from ZooKeeper) are for the reader to keep and pass over.
 
-A control record stands in a control batch. Its key is the control version and the control type,
+A control record is in a control batch. Its key is the control version and the control type,
 int16 each; its value is one of `CONTROL_RECORDS`, which have no record type (api_key -1).
 
 Sources: the metadata directory of messages in Apache Kafka 4.3 (RegisterBrokerRecord.json and so
@@ -173,7 +173,7 @@ class PartitionRecord:
     """The whole state of a partition. 1: `directories` (KIP-858). 2: the two ELR lists (KIP-966).
 
     `directories` runs beside `replicas`: the directory.id that holds each. `leader` is NO_LEADER
-    when nobody leads. `leader_recovery_state` 1: the last leader was chosen uncleanly.
+    without a leader. `leader_recovery_state` 1: the last leader was chosen uncleanly.
     """
 
     partition_id: Int32

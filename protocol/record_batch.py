@@ -20,9 +20,9 @@ A batch is one run of bytes, the same on the wire and on disk:
           61        the records, compressed as one block when the codec is not 0
 
 All integers are big-endian (Kafka: DefaultRecordBatch, KIP-98). Only the header is read here;
-the records stay opaque, and `protocol.records` opens them. Checks come in two strengths:
-`verify` asks whether the bytes are a batch that somebody wrote, which is what a log file must
-answer to; `verify_produced` asks in addition whether a producer may send it.
+the records stay opaque, and `protocol.records` opens them. There are two checks: `verify` checks
+that the bytes are a whole batch, as a log file must hold; `verify_produced` also checks that a
+producer may send it.
 """
 
 import struct
@@ -362,8 +362,8 @@ def stamp(
 def stamp_append_time(buffer: bytearray | memoryview, position: int, timestamp_ms: int) -> None:
     """Make `timestamp_ms` the timestamp of every record in place, and renew the CRC.
 
-    What message.timestamp.type=LogAppendTime asks for. The records keep their deltas, which
-    nobody reads any more (Kafka: DefaultRecordBatch.setMaxTimestamp).
+    For message.timestamp.type=LogAppendTime. The records keep their deltas, which readers then
+    ignore (Kafka: DefaultRecordBatch.setMaxTimestamp).
     """
     attributes_position = position + _ATTRIBUTES_POSITION
     (attributes,) = _int16.unpack_from(buffer, attributes_position)

@@ -79,7 +79,7 @@ class DecompressedTooLarge(RecordError):
 
 
 class TooManyRecords(RecordError):
-    """More of `what`, records or headers, than the bound of whoever looks at each."""
+    """More of `what`, records or headers, than the bound of a walk over them."""
 
     def __init__(self, what: str, count: int, count_max: int) -> None:
         super().__init__(f"{count} {what}, more than the {count_max} that are looked at")

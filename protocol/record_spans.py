@@ -137,9 +137,8 @@ def rewrite(
 ) -> bytearray:
     """Return the batch with none but the `kept` records of its opened `body`, at least one.
 
-    They are taken one by one: a batch may have millions. With `horizon_ms`, the batch gets that
-    delete horizon. The header's offsets hold, so whoever stamped base offset and leader epoch need
-    not do it again.
+    The records are taken one by one, since a batch may have millions. With `horizon_ms`, the batch
+    gets that delete horizon. Base offset and leader epoch stay as they were stamped.
     """
     attributes, base_timestamp = header.attributes, header.base_timestamp
     if horizon_ms is not None:

@@ -43,7 +43,7 @@ Rest = Callable[[], None]
 
 
 def no_rest() -> None:
-    """Go on at once: for short walks, and for who is alone in the process."""
+    """Go on at once: for short walks, and for programs without an event loop."""
 
 
 class Outline(NamedTuple):
@@ -219,9 +219,9 @@ def check_body(
 def mistimed(
     batch: Buffer, earliest: int, latest: int, *, size_max: int, rest: Rest = no_rest
 ) -> Mistimed:
-    """Say which records of the batch have a timestamp, and one out of those bounds (ms).
+    """Return the records whose timestamp is set and lies outside the bounds, in ms.
 
-    Raises RecordError where nobody can say.
+    Raises RecordError if the records cannot be read.
     """
     header, body = opened(batch, size_max)
     first: list[tuple[int, int]] = []

@@ -13,7 +13,7 @@ the metadata log, ListOffsets by timestamp, recompression, the tools. One record
 
 Varints are those of `protocol.varints` (Kafka: DefaultRecord, KIP-82 for headers).
 Whatever the bytes are, reading raises RecordError and nothing else, and makes nothing from an
-announced size or count. What concerns the header of a batch stands in `protocol.record_batch`
+announced size or count. The header of a batch is read in `protocol.record_batch`
 and is offered here too, so that users of records need one import.
 """
 
@@ -73,7 +73,7 @@ __all__ = [
 ]
 
 NO_TIMESTAMP: Final = -1
-SKIP: Final = -1  # headers, where nobody asked for them
+SKIP: Final = -1  # headers, if the caller did not ask for them
 
 # The size, attributes, two deltas, two lengths, and a count of no headers.
 RECORD_BYTES_MIN: Final = 7

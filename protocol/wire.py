@@ -13,7 +13,7 @@ field's annotation carries its wire type and the versions that have it::
 
 To the type checker these are `str | None`, `int` and a list; a dialect reads the marks. Rules:
 
-- Fields stand in wire order. `Since` and `Until` (both inclusive) say which versions have a field.
+- Fields are in wire order. `Since` and `Until` (both inclusive) say which versions have a field.
   One that a version lacks decodes to its dataclass default and is left out when encoding, so it
   must have a default.
 - `Nullable(since)` stands on a type that includes None. Before `since` null is refused.

@@ -2,7 +2,7 @@
 
 `decoder(cls, version)` and `encoder(cls, version)` are for the data path, which keeps the function
 it got; `decode_message` and `encode_message` are the same for a single value. `decoder_source` and
-`encoder_source` show what was compiled: for the reader, and for whoever debugs a codec (tracebacks
+`encoder_source` show what was compiled: for readers, and for debugging a codec (tracebacks
 show its lines anyway). To see the decoder of Produce 9::
 
     print(decoder_source(ProduceRequest, 9))

@@ -4,7 +4,7 @@ Version notes
 - 0 to 2: the same request, an empty body. 1: the answer gains `throttle_time_ms`. From 2 on a
   throttled answer is sent before the pause, not after it.
 - 3: the first flexible version; the client names itself (KIP-511). The answer's header stays
-  version 0 for ever, because a client reads it before it knows what the broker speaks.
+  version 0 for good, because a client reads it before it knows the broker's versions.
 - 4: `supported_features` may hold a feature whose minimum is 0 (KAFKA-17011); such a feature is
   left out of the answers to 3 and below.
 

@@ -1,4 +1,4 @@
-"""CreateAcls, API key 30, versions 1 to 3: allow or deny something to somebody.
+"""CreateAcls, API key 30, versions 1 to 3: add access rules.
 
 Version notes
 - 0 went with Apache Kafka 4.0. 1: the pattern type of a resource's name (KIP-290). 2: flexible.

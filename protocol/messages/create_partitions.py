@@ -22,7 +22,7 @@ class CreatePartitionsAssignment:
 
 @structure
 class CreatePartitionsTopic:
-    """A topic, the count of partitions that it is to have, and perhaps who is to hold the new.
+    """A topic, its new count of partitions, and optionally the replicas of the new ones.
 
     Without a value the broker chooses; Kafka's schema has an empty list there, a mistake to send.
     """

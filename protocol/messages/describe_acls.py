@@ -1,4 +1,4 @@
-"""DescribeAcls, API key 29, versions 1 to 3: who may do what.
+"""DescribeAcls, API key 29, versions 1 to 3: list access rules.
 
 Version notes
 - 0 went with Apache Kafka 4.0. 1: the pattern type of a resource's name (KIP-290). 2: flexible.

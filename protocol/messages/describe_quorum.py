@@ -1,4 +1,4 @@
-"""DescribeQuorum, API key 55, versions 0 to 2: who keeps the metadata log, and how far each is.
+"""DescribeQuorum, API key 55, versions 0 to 2: the replicas of the metadata log, and their offsets.
 
 Version notes: 1 timestamps of the replicas (KIP-836); 2 messages, nodes, directory ids (KIP-853).
 All are flexible.

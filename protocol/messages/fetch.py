@@ -45,7 +45,7 @@ HIGH_WATERMARK_UNTOLD: Final = 2**63 - 1
 
 @structure
 class ReplicaState:
-    """Who asks: a follower's id and epoch, -1 for a consumer."""
+    """The reader: a follower's id and epoch, -1 for a consumer."""
 
     replica_id: Annotated[Int32, Since(15)] = -1
     replica_epoch: Annotated[Int64, Since(15)] = -1

@@ -3,7 +3,7 @@
 Version notes
 - 0 knows groups only. 1: `key_type`, a message beside the error, `throttle_time_ms`. From 2 on a
   throttled answer is sent before the pause. 3: flexible.
-- 4: many keys at once; answers and their errors stand in `coordinators` (KIP-699).
+- 4: many keys at once; results and their errors are in `coordinators` (KIP-699).
 - 5: TRANSACTION_ABORTABLE may be answered (KIP-890). 6: `SHARE` may be asked for (KIP-932).
 
 Source: FindCoordinatorRequest.json and FindCoordinatorResponse.json, Apache Kafka 4.3.

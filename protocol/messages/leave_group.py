@@ -16,7 +16,7 @@ from protocol.wire import Int16, Int32, Nullable, Since, String, Until, message,
 
 @structure
 class MemberIdentity:
-    """Who goes: an administrator that knows the static id only sends no member id."""
+    """A member to remove; an administrator may send the static id without a member id."""
 
     member_id: String
     group_instance_id: Annotated[String | None, Nullable()] = None

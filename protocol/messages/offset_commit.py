@@ -84,7 +84,7 @@ class OffsetCommitResponseTopic:
 @message(api_key=8, kind="response", versions=(2, 10), flexible_since=8)
 @structure
 class OffsetCommitResponse:
-    """An answer for every partition of the request; an error of the group stands in each."""
+    """A result for every partition of the request; an error of the group is in each."""
 
     throttle_time_ms: Annotated[Int32, Since(3)] = 0
     topics: list[OffsetCommitResponseTopic] = field(default_factory=list)

@@ -1,6 +1,6 @@
 """From a message class to the compiled function that makes a map of it, ready to be packed.
 
-All fields of the version stand in the map, tagged ones too, under the class's names; None is nil.
+The map has all fields of the version, tagged ones too, by the class's names; None is nil.
 Scalars are taken as they are, since msgpack packs them by their type; records and uuids are bytes,
 and so bin. Made once per class and version, as straight-line source: a dictionary for each struct,
 a loop for each list of them. `ProduceResponse` becomes::

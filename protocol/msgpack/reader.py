@@ -1,6 +1,6 @@
 """Takes msgpack values off a frame, one at a time, each of the type that is wanted there.
 
-The message class says what may come next, so nothing is read that nobody wants: there is no
+The message class says what may come next, so nothing else is read: there is no
 general value to build, and no nesting but that of the message. That is the bound on depth. Every
 announced size or count is compared with the bytes that remain before anything is made, and all
 arrays of a frame together have at most `elements_max` elements, since one byte of msgpack can
@@ -48,7 +48,7 @@ class BodyError(DecodeError):
         self.path: list[str] = []
 
     def within(self, name: str) -> BodyError:
-        """Say that the value stands in the field `name`."""
+        """Name the field of the value."""
         self.path.insert(0, name)
         return self
 
