@@ -89,14 +89,15 @@ class ClassicGroup:
 
     def heartbeat(self, body: HeartbeatRequest) -> ErrorCode:
         """Renew a member's session; return the code of the answer."""
-        state = self.generation.state
+        generation = self.generation
+        state = generation.state
         if state is ClassicGroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         try:
             member = self._roster.check(body.member_id, body.group_instance_id)
         except GroupError as error:
             return error.code
-        if body.generation_id != self.generation.generation_id:
+        if body.generation_id != generation.generation_id:
             return ErrorCode.ILLEGAL_GENERATION
         if state is ClassicGroupState.EMPTY:
             return ErrorCode.UNKNOWN_MEMBER_ID

@@ -77,8 +77,9 @@ class Rebalance:
 
     def expect_within(self, member: ClassicGroupMember, wait_ms: int) -> None:
         """Expire a member unless it sends a request within `wait_ms`."""
-        member.deadline_ns = self._due_ns(wait_ms)
-        self._alarm.at_latest(member.deadline_ns)
+        deadline_ns = self.host.clock.monotonic_ns() + wait_ms * MS_NS  # every heartbeat comes here
+        member.deadline_ns = deadline_ns
+        self._alarm.at_latest(deadline_ns)
 
     def reserve_id(self, member_id: str, wait_ms: int) -> None:
         """Reserve an id for a member that must rejoin with it within `wait_ms` (KIP-394)."""

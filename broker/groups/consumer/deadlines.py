@@ -37,8 +37,9 @@ class Deadlines:
 
     def begin_session(self, member_id: str, timeout_ms: int) -> None:
         """Start or renew a member's session."""
-        self._sessions[member_id] = self._clock.monotonic_ns() + timeout_ms * MS_NS
-        self._alarm.at_latest(self._sessions[member_id])
+        due_ns = self._clock.monotonic_ns() + timeout_ms * MS_NS
+        self._sessions[member_id] = due_ns
+        self._alarm.at_latest(due_ns)
 
     def expect_step(self, member: ConsumerGroupMember) -> None:
         """Start the rebalance timeout of a member's step, once per member epoch."""
