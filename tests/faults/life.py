@@ -24,12 +24,12 @@ from tests.faults.faulty_broker import FaultyBroker
 from tests.faults.faulty_filesystem import cut_power_of
 from tests.faults.power import Ext4
 from tests.faults.rot import flip_a_bit, spoil_the_ends
-from tests.faults.wire import EARLIEST, LATEST, Connection
+from tests.faults.wire import Connection
 from tests.faults.workload import Plan, Workload
 from tests.support.broker_process import BrokerNotReady
 from tests.support.history_checker import OK, Anomaly, FinalLog, History, Key, Op, Poll, check
 from tests.support.log_ledger import HIGH_WATERMARK, Ledger, SeenBatch, batches_in
-from tests.support.raw_client import Closed
+from tests.support.raw_client import EARLIEST, LATEST, Closed
 
 SETTINGS = {
     "barnabas.recovery.point.interval.ms": "100",

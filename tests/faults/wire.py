@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from tests.support.raw_client import (
     CREATE_TOPICS,
     FETCH,
+    FETCH_VERSION,
     INIT_PRODUCER_ID,
     LIST_OFFSETS,
     METADATA,
@@ -20,21 +21,23 @@ from tests.support.raw_client import (
     PRODUCE_VERSION,
     Closed,
     Fetched,
-    Produced,
     Reader,
     array,
+    fetch_body,
+    fetched,
     frame,
     header,
     int8,
     int16,
     int32,
     int64,
+    list_offsets_body,
+    listed_offset,
     produce_body,
     string,
 )
 
 DELETE_RECORDS = 21
-LATEST, EARLIEST = -1, -2
 ANSWER_S_MAX = 30.0  # a broker that is silent for so long is as good as gone
 
 
@@ -105,7 +108,7 @@ class Connection:
     def produce(
         self, topic: str, partition: int, batch: bytes, acks: int
     ) -> asyncio.Future[Reader]:
-        """Send one batch; `produced` reads the answer."""
+        """Send one batch; `raw_client.produced` reads the answer."""
         body = produce_body(topic, batch, partition, acks)
         return self.send(PRODUCE, PRODUCE_VERSION, body, answered=acks != 0)
 
@@ -113,28 +116,13 @@ class Connection:
         self, topic: str, partition: int, offset: int, *, wait_ms: int = 0, size_max: int = 1 << 20
     ) -> Fetched:
         """Fetch from one partition."""
-        partitions = array(int32(partition) + int64(offset) + int32(size_max))
-        head = int32(-1) + int32(wait_ms) + int32(1) + int32(size_max) + int8(0)
-        answer = await self.call(FETCH, 4, head + array(string(topic) + partitions))
-        answer.number(8)
-        answer.string()
-        answer.number(8)
-        error, high_watermark = answer.number(2), answer.number(8)
-        answer.number(8)
-        for _ in range(max(answer.number(4), 0)):
-            answer.take(16)
-        return Fetched(error, high_watermark, answer.sized())
+        body = fetch_body(topic, offset, partition, size_max, wait_ms)
+        return fetched(await self.call(FETCH, FETCH_VERSION, body), partition)
 
     async def offset_at(self, topic: str, partition: int, timestamp: int) -> tuple[int, int]:
         """(error, offset) of a timestamp, LATEST or EARLIEST."""
-        asked = array(string(topic) + array(int32(partition) + int64(timestamp)))
-        answer = await self.call(LIST_OFFSETS, 1, int32(-1) + asked)
-        answer.number(4)
-        answer.string()
-        answer.number(8)
-        error = answer.number(2)
-        answer.number(8)
-        return error, answer.number(8)
+        body = list_offsets_body(topic, partition, timestamp)
+        return listed_offset(await self.call(LIST_OFFSETS, 1, body), partition)
 
     async def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> int:
         """Create a topic and return the error code."""
@@ -181,12 +169,3 @@ class Connection:
         answer.number(8)
         low_watermark = answer.number(8)
         return answer.number(2), low_watermark
-
-
-def produced(answer: Reader) -> Produced:
-    """Read the answer to `Connection.produce`."""
-    answer.number(4)
-    answer.string()
-    answer.number(8)
-    error = answer.number(2)
-    return Produced(error, answer.number(8), None)

@@ -24,11 +24,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.faults import group_members, group_wire
-from tests.faults.wire import EARLIEST, Connection, produced
+from tests.faults.wire import Connection
 from tests.support.history_checker import FAIL, INFO, OK, Anomaly, History, Key, Op, Poll, Send
 from tests.support.log_ledger import HIGH_WATERMARK, START, Ledger, batches_in
 from tests.support.raw_batches import batch, record
-from tests.support.raw_client import Closed
+from tests.support.raw_client import EARLIEST, Closed, produced
 
 IN_FLIGHT_MAX = 5  # what Kafka's clients allow themselves, and what the broker remembers
 NONE, OFFSET_OUT_OF_RANGE = 0, 1

@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Iterable
 from types import FrameType
+from typing import Any
 
 SESSION_MS = 10_000
 POLL_SECONDS = 0.2
@@ -62,6 +63,18 @@ def confluent(address: str, group: str, topic: str, leaving: Leaving) -> None:
     consumer.close()
 
 
+def _settings(address: str, group: str) -> dict[str, Any]:
+    """Return the settings of a consumer, which both Python clients call the same."""
+    return {
+        "bootstrap_servers": address,
+        "group_id": group,
+        "auto_offset_reset": "earliest",
+        "enable_auto_commit": False,
+        "session_timeout_ms": SESSION_MS,
+        "heartbeat_interval_ms": 500,
+    }
+
+
 def python(address: str, group: str, topic: str, leaving: Leaving) -> None:
     """Read with kafka-python."""
     from kafka import KafkaConsumer
@@ -69,14 +82,7 @@ def python(address: str, group: str, topic: str, leaving: Leaving) -> None:
     from kafka.errors import KafkaError
 
     consumer = KafkaConsumer(
-        topic,
-        bootstrap_servers=address,
-        group_id=group,
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-        session_timeout_ms=SESSION_MS,
-        heartbeat_interval_ms=500,
-        partition_assignment_strategy=(RangePartitionAssignor,),
+        topic, partition_assignment_strategy=(RangePartitionAssignor,), **_settings(address, group)
     )
     while not leaving.asked:
         batches = consumer.poll(timeout_ms=int(POLL_SECONDS * 1000))
@@ -100,14 +106,7 @@ async def _aio(address: str, group: str, topic: str, leaving: Leaving) -> None:
     from aiokafka.errors import KafkaError
 
     consumer = AIOKafkaConsumer(
-        topic,
-        bootstrap_servers=address,
-        group_id=group,
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-        session_timeout_ms=SESSION_MS,
-        heartbeat_interval_ms=500,
-        partition_assignment_strategy=(RangePartitionAssignor,),
+        topic, partition_assignment_strategy=(RangePartitionAssignor,), **_settings(address, group)
     )
     await consumer.start()
     while not leaving.asked:

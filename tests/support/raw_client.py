@@ -14,6 +14,7 @@ PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
 API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS, INIT_PRODUCER_ID = 18, 19, 20, 22
 OFFSET_FOR_LEADER_EPOCH = 23
 
+LATEST, EARLIEST = -1, -2
 PRODUCE_VERSION = 8
 FETCH_VERSION = 4
 TIMEOUT_S = 60.0
@@ -219,44 +220,22 @@ class RawClient:
         self, topic: str, batch: bytes | None, partition: int = 0, acks: int = -1
     ) -> Produced:
         """Produce one record set and return what is said of it."""
-        answer = self.call(PRODUCE, PRODUCE_VERSION, produce_body(topic, batch, partition, acks))
-        assert answer.number(4) == 1
-        answer.string()
-        assert answer.number(4) == 1
-        assert answer.number(4) == partition
-        error, base_offset = answer.number(2), answer.number(8)
-        answer.take(16)
-        for _ in range(answer.number(4)):
-            answer.number(4)
-            answer.string()
-        return Produced(error, base_offset, answer.string())
+        body = produce_body(topic, batch, partition, acks)
+        return produced(self.call(PRODUCE, PRODUCE_VERSION, body), partition)
 
     def fetch(
         self, topic: str, offset: int, partition: int = 0, size_max: int = 1 << 20
     ) -> Fetched:
         """Fetch from one partition, at once."""
-        answer = self.call(FETCH, FETCH_VERSION, fetch_body(topic, offset, partition, size_max))
-        answer.number(4)
-        assert answer.number(4) == 1
-        answer.string()
-        assert answer.number(4) == 1
-        assert answer.number(4) == partition
-        error, high_watermark = answer.number(2), answer.number(8)
-        answer.number(8)
-        for _ in range(max(answer.number(4), 0)):
-            answer.take(16)
-        return Fetched(error, high_watermark, answer.sized())
+        body = fetch_body(topic, offset, partition, size_max)
+        return fetched(self.call(FETCH, FETCH_VERSION, body), partition)
 
     def end_offset(self, topic: str, partition: int = 0) -> int:
         """Return the offset after the last record."""
-        asked = array(string(topic) + array(int32(partition) + int64(-1)))
-        answer = self.call(LIST_OFFSETS, 1, int32(-1) + asked)
-        assert answer.number(4) == 1
-        answer.string()
-        found = answer.number(4), answer.number(4), answer.number(2)
-        assert found == (1, partition, 0), f"(partitions, partition, error code) is {found}"
-        answer.number(8)
-        return answer.number(8)
+        body = list_offsets_body(topic, partition, LATEST)
+        error, offset = listed_offset(self.call(LIST_OFFSETS, 1, body), partition)
+        assert error == 0, f"error code {error}"
+        return offset
 
 
 def topic_to_create(name: str | bytes, partitions: int = 1, replicas: int = 1) -> bytes:
@@ -279,3 +258,45 @@ def fetch_body(
     partitions = array(int32(partition) + int64(offset) + int32(size_max))
     head = int32(-1) + int32(wait_ms) + int32(1) + int32(size_max) + int8(0)
     return head + array(string(topic) + partitions)
+
+
+def list_offsets_body(topic: str, partition: int, timestamp: int) -> bytes:
+    """Return a ListOffsets request, version 1, for a timestamp, LATEST or EARLIEST."""
+    return int32(-1) + array(string(topic) + array(int32(partition) + int64(timestamp)))
+
+
+def _skip_to_partition(answer: Reader, partition: int | None) -> None:
+    """Skip the topic of an answer about one partition; None: whichever it is."""
+    assert answer.number(4) == 1
+    answer.string()
+    found = answer.number(4), answer.number(4)
+    assert found == (1, found[1] if partition is None else partition), found
+
+
+def produced(answer: Reader, partition: int | None = None) -> Produced:
+    """Read the answer to `produce_body`."""
+    _skip_to_partition(answer, partition)
+    error, base_offset = answer.number(2), answer.number(8)
+    answer.take(16)
+    for _ in range(answer.number(4)):
+        answer.number(4)
+        answer.string()
+    return Produced(error, base_offset, answer.string())
+
+
+def fetched(answer: Reader, partition: int | None = None) -> Fetched:
+    """Read the answer to `fetch_body`."""
+    answer.number(4)
+    _skip_to_partition(answer, partition)
+    error, high_watermark = answer.number(2), answer.number(8)
+    answer.number(8)
+    for _ in range(max(answer.number(4), 0)):
+        answer.take(16)
+    return Fetched(error, high_watermark, answer.sized())
+
+
+def listed_offset(answer: Reader, partition: int | None = None) -> tuple[int, int]:
+    """Read the answer to `list_offsets_body`: (error, offset)."""
+    _skip_to_partition(answer, partition)
+    error, _ = answer.number(2), answer.number(8)
+    return error, answer.number(8)
