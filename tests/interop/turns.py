@@ -32,7 +32,13 @@ PROTOCOL = (
     "protocol/records.py",
     "broker/network/connection.py",
 )
-LOG = ("storage/log*.py", "storage/segments/*", "storage/opening/*", "protocol/record_batch.py")
+LOG = (
+    "storage/log*.py",
+    "storage/data_directory.py",
+    "storage/segments/*",
+    "storage/opening/*",
+    "protocol/record_batch.py",
+)
 GROUPS = ("broker/groups/*", "broker/handlers/*group.py", "broker/handlers/offset_*.py")
 METADATA = ("broker/metadata/*", "protocol/metadata_records.py")
 ADMIN = ("broker/handlers/*config*.py", "broker/handlers/*topics.py", "broker/configs/*")

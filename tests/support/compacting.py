@@ -145,7 +145,7 @@ def nothing(_):
 
 
 def placed(offset, batch):
-    """Place a batch in the log; offsets of gaps are the caller's."""
+    """Give a batch its base offset, as the log does; the caller chooses the gaps."""
     stamp(batch, 0, offset, 0)
     return bytes(batch)
 

@@ -1,4 +1,4 @@
-"""Logs that go: what still works on one reaches no file of the next log of its name."""
+"""Deleting logs: jobs of a deleted log cannot reach the files of the next log of its name."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""All logs of a directory: their checkpoints, how they are made, deleted and found."""
+"""All logs of a directory: their checkpoints, creation, deletion and lookup."""
 
 import errno
 import resource

@@ -1,4 +1,4 @@
-"""The three files that say of each log how far it is."""
+"""The three offset checkpoint files."""
 
 import pytest
 

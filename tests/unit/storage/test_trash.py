@@ -1,4 +1,4 @@
-"""What was deleted by name only: when it is due, and what cannot be removed."""
+"""Deleted files and directories: when they are due, and what cannot be removed."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What stays of which batch, and what a thread of compaction believes of a file."""
+"""Which records and batches the copier keeps."""
 
 import tracemalloc
 

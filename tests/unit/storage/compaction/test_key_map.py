@@ -1,4 +1,4 @@
-"""The map of compaction beside a dictionary, at its bounds, and what it takes."""
+"""The key map against a dictionary, at its bounds, and its size."""
 
 import math
 import random

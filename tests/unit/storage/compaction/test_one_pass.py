@@ -1,4 +1,4 @@
-"""A whole pass: what stays, which files there are, and a crash at every call of it."""
+"""A whole pass: what stays, which files exist, and a crash at each of its file calls."""
 
 import errno
 import logging

@@ -1,4 +1,4 @@
-"""The swap of one segment for several: names, files taken along, and what may be in the way."""
+"""The swap of a group for one segment: names, copied files, and what interferes."""
 
 import errno
 

@@ -1,4 +1,4 @@
-"""Behind damage the next batch that its CRC proves is found, and nothing else is."""
+"""The search finds the next batch with a right CRC after damage, and nothing else."""
 
 import pytest
 

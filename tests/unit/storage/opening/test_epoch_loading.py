@@ -1,4 +1,4 @@
-"""Leader epochs after a start: from their file, or from the batches where it cannot be right."""
+"""Leader epochs after a start: from their file, or from the batches if the file is wrong."""
 
 import pytest
 

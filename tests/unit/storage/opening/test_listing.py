@@ -1,4 +1,4 @@
-"""Files in a partition's directory that do not belong there, or are on their way out."""
+"""Unknown, orphaned and deleted files in a partition's directory."""
 
 from tests.support.log_house import NOW, read_all
 from tests.support.stopped_logs import FIRST, SECOND, SEGMENTS, stopped_house, warnings_of

@@ -1,4 +1,4 @@
-"""Opening a partition's directory: missing and wrong caches, holes, checkpoints that are wrong."""
+"""Loading a partition's directory: missing and wrong caches, holes, wrong checkpoints."""
 
 import struct
 

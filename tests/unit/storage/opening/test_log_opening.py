@@ -1,4 +1,4 @@
-"""Opening logs in steps, of which those that wait for the disk touch nothing of the manager."""
+"""Opening logs in steps: those that wait for the disk do not touch the manager."""
 
 import errno
 

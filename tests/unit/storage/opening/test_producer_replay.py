@@ -1,4 +1,4 @@
-"""Producers after a start: from snapshots, good and bad, and from the batches behind them."""
+"""Producers after a start: from good and bad snapshots, and from the batches above them."""
 
 import struct
 

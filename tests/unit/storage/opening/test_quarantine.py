@@ -1,4 +1,4 @@
-"""The cut: which bytes go, which are kept, and where."""
+"""What recovery cuts, and which bytes it copies where."""
 
 import errno
 

@@ -1,4 +1,4 @@
-"""Recovery: what a crash or a tired disk leaves, and what becomes of it."""
+"""Recovery after crashes, power cuts and disk errors."""
 
 import contextlib
 import struct

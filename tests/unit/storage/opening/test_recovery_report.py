@@ -1,4 +1,4 @@
-"""What is said of a log that was opened: nothing where nothing happened."""
+"""The lines about a log that was opened: none if nothing happened."""
 
 from storage.opening.recovery_report import NO_CLEAN_SHUTDOWN, RecoveryReport
 

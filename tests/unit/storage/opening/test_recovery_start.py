@@ -1,4 +1,4 @@
-"""Where recovery begins, and damage below the recovery point: it stays, and is passed."""
+"""Where recovery begins; damage below the recovery point stays and is passed."""
 
 import pytest
 

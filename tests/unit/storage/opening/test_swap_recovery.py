@@ -1,4 +1,4 @@
-"""A compaction that was interrupted, file by file: what the next start makes of it."""
+"""What the next start does with a compaction that was interrupted, file by file."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is believed of a file: whole batches, one after the other, within its offsets."""
+"""Reading a file as whole batches, in order, within its range of offsets."""
 
 import pytest
 
