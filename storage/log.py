@@ -261,7 +261,7 @@ class Log(LogReader):
         """Return the segments that retention would delete now, oldest first, each with the rule."""
         return trimming.segments_to_delete(self, now_ms)
 
-    def begin_retention(self, now_ms: int) -> trimming.Gone | None:
+    def begin_retention(self, now_ms: int) -> trimming.SegmentDeletion | None:
         """Take out of the log what retention deletes; the job, if any, renames the files."""
         return trimming.begin_retention(self, now_ms)
 

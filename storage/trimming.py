@@ -1,8 +1,9 @@
 """Deleting segments at the start of a log, as retention and DeleteRecords ask.
 
 A segment is deleted in three steps. It leaves the log, whose start offset moves, so that no reader
-gets to its files. A thread renames the files to `.deleted` (`Gone`). And the manager unlinks them
-after file.delete.delay.ms, as Kafka does. Readers that hold a slice of the segment go on.
+gets to its files. A thread renames the files to `.deleted` (`SegmentDeletion`). And the manager
+unlinks them after file.delete.delay.ms, as Kafka does. Readers that hold a slice of the segment go
+on.
 
 A segment is deleted only once the recovery point has passed it: a snapshot on disk then has what
 its batches say about producers. The next checkpoint sees to that, at most a second later.
@@ -23,7 +24,7 @@ from storage.segments.segment import Segment
 _log = logging.getLogger("barnabas.storage")
 
 
-class Gone:
+class SegmentDeletion:
     """Segments and producer snapshots that have left a log, and whose files must be renamed.
 
     `run` is for a thread of the pool, `finish` for the log's thread.
@@ -74,7 +75,7 @@ def segments_to_delete(state: LogState, now_ms: int) -> list[tuple[Segment, str]
     ]
 
 
-def begin_retention(state: LogState, now_ms: int) -> Gone | None:
+def begin_retention(state: LogState, now_ms: int) -> SegmentDeletion | None:
     """Take out of the log what retention deletes; return the job for its files, if any.
 
     An active segment that retention deletes but the recovery point has not passed is rolled. A
@@ -91,7 +92,7 @@ def begin_retention(state: LogState, now_ms: int) -> Gone | None:
         _roll_if_room(state, now_ms)
     for segment, reason in found:
         _log.info("Deleting segment %s due to %s", segment, reason)
-    return let_go(state, [segment for segment, _ in found], now_ms)
+    return delete_segments(state, [segment for segment, _ in found], now_ms)
 
 
 def _breaching(state: LogState, now_ms: int) -> list[tuple[Segment, str]]:
@@ -110,7 +111,9 @@ def _breaching(state: LogState, now_ms: int) -> list[tuple[Segment, str]]:
     return list(zip(state.segments.all, reasons, strict=False))
 
 
-def let_go(state: LogState, segments: Sequence[Segment], now_ms: int) -> Gone | None:
+def delete_segments(
+    state: LogState, segments: Sequence[Segment], now_ms: int
+) -> SegmentDeletion | None:
     """Take the given segments, which are the oldest, out of the log; return the job, if any.
 
     If the active segment is among them, the log rolls first. A failed log keeps its active segment,
@@ -127,7 +130,7 @@ def let_go(state: LogState, segments: Sequence[Segment], now_ms: int) -> Gone | 
     start_offset = min(state.segments.all[count].base_offset, state.high_watermark)
     move_start(state, start_offset)
     due_ms = now_ms + state.config.file_delete_delay_ms
-    return Gone(state, state.segments.drop_first(count), start_offset, due_ms)
+    return SegmentDeletion(state, state.segments.drop_first(count), start_offset, due_ms)
 
 
 def move_start(state: LogState, offset: int) -> None:

@@ -37,7 +37,7 @@ from protocol.record_errors import RecordError
 from protocol.records import Record, read_header
 from storage.files import filenames
 from storage.files.filesystem import TEMPORARY_SUFFIX, FileSystem
-from storage.trimming import Gone, let_go
+from storage.trimming import SegmentDeletion, delete_segments
 
 SNAPSHOTS_MIN: Final = 2
 ROLL_BYTES_MIN: Final = 1 << 20
@@ -102,7 +102,7 @@ class SnapshotKeeper:
         self._since_ms = now_ms
         self._retry_ms = 0
         self._is_unsynced = False
-        self._gone: Gone | None = None
+        self._gone: SegmentDeletion | None = None
         self._unwanted_path = ""  # of a snapshot
         self._has_failed = False  # to rename a segment, which the log has forgotten all the same
         self.kept: list[Kept] = []  # the oldest first
@@ -184,7 +184,7 @@ class SnapshotKeeper:
             if len(segments) > 1 and segments[1].base_offset <= after.end_offset:
                 if segments[1].base_offset > log.recovery_point:
                     return False  # it soon will be behind it
-                self._gone = let_go(log, segments[:1], now_ms)
+                self._gone = delete_segments(log, segments[:1], now_ms)
                 self._is_unsynced = True
                 return True
         elif oldest.end_offset >= log.start_offset:

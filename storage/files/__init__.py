@@ -1,4 +1,4 @@
-"""The file system behind one interface, and the names and small files of a data directory.
+"""The interface to the file system, and the names and small files of a data directory.
 
-Read `filesystem`, `filenames`, then `text_files`. Nothing here knows logs or segments.
+Read `filesystem`, `os_filesystem`, `filenames`, then `text_files`. Nothing here knows logs.
 """

@@ -1,4 +1,4 @@
-"""One segment with its indexes, the row of them in a log, and finding an offset or a time in it.
+"""Segments with their indexes, the row of them in a log, and look-ups by offset or time.
 
-Read `segment`, `log_file`, `offset_index`, `segment_reader`, then `row`. Only a log changes a row.
+Read `segment`, `log_file`, `segment_indexes`, `segment_reader`, then `row`. Only a log changes it.
 """

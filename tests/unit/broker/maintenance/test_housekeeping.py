@@ -19,7 +19,7 @@ from protocol.errors import ErrorCode
 from storage.checkpointing import Checkpoint
 from storage.files.open_files import OpenFiles
 from storage.log import Log
-from storage.trimming import Gone
+from storage.trimming import SegmentDeletion
 from tests.support import failures
 from tests.support.broker_process import ROOT
 from tests.support.broker_rig import Rig, batch
@@ -154,7 +154,7 @@ async def test_old_segments_go_in_every_log_but_a_broken_one(
 
     begin_retention = Log.begin_retention
 
-    def sometimes_broken(log: Log, now_ms: int) -> Gone | None:
+    def sometimes_broken(log: Log, now_ms: int) -> SegmentDeletion | None:
         if log.topic == "broken":
             raise OSError(5, "Input/output error")
         return begin_retention(log, now_ms)
