@@ -1,1 +1,1 @@
-"""What bytes mean: records, messages and dialects. No I/O, no clock, no configuration."""
+"""The meaning of bytes: records, messages and dialects. No I/O, no clock, no configuration."""

@@ -1,9 +1,9 @@
 """The numbers of Kafka's APIs.
 
-All keys of Apache Kafka 4.3 (`ApiKeys`), whether they are served here or not: the number stands in
-the first two bytes of every request. Names are Kafka's constants, except 74, which was
+All keys of Apache Kafka 4.3 (`ApiKeys`), whether they are served here or not: every request begins
+with one, in two bytes. Names are Kafka's constants, except 74, which was
 LIST_CLIENT_METRICS_RESOURCES before 4.1 (KIP-1142). Keys 4 to 7 went with ZooKeeper in 4.0.
-Which of them are served, and in which versions, is the handler table's to say.
+The handler table says which are served, and in which versions.
 """
 
 from enum import IntEnum, unique

@@ -1,18 +1,17 @@
-"""The five codecs of record batches, with a bound on what they may unpack to.
+"""The five codecs of record batches, with a bound on the decompressed size.
 
     0 none   1 gzip   2 snappy   3 lz4   4 zstd
 
 gzip, lz4 and zstd are the common framed streams. Snappy travels in two shapes: the framing of
 the Java clients (xerial: 16 bytes of magic and versions, then blocks of int32 size and raw
-snappy) and one raw block, as librdkafka sends it; both are read, the first is written. Of lz4
-frames Kafka's Java reader wants independent blocks, which the codec library does not write; so
-the frame is laid out here, with the header that Kafka's own writer uses.
+snappy) and one raw block, as librdkafka sends it. Both are read, the first is written. Kafka's Java
+reader needs lz4 frames with independent blocks, which the codec library does not write, so this
+module writes the frame, with the header of Kafka's own writer.
 
-Bound: `decompress` never asks for more than `size_max` bytes of output. What a stream announces
-as its size is a hint at most; the buffer begins small and is multiplied while the stream proves
-to need it. The result is copied out by way of pieces, so the peak is three times the result. A
-library call may hold its own window besides: zstd up to 128 MiB of address space, as with libzstd's
-default.
+Bound: `decompress` never asks for more than `size_max` bytes of output. The size that a stream
+announces is only a hint: the buffer begins small and grows while the stream needs it. The result is
+copied out in pieces, so the peak is three times its size. A library call may also hold a window of
+its own: zstd up to 128 MiB of address space, libzstd's default.
 
 The codec library, cramjam, releases the GIL while it works, so all of this may run in a pool
 thread. It is imported on first use: a broker that never opens a batch does not load it.

@@ -1,4 +1,4 @@
-"""What consumers tell each other inside JoinGroup and SyncGroup: the protocol type "consumer".
+"""The messages between consumers inside JoinGroup and SyncGroup: the protocol type "consumer".
 
 To a broker the members of a classic group exchange bytes: each puts a subscription into JoinGroup's
 `metadata`, the leader an assignment for each member into SyncGroup's. For consumers these bytes are
@@ -8,8 +8,8 @@ a version (int16) and the body of that version::
                    generation in which it got it, from 3 on its rack
     assignment     partitions by topic, and user data of the assignor
 
-Readers take a version above those they know for the newest they know, and leave what lies behind
-it: later versions may only add. A broker reads these bytes when it has to mix members of both
+Readers read an unknown later version as the newest they know, and ignore the bytes behind it: later
+versions may only add fields. A broker reads these bytes when it has to mix members of both
 protocols in one group (KIP-848), and in descriptions of groups; a client writes and reads them.
 
 Source: ConsumerProtocolSubscription.json, ConsumerProtocolAssignment.json and

@@ -1,9 +1,8 @@
-"""What every dialect does: a frame to a request, a response to buffers.
+"""The interface of a dialect: a frame becomes a request, a response becomes buffers.
 
 A dialect is chosen per listener, never by sniffing bytes. All of them decode to, and encode from,
 the message classes of `protocol.messages`, so a handler never knows which one it serves. A dialect
-keeps no state of a connection and does no I/O: a frame is whole when it comes, and the buffers are
-a whole frame when they go.
+keeps no state of a connection and does no I/O: it is given whole frames and returns whole frames.
 """
 
 from collections.abc import Generator

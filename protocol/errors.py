@@ -1,10 +1,10 @@
-"""What can go wrong in the protocol, in two senses.
+"""The errors of the protocol, of two kinds.
 
-`ErrorCode` is what a *response* says: all codes of Apache Kafka 4.3 (`Errors`), with whether a
+`ErrorCode` is the error in a *response*: all codes of Apache Kafka 4.3 (`Errors`), with whether a
 client may retry, and a message of our own for the responses that carry one.
 
-`ProtocolError` is what a *peer's bytes* deserve when no response can be built from them; the
-connection is closed, but after a BadRequest::
+`ProtocolError` is raised when a *peer's bytes* allow no response; the connection is closed, except
+after a BadRequest::
 
     ProtocolError
     ├── DecodeError         the bytes are not the message that they claim to be
@@ -13,9 +13,9 @@ connection is closed, but after a BadRequest::
     ├── UnsupportedVersion  a version of a served API that is not served
     └── FrameTooLarge       a frame whose announced size is out of bounds
 
-    EncodeError (ValueError)  a response cannot be written as it is: a fault of ours, not the peer's
+    EncodeError (ValueError)  a response cannot be written: our fault, not the peer's
 
-Damaged record batches are no reason to close: theirs is the family in `protocol.record_errors`.
+A damaged record batch does not close the connection: see `protocol.record_errors`.
 """
 
 from enum import IntEnum, unique

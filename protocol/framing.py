@@ -1,17 +1,17 @@
 """Bytes of a stream in, whole frames out; the same for both dialects.
 
 A frame is a 4-byte big-endian size and that many bytes. A reader belongs to one connection and
-keeps only what has begun and not ended: the bytes arrive in a buffer that many connections
-share, and whatever is to stay is copied out of it during the call. So an idle connection owns
-no buffer, and each frame is a bytearray of its own, in which the broker may stamp.
+keeps only an unfinished frame: the bytes arrive in a buffer that many connections share, and the
+reader copies out of it what it keeps, during the call. So an idle connection owns no buffer, and
+each frame is a bytearray of its own, which the broker may stamp.
 
 Memory follows the bytes received, never the size announced: a frame grows as its pieces arrive
-(Kafka allocates what a size announces as soon as it has read it: NetworkReceive). No size is
-waited for beyond `size_max`. Time is not known here: the connection watches `begun`.
+(Kafka allocates the announced size at once: NetworkReceive). A size beyond `size_max` is refused.
+The reader has no clock: the connection watches `begun`.
 
-Fresh memory costs more than what is done with it: the kernel hands it out page by page, zeroed.
-So a large frame whose request is answered may come back (`FramePool`), and the next one is then
-received right into it, past the shared buffer (`has_room`, `room`, `received`).
+Fresh memory costs more than the work on it: the kernel zeroes it page by page. So the memory of a
+large frame is reused after its request is answered (`FramePool`), and the next frame is received
+directly into it, past the shared buffer (`has_room`, `room`, `received`).
 """
 
 import struct

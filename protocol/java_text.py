@@ -1,4 +1,4 @@
-"""Text that is not UTF-8, read as Java reads it: Kafka refuses none, it replaces what is wrong.
+"""Text that is not UTF-8, read as Java reads it: Kafka replaces wrong bytes and refuses none.
 
 `data.decode("utf-8", JAVA)` returns what `new String(data, UTF_8)` returns: U+FFFD for each longest
 beginning of a character, as Python's own "replace" has it, but for surrogates that were encoded as

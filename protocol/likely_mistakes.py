@@ -1,6 +1,6 @@
-"""What a peer most likely is whose first bytes cannot be a request: a clause for the error.
+"""A guess at the peer when its first bytes cannot be a request: a clause for the error.
 
-Only where the bytes leave no doubt; otherwise nothing is said. The first four bytes of a frame are
+It guesses only if the bytes leave no doubt. The first four bytes of a frame are
 its size, so a TLS hello or an HTTP request shows up as a size that no frame may have.
 """
 

@@ -1,6 +1,6 @@
-"""Storing a batch with another codec than its producer chose: `compression.type` of a topic.
+"""Storing a batch with another codec than its producer's: a topic's `compression.type`.
 
-Only the block of records changes, and what says so: codec, length and CRC in the header. The
+Only the block of records changes, and with it codec, length and CRC in the header. The
 records are opened and checked on the way, as Kafka does with those that it packs anew
 (LogValidator.validateMessagesAndAssignOffsetsCompressed), and may be asked to have keys.
 """

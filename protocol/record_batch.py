@@ -1,4 +1,4 @@
-"""The header of a record batch (magic 2): layout, checks, and what the broker stamps into it.
+"""The header of a record batch (magic 2): layout, checks, and the fields that the broker stamps.
 
 A batch is one run of bytes, the same on the wire and on disk:
 

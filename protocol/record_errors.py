@@ -1,4 +1,4 @@
-"""What can be wrong with record batches.
+"""The errors of record batches.
 
     RecordError
     ├── CorruptBatch            the bytes are not what was written: size, structure or CRC
@@ -9,9 +9,9 @@
     ├── TooManyRecords          there are more records or headers than are looked at
     └── RecordBatchTooLarge     the batch as it stands exceeds the limit of its topic
 
-The family stands beside the records and not in `protocol.errors`, because storage meets these
-errors too and knows nothing of requests. Kafka's error codes are given by the broker's one
-mapping; the classes follow Kafka's exceptions, so that the mapping is a table of types:
+They are not in `protocol.errors`, because storage raises them too and does not know requests. The
+broker maps them to Kafka's error codes in one place; the classes follow Kafka's exceptions, so that
+the mapping is a table of types:
 CorruptRecordException (2), InvalidRecordException (87), UnsupportedCompressionTypeException
 (76) and RecordTooLargeException (10, for all three of the last).
 """

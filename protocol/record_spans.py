@@ -1,6 +1,6 @@
-"""The records of a batch as stretches of its bytes: to look at keys, and to leave records out.
+"""The records of a batch as spans of its bytes, to read their keys and to leave records out.
 
-Compaction asks of each record its key and whether it has a value, and copies those that stay
+Compaction needs the key of each record and whether it has a value, and copies the records it keeps
 without reading the rest. A batch written anew keeps what clients and producers rely on: base
 offset, last offset, leader epoch, producer and sequence, codec, timestamps and headers (Kafka:
 MemoryRecords.filterTo). Left out are records alone, so offsets show gaps.

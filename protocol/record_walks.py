@@ -1,6 +1,6 @@
-"""Going over the records of a batch without making any of them: bounded, whatever was sent.
+"""Walks over the records of a batch that build none of them, with bounds on their work.
 
-For what must look at every record and needs little of each: whether records for a compacted
+For checks that must see every record and need little of each: whether records for a compacted
 topic have keys, which of them are mistimed, where a timestamp is. Sizes are checked and stepped
 over, also those of headers, of which four million fit into 831 bytes of zstd.
 

@@ -1,10 +1,11 @@
-"""The numbers inside records: zigzag varints of 32 and 64 bits, read.
+"""Reading the numbers inside records: zigzag varints of 32 and 64 bits.
 
     7 bits a byte, the low ones first, the highest bit of a byte says that another follows;
     zigzag: 0, -1, 1, -2, ... are 0, 1, 2, 3, ... (Kafka: ByteUtils.readVarint, readVarlong)
 
-A number that the buffer ends in is an IndexError, which the caller knows to name. The first three
-bytes are read without a loop: sizes and deltas are seldom longer.
+If the buffer ends inside a number, reading raises an IndexError, which the caller turns into an
+error of its own. The first three bytes are read without a loop, since sizes and deltas are seldom
+longer.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""The marks with which a message class says how it travels.
+"""The annotations by which a message class declares its wire format.
 
 A message is declared once for all its versions, as a structure (a dataclass with slots); each
 field's annotation carries its wire type and the versions that have it::
@@ -16,7 +16,7 @@ To the type checker these are `str | None`, `int` and a list; a dialect reads th
 - Fields are in wire order. `Since` and `Until` (both inclusive) say which versions have a field.
   One that a version lacks decodes to its dataclass default and is left out when encoding, so it
   must have a default.
-- `Nullable(since)` stands on a type that includes None. Before `since` null is refused.
+- `Nullable(since)` marks a type that includes None. Before `since` null is refused.
 - `Tag(number, since)` makes a tagged field (KIP-482): it exists only as such, in the flexible
   versions from `since` on, and is written only when it differs from its default. A tagged struct
   that Kafka does not call nullable may be declared `X | None = None`: None is then its absence.

@@ -1,4 +1,4 @@
-"""What compiled codecs call where straight-line code would not pay: the rare and the wrong.
+"""Functions that compiled codecs call for rare and for wrong values.
 
 Varints here are unsigned, base 128, low bits first; a compact length is stored plus one, 0 for
 null (KIP-482). The fast path, one byte, is in the generated code; these functions are called with

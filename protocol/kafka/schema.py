@@ -1,10 +1,10 @@
 """From the marks on a message class to the wire layout of one version of it.
 
 `read_layout(cls, version)` returns a `Struct`: the fields that this version has, in wire order,
-with their types, and the tagged ones apart. Declarations that cannot be meant are refused here,
-with a TypeError that names class and field, so that the code generators need not look again.
+with their types, and the tagged ones apart. It refuses impossible declarations with a TypeError
+that names class and field, so the code generators need no checks.
 
-It is run once per message and version, when a codec is made; nothing of it is left at run time.
+It runs once per message and version, when a codec is made.
 """
 
 import dataclasses

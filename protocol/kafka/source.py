@@ -1,4 +1,4 @@
-"""A page of Python source being written, and the objects that its names stand for."""
+"""Python source under construction, and the objects that its names refer to."""
 
 import dataclasses
 import linecache

@@ -1,4 +1,4 @@
-"""The msgpack dialect: what a frame says, and how it is answered.
+"""The msgpack dialect: the layout of requests and responses.
 
     request   [api, correlation_id, client_id, body]
     answer    [correlation_id, body]
@@ -11,7 +11,7 @@ A request that cannot be read but has a correlation id is answered with `{error_
 error_message}` in place of a body, and the connection goes on (BadRequest); without one, there
 is nothing to answer to, and the connection is closed.
 
-Fetch has one field that Kafka has not, `raw`. Unless it is true, `records` in the answer is an
+Fetch has one field that Kafka lacks, `raw`. Unless it is true, `records` in the answer is an
 array of maps, and each partition has `next_offset`, where to go on: not always behind the last
 record (`protocol.msgpack.record_maps`). Such a fetch asks for no more than can be opened at once.
 Its answer may want a thread for its encoding, and says so (`RequestHeader.wants_thread`).

@@ -1,12 +1,12 @@
-"""What compiled readers call for the less usual values, and how they give up.
+"""Functions that compiled readers call for less usual values, and how they give up.
 
 A compiled reader (`protocol.msgpack.compiler`) has the usual in its own lines: integers below 128,
 short strings, few elements. These functions read all forms. They take the frame and the position
 of the value's first byte, and return what they read and the position behind it.
 
-Whatever is not as a compiled reader wants it raises one of `GIVES_UP`, and nothing is said of why:
-the walking reader (`protocol.msgpack.decoder`) then reads the frame from its beginning, and either
-finds it good or says what is wrong with it.
+Any value that a compiled reader does not expect raises one of `GIVES_UP`, without a reason: the
+walking reader (`protocol.msgpack.decoder`) then reads the frame from its beginning, and either
+accepts it or says what is wrong.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Takes msgpack values off a frame, one at a time, each of the type that is wanted there.
+"""Reads msgpack values from a frame, one at a time, each of the type expected there.
 
-The message class says what may come next, so nothing else is read: there is no
-general value to build, and no nesting but that of the message. That is the bound on depth. Every
+The message class says what may come next, and nothing else is read: no general value is built, and
+only the message's own nesting is followed. That bounds the depth. Every
 announced size or count is compared with the bytes that remain before anything is made, and all
 arrays of a frame together have at most `elements_max` elements, since one byte of msgpack can
 become an object of a hundred. (A general unpacker makes room for a whole array when it is

@@ -1,8 +1,8 @@
-"""Produce requests that say again what was said before, but for their records.
+"""Produce requests that repeat an earlier one except for their records.
 
-A producer sends to a partition the same bytes over and over: after the correlation id, all up to
-the bin of its batch is equal from request to request. So what those bytes mean is kept: where they
-come again, with one bin behind them and nothing more, the request is made without reading a field.
+A producer sends the same bytes to a partition again and again: after the correlation id, everything
+up to the bin of its batch is equal from request to request. So the meaning of those bytes is kept.
+When they come again, followed by one bin and nothing else, no field is read to make the request.
 
 Reading goes from left to right, so what the bytes before a bin mean does not depend on what is in
 it. Learnt are only requests that a reader has found good, of one topic and one partition, which end
