@@ -14,8 +14,8 @@ from typing import Any
 from broker.groups.group_log import GroupLog
 from broker.handlers.produce import _Progress
 from broker.metadata import controller
+from broker.metadata_changes import MetadataChanges
 from broker.partitions.group_commit import GroupCommit
-from broker.topics import Topics
 from protocol.errors import ErrorCode
 from protocol.record_batch import read_header
 from storage import offset_checkpoints
@@ -157,7 +157,7 @@ def _do_not_wait_for_metadata() -> None:
     async def at_once(*_: Any) -> None:
         return
 
-    Topics._durable = at_once  # type: ignore[method-assign]
+    MetadataChanges.durable = at_once  # type: ignore[method-assign]
 
 
 def _forget_acknowledged_pages() -> None:
