@@ -1,4 +1,4 @@
-"""Spark's own Kafka connector, ours over the wire, and the broker's directory: side by side.
+"""Spark's own Kafka connector and ours, side by side.
 
     python -m benchmarks.spark --records 1000000 --rounds 5
 
@@ -8,8 +8,7 @@ the path. It fills two topics of four partitions on a broker of its own, uncompr
 records of 100 bytes, and a fifth of them of 1 KiB. Then it runs each query by each of
 
     kafka      format("kafka"), Spark's connector
-    wire       format("barnabas") with kafka.bootstrap.servers
-    path       format("barnabas") with path, the directory of the same broker while it runs
+    wire       format("barnabas")
 
 turn by turn, so that what else the machine does falls on all alike, the first round unrecorded:
 
@@ -18,8 +17,8 @@ turn by turn, so that what else the machine does falls on all alike, the first r
     parquet    all columns into Parquet with snappy
 
 It prints medians of seconds and of processor seconds (of the JVM, the Python workers and the broker
-together), and the ratios kafka / wire and wire / path of both, each the median over the rounds:
-above 1 the second of the two is faster. All of it once with Spark's default settings and
+together), and the ratio kafka / wire of both, the median over the rounds: above 1 the second is
+faster. All of it once with Spark's default settings and
 once with Unix sockets between the JVM and Python (spark.python.unix.domain.socket.enabled), which
 the connector, having no Python, has no part in. `--floor` measures besides how fast ready tables
 cross from Python into the query, without reading anything: no Python source can be faster.
@@ -38,6 +37,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ PIPELINES = ROOT / "pipelines"
 PARTITIONS = 4
 KEYS = 1000
 BATCH_BYTES = 16 * 1024  # the Java producer's default
-FORMS = ("kafka", "wire", "path")
+FORMS = ("kafka", "wire")
 SIZES = {100: 1, 1024: 5}  # bytes of a value, and what part of the records
 
 
@@ -122,17 +122,7 @@ def session(jars: list[Path], sockets: str) -> Any:
 
 def frame(spark: Any, form: str, broker: Any, topic: str) -> Any:
     """Return the topic by one of the ways."""
-    if form == "floor":
-        return (
-            spark.read.format("floor")
-            .option("path", str(broker.data))
-            .option("subscribe", topic)
-            .load()
-        )
-    reader = spark.read.format("kafka" if form == "kafka" else "barnabas")
-    reader = reader.option("subscribe", topic)
-    if form == "path":
-        return reader.load(str(broker.data))
+    reader = spark.read.format("barnabas" if form == "wire" else form).option("subscribe", topic)
     return reader.option("kafka.bootstrap.servers", broker.address).load()
 
 
@@ -182,7 +172,7 @@ def measure(
         words += [
             f"{one}/{other} {ratio(seconds[one], seconds[other]):4.2f} "
             f"{ratio(cpu[one], cpu[other]):4.2f}"
-            for one, other in (("kafka", "wire"), ("wire", "path"))
+            for one, other in pairwise(forms)
         ]
         sys.stdout.write(f"  {name:8} {'   '.join(words)}\n")
         sys.stdout.flush()

@@ -1,7 +1,6 @@
 """The format "barnabas": what Spark finds, and which part serves a query.
 
     spark.read.format("barnabas").option("kafka.bootstrap.servers", ...).option("subscribe", ...)
-    spark.read.format("barnabas").option("path", ...).option("subscribe", ...)
 
 Spark ≥ 4 finds `pyspark_barnabas.DefaultSource` by itself, in drivers and executors that have this
 distribution installed; `spark.dataSource.register(BarnabasDataSource)` does the same by hand.
@@ -40,16 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 HEADERS: Final = ArrayType(StructType().add("key", StringType()).add("value", BinaryType()))
-# What onDamage=rows tells of bytes that cannot be read; null in the row of a record.
-DAMAGE: Final = (
-    StructType()
-    .add("kind", StringType())
-    .add("file", StringType())
-    .add("position", LongType())
-    .add("size", LongType())
-    .add("next_offset", LongType())
-    .add("reason", StringType())
-)
 COLUMNS: Final[dict[str, DataType]] = {
     "key": BinaryType(),
     "value": BinaryType(),
@@ -59,7 +48,6 @@ COLUMNS: Final[dict[str, DataType]] = {
     "timestamp": TimestampType(),
     "timestampType": IntegerType(),
     "headers": HEADERS,
-    "damage": DAMAGE,
 }
 
 
@@ -73,31 +61,19 @@ class BarnabasDataSource(DataSource):
         return "barnabas"
 
     def schema(self) -> StructType:
-        """Return the columns of Spark's Kafka source; `headers` only with includeHeaders.
+        """Return the columns of Spark's Kafka source; `headers` only with includeHeaders."""
+        from pyspark_barnabas.options import include_headers
 
-        With onDamage=rows there is one more, `damage`.
-        """
-        from pyspark_barnabas.options import include_headers, on_damage
-
-        left_out = set()
-        if not include_headers(self.options):
-            left_out.add("headers")
-        if on_damage(self.options) != "rows":
-            left_out.add("damage")
+        has_headers = include_headers(self.options)
         found = StructType()
         for name, kind in COLUMNS.items():
-            if name not in left_out:
+            if name != "headers" or has_headers:
                 found = found.add(name, kind)
         return found
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the batch source: over the wire, or with `path` from files."""
-        from pyspark_barnabas.options import is_offline, offline_options, source_options
-
-        if is_offline(self.options):
-            from pyspark_barnabas.source.offline import OfflineReader
-
-            return OfflineReader(_names(schema), offline_options(self.options))
+        """Return the batch source."""
+        from pyspark_barnabas.options import source_options
         from pyspark_barnabas.source.reader import WireReader
 
         options = source_options(self.options, streaming=False)
@@ -105,7 +81,7 @@ class BarnabasDataSource(DataSource):
         return WireReader(_names(schema), options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
-        """Return the streaming source over the wire."""
+        """Return the streaming source."""
         from pyspark_barnabas.source.stream import WireStreamReader
 
         return WireStreamReader(_names(schema), self.options)

@@ -28,8 +28,7 @@ _PLACES: Final = (
 )  # fmt: skip
 _ENDINGS: Final = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
 _LIMITS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
-_FILES: Final = ("path", "paths", "onDamage", "bytesPerPartition")
-_ADDED_BY_SPARK: Final = ("checkpointLocation", "queryName")
+_ADDED_BY_SPARK: Final = ("checkpointLocation", "queryName", "path", "paths")
 _SPARKS_ONLY: Final = (
     "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
@@ -69,10 +68,10 @@ _JAVA_NAMES: Final = """
 _JAVA_CLIENT: Final = tuple(f"kafka.{name}" for name in _JAVA_NAMES.split())
 # What has an effect, by use. Options that a use refuses count as having one.
 _EFFECTIVE: Final = {
-    "a batch read": (*_PLACES, *_ENDINGS, *_FILES, *_CONNECTION, *_READING),
-    "a stream": (*_PLACES, *_ENDINGS, *_LIMITS, *_FILES, *_CONNECTION, *_READING),
-    "a batch write": ("topic", *_FILES, *_CONNECTION, *_WRITING),
-    "a streaming write": ("topic", "deduplicate", *_FILES, *_CONNECTION, *_WRITING),
+    "a batch read": (*_PLACES, *_ENDINGS, *_CONNECTION, *_READING),
+    "a stream": (*_PLACES, *_ENDINGS, *_LIMITS, *_CONNECTION, *_READING),
+    "a batch write": ("topic", *_CONNECTION, *_WRITING),
+    "a streaming write": ("topic", "deduplicate", *_CONNECTION, *_WRITING),
 }
 _KNOWN: Final = {
     name.lower(): name

@@ -14,36 +14,19 @@ import json
 import logging
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
-from pyspark_barnabas.options import TOPIC_IDS, Place, ReadOptions, Subscription
+from pyspark_barnabas.options import TOPIC_IDS, Place, SourceOptions, Subscription
+from pyspark_barnabas.wire.cluster import Cluster
 from pyspark_barnabas.wire.errors import BadOption, DataLost, UnknownTopic
 from pyspark_barnabas.wire.protocol import EARLIEST, LATEST, TopicPartition
 
 Offsets = dict[TopicPartition, int]
 
 _log = logging.getLogger(__name__)
-
-
-class Topics(Protocol):
-    """Who knows topics and their offsets: a Cluster, or the files of one."""
-
-    def topics(self, names: Sequence[str], /) -> dict[str, list[int]]:
-        """Return the partitions of topics; UnknownTopic if one is not there."""
-        ...
-
-    def all_topics(self) -> dict[str, list[int]]:
-        """Return the partitions of every topic that is not Kafka's own."""
-        ...
-
-    def list_offsets(
-        self, times: Mapping[TopicPartition, int], isolation: int = 0, /
-    ) -> dict[TopicPartition, int]:
-        """Return the first offset at or after a time for each partition, -1 for none."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -89,7 +72,7 @@ def topic_ids_of(value: Any) -> dict[str, str]:
     return dict((value or {}).get(TOPIC_IDS, {}))
 
 
-def partitions_of(cluster: Topics, subscription: Subscription) -> list[TopicPartition]:
+def partitions_of(cluster: Cluster, subscription: Subscription) -> list[TopicPartition]:
     """Return the partitions that are subscribed to now. Raises UnknownTopic."""
     if subscription.assigned:
         names = list(dict.fromkeys(topic for topic, _ in subscription.assigned))
@@ -110,7 +93,7 @@ def partitions_of(cluster: Topics, subscription: Subscription) -> list[TopicPart
 
 
 def resolve(
-    cluster: Topics, place: Place, partitions: Iterable[TopicPartition], isolation: int
+    cluster: Cluster, place: Place, partitions: Iterable[TopicPartition], isolation: int
 ) -> Offsets:
     """Return the offset at which `place` lies in each partition. Raises BadOption."""
     wanted = list(partitions)
@@ -153,12 +136,12 @@ def _refuse_partitions(
     )
 
 
-def batch_ranges(cluster: Topics, options: ReadOptions) -> list[Range]:
+def batch_ranges(cluster: Cluster, options: SourceOptions) -> list[Range]:
     """Return what a batch query reads. Raises DataLost for offsets that are not in the log."""
     return [part for part in every_range(cluster, options) if part.count > 0]
 
 
-def every_range(cluster: Topics, options: ReadOptions) -> list[Range]:
+def every_range(cluster: Cluster, options: SourceOptions) -> list[Range]:
     """Return the range of each partition, those with nothing in it too. Raises DataLost."""
     partitions = partitions_of(cluster, options.subscription)
     starts = resolve(cluster, options.starting, partitions, options.isolation)
@@ -183,7 +166,7 @@ def every_range(cluster: Topics, options: ReadOptions) -> list[Range]:
     return found
 
 
-def lose(options: ReadOptions, what: str) -> None:
+def lose(options: SourceOptions, what: str) -> None:
     """Raise DataLost; or log a warning, if the user said that this is no reason to fail."""
     if not options.fail_on_data_loss:
         _log.warning("%s; going on, as failOnDataLoss=false", what)

@@ -8,14 +8,12 @@ lie; those that Spark's source refuses are refused in the same way; tuning of th
 no counterpart and is let pass, with a warning (`pyspark_barnabas.known_options`). A name that is no
 option's is refused.
 
-Own options, beside Spark's: `path` (a data directory, read without a broker) with `onDamage` and
-`bytesPerPartition`, `batchBytesMax` (what one compressed batch may unpack to), `batchHeadersMax`
-and `deduplicate` (of the streaming sink). Nothing here asks a broker.
+Own options, beside Spark's: `batchBytesMax` (what one compressed batch may unpack to),
+`batchHeadersMax` and `deduplicate` (of the streaming sink). Nothing here asks a broker.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,10 +26,16 @@ from pyspark_barnabas.wire.compression import NAMES
 from pyspark_barnabas.wire.errors import BadOption
 from pyspark_barnabas.wire.protocol import EARLIEST, LATEST, TopicPartition
 
-BYTES_PER_PARTITION: Final = 64 * 1024 * 1024  # Spark reads files by 128 MiB, unpacked much more
 _STRATEGIES: Final = ("assign", "subscribe", "subscribepattern")
-# What Spark's KafkaSourceProvider refuses, with what it says to do instead.
+_NO_FILES: Final = (
+    "files are read and written through a broker, and `barnabas serve --read-only` serves a data "
+    "directory as it is"
+)
+# What Spark's KafkaSourceProvider refuses, with what it says to do instead; and paths, which Spark
+# adds for load(PATH) and save(PATH).
 _REFUSED: Final = {
+    "path": _NO_FILES,
+    "paths": _NO_FILES,
     "kafka.auto.offset.reset": "use startingOffsets",
     "kafka.key.deserializer": "keys are read as bytes; cast them with DataFrame operations",
     "kafka.value.deserializer": "values are read as bytes; cast them with DataFrame operations",
@@ -65,10 +69,7 @@ def cluster_options(settings: Settings, *, is_sink: bool) -> ClusterOptions:
     if not settings.names():
         raise BadOption(_NO_OPTIONS)
     if not servers or not servers.strip():
-        raise BadOption(
-            "kafka.bootstrap.servers is missing: give host:port of one or more brokers, or path "
-            "to read a data directory without a broker"
-        )
+        raise BadOption("kafka.bootstrap.servers is missing: give host:port of one or more brokers")
     return ClusterOptions(
         bootstrap=tuple(_address(part.strip()) for part in servers.split(",") if part.strip()),
         client_id=settings.get("kafka.client.id") or "pyspark-barnabas",
@@ -122,9 +123,10 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadOptions:
-    """What every source is told, over the wire or not: what to read, from where to where."""
+class SourceOptions:
+    """Everything that a source is told."""
 
+    cluster: ClusterOptions
     subscription: Subscription
     starting: Place
     ending: Place
@@ -134,13 +136,6 @@ class ReadOptions:
     records_per_partition_max: int | None
     batch_bytes_max: int
     batch_headers_max: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class SourceOptions(ReadOptions):
-    """Everything that a source over the wire is told."""
-
-    cluster: ClusterOptions
     offsets_per_trigger_max: int | None
     offsets_per_trigger_min: int | None
     trigger_delay_ms_max: int  # how long fewer than the least may wait
@@ -148,30 +143,10 @@ class SourceOptions(ReadOptions):
     fetch_wait_ms: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class OfflineOptions(ReadOptions):
-    """Everything that the source of a data directory is told."""
-
-    path: str
-    on_damage: str  # one of ON_DAMAGE
-    bytes_per_partition: int
-
-
-ON_DAMAGE: Final = ("fail", "skip", "rows")
-
-
 def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """Read the options of a source. Raises BadOption, naming the option and what it may be."""
     settings = Settings(options)
     settings.require_known()
-    if streaming:
-        settings.refuse(
-            "path", "paths",
-            reason="a data directory is read by batch queries only; stream from its broker",
-        )  # fmt: skip
-    settings.refuse(
-        "onDamage", "bytesPerPartition", reason="it is for reading a data directory, with path"
-    )
     cluster = cluster_options(settings, is_sink=False)
     if streaming:
         settings.refuse(
@@ -186,19 +161,6 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
     delay_ms = settings.duration_ms("maxTriggerDelay", _TRIGGER_DELAY) if streaming else 0
     if most is not None and least is not None and least > most:
         raise BadOption(f"minOffsetsPerTrigger is {least}, above maxOffsetsPerTrigger, {most}")
-    return SourceOptions(
-        **_read_options(settings, streaming=streaming),
-        cluster=cluster,
-        offsets_per_trigger_max=most,
-        offsets_per_trigger_min=least,
-        trigger_delay_ms_max=delay_ms,
-        fetch_bytes=settings.number("kafka.max.partition.fetch.bytes", 4 * 1024 * 1024),
-        fetch_wait_ms=settings.number("kafka.fetch.max.wait.ms", 500, 0),
-    )
-
-
-def _read_options(settings: Settings, *, streaming: bool) -> dict[str, Any]:
-    """Read the fields of ReadOptions."""
     starting = _place(settings, "starting", LATEST if streaming else EARLIEST)
     ending = _place(settings, "ending", LATEST)
     if not streaming:
@@ -206,56 +168,23 @@ def _read_options(settings: Settings, *, streaming: bool) -> dict[str, Any]:
     level = settings.choice(
         "kafka.isolation.level", ("read_uncommitted", "read_committed"), "read_uncommitted"
     )
-    return {
-        "subscription": _subscription(settings),
-        "starting": starting,
-        "ending": ending,
-        "fail_on_data_loss": settings.boolean("failOnDataLoss", default=True),
-        "isolation": int(level == "read_committed"),
-        "partitions_min": settings.integer("minPartitions", None),
-        "records_per_partition_max": settings.integer("maxRecordsPerPartition", None),
-        "batch_bytes_max": settings.number("batchBytesMax", BATCH_BYTES_MAX),
-        "batch_headers_max": settings.number("batchHeadersMax", BATCH_HEADERS_MAX),
-    }
-
-
-def is_offline(options: Mapping[str, str]) -> bool:
-    """Whether the options ask for the files of a data directory."""
-    settings = Settings(options)
-    return settings.get("path") is not None or settings.get("paths") is not None
-
-
-def offline_options(options: Mapping[str, str]) -> OfflineOptions:
-    """Read the options of a data directory. Raises BadOption, naming the option."""
-    settings = Settings(options)
-    settings.require_known()
-    settings.refuse("paths", reason="one data directory at a time; unite the frames of several")
-    settings.refuse(
-        "kafka.bootstrap.servers",
-        reason="path reads files, kafka.bootstrap.servers asks a broker; give one of the two",
+    return SourceOptions(
+        cluster=cluster,
+        subscription=_subscription(settings),
+        starting=starting,
+        ending=ending,
+        fail_on_data_loss=settings.boolean("failOnDataLoss", default=True),
+        isolation=int(level == "read_committed"),
+        partitions_min=settings.integer("minPartitions", None),
+        records_per_partition_max=settings.integer("maxRecordsPerPartition", None),
+        batch_bytes_max=settings.number("batchBytesMax", BATCH_BYTES_MAX),
+        batch_headers_max=settings.number("batchHeadersMax", BATCH_HEADERS_MAX),
+        offsets_per_trigger_max=most,
+        offsets_per_trigger_min=least,
+        trigger_delay_ms_max=delay_ms,
+        fetch_bytes=settings.number("kafka.max.partition.fetch.bytes", 4 * 1024 * 1024),
+        fetch_wait_ms=settings.number("kafka.fetch.max.wait.ms", 500, 0),
     )
-    path = str(settings.get("path")).strip()
-    scheme, colon, rest = path.partition(":")
-    if colon and scheme == "file":
-        path = re.sub("^/*", "/", rest)
-    elif colon and re.fullmatch(r"[a-z][a-z0-9+.-]+", scheme) and rest.startswith("/"):
-        raise BadOption(
-            f"path is {path!r}: files are opened as they are, so the directory must be mounted "
-            "under one path on the driver and on every executor"
-        )
-    if not path:
-        raise BadOption("path is empty, wanted a broker's data directory")
-    return OfflineOptions(
-        **_read_options(settings, streaming=False),
-        path=os.path.abspath(path),
-        on_damage=on_damage(options),
-        bytes_per_partition=settings.number("bytesPerPartition", BYTES_PER_PARTITION),
-    )
-
-
-def on_damage(options: Mapping[str, str]) -> str:
-    """Return what to do with bytes of a data directory that are damaged."""
-    return Settings(options).choice("onDamage", ON_DAMAGE, "fail")
 
 
 def include_headers(options: Mapping[str, str]) -> bool:
@@ -366,7 +295,6 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
     """Read the options of a sink. Raises BadOption, naming the option and what it may be."""
     settings = Settings(options)
     settings.require_known()
-    settings.refuse("path", reason="a data directory is only read; write to its broker")
     cluster = cluster_options(settings, is_sink=True)
     acks = settings.choice("kafka.acks", ("all", "-1", "0", "1"), "all")
     if acks not in ("all", "-1"):

@@ -5,14 +5,12 @@ from __future__ import annotations
 import pickle
 
 import pytest
-from log_files import LogFiles, batch, turn
 from topics import Topic
 
 from pyspark_barnabas.jobs import batch_tally
-from pyspark_barnabas.jobs.batch_tally import Tally, merged, tally_files, tally_range
-from pyspark_barnabas.options import offline_options, source_options
-from pyspark_barnabas.source.offline_log import DataDirectory
-from pyspark_barnabas.source.offline_plan import plan
+from pyspark_barnabas.jobs.batch_tally import Tally, merged, tally_range
+from pyspark_barnabas.offsets import Range
+from pyspark_barnabas.options import source_options
 from pyspark_barnabas.source.reader import WireReader
 from pyspark_barnabas.wire.batches import CONTROL, LOG_APPEND_TIME, read_batches
 from pyspark_barnabas.wire.encode import Record, build_batch
@@ -119,25 +117,22 @@ def test_many_times_widen_the_intervals(monkeypatch):
     assert (days.width_ms, len(days.times)) == (86_400_000, 30)
 
 
-def test_files_and_wire_say_the_same(broker, tmp_path):
+def test_a_topic_is_tallied_over_the_wire(broker):
     with Topic(broker.address) as topic:
         for codec in range(5):
             topic.append(codec % 3, records(*range(codec * 100, codec * 100 + 50)), codec=codec)
-        asked = topic.options(startingOffsets="earliest")
-        parts = WireReader(["offset"], source_options(asked, streaming=False)).partitions()
-        options = source_options(asked, streaming=False)
-        wire = merged(tally_range(options, part.range) for part in parts)
-        files = offline_options({"path": str(broker.data), "subscribe": topic.name})
-        tasks = plan(DataDirectory(str(broker.data), tolerant=True), files)
-        assert merged(tally_files(task) for task in tasks) == wire
-    assert [one.record_count for one in wire] == [100, 100, 50]
+        options = source_options(topic.options(startingOffsets="earliest"), streaming=False)
+        parts = WireReader(["offset"], options).partitions()
+        found = merged(tally_range(options, part.range) for part in parts)
+    assert [(one.record_count, one.batch_count) for one in found] == [(100, 2), (100, 2), (50, 1)]
+    assert [sorted(one.codecs) for one in found] == [["lz4", "none"], ["gzip", "zstd"], ["snappy"]]
+    assert [(one.start_offset, one.end_offset) for one in found] == [(0, 100), (0, 100), (0, 50)]
 
 
-def test_damage_is_left_out_and_counted(tmp_path):
-    files = LogFiles(tmp_path / "data")
-    path = files.write("t-0", [batch(0), batch(3), batch(6)])
-    turn(path, len(batch(0)) + 70)
-    options = offline_options({"path": str(files), "subscribe": "t", "onDamage": "skip"})
-    (task,) = plan(DataDirectory(str(files), tolerant=True), options)
-    tally = tally_files(task)
-    assert (tally.record_count, tally.damage_count) == (6, 1)
+def test_batches_outside_the_range_are_left_out(broker):
+    with Topic(broker.address) as topic:
+        for _ in range(4):
+            topic.append(0, records(*range(10)))
+        options = source_options(topic.options(), streaming=False)
+        found = tally_range(options, Range(topic.name, 0, 15, 30))
+    assert (found.start_offset, found.end_offset, found.batch_count) == (10, 30, 2)

@@ -57,13 +57,6 @@ def test_a_person_gets_lines_and_a_program_one_object(command):
     assert command(work, "--quiet")[2] == ""
 
 
-def test_damage_is_exit_code_1_and_no_error(command):
-    code, said, _ = command(lambda _: Outcome(facts={}, lines=["bad"], failed=True), "--json")
-    assert code == 1
-    assert json.loads(said)["ok"] is False
-    assert "error" not in json.loads(said)
-
-
 @pytest.mark.parametrize(
     ("error", "code", "kind", "words"),
     [
@@ -127,7 +120,7 @@ def test_a_reader_that_has_had_enough_is_no_error():
         "work = lambda _: session.Outcome(facts={}, lines=['x' * 99] * 9999)\n"
         "module = types.SimpleNamespace(add_arguments=lambda _: None, run=work)\n"
         "cli.import_module = lambda _: module\n"
-        "sys.exit(cli.main(['verify'], spark=object()))\n"
+        "sys.exit(cli.main(['report'], spark=object()))\n"
     )
     with subprocess.Popen(
         [sys.executable, "-c", script], cwd=PIPELINES, stdout=subprocess.PIPE,

@@ -81,6 +81,5 @@ def test_a_mistake_of_this_program_is_not_known():
 
 def test_an_error_is_an_outcome():
     outcome = as_outcome("BadOption", "give one")
-    assert outcome.failed
     assert outcome.facts == {"error": {"kind": "BadOption", "text": "give one"}}
     assert outcome.lines == ["barnabas-pipeline: give one"]

@@ -1,4 +1,4 @@
-"""How far groups are behind: asked of a broker, and read from the records it keeps."""
+"""How far groups are behind, asked of a broker."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import struct
 from pyspark_barnabas.jobs.group_lag import (
     GroupLag,
     lag_of_cluster,
-    lag_of_records,
     lags_of,
-    parse_key,
 )
 from pyspark_barnabas.options import source_options
 from pyspark_barnabas.wire import protocol
@@ -70,22 +68,3 @@ def test_a_broker_is_asked_for_all_groups(topic, monkeypatch):
         GroupLag(f"one-{topic.name}", topic.name, {0: 15, 2: 0}),
         GroupLag(f"two-{topic.name}", topic.name, {1: 20}),
     ]
-
-
-def key(version, group, topic, partition):
-    return struct.pack(">h", version) + string(group) + string(topic) + struct.pack(">i", partition)
-
-
-def test_the_records_of_the_offsets_topic_are_read():
-    value = struct.pack(">hq", 3, 12) + b"leader epoch and so on"
-    rows = [
-        (key(1, "g", "t", 0), value),
-        (key(0, "g", "t", 1), struct.pack(">hq", 0, 30)),
-        (key(1, "deleted", "t", 0), None),
-        (key(2, "g", "t", 0), value),  # a group's metadata
-        (b"\0\1\0\7cut", value),
-        (None, value),
-    ]
-    ends = {("t", 0): 20, ("t", 1): 30}
-    assert lag_of_records(rows, ends) == [GroupLag("g", "t", {0: 8, 1: 0})]
-    assert parse_key(b"") is None

@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyspark_barnabas.options import (
-    BYTES_PER_PARTITION,
     include_headers,
-    is_offline,
-    offline_options,
     sink_options,
     source_options,
 )
@@ -184,55 +181,10 @@ def test_a_sink_refuses(options, words):
         sink_options(BASE | options)
 
 
-# -- a data directory ------------------------------------------------------------------------------
-
-FILES = {"path": "/data", "subscribe": "t"}
-
-
-def test_a_path_makes_it_a_directory_with_the_same_places():
-    assert is_offline({"PATH": "/data"})
-    assert is_offline({"paths": "[]"})
-    assert not is_offline(BASE)
-    found = offline_options(FILES)
-    assert (found.path, found.on_damage) == ("/data", "fail")
-    assert found.bytes_per_partition == BYTES_PER_PARTITION
-    assert (found.starting, found.ending) == (batch().starting, batch().ending)
-    places = {"startingTimestamp": "5", "endingOffsets": '{"t": {"0": 7}}', "minPartitions": "3",
-              "failOnDataLoss": "false", "kafka.isolation.level": "read_committed"}  # fmt: skip
-    over_files, over_wire = offline_options(FILES | places), batch(**places)
-    for name in ("starting", "ending", "partitions_min", "fail_on_data_loss", "isolation"):
-        assert getattr(over_files, name) == getattr(over_wire, name)
-
-
-@pytest.mark.parametrize(
-    ("given", "path"), [("file:///a/b", "/a/b"), ("file:/a/b", "/a/b"), ("/a/../b/", "/b")]
-)
-def test_a_path_may_be_a_file_uri(given, path):
-    assert offline_options(FILES | {"path": given}).path == path
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"kafka.bootstrap.servers": "a:1"}, "path reads files, kafka.bootstrap.servers asks a br"),
-        ({"paths": '["/a", "/b"]'}, "paths cannot be used here: one data directory at a time"),
-        ({"path": " "}, "path is empty"),
-        ({"path": "s3a://bucket/data"}, "path is 's3a://bucket/data': .* must be mounted"),
-        ({"onDamage": "ignore"}, "onDamage is 'ignore', wanted one of fail, skip, rows"),
-        ({"bytesPerPartition": "0"}, "bytesPerPartition is '0', wanted a whole number"),
-        ({"startingOffsets": "latest"}, "startingOffsets cannot be latest"),
-    ],
-)
-def test_a_directory_is_refused_what_means_nothing_to_it(options, words):
-    with pytest.raises(BadOption, match=words):
-        offline_options(FILES | options)
-
-
-def test_what_is_for_a_directory_is_refused_elsewhere():
-    for name, value in [("onDamage", "skip"), ("bytesPerPartition", "1")]:
-        with pytest.raises(BadOption, match=f"{name} cannot be used here: .* with path"):
-            batch(**{name: value})
-    with pytest.raises(BadOption, match=r"path cannot be used here: .* stream from its broker"):
-        source_options(FILES, streaming=True)
-    with pytest.raises(BadOption, match=r"path cannot be used here: .* only read"):
-        sink_options(FILES | BASE)
+@pytest.mark.parametrize("name", ["path", "paths"])
+def test_files_are_reached_through_a_broker(name):
+    """Spark adds these options for load(PATH) and save(PATH)."""
+    words = f"{name} is not supported: files are read .* `barnabas serve --read-only` serves"
+    for read in (batch, stream, lambda **more: sink_options(BASE | more)):
+        with pytest.raises(BadOption, match=words):
+            read(**{name: "/data"})

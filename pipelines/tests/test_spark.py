@@ -7,10 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
-from files import copy_directory
 
+from pyspark_barnabas.columns import arrow_schema
 from pyspark_barnabas.datasource import COLUMNS
-from pyspark_barnabas.source.offline import damage_schema
 from pyspark_barnabas.wire.encode import Record
 
 pytestmark = pytest.mark.spark
@@ -42,13 +41,13 @@ def test_the_columns_are_what_spark_expects_of_arrow(spark):
     schema = StructType()
     for name, kind in COLUMNS.items():
         schema = schema.add(name, kind)
-    assert damage_schema(list(COLUMNS)).equals(to_arrow_schema(schema, timezone="UTC"))
+    assert arrow_schema(list(COLUMNS)).equals(to_arrow_schema(schema, timezone="UTC"))
 
 
 def test_a_batch_is_read_with_all_columns_or_with_few(spark, topic):
     fill(topic, 300)
     frame = load(spark, topic, includeHeaders="true")
-    assert frame.columns == [name for name in COLUMNS if name != "damage"]
+    assert frame.columns == list(COLUMNS)
     assert numbers(frame) == list(range(300))
     assert frame.where("headers is not null").count() == 150
     assert frame.groupBy("key").count().count() == 7
@@ -58,44 +57,13 @@ def test_a_batch_is_read_with_all_columns_or_with_few(spark, topic):
                 ).count() == 0  # fmt: skip
 
 
-def test_a_directory_is_read_without_its_broker(spark, topic, broker, tmp_path):
-    fill(topic, 300)
-    copy = tmp_path / "copy"
-    copy_directory(broker.data, copy)
-    reader = spark.read.format("barnabas").option("subscribe", topic.name)
-    wire = load(spark, topic, includeHeaders="true")
-    files = reader.option("includeHeaders", "true").load(str(copy))
-    assert files.schema == wire.schema
-    assert sorted(files.collect(), key=repr) == sorted(wire.collect(), key=repr)
-    path = copy / f"{topic.name}-1" / f"{0:020d}.log"
-    path.write_bytes(path.read_bytes()[:-3] + b"xyz")
-    with pytest.raises(Exception, match=f"DamagedLog.*{path} at position 0: checksum.*onDamage"):
-        files.count()
-    rows = reader.option("onDamage", "rows").load(str(copy))
-    assert numbers(rows.where("damage is null")) == [n for n in range(300) if n % 3 != 1]
-    (told,) = rows.where("damage is not null").collect()
-    assert (told.topic, told.partition, told.offset, told.value) == (topic.name, 1, 0, None)
-    assert told.damage.file == str(path)
-    assert reader.option("onDamage", "skip").load(str(copy)).count() == 200
-
-
-def test_a_directory_is_not_streamed_and_not_written(spark, topic, tmp_path):
-    stream = spark.readStream.format("barnabas").option("subscribe", "t").load(str(tmp_path))
-    query = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c"))
-    with pytest.raises(Exception, match=r"path cannot be used here: .* stream from its broker"):
-        query.start().awaitTermination()
-    with pytest.raises(Exception, match=r"path cannot be used here: .* is only read"):
-        spark.range(1).selectExpr("'x' value").write.format("barnabas").mode("append").options(
-            **topic.options(topic=topic.name)
-        ).save(str(tmp_path))
-
-
 @pytest.mark.parametrize(
     ("options", "schema", "words"),
     [
         ({"subscribe": "nowhere"}, None, "there is no nowhere on this cluster"),
         ({"startingOffsets": "{"}, None, "startingOffsets is '{', which is no JSON"),
         ({"kafka.security.protocol": "SSL"}, None, "kafka.security.protocol is SSL"),
+        ({"path": "/data"}, None, "path is not supported: files are read .* serve --read-only"),
         ({}, "offset string", "the schema has offset string; a topic has key binary"),
     ],
 )

@@ -100,8 +100,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(run: Run) -> Outcome:
     """Archive, and say what was written."""
     given = run.arguments
-    if given.path:
-        raise BadOption("archive reads from a broker: give --bootstrap in the place of --path")
     for name in ("max_offsets", "interval"):
         if getattr(given, name) < 1:
             raise BadOption(

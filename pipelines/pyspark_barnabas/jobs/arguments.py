@@ -32,11 +32,7 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
 def add_source_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what says which topics are read, and from where."""
     group = parser.add_argument_group("source")
-    where = group.add_mutually_exclusive_group()
-    add_bootstrap(where)
-    where.add_argument(
-        "--path", metavar="DIR", help="a data directory, read without a broker (log.dirs)"
-    )
+    add_bootstrap(group)
     which = group.add_mutually_exclusive_group()
     which.add_argument("--topic", metavar="NAME[,NAME]", help="topics to read")
     which.add_argument("--pattern", metavar="REGEX", help="read topics whose names match")
@@ -72,9 +68,7 @@ def source_options(
 ) -> dict[str, str]:
     """Return the options of format("barnabas") that the arguments ask for. Raises BadOption."""
     options = dict(arguments.option)
-    if arguments.path:
-        options["path"] = arguments.path
-    elif "kafka.bootstrap.servers" not in options:
+    if "kafka.bootstrap.servers" not in options:
         options["kafka.bootstrap.servers"] = bootstrap(arguments, environment)
     if arguments.topic:
         options["subscribe"] = arguments.topic

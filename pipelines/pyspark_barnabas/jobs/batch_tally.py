@@ -1,7 +1,6 @@
 """What batches' headers say of a partition, added up: counts, bytes, codecs, sizes, times.
 
-    tally_range(options, range)     over the wire: batches are fetched and not opened
-    tally_files(task)               from segment files, the same
+    tally_range(options, range)     fetches a range of offsets
 
 Batches are opened for the times of their records, and for nothing else; those whose time is the
 log's are not. A batch's bytes are spread as its records are. Batches are counted whole. One
@@ -26,9 +25,7 @@ import pyarrow as pa
 from pyspark_barnabas.columns import Decoder
 from pyspark_barnabas.offsets import Range
 from pyspark_barnabas.options import SourceOptions
-from pyspark_barnabas.source.offline_plan import Task
 from pyspark_barnabas.source.reader import LogPartition, fetch_range
-from pyspark_barnabas.source.segments import Damage, walk
 from pyspark_barnabas.wire.batches import HEADER_BYTES, Batch, Buffer
 from pyspark_barnabas.wire.compression import NAMES, decompress
 from pyspark_barnabas.wire.errors import CorruptBatch
@@ -68,7 +65,6 @@ class Tally:
     batch_count: int = 0
     control_count: int = 0
     timeless_count: int = 0  # records without a time, or that cannot be read
-    damage_count: int = 0
     start_offset: int = -1
     end_offset: int = -1
     time_min: int = -1
@@ -180,7 +176,7 @@ class Tally:
     def merge(self, other: Tally) -> None:
         """Take another part of the same partition, or of another to have both as one."""
         for name in ("record_count", "size_bytes", "batch_count", "control_count",
-                     "timeless_count", "damage_count"):  # fmt: skip
+                     "timeless_count"):  # fmt: skip
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for name in ("batch_bytes_max", "batch_records_max", "end_offset", "time_max"):
             setattr(self, name, max(getattr(self, name), getattr(other, name)))
@@ -234,26 +230,6 @@ def tally_range(options: SourceOptions, part: Range) -> Tally:
                 if part.start <= one.last_offset and one.base_offset < part.end
             ],
         )
-    return tally
-
-
-def tally_files(task: Task) -> Tally:
-    """Read spans of segment files and return what their batches are; damage is counted."""
-    tally = Tally(task.topic, task.partition)
-    for span in task.spans:
-        for found in walk(
-            span.segment, start=span.start, end=span.end,
-            next_offset=span.next_offset, end_offset=span.end_offset,
-        ):  # fmt: skip
-            if isinstance(found, Damage):
-                tally.damage_count += 1
-                continue
-            within = [
-                one for one in found.batches
-                if task.start <= one.last_offset
-                and (task.end is None or one.base_offset < task.end)
-            ]  # fmt: skip
-            tally.add(found.data, within)
     return tally
 
 

@@ -10,8 +10,8 @@ asked for, with
     run(run) -> Outcome       the work; `run.spark` is made when it is first asked for
 
 Standard output bears the summary, or with --json one JSON object, and nothing else; progress and
-errors go to standard error. Exit codes: 0 fine, 1 damage was found or the run failed, 2 the command
-or an option of it was refused, 130 interrupted.
+errors go to standard error. Exit codes: 0 fine, 1 the run failed, 2 the command or an option of it
+was refused, 130 interrupted.
 
 argparse and not click: executors install this distribution, and it needs nothing for a command.
 """
@@ -37,7 +37,6 @@ PIPELINES: Final[dict[str, str]] = {
     "archive": "write topics into partitioned Parquet, each record once, resumably",
     "replay": "write an archive back into topics, each partition's records in their order",
     "report": "measure topics: rates, keys, batches, compression, lag; a page with plots",
-    "verify": "check every segment of data directories, in parallel",
     "latest": "write the newest value of every key of topics to Parquet",
 }
 
@@ -63,8 +62,7 @@ def main(
     run = Run(parsed, progress, spark)
     started_ms = run.clock.elapsed_ms()
     try:
-        outcome = import_module(_module(parsed.pipeline)).run(run)
-        code = FAILED if outcome.failed else FINE
+        outcome, code = import_module(_module(parsed.pipeline)).run(run), FINE
     except KeyboardInterrupt:
         outcome, code = failures.as_outcome("Interrupted", "interrupted"), INTERRUPTED
     except Exception as error:
@@ -88,7 +86,7 @@ def make_parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """Return the parser of all pipelines; only those that `words` names have their arguments."""
     parser = argparse.ArgumentParser(
         prog="barnabas-pipeline",
-        description="Work on the topics of a Kafka cluster, or on its files, with Spark.",
+        description="Work on the topics of a Kafka cluster with Spark.",
         epilog="barnabas-pipeline NAME --help says what a pipeline takes.",
     )
     pipelines = parser.add_subparsers(dest="pipeline", metavar="NAME", required=True)

@@ -52,7 +52,7 @@ def first_line(error: BaseException) -> str:
 def as_outcome(kind: str, text: str) -> Outcome:
     """Return an error as the end of a run."""
     facts = {"error": {"kind": kind, "text": text}}
-    return Outcome(facts=facts, lines=[f"barnabas-pipeline: {text}"], failed=True, error=kind)
+    return Outcome(facts=facts, lines=[f"barnabas-pipeline: {text}"], error=kind)
 
 
 def one_line(text: str) -> str:

@@ -1,17 +1,14 @@
 """How far consumer groups are behind the topics they read.
 
-    lag_of_cluster(cluster, ends)   over the wire: ListGroups 2, FindCoordinator 2, OffsetFetch 5
-    lag_of_records(rows, ends)      from the records of __consumer_offsets
-
-`ends` are the offsets behind the last record of each partition of interest; a group that has
-committed nothing for any of them does not appear. All requests are of versions that Apache Kafka
-2.8 to 4.x and Barnabas serve.
+`lag_of_cluster` asks the brokers, with ListGroups 2, FindCoordinator 2 and OffsetFetch 5, which
+Apache Kafka 2.8 to 4.x and Barnabas serve. `ends` are the end offsets of the partitions of
+interest; a group that has committed no offset for any of them does not appear.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -28,12 +25,9 @@ from pyspark_barnabas.wire.protocol import (
     TopicPartition,
 )
 
-OFFSETS_TOPIC: Final = "__consumer_offsets"
 _GROUP: Final = 0  # the type of a coordinator's key
 # The coordinator is being loaded, is not there, or is another: all of that passes.
 _PASSING: Final = frozenset({14, 15, 16})
-_OFFSET_KEY_VERSIONS: Final = (0, 1)
-_int16, _int32, _int64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
 
 
 @dataclass(slots=True)
@@ -63,9 +57,6 @@ def lags_of(
     return list(found.values())
 
 
-# -- over the wire ---------------------------------------------------------------------------------
-
-
 def lag_of_cluster(options: ClusterOptions, ends: Mapping[TopicPartition, int]) -> list[GroupLag]:
     """Ask every broker for its groups, and each group's coordinator for what it committed."""
     committed: dict[tuple[str, str, int], int] = {}
@@ -83,7 +74,7 @@ def lag_of_cluster(options: ClusterOptions, ends: Mapping[TopicPartition, int]) 
             host, port = cluster.ask(what, FIND_COORDINATOR, body, _read_coordinator)
             with _at(options, host, port) as one:
                 what = f"asking for the offsets of group {group}"
-                body = string(group) + _int32.pack(-1)  # of all topics
+                body = string(group) + struct.pack(">i", -1)  # of all topics
                 offsets = one.ask(what, OFFSET_FETCH, body, _read_offsets)
             for (topic, partition), offset in offsets.items():
                 committed[group, topic, partition] = offset
@@ -134,32 +125,3 @@ def _read_offsets(reader: Reader) -> dict[TopicPartition, int]:
     reader.array(topic)
     _check(reader.int16(), "asking for offsets")
     return found
-
-
-# -- from files ------------------------------------------------------------------------------------
-
-
-def lag_of_records(
-    rows: Iterable[tuple[bytes | None, bytes | None]], ends: Mapping[TopicPartition, int]
-) -> list[GroupLag]:
-    """Return the lags that keys and newest values of __consumer_offsets tell."""
-    committed = {}
-    for key, value in rows:
-        where = parse_key(key) if key is not None else None
-        if where is not None and value is not None and len(value) >= _int16.size + _int64.size:
-            committed[where] = int(_int64.unpack_from(value, _int16.size)[0])
-    return lags_of(committed, ends)
-
-
-def parse_key(key: bytes) -> tuple[str, str, int] | None:
-    """Return (group, topic, partition) of an offset's key; None for a key of another kind.
-
-    A key is its version, then what it names; versions 0 and 1 are offsets, 2 a group's metadata.
-    """
-    try:
-        reader = Reader(bytearray(key))
-        if reader.int16() not in _OFFSET_KEY_VERSIONS:
-            return None
-        return reader.string(), reader.string(), reader.int32()
-    except (struct.error, ValueError, IndexError):
-        return None

@@ -81,8 +81,7 @@ def _numbers(facts: dict[str, Any]) -> str:
         ("batches", f"{facts['batches']:,}"),
         ("partitions", f"{len(facts['partitions']):,}"),
     ]
-    if facts["groups"] is not None:
-        numbers.append(("largest lag", f"{max([0, *(g['lag'] for g in facts['groups'])]):,}"))
+    numbers.append(("largest lag", f"{max([0, *(one['lag'] for one in facts['groups'])]):,}"))
     pairs = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in numbers)
     return f"<dl>{pairs}</dl>"
 
@@ -172,8 +171,6 @@ def _batches(facts: dict[str, Any]) -> list[str]:
 
 def _groups(facts: dict[str, Any]) -> list[str]:
     groups = facts["groups"]
-    if groups is None:
-        return [_section("Lag of consumer groups", f"<p>{escape(facts['groups_note'])}.</p>")]
     if not groups:
         return [_section("Lag of consumer groups", "<p>No group has committed an offset.</p>")]
     rows = [

@@ -5,8 +5,7 @@
 Figures of batches come from their headers and the times of their records
 (pyspark_barnabas.jobs.batch_tally), a task for each range of offsets. Keys are counted by a
 second pass over the same offsets, as a DataFrame of that one column; --no-keys leaves it out. The
-lag of consumer groups is asked of the brokers, and of a data directory read from
-__consumer_offsets.
+lag of consumer groups is asked of the brokers.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import argparse
 import base64
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from pyspark_barnabas.jobs import arguments
@@ -23,23 +22,17 @@ from pyspark_barnabas.jobs.batch_tally import (
     INTERVAL_NAMES,
     Tally,
     merged,
-    tally_files,
     tally_range,
 )
 from pyspark_barnabas.jobs.group_lag import (
-    OFFSETS_TOPIC,
     GroupLag,
     lag_of_cluster,
-    lag_of_records,
 )
 from pyspark_barnabas.jobs.page import page, time_text
 from pyspark_barnabas.jobs.session import Outcome, Run, bytes_text, plural, table
 from pyspark_barnabas.offsets import Range, every_range, split
-from pyspark_barnabas.options import is_offline, offline_options, source_options
-from pyspark_barnabas.source.offline_log import DataDirectory
-from pyspark_barnabas.source.offline_plan import plan
+from pyspark_barnabas.options import source_options
 from pyspark_barnabas.wire.cluster import Cluster
-from pyspark_barnabas.wire.errors import UnknownTopic
 from pyspark_barnabas.wire.protocol import LATEST, TopicPartition
 
 TOP_KEYS: Final = 20
@@ -62,79 +55,28 @@ def run(run: Run) -> Outcome:
     """Read, write the page, and return its figures. Raises BadOption, UnknownTopic, DataLost."""
     given = run.arguments
     options = arguments.source_options(given)
-    if is_offline(options):
-        options = {"onDamage": "skip"} | options
-    source = _FileSource(options) if is_offline(options) else _WireSource(options)
-    work, task = source.tasks()
-    tallies = [Tally(*at_of(part)) for part in source.ranges]
-    if work:
+    source = source_options(options, streaming=False)
+    with Cluster(source.cluster) as cluster:
+        ranges = every_range(cluster, source)
+        ends = cluster.list_offsets({at_of(part): LATEST for part in ranges})
+    filled = [part for part in ranges if part.count > 0]
+    parts = split(filled, source.partitions_min, source.records_per_partition_max)
+    tallies = [Tally(*at_of(part)) for part in ranges]
+    if parts:
         spark = run.spark
         with run.progress.watching(spark, "reading batches"):
-            parallel = spark.sparkContext.parallelize(work, len(work))
-            tallies += parallel.map(task).collect()
+            parallel = spark.sparkContext.parallelize(parts, len(parts))
+            tallies += parallel.map(lambda part: tally_range(source, part)).collect()
     facts = figures(merged(tallies))
-    facts["keys"] = None if given.no_keys else count_keys(run, options, source.ranges)
-    groups, facts["groups_note"] = source.groups(run)
-    facts["groups"] = None if groups is None else [_group(one) for one in groups]
-    facts["source"] = options.get("path") or options["kafka.bootstrap.servers"]
+    facts["keys"] = None if given.no_keys else count_keys(run, options, ranges)
+    run.progress.show("asking for consumer groups")
+    facts["groups"] = [_group(one) for one in lag_of_cluster(source.cluster, ends)]
+    facts["source"] = options["kafka.bootstrap.servers"]
     facts["written"] = time_text(run.clock.now_ms())
     facts["to"] = os.path.abspath(given.to)
     with open(given.to, "w", encoding="utf-8") as file:
         file.write(page(facts))
     return Outcome(facts=facts, lines=lines(facts))
-
-
-class _WireSource:
-    """Topics of a cluster."""
-
-    def __init__(self, options: dict[str, str]) -> None:
-        self._options = source_options(options, streaming=False)
-        with Cluster(self._options.cluster) as cluster:
-            self.ranges = every_range(cluster, self._options)
-            self.ends = cluster.list_offsets({at_of(part): LATEST for part in self.ranges})
-
-    def tasks(self) -> tuple[list[Any], Callable[[Any], Tally]]:
-        """Return what the tasks read, and what each does with it."""
-        options = self._options
-        filled = [part for part in self.ranges if part.count > 0]
-        parts = split(filled, options.partitions_min, options.records_per_partition_max)
-        return parts, lambda part: tally_range(options, part)
-
-    def groups(self, run: Run) -> tuple[list[GroupLag] | None, str]:
-        """Return the lags of all groups."""
-        run.progress.show("asking for consumer groups")
-        return lag_of_cluster(self._options.cluster, self.ends), ""
-
-
-class _FileSource:
-    """Topics of a data directory. What is damaged is left out, and counted."""
-
-    def __init__(self, options: dict[str, str]) -> None:
-        self._options = offline_options(options)
-        self._directory = DataDirectory(self._options.path, tolerant=True)
-        self.ranges = every_range(self._directory, self._options)
-        self.ends = self._directory.list_offsets({at_of(part): LATEST for part in self.ranges})
-
-    def tasks(self) -> tuple[list[Any], Callable[[Any], Tally]]:
-        """Return what the tasks read, and what each does with it."""
-        return plan(self._directory, self._options), tally_files
-
-    def groups(self, run: Run) -> tuple[list[GroupLag] | None, str]:
-        """Return the lags that __consumer_offsets tells, or None and why not."""
-        try:
-            self._directory.topics([OFFSETS_TOPIC])
-        except UnknownTopic:
-            return None, f"The directory has no {OFFSETS_TOPIC}: no group has ever committed here"
-        options = {
-            "path": self._options.path, "subscribe": OFFSETS_TOPIC, "onDamage": "skip",
-            "kafka.isolation.level": "read_committed",
-        }  # fmt: skip
-        from pyspark.sql import functions as f
-
-        with run.progress.watching(run.spark, "reading the offsets of consumer groups"):
-            frame = run.load(["key", "value", "offset"], options)
-            rows = frame.groupBy("key").agg(f.max_by("value", "offset").alias("value")).collect()
-        return lag_of_records(((row.key, row.value) for row in rows), self.ends), ""
 
 
 def at_of(part: Range) -> TopicPartition:
@@ -225,7 +167,6 @@ def figures(tallies: Sequence[Tally]) -> dict[str, Any]:
     begun = sorted(whole.times)
     return {
         **_counts(whole),
-        "damaged_places": whole.damage_count,
         "records_without_time": whole.timeless_count,
         "time_min_ms": whole.time_min if whole.time_min >= 0 else None,
         "time_max_ms": whole.time_max if whole.time_max >= 0 else None,
@@ -289,16 +230,10 @@ def lines(facts: dict[str, Any]) -> list[str]:
             {"key": row["key"], "records": row["records"], "share %": 100 * row["share"]}
             for row in keys["top"]
         ])  # fmt: skip
-    if facts["groups"] is None:
-        said += ["", f"{facts['groups_note']}."]
-    else:
-        said += ["", *_some("groups", [
-            {name: row[name] for name in ("group", "topic", "lag")}
-            for row in sorted(facts["groups"], key=lambda row: -row["lag"])
-        ])]  # fmt: skip
-    if facts["damaged_places"]:
-        places = plural(facts["damaged_places"], "damaged place")
-        said += ["", f"{places} left out: barnabas-pipeline verify tells which."]
+    said += ["", *_some("groups", [
+        {name: row[name] for name in ("group", "topic", "lag")}
+        for row in sorted(facts["groups"], key=lambda row: -row["lag"])
+    ])]  # fmt: skip
     return [*said, "", f"Wrote {facts['to']}"]
 
 

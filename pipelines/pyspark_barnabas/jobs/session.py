@@ -257,15 +257,10 @@ def _chain(error: BaseException | None) -> list[BaseException]:
 
 @dataclass(kw_only=True)
 class Outcome:
-    """How a run ended. `facts` hold JSON's types only; `failed` means exit code 1.
-
-    `error` is the kind of an error where the run could not be done: what it found otherwise, as
-    damage, is no error.
-    """
+    """How a run ended. `facts` hold JSON's types only; `error` is the kind of error, if one."""
 
     facts: dict[str, Any]
     lines: list[str] = field(default_factory=list)
-    failed: bool = False
     error: str | None = None
 
 

@@ -7,8 +7,6 @@
     ├── BrokerRefused        a broker answered with an error code that no retry mends
     ├── UnknownTopic         a topic, or a partition of it, is not there
     ├── DataLost             records that were to be read are no longer in the log
-    ├── NotALog              a path is no broker's data directory
-    ├── DamagedLog           bytes of a segment file are not what was written there
     ├── CorruptArchive       the files of an archive are not those that were written
     ├── RunCut               a process that a pipeline needs was killed in the middle
     ├── RecordsRefused       a row cannot be written: type, size, partition
@@ -56,14 +54,6 @@ class UnknownTopic(BarnabasError):
 
 class DataLost(BarnabasError):
     """Records that were to be read are no longer in the log."""
-
-
-class NotALog(BarnabasError):
-    """A path that is no broker's data directory, or cannot be read."""
-
-
-class DamagedLog(BarnabasError):
-    """Bytes of a segment file that are not what was written there, or of a format not read."""
 
 
 class CorruptArchive(BarnabasError):
