@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 
@@ -151,6 +152,31 @@ def test_damage_is_told_with_topic_offset_and_cure(tmp_path):
         options = {"kafka.default.api.timeout.ms": "300"}
         with pytest.raises((CorruptBatch, BrokerRefused, BrokerUnreachable), match=mine.name):
             mine.rows(**options)
+
+
+def test_a_directory_is_read_through_a_read_only_broker(tmp_path):
+    """As docs/pyspark.md says; what is damaged fails with its offset, and is read around."""
+    with BrokerProcess(tmp_path / "data") as own, Topic(own.address) as mine:
+        for _ in range(3):
+            mine.append(0, records(10))
+        rows = mine.rows()
+        own.stop()
+        (log,) = (own.data / f"{mine.name}-0").glob("*.log")
+        whole = log.read_bytes()
+        damaged = bytearray(whole)
+        damaged[len(whole) // 2] ^= 1  # in the second batch of three
+        with BrokerProcess(own.data, {"barnabas.read.only": "true"}) as served:
+            mine.address = served.address
+            assert mine.rows() == rows
+        log.write_bytes(damaged)
+        with BrokerProcess(own.data, {"barnabas.read.only": "true"}) as served:
+            mine.address = served.address
+            short = {"kafka.default.api.timeout.ms": "300"}
+            with pytest.raises(BrokerUnreachable, match=r"-0 from offset 10 .*KAFKA_STORAGE_ERR"):
+                mine.rows(**short)
+            behind = json.dumps({mine.name: {"0": 20}})
+            assert mine.rows(startingOffsets=behind) == rows[20:]
+        assert log.read_bytes() == damaged
 
 
 def test_a_batch_too_large_names_its_option_and_no_damage(topic):
