@@ -2,28 +2,29 @@
 
     python -m benchmarks.spark --records 1000000 --rounds 5
 
-Needs PySpark 4.2.0 (the version for which the connector's jars can be had, see
-`tests.interop.oracle.connector`), pyarrow and numpy, java, and the distribution in `pipelines/` on
-the path. It fills two topics of four partitions on a broker of its own, uncompressed: so many
-records of 100 bytes, and a fifth of them of 1 KiB. Then it runs each query by each of
+Needs PySpark 4.2.0 (the version for which the connector's jars are available, see
+`tests.interop.oracle.connector`), pyarrow, numpy, java, and the distribution in `pipelines/`. It
+fills two topics of four partitions on its own broker, uncompressed: the given number of records of
+100 bytes, and a fifth as many of 1 KiB. Then it runs each query with each of
 
     kafka      format("kafka"), Spark's connector
     wire       format("barnabas")
 
-turn by turn, so that what else the machine does falls on all alike, the first round unrecorded:
+in alternating rounds, so that other load on the machine affects all alike. The first round does not
+count. The queries are
 
     count      df.count()
     groupBy    counts per key, of 1,000 keys
-    parquet    all columns into Parquet with snappy
+    parquet    all columns to Parquet with snappy
 
 It prints medians of seconds and of processor seconds (of the JVM, the Python workers and the broker
-together), and the ratio kafka / wire of both, the median over the rounds: above 1 the second is
-faster. All of it once with Spark's default settings and
-once with Unix sockets between the JVM and Python (spark.python.unix.domain.socket.enabled), which
-the connector, having no Python, has no part in. `--floor` measures besides how fast ready tables
-cross from Python into the query, without reading anything: no Python source can be faster.
+together), and the ratio kafka / wire of both, the median over the rounds: above 1, wire is faster.
+It does so once with Spark's default settings and once with Unix sockets between the JVM and Python
+(spark.python.unix.domain.socket.enabled), which do not affect the connector, because it has no
+Python. `--floor` also measures how fast ready tables cross from Python into the query when nothing
+is read; no Python source can be faster.
 
-On a machine that does other things besides, believe the ratios and not the seconds.
+On a machine with other load, trust the ratios and not the seconds.
 """
 
 from __future__ import annotations

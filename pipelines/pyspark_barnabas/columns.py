@@ -31,10 +31,10 @@ from pyspark_barnabas.wire.varints import Span
 
 MiB = 1024 * 1024
 ARROW_BYTES = 4 * MiB
-BATCH_BYTES_MAX = 256 * MiB  # a broker's batches are 1 MiB; unpacked they may be many times that
-BATCH_HEADERS_MAX = 1_000_000  # a header of two bytes packs to next to nothing, and is a row's part
+BATCH_BYTES_MAX = 256 * MiB  # a broker's batches are 1 MiB; decompressed they may be much larger
+BATCH_HEADERS_MAX = 1_000_000  # of two bytes they compress to almost nothing, but take room
 
-_RECORD_BYTES: Final = 64  # what a record of few bytes takes while it is decoded, at the least
+_RECORD_BYTES: Final = 64  # the least that a small record takes while it is decoded
 
 # The columns of Spark's own Kafka source, in its order.
 TYPES: Final[dict[str, Any]] = {
@@ -50,9 +50,9 @@ TYPES: Final[dict[str, Any]] = {
 
 
 def arrow_schema(columns: Sequence[str]) -> Any:
-    """Return the pyarrow.Schema of these columns, all nullable, as Spark derives it from its own.
+    """Return the pyarrow.Schema of these columns, all nullable, as Spark derives it from its types.
 
-    Raises BadOption for a column that a log does not have.
+    Raises BadOption for an unknown column.
     """
     unknown = [name for name in columns if name not in TYPES]
     if unknown:
@@ -63,9 +63,9 @@ def arrow_schema(columns: Sequence[str]) -> Any:
 class Decoder:
     """Turns batches of one partition into RecordBatches of the columns asked for.
 
-    Keeps nothing of what it reads. `batch_bytes_max` bounds what one batch may unpack to, with
-    each record counted as at least 64 bytes, and
-    `batch_headers_max` how many headers it may have if headers are asked for: BatchTooLarge.
+    Keeps nothing of what it reads. A batch may decompress to `batch_bytes_max`, counting at least
+    64 bytes a record, and may have `batch_headers_max` headers if headers are asked for; beyond
+    that it raises BatchTooLarge.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Decoder:
         Batches wholly outside are not opened. No RecordBatch is empty.
         """
         end = (1 << 63) - 1 if end_offset is None else end_offset
-        pieces: list[tuple[Batch, Buffer | None]] = []  # with what a compressed batch unpacked to
+        pieces: list[tuple[Batch, Buffer | None]] = []  # with its records, if decompressed
         size = 0
         for batch in batches:
             base_offset = batch.base_offset
@@ -114,7 +114,7 @@ class Decoder:
         yield from self._decode_group(data, pieces, start_offset, end)
 
     def _constant(self, name: str, count: int) -> Any:
-        """Return a column whose value is always the same: a piece of one that is kept."""
+        """Return a column of one value, as a slice of a longer one that is kept."""
         kept = self._constants.get(name)
         if kept is None or len(kept) < count:
             value = pa.scalar(self._topic if name == "topic" else self._partition, TYPES[name])
@@ -156,7 +156,7 @@ class Decoder:
         table = pa.RecordBatch.from_arrays(
             [made[name] for name in self._columns], schema=self.schema
         )
-        # One huge batch is one arena all the same; what crosses to the JVM is cut to size.
+        # One huge batch is still one arena, but what crosses into the JVM is cut to size.
         rows = max(1, table.num_rows * self._arrow_bytes // max(1, 2 * records.size))
         if records.size <= 2 * self._arrow_bytes:
             yield table
@@ -166,7 +166,7 @@ class Decoder:
 
 
 def _arena(data: Buffer, pieces: list[tuple[Batch, Buffer | None]]) -> tuple[Buffer, list[Span]]:
-    """Return one buffer with all records, and where each batch's lie: `data` itself if it can."""
+    """Return one buffer with all records, if possible `data` itself, and each batch's place."""
     if all(unpacked is None for _, unpacked in pieces):
         return data, [
             Span(batch, batch[0] + HEADER_BYTES, batch[0] + PREFIX_BYTES + batch.batch_length)

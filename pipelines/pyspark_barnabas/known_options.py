@@ -1,10 +1,9 @@
-"""Every name that an option may have, and what has no effect where it is given.
+"""Every option name, and which of them have no effect where they are given.
 
-A name that nothing knows is a mistake, and is refused with the name that was probably meant. A name
-that Spark's Kafka source or the Java client knows, but that has no effect here, is let pass, so
-that a program changes nothing but the format's name; a warning names it, once a process. Options
-that would change what is read or written are not among those: `pyspark_barnabas.options` reads or
-refuses them.
+An unknown name is a mistake and is refused with the nearest known one. A name that Spark's Kafka
+source or the Java client knows, but that has no effect here, is accepted, so that a program changes
+only the format's name; a warning names it, once a process. Options that would change what is read
+or written are not among those: `pyspark_barnabas.options` reads or refuses them.
 
 The Java client's names are those of ConsumerConfig and ProducerConfig in Apache Kafka 4.3, without
 `ssl.` and `sasl.`, which are refused as a whole.
@@ -66,7 +65,7 @@ _JAVA_NAMES: Final = """
     value.serializer
 """
 _JAVA_CLIENT: Final = tuple(f"kafka.{name}" for name in _JAVA_NAMES.split())
-# What has an effect, by use. Options that a use refuses count as having one.
+# The options with an effect, by use. Options that a use refuses count as having one.
 _EFFECTIVE: Final = {
     "a batch read": (*_PLACES, *_ENDINGS, *_CONNECTION, *_READING),
     "a stream": (*_PLACES, *_ENDINGS, *_LIMITS, *_CONNECTION, *_READING),
@@ -79,13 +78,13 @@ _KNOWN: Final = {
     for name in names
 }
 _REFUSED_PREFIXES: Final = ("kafka.ssl.", "kafka.sasl.")
-_MATCH_CUTOFF: Final = 0.75  # of difflib: "startingOffset", "kafka.bootstap.servers", no more
+_MATCH_CUTOFF: Final = 0.75  # of difflib; "startingOffset" and "kafka.bootstap.servers" pass
 
-_told: set[tuple[str, str]] = set()
+_warned: set[tuple[str, str]] = set()
 
 
 def require_known(names: Iterable[str]) -> None:
-    """Raise BadOption for the first name that no option has, with the nearest one that is."""
+    """Raise BadOption for the first unknown name, with the nearest known one."""
     for name in names:
         lower = name.lower()
         if lower in _KNOWN or lower.startswith(_REFUSED_PREFIXES):
@@ -94,20 +93,20 @@ def require_known(names: Iterable[str]) -> None:
         if meant is None:
             near = get_close_matches(lower, _KNOWN, n=1, cutoff=_MATCH_CUTOFF)
             meant = _KNOWN[near[0]] if near else None
-        cure = f"did you mean {meant}?" if meant else "docs/pyspark.md names those that there are"
-        raise BadOption(f"there is no option {name}: {cure}")
+        hint = f"did you mean {meant}?" if meant else "docs/pyspark.md lists them all"
+        raise BadOption(f"there is no option {name}: {hint}")
 
 
 def without_effect(names: Iterable[str], use: str) -> list[str]:
-    """Return the known names that do nothing in `use`, a key of `_EFFECTIVE`, in their spelling."""
-    heard = {name.lower() for name in (*_EFFECTIVE[use], *_ADDED_BY_SPARK)}
-    found = {name.lower() for name in names} - heard
+    """Return the names without effect in `use`, a key of `_EFFECTIVE`, as they are spelled."""
+    effective = {name.lower() for name in (*_EFFECTIVE[use], *_ADDED_BY_SPARK)}
+    found = {name.lower() for name in names} - effective
     return sorted(_KNOWN.get(name, name) for name in found)
 
 
 def warn_without_effect(names: Iterable[str], use: str) -> None:
-    """Log a warning that names the options that do nothing in `use`, once a process."""
+    """Log a warning that names the options without effect in `use`, once a process."""
     ignored = ", ".join(without_effect(names, use))
-    if ignored and (use, ignored) not in _told:
-        _told.add((use, ignored))
+    if ignored and (use, ignored) not in _warned:
+        _warned.add((use, ignored))
         _log.warning('format("barnabas"): without effect in %s: %s', use, ignored)

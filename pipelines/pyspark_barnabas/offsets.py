@@ -1,11 +1,11 @@
-"""Which partitions, from where to where: options and a cluster's answers to plain numbers.
+"""Which partitions, from which offset to which: options and a cluster's answers made numbers.
 
-An offset map, here and in Spark's progress and checkpoints, is Spark's own:
-`{"topic": {"0": 23, "1": 7}}`. Inside it is a dict from (topic, partition) to the next offset to
-be read. A stream's has the ids of its topics too, `{"@topicIds": {"topic": "ZS4…"}}`, under a name
-that no topic can have; maps without ids are read as well. The rules for rate limits and for
-splitting follow Spark's KafkaMicroBatchStream and KafkaOffsetRangeCalculator, so that a stream
-moves in the same steps with either source.
+An offset map, in Spark's progress and checkpoints as in options, has Spark's form:
+`{"topic": {"0": 23, "1": 7}}`. In code it is a dict from (topic, partition) to the next offset to
+read. A stream's map also has the ids of its topics, `{"@topicIds": {"topic": "ZS4…"}}`, under a
+name that no topic can have; maps without ids are accepted. The rules for rate limits and for
+splitting follow Spark's KafkaMicroBatchStream and KafkaOffsetRangeCalculator, so a stream moves in
+the same steps with either source.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class Range:
 
     @property
     def count(self) -> int:
-        """How many offsets; records may be fewer, in a compacted topic for one."""
+        """The number of offsets; there may be fewer records, for example in a compacted topic."""
         return self.end - self.start
 
 
 def to_json(
     offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str] | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Return Spark's form of an offset map, in one order."""
+    """Return Spark's form of an offset map, sorted."""
     found: dict[str, dict[str, Any]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
         found.setdefault(topic, {})[str(partition)] = offset
@@ -68,12 +68,12 @@ def from_json(value: Any) -> Offsets:
 
 
 def topic_ids_of(value: Any) -> dict[str, str]:
-    """Read the topics' ids in Spark's form of an offset map; none in one from before there were."""
+    """Read the topics' ids in Spark's form of an offset map; older maps have none."""
     return dict((value or {}).get(TOPIC_IDS, {}))
 
 
 def partitions_of(cluster: Cluster, subscription: Subscription) -> list[TopicPartition]:
-    """Return the partitions that are subscribed to now. Raises UnknownTopic."""
+    """Return the partitions that the subscription covers now. Raises UnknownTopic."""
     if subscription.assigned:
         names = list(dict.fromkeys(topic for topic, _ in subscription.assigned))
         known = cluster.topics(names)
@@ -95,7 +95,7 @@ def partitions_of(cluster: Cluster, subscription: Subscription) -> list[TopicPar
 def resolve(
     cluster: Cluster, place: Place, partitions: Iterable[TopicPartition], isolation: int
 ) -> Offsets:
-    """Return the offset at which `place` lies in each partition. Raises BadOption."""
+    """Return the offset of `place` in each partition. Raises BadOption."""
     wanted = list(partitions)
     if not wanted:
         return {}
@@ -129,20 +129,20 @@ def _refuse_partitions(
         return ", ".join(f"{topic}-{partition}" for topic, partition in sorted(partitions)[:10])
 
     missing, foreign = wanted - given, given - wanted
-    text = f"it lacks {names(missing)}" if missing else f"it has {names(foreign)} besides"
+    text = f"it lacks {names(missing)}" if missing else f"it also has {names(foreign)}"
     raise BadOption(
-        f"{place.name} must name every partition that is subscribed to and no other: {text}. "
+        f"{place.name} must name exactly the partitions that are subscribed to: {text}. "
         "Use -1 for latest and -2 for earliest"
     )
 
 
 def batch_ranges(cluster: Cluster, options: SourceOptions) -> list[Range]:
-    """Return what a batch query reads. Raises DataLost for offsets that are not in the log."""
+    """Return the ranges a batch query reads. Raises DataLost for offsets not in the log."""
     return [part for part in every_range(cluster, options) if part.count > 0]
 
 
 def every_range(cluster: Cluster, options: SourceOptions) -> list[Range]:
-    """Return the range of each partition, those with nothing in it too. Raises DataLost."""
+    """Return the range of each partition, also empty ones. Raises DataLost."""
     partitions = partitions_of(cluster, options.subscription)
     starts = resolve(cluster, options.starting, partitions, options.isolation)
     ends = resolve(cluster, options.ending, partitions, options.isolation)
@@ -167,23 +167,23 @@ def every_range(cluster: Cluster, options: SourceOptions) -> list[Range]:
 
 
 def lose(options: SourceOptions, what: str) -> None:
-    """Raise DataLost; or log a warning, if the user said that this is no reason to fail."""
+    """Raise DataLost, or log a warning with failOnDataLoss=false."""
     if not options.fail_on_data_loss:
-        _log.warning("%s; going on, as failOnDataLoss=false", what)
+        _log.warning("%s; continuing, because failOnDataLoss=false", what)
     else:
         raise DataLost(
-            f"{what}. Records may have expired, or the topic may have been made anew. To go on "
-            "with what there is, set failOnDataLoss=false"
+            f"{what}. Records may have expired, or the topic may have been created again. To read "
+            "what there is, set failOnDataLoss=false"
         )
 
 
-def remade(topic: str, known: str, found: str) -> str:
-    """Return the words for a topic that is another one than it was, by its ids."""
-    return f"topic {topic} was deleted and made anew: its id was {known} and is {found}"
+def recreated(topic: str, known: str, found: str) -> str:
+    """Return the text for a topic whose id has changed."""
+    return f"topic {topic} was deleted and created again: its id was {known} and is {found}"
 
 
 def waiting(start: Offsets, latest: Offsets, earliest: Offsets) -> Offsets:
-    """Return how many offsets wait in each partition that has any.
+    """Return the number of unread offsets of each partition that has any.
 
     A partition that is new since `start` counts from `earliest`.
     """
@@ -192,9 +192,9 @@ def waiting(start: Offsets, latest: Offsets, earliest: Offsets) -> Offsets:
 
 
 def limited(start: Offsets, latest: Offsets, earliest: Offsets, offsets_max: int) -> Offsets:
-    """Return `latest`, or less: `offsets_max` shared out in proportion to what waits.
+    """Return `latest`, or less: `offsets_max` divided in proportion to what is unread.
 
-    Each partition that has something gets at least one, so the sum may exceed the limit by the
+    Each partition with unread offsets gets at least one, so the sum may exceed the limit by the
     number of partitions, as in Spark's source.
     """
     waits = waiting(start, latest, earliest)
@@ -210,7 +210,7 @@ def limited(start: Offsets, latest: Offsets, earliest: Offsets, offsets_max: int
 
 
 def split(ranges: list[Range], partitions_min: int | None, records_max: int | None) -> list[Range]:
-    """Cut ranges so that there are about `partitions_min`, none above `records_max` offsets."""
+    """Split ranges into about `partitions_min`, none of more than `records_max` offsets."""
     if records_max is not None:
         ranges = [
             piece for part in ranges for piece in _pieces(part, -(-part.count // records_max))

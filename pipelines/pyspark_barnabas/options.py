@@ -1,15 +1,17 @@
-"""The options of Spark's own Kafka source and sink, read into what the rest works with.
+"""The options of Spark's own Kafka source and sink, read into values.
 
 Names, defaults, precedence and the rules between them are Spark's (its Structured Streaming +
-Kafka Integration Guide and KafkaSourceProvider); names are compared without case, as Spark does.
-Options with `kafka.` before them are the Java client's. Those that mean something here are read;
-those that ask for TLS or SASL are refused, because a plain connection in their place would be a
-lie; those that Spark's source refuses are refused in the same way; tuning of the Java client has
-no counterpart and is let pass, with a warning (`pyspark_barnabas.known_options`). A name that is no
-option's is refused.
+Kafka Integration Guide and KafkaSourceProvider). Options that begin with `kafka.` are the Java
+client's. What happens to an option:
 
-Own options, beside Spark's: `batchBytesMax` (what one compressed batch may unpack to),
-`batchHeadersMax` and `deduplicate` (of the streaming sink). Nothing here asks a broker.
+    it has a meaning here           it is read
+    it asks for TLS or SASL         refused: a plain connection instead would deceive the user
+    Spark's source refuses it       refused in the same way
+    it tunes the Java client        accepted with a warning (`pyspark_barnabas.known_options`)
+    nobody knows it                 refused
+
+`batchBytesMax` (how large one compressed batch may be when decompressed), `batchHeadersMax` and
+`deduplicate` (of the streaming sink) exist only here. Nothing here asks a broker.
 """
 
 from __future__ import annotations
@@ -31,30 +33,28 @@ _NO_FILES: Final = (
     "files are read and written through a broker, and `barnabas serve --read-only` serves a data "
     "directory as it is"
 )
-# What Spark's KafkaSourceProvider refuses, with what it says to do instead; and paths, which Spark
-# adds for load(PATH) and save(PATH).
+# What Spark's KafkaSourceProvider refuses, with what to do instead; and the paths that Spark adds
+# for load(PATH) and save(PATH).
 _REFUSED: Final = {
     "path": _NO_FILES,
     "paths": _NO_FILES,
     "kafka.auto.offset.reset": "use startingOffsets",
     "kafka.key.deserializer": "keys are read as bytes; cast them with DataFrame operations",
     "kafka.value.deserializer": "values are read as bytes; cast them with DataFrame operations",
-    "kafka.key.serializer": "keys are written as bytes or strings; convert them before",
-    "kafka.value.serializer": "values are written as bytes or strings; convert them before",
-    "kafka.enable.auto.commit": "offsets are Spark's to keep; nothing is committed to a group",
+    "kafka.key.serializer": "keys are written as bytes or strings; convert them first",
+    "kafka.value.serializer": "values are written as bytes or strings; convert them first",
+    "kafka.enable.auto.commit": "Spark keeps the offsets; nothing is committed to a group",
     "kafka.interceptor.classes": "there is no Java client to intercept",
-    "kafka.partitioner.class": "there is no Java client; give the column partition, or keys, which "
-    "choose partitions as the Java client's default does",
+    "kafka.partitioner.class": "there is no Java client; use the column partition, or keys, which "
+    "select partitions as the Java client's default does",
 }
-_TRIGGER_DELAY: Final = "15m"  # Spark's
-
-
-# In a stream's offset map, beside the topics; no topic can have that name.
+_TRIGGER_DELAY: Final = "15m"  # Spark's default
+# A key in a stream's offset map, beside the topics; no topic can have that name.
 TOPIC_IDS: Final = "@topicIds"
 
 
 def cluster_options(settings: Settings, *, is_sink: bool) -> ClusterOptions:
-    """Read the options of the connection; refuse TLS and SASL, of which there is neither yet."""
+    """Read the options of the connection. Raises BadOption, also for TLS and SASL."""
     for name in settings.names():
         if name in _REFUSED:
             raise BadOption(f"{name} is not supported: {_REFUSED[name]}")
@@ -82,12 +82,12 @@ def cluster_options(settings: Settings, *, is_sink: bool) -> ClusterOptions:
 
 _NO_OPTIONS: Final = (
     "no option is given. Spark keeps none of the OPTIONS of CREATE TABLE … USING barnabas: give "
-    "them with each query, SELECT … FROM table WITH ('kafka.bootstrap.servers' = …, 'subscribe' "
-    "= …), or make a view, CREATE TEMPORARY VIEW … USING barnabas OPTIONS (…)"
+    "them in each query, SELECT … FROM table WITH ('kafka.bootstrap.servers' = …, 'subscribe' "
+    "= …), or create a view, CREATE TEMPORARY VIEW … USING barnabas OPTIONS (…)"
 )
 _NO_TLS: Final = (
-    "this source speaks plain connections only. Use a PLAINTEXT listener, on a network that you "
-    "trust, or Spark's own Kafka connector"
+    "this source supports plain connections only. Use a PLAINTEXT listener, on a network that "
+    "you trust, or Spark's own Kafka connector"
 )
 
 
@@ -109,22 +109,24 @@ class Subscription:
 
 @dataclass(frozen=True)
 class Place:
-    """Where to start or to end; which fields count depends on the kind.
+    """Where to start or end; `kind` says which fields count.
 
-    everywhere: EARLIEST or LATEST for all partitions. offsets: one for each partition.
-    time: the same for all. times: one for each partition. Milliseconds since 1970.
+    everywhere    EARLIEST or LATEST for all partitions, in `everywhere`
+    offsets       one for each partition, in `each`
+    time          the same for all, in `everywhere`, milliseconds since 1970
+    times         one for each partition, in `each`, milliseconds since 1970
     """
 
     kind: str
     everywhere: int = 0
     each: tuple[tuple[TopicPartition, int], ...] = ()
-    latest_when_none: bool = False  # for times: no record that late means the end, not an error
-    name: str = ""  # of the option, for errors
+    latest_when_none: bool = False  # for times: if no record is that late, the end and not an error
+    name: str = ""  # the option, for errors
 
 
 @dataclass(frozen=True, kw_only=True)
 class SourceOptions:
-    """Everything that a source is told."""
+    """The options of a source."""
 
     cluster: ClusterOptions
     subscription: Subscription
@@ -138,13 +140,13 @@ class SourceOptions:
     batch_headers_max: int
     offsets_per_trigger_max: int | None
     offsets_per_trigger_min: int | None
-    trigger_delay_ms_max: int  # how long fewer than the least may wait
+    trigger_delay_ms_max: int  # how long fewer offsets than the minimum may wait
     fetch_bytes: int
     fetch_wait_ms: int
 
 
 def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
-    """Read the options of a source. Raises BadOption, naming the option and what it may be."""
+    """Read the options of a source. Raises BadOption, which names the option and the remedy."""
     settings = Settings(options)
     settings.require_known()
     cluster = cluster_options(settings, is_sink=False)
@@ -153,9 +155,9 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
             "endingOffsets",
             "endingOffsetsByTimestamp",
             "endingTimestamp",
-            reason="a stream has no end; use Trigger.AvailableNow to stop at the present one",
+            reason="a stream has no end; use Trigger.AvailableNow to stop at the current one",
         )
-    # As in Spark's source, a batch query does not even look at them.
+    # As in Spark's source, a batch query ignores them.
     most = settings.integer("maxOffsetsPerTrigger", None) if streaming else None
     least = settings.integer("minOffsetsPerTrigger", None) if streaming else None
     delay_ms = settings.duration_ms("maxTriggerDelay", _TRIGGER_DELAY) if streaming else 0
@@ -188,7 +190,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
 
 
 def include_headers(options: Mapping[str, str]) -> bool:
-    """Whether the column `headers` is asked for."""
+    """Whether the column `headers` is requested."""
     return Settings(options).boolean("includeHeaders", default=False)
 
 
@@ -196,7 +198,7 @@ def _subscription(settings: Settings) -> Subscription:
     given = [name for name in _STRATEGIES if settings.get(name) is not None]
     if len(given) != 1:
         raise BadOption(
-            f"{' and '.join(given) if given else 'no topic'} given: wanted exactly one of the "
+            f"{' and '.join(given) if given else 'no topic'} given, wanted exactly one of the "
             "options subscribe, subscribePattern and assign"
         )
     text = str(settings.get(given[0])).strip()
@@ -208,7 +210,7 @@ def _subscription(settings: Settings) -> Subscription:
     if given[0] == "subscribe":
         topics = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
         if not topics:
-            raise BadOption("subscribe names no topic, wanted a list with commas")
+            raise BadOption("subscribe names no topic, wanted names separated by commas")
         return Subscription(topics=topics)
     try:
         re.compile(text)
@@ -228,7 +230,7 @@ def _assigned(value: Any) -> tuple[TopicPartition, ...]:
 
 
 def _place(settings: Settings, side: str, default: int) -> Place:
-    """Read where to start or end; a time for all goes before times, and these before offsets."""
+    """Read where to start or end: a common time beats times by partition, and these offsets."""
     time_name, times_name = f"{side}Timestamp", f"{side}OffsetsByTimestamp"
     offsets_name = f"{side}Offsets"
     no_later = (
@@ -257,7 +259,7 @@ def _each(value: Any, name: str, lowest: int) -> tuple[tuple[TopicPartition, int
         found = {
             (str(topic), int(index)): int(number)
             for topic, numbers in value.items()
-            if topic != TOPIC_IDS  # as a stream's progress has them, whose offsets may be given
+            if topic != TOPIC_IDS  # allowed, so that offsets of a stream's progress can be used
             for index, number in numbers.items()
         }
     except (AttributeError, TypeError, ValueError):
@@ -272,41 +274,39 @@ def _check_batch_places(starting: Place, ending: Place) -> None:
     if starting == Place("everywhere", LATEST, name=starting.name) or any(
         starting.kind == "offsets" and number == LATEST for _, number in starting.each
     ):
-        raise BadOption("startingOffsets cannot be latest (-1) in a batch query: nothing is there")
+        raise BadOption("startingOffsets cannot be latest (-1) in a batch query: it reads nothing")
     if ending == Place("everywhere", EARLIEST, name=ending.name) or any(
         ending.kind == "offsets" and number == EARLIEST for _, number in ending.each
     ):
-        raise BadOption("endingOffsets cannot be earliest (-2) in a batch query: nothing is there")
+        raise BadOption("endingOffsets cannot be earliest (-2) in a batch query: it reads nothing")
 
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """Everything that a sink is told."""
+    """The options of a sink."""
 
     cluster: ClusterOptions
     topic: str | None
     codec: int
     acks: int
     batch_bytes: int
-    deduplicate: bool  # whether a micro-batch that is run again finds what it wrote before
+    deduplicate: bool  # whether a rerun micro-batch looks for what it wrote before
 
 
 def sink_options(options: Mapping[str, str]) -> SinkOptions:
-    """Read the options of a sink. Raises BadOption, naming the option and what it may be."""
+    """Read the options of a sink. Raises BadOption, which names the option and the remedy."""
     settings = Settings(options)
     settings.require_known()
     cluster = cluster_options(settings, is_sink=True)
     acks = settings.choice("kafka.acks", ("all", "-1", "0", "1"), "all")
     if acks not in ("all", "-1"):
         raise BadOption(
-            f"kafka.acks is {acks}, but a sink that leaves no duplicate needs an idempotent "
-            "producer, and that needs kafka.acks=all"
+            f"kafka.acks is {acks}, but the sink is an idempotent producer, which needs "
+            "kafka.acks=all"
         )
     if settings.boolean("kafka.partitioner.ignore.keys", default=False):
         raise BadOption("kafka.partitioner.ignore.keys is true, but equal keys share a partition")
-    settings.refuse(
-        "kafka.transactional.id", reason="each task writes as an idempotent producer of its own"
-    )
+    settings.refuse("kafka.transactional.id", reason="each task is its own idempotent producer")
     return SinkOptions(
         cluster=cluster,
         topic=settings.get("topic"),

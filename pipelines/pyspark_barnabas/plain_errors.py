@@ -1,12 +1,12 @@
-"""Errors that a user can act on, as Spark shows them: the cause at once, and no way that led to it.
+"""Errors that a user can act on, as Spark shows them: the cause first, without a Python trace.
 
-Spark prints what a Python worker raises several times over, in its log and in the driver's
-exception, the Python trace in front of the cause and Java's behind it. For a BarnabasError, whose
-text must serve alone, the Python trace says nothing; without it the cause is on the first line.
+Spark prints what a Python worker raises several times, in its log and in the driver's exception,
+with the Python trace before the cause and Java's after it. The text of a BarnabasError stands on
+its own, so its Python trace adds nothing; without it the cause is on the first line.
 
-The switch is Spark's own (`spark.sql.execution.pyspark.udf.hideTraceback.enabled` sets the same
-variable for all errors). It is turned when such an error leaves a worker, which ends with it, so it
-hides no other error. Where this is not a worker of Spark's, only the inner frames are left out.
+The switch is Spark's own: `spark.sql.execution.pyspark.udf.hideTraceback.enabled` sets the same
+variable for all errors. It is set when such an error leaves a worker, which ends with it, so it
+hides no other error. Outside a Spark worker only the inner frames are dropped.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
 
 
 def plainly(kind: Class) -> Class:
-    """Let the public methods of a class that Spark calls raise their errors plainly."""
+    """Make the public methods of a class, which Spark calls, raise their errors without a trace."""
     for name, method in list(vars(kind).items()):
         if inspect.isfunction(method) and not name.startswith("_"):
             setattr(kind, name, _plain(method))
@@ -58,6 +58,6 @@ def _bare(error: BarnabasError) -> BarnabasError:
 
 
 def _is_worker() -> bool:
-    """Whether Spark started this process: its main module is one of PySpark's."""
+    """Whether Spark started this process: its main module belongs to PySpark."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     return spec is not None and spec.name.startswith("pyspark.")

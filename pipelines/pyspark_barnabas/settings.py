@@ -1,8 +1,7 @@
-"""Options as Spark gives them, read as numbers, words, durations and JSON.
+"""Options as Spark passes them, read as numbers, words, durations and JSON.
 
-`Settings` compares names without case, as Spark does. Each of its errors is a BadOption that names
-the option, what it is and what it may be. What the options mean is said in
-`pyspark_barnabas.options`.
+`Settings` compares names without case, as Spark does. Its errors are BadOption, and name the
+option, its value and what it may be. For what the options mean see `pyspark_barnabas.options`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _DELAYS_MS: Final = {
 
 
 class Settings:
-    """Options by name without case, with the errors that name them."""
+    """Options by name, whatever its case."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._values = {name.lower(): value for name, value in options.items()}
@@ -32,7 +31,7 @@ class Settings:
         return self._values.get(name.lower(), default)
 
     def integer(self, name: str, default: int | None, lowest: int = 1) -> int | None:
-        """Return an option that is a number of at least `lowest`."""
+        """Return an option that is a whole number of at least `lowest`."""
         text = self.get(name)
         if text is None:
             return default
@@ -45,7 +44,7 @@ class Settings:
         return number
 
     def number(self, name: str, default: int, lowest: int = 1) -> int:
-        """Return an option that has a number in any case."""
+        """Return an option that is a whole number of at least `lowest` and has a default."""
         found = self.integer(name, default, lowest)
         assert found is not None
         return found
@@ -55,14 +54,14 @@ class Settings:
         return self.choice(name, ("true", "false"), str(default).lower()) == "true"
 
     def choice(self, name: str, allowed: tuple[str, ...], default: str) -> str:
-        """Return an option that is one of a few words."""
+        """Return an option that is one of the words in `allowed`, in lower case."""
         text = str(self.get(name, default)).strip().lower()
         if text not in allowed:
             raise BadOption(f"{name} is {text!r}, wanted one of {', '.join(allowed)}")
         return text
 
     def duration_ms(self, name: str, default: str) -> int:
-        """Return an option that is a duration as Spark writes them: 500ms, 30s, 15m, 2h; or ms."""
+        """Return a duration as Spark writes it (500ms, 30s, 15m, 2h; a bare number is ms)."""
         text = str(self.get(name, default)).strip().lower()
         found = re.fullmatch(r"(\d+)\s*([a-z]*)", text)
         unit = _DELAYS_MS.get(found[2] or "ms") if found else None
@@ -71,19 +70,19 @@ class Settings:
         return int(int(found[1]) * unit)
 
     def require_known(self) -> None:
-        """Raise BadOption for a name that is no option's, with the one that was meant."""
+        """Raise BadOption for an unknown name, with the nearest known one."""
         require_known(self._given)
 
     def json(self, name: str) -> Any:
-        """Return an option that is JSON; BadOption with where it is not."""
+        """Return an option that is JSON, parsed."""
         text = self.get(name) or ""
         try:
             return json.loads(text)
         except ValueError as error:
-            raise BadOption(f"{name} is {text!r}, which is no JSON: {error}") from None
+            raise BadOption(f"{name} is {text!r}, which is not JSON: {error}") from None
 
     def refuse(self, *names: str, reason: str) -> None:
-        """Raise BadOption if one of these is given."""
+        """Raise BadOption with the reason if one of these options is given."""
         for name in names:
             if name.lower() in self._values:
                 raise BadOption(f"{name} cannot be used here: {reason}")

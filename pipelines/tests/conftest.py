@@ -1,4 +1,4 @@
-"""A broker as a process, a topic of its own for each test, and a local Spark."""
+"""A broker process, a new topic for each test, and a local Spark."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def topic(broker):
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
-    """One session of local[2] for all tests, on the machine's Java or on one from PyPI."""
+    """One session of local[2] for all tests, on the machine's Java or one from PyPI."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     use_java()
     os.environ["PYTHONPATH"] = f"{PIPELINES}:{os.environ.get('PYTHONPATH', '')}"

@@ -1,7 +1,7 @@
-"""When the transactions of a topic are over for those who read its files.
+"""Waits until the transactions of a topic have ended.
 
-Kafka answers EndTxn once the decision is in its own log, and writes the markers afterwards: a
-test that reads the files, or kills the broker, right after a commit may meet an open transaction.
+Kafka answers EndTxn once the decision is in its own log, and writes the markers afterwards: right
+after a commit, a test may find an open transaction.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""kill -9 at chance moments, of whatever takes part: a pipeline's processes, and its broker.
+"""kill -9 at random moments of a pipeline's processes and its broker.
 
     driver      the Python program that was started
     jvm         Spark's, which the program started: with local[2] driver and executor at once
     executor    a JVM of Spark's that only runs tasks: with local-cluster
     worker      a Python process that a JVM started, for tasks or for planning
-    all         every one of them in one moment
-    broker      the broker, which is started again at once
+    all         all of them at once
+    broker      the broker, which is restarted at once
 
-`under_kills` starts a command again whenever it has ended because of that, until it has ended by
-itself with exit code 0. A kill is aimed at a command that is at work: `progress()`, any number that
-grows with it, has moved since the start; one in five comes sooner.
+`under_kills` restarts a command after each kill, until it ends by itself with exit code 0. Most
+kills wait until the command is working, that is until `progress()`, a number that grows with its
+work, has moved since the start; one in five comes earlier.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from collections import Counter
 from pathlib import Path
 
 PIPELINES = Path(__file__).parents[1]
-LIFE_S_MAX = 240  # of a command before it must have moved: Spark starts in ten, on a free machine
+LIFE_S_MAX = 240  # for a command to show progress; on an idle machine Spark starts in ten
 
 
 def environment():
@@ -60,7 +60,7 @@ def descendants(pid):
 
 
 def victims(pid, kind):
-    """Return the processes of a kind that a command has now."""
+    """Return a command's processes of one kind."""
     below = descendants(pid)
     executors = [child for child, line in below if "CoarseGrainedExecutorBackend" in line]
     jvms = [child for child, line in below if "org.apache.spark" in line and child not in executors]
@@ -78,7 +78,7 @@ def kill(pids):
     for pid in pids:
         try:
             line = Path(f"/proc/{pid}/cmdline").read_text()
-            if "python" in line or "spark" in line:  # the number may be another's by now
+            if "python" in line or "spark" in line:  # the process id may have been reused
                 os.kill(pid, signal.SIGKILL)
         except (ProcessLookupError, FileNotFoundError):
             continue
@@ -97,13 +97,13 @@ class Kills:
 
 
 def under_kills(command, broker, progress, *, kills, kinds, seed, output, longest_s=1.5):
-    """Run `command` to its end under so many kills; return what was done.
+    """Run `command` to its end under this many kills; return what was done.
 
-    `output` is a file for what the command writes. Raises AssertionError when it ends otherwise
-    than by a kill, or before all of them.
+    `output` is a file for the command's output. Raises AssertionError if it ends in another way
+    than by a kill, or before the last kill.
     """
     dice = random.Random(seed)
-    # Every kind has its share, in an order of chance.
+    # Each kind gets its share, in random order.
     waiting = [kinds[index % len(kinds)] for index in range(kills)]
     dice.shuffle(waiting)
     done = Kills()
@@ -140,7 +140,7 @@ def under_kills(command, broker, progress, *, kills, kinds, seed, output, longes
                 broker.start()
             else:
                 found = victims(process.pid, kind)
-                if not found:  # it is not there yet, or no longer
+                if not found:  # not started yet, or gone
                     early_s, before = None, progress()
                     continue
                 kill(found if kind == "all" else [dice.choice(found)])
@@ -163,7 +163,7 @@ def _start(command, output):
 
 
 def _give_time(process, kind):
-    """Let the command find out; what a broker or a worker is to it, it may get over."""
+    """Give the command time to notice; it may survive the loss of a broker or worker."""
     if kind in ("driver", "all"):
         process.wait(20)
         return

@@ -1,4 +1,4 @@
-"""How a pipeline ended, and what it said, in the message of a test that expected otherwise."""
+"""A pipeline's end and output, for the message of a test that expected another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`barnabas-pipeline archive` on a real session: to the end, again, onwards, and refused."""
+"""`barnabas-pipeline archive` in a real session: to the end, again, following, and refused."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ def archive(spark, topic, tmp_path):
     return call
 
 
-def test_a_topic_made_anew_is_refused_even_without_the_checkpoint(archive, topic, tmp_path):
+def test_a_topic_created_again_is_refused_even_without_the_checkpoint(archive, topic, tmp_path):
     topic.append(0, records(10))
     assert archive()[0] == 0
-    topic.remake()
+    topic.recreate()
     topic.append(0, records(30))
     shutil.rmtree(tmp_path / "archive" / "_checkpoint")
     code, said = archive(refused=True)
     assert code == 1
-    assert f"topic {topic.name} was deleted and made anew" in said
+    assert f"topic {topic.name} was deleted and created again" in said
 
 
 def archived(directory):
-    """Read as anybody would: every Parquet file there is."""
+    """Read it as any reader would: every Parquet file."""
     table = dataset.dataset(directory, format="parquet", partitioning="hive").to_table()
     rows = zip(*(table[name].to_pylist() for name in COLUMNS), strict=True)
     return sorted(rows, key=lambda row: row[2:5])
@@ -62,7 +62,7 @@ def test_an_archive_is_the_topic_and_goes_on_with_it(archive, spark, topic, tmp_
     assert facts["endingOffsets"] == {topic.name: {"0": 100, "1": 40}}
     directory = tmp_path / "archive"
     assert archived(directory) == topic.rows(COLUMNS)
-    # Spark sees the same, with no list of files beside; and what is not there is not written again.
+    # Spark reads the same without a list of files, and nothing is written again.
     assert spark.read.parquet(str(directory)).groupBy("topic", "partition").count().count() == 2
     before = {path: path.stat().st_mtime_ns for path in directory.rglob("*.parquet")}
     assert archive()[1]["records"] == 0
@@ -83,7 +83,7 @@ def test_limits_make_steps_and_dates_make_directories(archive, topic, tmp_path):
     assert len(list((tmp_path / "archive").rglob("date=2020-11-2*"))) == 3
     assert archived(tmp_path / "archive") == topic.rows(COLUMNS)
     code, text = archive(refused=True)
-    assert (code, "was begun with --by-date, and goes on so" in text) == (2, True)
+    assert (code, "was started with --by-date: run it so" in text) == (2, True)
 
 
 def test_without_its_checkpoint_an_archive_goes_on_where_its_files_end(archive, topic, tmp_path):
@@ -96,13 +96,13 @@ def test_without_its_checkpoint_an_archive_goes_on_where_its_files_end(archive, 
     topic.append(1, records(20, first=50))
     code, text = archive(refused=True)
     assert code == 1
-    assert f"remove {directory}/_checkpoint too: the archive then goes on where" in text
+    assert f"remove {directory}/_checkpoint too: the archive then continues where" in text
     shutil.rmtree(directory / "_checkpoint")
     code, facts = archive()
     assert facts["records"] == 30
     assert archived(directory) == topic.rows(COLUMNS)
     next(iter(sorted(directory.rglob("partition=0/*.parquet")))).rename(tmp_path / "away")
-    assert archive()[0] == 0  # what is left begins later, and joins
+    assert archive()[0] == 0  # the rest begins later, and joins
     sorted(directory.rglob("partition=1/*.parquet"))[1].rename(tmp_path / "away")
     code, text = archive(refused=True)
     assert (code, "are missing: one file ends at" in text) == (1, True)
@@ -157,7 +157,7 @@ def test_following_ends_when_it_is_told_to(archive, spark, topic, tmp_path):
         (["--pattern", "nothing-.*"], 1, "no topic of this cluster matches --pattern"),
         (["--to", "s3://bucket/a"], 2, "s3://bucket/a, wanted a path"),
         (["--max-offsets", "0"], 2, "--max-offsets is 0, wanted at least 1"),
-        (["--option", "startingOffsets=never"], 2, "startingOffsets is 'never', which is no JSON"),
+        (["--option", "startingOffsets=never"], 2, "startingOffsets is 'never', which is not JSON"),
     ],
 )
 def test_what_is_refused(archive, words, code, said):

@@ -1,4 +1,4 @@
-"""The names of an archive: what they say, and what is refused because of them."""
+"""The file names of an archive: what they mean, and what they make it refuse."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PIPELINES = Path(__file__).parents[1]
 
 
 def put(root, start, end, number=1, count=1, below="", partition=0):
-    """Make a file of the name that a range has; what is in it does not matter here."""
+    """Create a file with a range's name; its content does not matter here."""
     directory = archive_files.partition_directory(root, "t", partition) / below
     directory.mkdir(parents=True, exist_ok=True)
     name = file_name(Range("t", partition, start, end), number, count, by_date=bool(below))
@@ -74,7 +74,7 @@ def test_by_date_a_range_is_there_when_all_its_files_are(tmp_path):
     archive_files.check(found, tmp_path)
     assert found.ends() == {("t", 0): 10}
     put(tmp_path, 20, 30, 1, 1, "date=2026-11-22")
-    with pytest.raises(CorruptArchive, match=r"offsets 10 to 20 there are 1 files of 2"):
+    with pytest.raises(CorruptArchive, match=r"offsets 10 to 20 have 1 of 2 files"):
         archive_files.check(archive_files.contents(tmp_path), tmp_path)
     archive_files.drop_unfinished(found)
     assert not last.exists()
@@ -113,7 +113,7 @@ def test_one_run_at_a_time(tmp_path):
     command = [sys.executable, "-c", program, str(tmp_path)]
     with archive_files.locked(tmp_path):
         ended = subprocess.run(command, cwd=PIPELINES, capture_output=True, text=True, check=False)
-    assert "is being archived into by another process" in ended.stderr
+    assert "is locked by another run" in ended.stderr
     assert subprocess.run(command, cwd=PIPELINES, check=False).returncode == 0
 
 

@@ -1,4 +1,4 @@
-"""An archive read back: the same rows in the same order, whatever the range and the files."""
+"""An archive read back: the same rows in the same order, for any range and any files."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def read(root, topic, start, end, partition=1):
 
 @pytest.mark.parametrize("by_date", [False, True])
 def test_a_range_read_is_what_the_topic_has(topic, tmp_path, by_date, monkeypatch):
-    """Also where it begins and ends within files, row groups and days."""
+    """Also if it begins and ends within files, row groups and days."""
     monkeypatch.setattr(archive_writer, "ROW_GROUP_BYTES", 2000)
     monkeypatch.setattr(archive_reader, "_ROWS_MAX", 7)
-    # Times go to and fro, so that by date each range has several days in turn.
+    # Timestamps go back and forth, so by date each range alternates between days.
     made = [record._replace(timestamp=record.timestamp + number * 37 % 5 * DAY_MS)
             for number, record in enumerate(records(200))]  # fmt: skip
     for first in range(0, 200, 50):
@@ -45,7 +45,7 @@ def test_a_range_read_is_what_the_topic_has(topic, tmp_path, by_date, monkeypatc
     for start, end in [(0, 1), (79, 91), (85, 86), (33, 170), (199, 200)]:
         assert read(tmp_path, topic, start, end) == expected[start:end]
     for range_, partition in [((0, 5), 0), ((150, 210), 1)]:
-        with pytest.raises(CorruptArchive, match=r"lacks files of the offsets .*mounted"):
+        with pytest.raises(CorruptArchive, match=r"lacks files for offsets .*mounted"):
             read(tmp_path, topic, *range_, partition=partition)
 
 
@@ -73,12 +73,12 @@ def test_the_stream_goes_over_the_offsets_of_the_archive(topic, tmp_path):
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (lambda path, table: path.write_bytes(b"PAR1 no more PAR1"), r"\.parquet: .*Put the file"),
+        (lambda path, table: path.write_bytes(b"PAR1 no more PAR1"), r"\.parquet: .*Restore the f"),
         (lambda path, table: pq.write_table(table.drop(["key"]), path), r"its columns are value "),
         (lambda path, table: pq.write_table(table.slice(5).slice(0, 3).append_column(
             "x", pa.nulls(3)), path), r"not an archive's"),
         (lambda path, table: pq.write_table(pa.concat_tables([table, table]), path),
-         r"its offsets do not rise"),
+         r"its offsets do not ascend"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_not_what_was_written(topic, tmp_path, spoil, words):

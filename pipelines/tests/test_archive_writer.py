@@ -1,4 +1,4 @@
-"""A range of a topic as files: the rows, the names, and what is left of a run that was killed."""
+"""A range of a topic as files: rows, names, and what a killed run leaves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from pyspark_barnabas.jobs import archive_writer
 from pyspark_barnabas.jobs.archive_files import FILE_COLUMNS, contents, partition_directory
 from pyspark_barnabas.jobs.archive_writer import (
-    ArchiveStreamReader,
+    ArchivingStream,
     Target,
     archive_range,
     check_joins,
@@ -105,7 +105,7 @@ def test_by_date_each_day_has_its_file(topic, tmp_path):
     span = f"{0:020}-{8:020}"
     assert names(place) == [f"date={day}/{span}.{n}of5.parquet" for n, day in enumerate(days, 1)]
     assert [row["offset"] for row in rows(place)] == list(range(8))
-    # A run before this one, from when the log held more, may have left files of the same range.
+    # An earlier run, when the log held more, may have left files of the same range.
     stray = place / f"date={days[0]}" / f"{span}.1of6.parquet"
     stray.touch()
     archived(topic, target, 0, 8)
@@ -115,7 +115,7 @@ def test_by_date_each_day_has_its_file(topic, tmp_path):
 
 def test_by_date_a_year_of_files_at_most(topic, tmp_path):
     topic.append(1, records(450, step_ms=DAY_MS))
-    with pytest.raises(BadOption, match=r"records of more than 400 days: leave out --by-date"):
+    with pytest.raises(BadOption, match=r"records of more than 400 days: omit --by-date"):
         archived(topic, Target(tmp_path, True, "zstd"), 0, 450)
     assert names(tmp_path) == []
     topic.append(2, [Record(b"k", b"v", -800_000 * DAY_MS) for _ in range(3)])
@@ -152,7 +152,7 @@ def test_a_range_must_go_on_where_the_files_end(topic, tmp_path):
     for start in (0, 10):
         check_joins(tmp_path, [Range(topic.name, 1, start, 30)])
     check_joins(tmp_path, [Range(topic.name, 2, 5, 30)])
-    with pytest.raises(CorruptArchive, match=r"goes on at offset 20, but the files end at 10"):
+    with pytest.raises(CorruptArchive, match=r"continues at offset 20, but the files end at 10"):
         check_joins(tmp_path, [Range(topic.name, 1, 20, 30)])
 
 
@@ -161,7 +161,7 @@ def test_the_stream_plans_ranges_and_never_goes_back(topic, tmp_path):
     target = Target(tmp_path, True, "lz4")
     given = topic.options(startingOffsets="earliest", failOnDataLoss="false") | target.options()
     assert target_of(given) == target
-    reader = ArchiveStreamReader(given)
+    reader = ArchivingStream(given)
     start = {topic.name: {"0": 0, "1": 5, "2": 0}}
     end = reader.latestOffset(start)
     (partition,) = reader.partitions(start, end)
@@ -173,22 +173,24 @@ def test_the_stream_plans_ranges_and_never_goes_back(topic, tmp_path):
     reader.stop()
 
 
-def test_a_topic_made_anew_is_never_archived_into_the_same_directory(topic, tmp_path):
-    """Neither planned from the old one's offsets, nor read by a task that was planned before."""
+def test_a_topic_created_again_is_never_archived_into_the_same_directory(topic, tmp_path):
+    """Neither planned from the old offsets, nor read by a task that was planned before."""
     topic.append(1, records(30))
     target = Target(tmp_path, False, "zstd")
     given = topic.options(startingOffsets="earliest", failOnDataLoss="false") | target.options()
-    reader = ArchiveStreamReader(given)
+    reader = ArchivingStream(given)
     start = reader.initialOffset()
     end = reader.latestOffset(start)
     (partition,) = reader.partitions(start, end)
-    topic.remake()
+    topic.recreate()
     topic.append(1, records(40))
     for attempt in (lambda: reader.latestOffset(end), lambda: list(reader.read(partition))):
-        with pytest.raises(DataLost, match=r"made anew: its id was .* Archive it into another dir"):
+        with pytest.raises(
+            DataLost, match=r"created again: its id was .* Archive it into another dir"
+        ):
             attempt()
     reader.stop()
     assert names(tmp_path) == []
     reader.stop()
     with pytest.raises(BadOption, match=r"archive.directory is missing"):
-        ArchiveStreamReader(topic.options())
+        ArchivingStream(topic.options())

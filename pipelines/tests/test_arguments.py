@@ -1,4 +1,4 @@
-"""Arguments of the command line, and the options of the format that come of them."""
+"""Arguments of the command line, and the source options made from them."""
 
 from __future__ import annotations
 

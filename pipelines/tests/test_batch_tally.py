@@ -1,4 +1,4 @@
-"""Figures from the headers of batches: added up, spread over time, merged, always small."""
+"""Tallies of batches: summed, spread over time, merged, always small."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_batch_is_spread_over_the_minutes_of_its_records():
 
 @pytest.mark.parametrize("codec", [0, 4])
 def test_a_minute_has_the_records_of_its_times_however_they_are_batched(codec):
-    """6,000 a minute; batches end where they may, one has a gap, one goes backwards."""
+    """6,000 a minute; batches end anywhere, one has a gap, one goes backwards."""
     times = [10 * number for number in range(18_000)] + [9 * MINUTE] * 10 + [4 * MINUTE] * 20
     tally = Tally("t", 0)
     for first in range(0, len(times), 4999):
@@ -55,7 +55,7 @@ def test_a_minute_has_the_records_of_its_times_however_they_are_batched(codec):
 
 
 def test_records_older_than_the_first_of_their_batch_are_in_their_own_minute():
-    """The header has the first record's time and the largest, and does not tell of them."""
+    """The header has only the first and the largest timestamp."""
     tally = tally_of(build_batch(records(5 * MINUTE, 3 * MINUTE, 5 * MINUTE + 1)))
     assert {minute: count for minute, (count, _) in tally.times.items()} == {3: 1, 5: 2}
     assert tally.time_min == 3 * MINUTE

@@ -1,4 +1,4 @@
-"""Headers, CRCs and tails of batches; every error tells where."""
+"""Headers, CRCs and tails of batches; every error has a position."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_every_flipped_byte_under_the_crc_is_found(position):
 @pytest.mark.parametrize(
     ("field", "layout", "position", "value", "reason"),
     [
-        ("magic", ">b", 16, 1, "message format 1, from before Kafka 0.11, is not read"),
+        ("magic", ">b", 16, 1, "message format 1, from before Kafka 0.11, is not supported"),
         ("magic", ">b", 16, 9, "magic 9, wanted 2"),
         ("batch length", ">i", 8, 48, "batch length 48, wanted at least 49"),
         ("batch length", ">i", 8, -1, "batch length -1"),

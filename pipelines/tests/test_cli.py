@@ -1,4 +1,4 @@
-"""The command `barnabas-pipeline` around pipelines that do what a test wants."""
+"""The command `barnabas-pipeline`, with fake pipelines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PIPELINES = Path(__file__).parents[1]
 
 @pytest.fixture
 def command(monkeypatch):
-    """Return what runs a pipeline `fake` and gives (exit code, stdout, stderr)."""
+    """Return a function that runs a pipeline `fake` and returns (exit code, stdout, stderr)."""
 
     def call(work, *words):
         module = SimpleNamespace(

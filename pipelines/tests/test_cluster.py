@@ -1,4 +1,4 @@
-"""What jobs ask a cluster about topics themselves, of a running broker."""
+"""What pipelines ask a cluster about topics themselves, with a running broker."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def test_a_topic_is_made_with_partitions_and_configs(topic):
         "retention.ms": "-1",
         "message.timestamp.type": "CreateTime",
     }
-    with pytest.raises(BrokerRefused, match=f"making the topic {name}.*"):
+    with pytest.raises(BrokerRefused, match=f"creating the topic {name}.*"):
         create_topic(cluster, name, 5, {})
-    with pytest.raises(BrokerRefused, match=r"making the topic a/b"):
+    with pytest.raises(BrokerRefused, match=r"creating the topic a/b"):
         create_topic(cluster, "a/b", 1, {})
 
 

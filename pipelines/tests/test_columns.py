@@ -1,4 +1,4 @@
-"""The decoder against records that were put together one by one, and against damage."""
+"""The decoder on records encoded one by one, and on damage."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def decode(data, names=ALL, start=0, end=None, **settings):
 
 
 def row(offset, record, timestamp=None, timestamp_type=0):
-    """The row that Spark's own source makes of a record."""
+    """Return the row that Spark's own source makes of a record."""
     return {
         "key": record.key,
         "value": record.value,
@@ -119,7 +119,7 @@ def test_an_unknown_column_is_named():
 
 @pytest.mark.parametrize("seed", range(300))
 def test_any_flipped_byte_within_the_records_is_an_error_or_other_values_and_never_more(seed):
-    """Without the CRC, which would find each of them first."""
+    """Without the CRC check, which would find each of them first."""
     dice = random.Random(seed)
     data = build_batch([random_record(dice) for _ in range(8)], codec=dice.randrange(5))
     for _ in range(dice.choice([1, 3])):
@@ -142,7 +142,7 @@ def test_any_flipped_byte_within_the_records_is_an_error_or_other_values_and_nev
         ("key beyond the record", b"\x0c\0\0\0" + varint(70) + b"\0\0", 1, "do not add up to its"),
         ("key of size -2", b"\x0c\0\0\0\x03\0\0", 1, "do not add up to its own"),
         ("headers of size -1", b"\x0c\0\0\0\0\0\x01", 1, "do not add up to its own"),
-        ("bytes behind", b"\x0e\0\0\0\0\0\0\0", 1, "bytes behind the last field"),
+        ("bytes behind", b"\x0e\0\0\0\0\0\0\0", 1, "bytes after the last field"),
         ("endless varint", b"\x1a\0" + b"\xff" * 12, 1, "a varint of more than 10 bytes"),
     ],
 )
@@ -157,7 +157,9 @@ def test_records_that_contradict_themselves(name, body, count, reason):
 def test_a_bomb_is_stopped_at_the_bound():
     for codec in range(1, 5):
         data = build_batch([Record(None, b"\0" * 5_000_000, 0)], codec=codec)
-        with pytest.raises(CorruptBatch, match=r"unpack to more than 1000000 bytes.*batchBytesMax"):
+        with pytest.raises(
+            CorruptBatch, match=r"decompress to more than 1000000 bytes.*batchBytesMax"
+        ):
             list(Decoder(ALL, "t", 0, batch_bytes_max=1_000_000).decode(data, read_batches(data)))
 
 
@@ -220,7 +222,7 @@ def test_a_batch_with_very_many_headers_is_refused_by_its_option():
 
 
 def test_a_small_batch_of_very_many_records_is_refused_before_it_is_unpacked(monkeypatch):
-    """Records of seven bytes pack to next to nothing, and each takes room while it is decoded."""
+    """Records of seven bytes compress to almost nothing, but take room while decoded."""
     data = build_batch([Record(None, None, 1)] * 1001, codec=4)
     assert len(decode(data, ["offset"], batch_bytes_max=64 * 1001)) == 1001
     monkeypatch.setattr(columns, "decompress", None)

@@ -1,4 +1,4 @@
-"""Every codec there and back, the shapes other clients write, and hostile streams."""
+"""Every codec in both directions, the framings of other clients, and hostile streams."""
 
 from __future__ import annotations
 

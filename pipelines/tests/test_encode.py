@@ -1,4 +1,4 @@
-"""Batches as bytes, against a batch taken apart by hand; columns' tests read thousands back."""
+"""Batches as bytes, compared with one written by hand; `test_columns` reads thousands back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_varints_are_zigzag(number, encoded):
 
 
 def test_a_batch_byte_by_byte():
-    """Laid out by hand after Kafka's DefaultRecordBatch and DefaultRecord."""
+    """Written by hand after Kafka's DefaultRecordBatch and DefaultRecord."""
     records = [Record(b"k", None, 1000, [("h", None), ("i", b"2")]), Record(None, b"", 990)]
     batch = bytes(build_batch(records, producer=Producer(7, 2, 5), base_offset=3))
     head = "0000 00000001 00000000000003e8 00000000000003e8 0000000000000007 0002 00000005 00000002"

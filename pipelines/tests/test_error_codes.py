@@ -1,4 +1,4 @@
-"""What an error code becomes: nothing, another try, or the end."""
+"""What an error code becomes: nothing, a retry, or an error."""
 
 from __future__ import annotations
 

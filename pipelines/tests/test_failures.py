@@ -1,4 +1,4 @@
-"""Errors of Spark's, with traces and all, as the one line that somebody can act on."""
+"""Spark's errors, with their traces, as one line that the user can act on."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def commit(cluster, monkeypatch, group, topic, offsets):
     def answered(read):
         def retried(reader: Reader):
             errors, answer = read(reader)
-            if set(errors) & {14, 15, 16}:  # the coordinator is on its way
+            if set(errors) & {14, 15, 16}:  # no coordinator yet
                 raise Retriable("no coordinator yet")
             return answer
 

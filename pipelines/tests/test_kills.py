@@ -1,4 +1,4 @@
-"""Pipelines and streams killed with kill -9 twenty times at chance moments: nothing lost or twice.
+"""Pipelines and streams under twenty kill -9 at random moments: nothing lost, nothing twice.
 
 Minutes long. Each test prints what was killed; `-s` shows it.
 """
@@ -21,7 +21,7 @@ from pyspark_barnabas.wire.protocol import LATEST
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 KINDS = ("driver", "jvm", "worker", "broker", "all")
 KILLS = 20
-# A JVM that lives for seconds is better off without its optimizing compiler.
+# A JVM that lives for seconds is faster without its optimizing compiler.
 LIGHT = ("--master", "local[2]", "--conf", "spark.driver.memory=600m", "--conf",
          "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # fmt: skip
 RECORDS = 90_000
@@ -46,7 +46,7 @@ def source(own):
 
 
 def end(topic):
-    """Where a topic ends, all partitions together: what a stream into it has done."""
+    """Return the sum of the end offsets, which is how much a stream has written."""
     partitions = [(topic.name, index) for index in range(PARTITIONS)]
     return sum(topic.cluster.list_offsets(dict.fromkeys(partitions, LATEST)).values())
 
@@ -96,7 +96,7 @@ query.awaitTermination()
 
 
 def test_a_stream_into_a_topic_under_kills_leaves_no_duplicate(own, source, tmp_path):
-    """The four conditions of docs/pyspark.md hold here, so there must be none at all."""
+    """The four conditions of docs/pyspark.md hold here, so there must be none."""
     script = tmp_path / "copier.py"
     script.write_text(COPIER)
     with Topic(own.address) as target:

@@ -1,4 +1,4 @@
-"""Names of options: mistakes, with what was meant, and what has no effect."""
+"""Names of options: unknown ones with the nearest known one, and those without effect."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_mistyped_name_is_refused_with_the_one_that_was_meant(name, meant):
 
 
 def test_a_name_like_no_other_is_refused_with_where_they_are_listed():
-    with pytest.raises(BadOption, match=r"no option inferSchema: docs/pyspark.md names those"):
+    with pytest.raises(BadOption, match=r"no option inferSchema: docs/pyspark.md lists them"):
         require_known(["subscribe", "inferSchema"])
 
 
@@ -57,7 +57,7 @@ def test_what_does_nothing_depends_on_the_use(use, ignored):
 
 
 def test_what_does_nothing_is_named_once(caplog, monkeypatch):
-    monkeypatch.setattr(known_options, "_told", set())
+    monkeypatch.setattr(known_options, "_warned", set())
     given = ["kafka.bootstrap.servers", "kafka.group.id", "groupidprefix", "subscribe"]
     for _ in range(2):
         warn_without_effect(given, "a stream")

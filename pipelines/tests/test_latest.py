@@ -1,4 +1,4 @@
-"""The job `latest`: the newest value of every key."""
+"""The pipeline `latest`: the newest value of every key."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def values(spark, out):
 
 
 def test_the_newest_value_of_every_key(spark, topic, tmp_path):
-    """Time goes backwards within a partition: the offset decides there, the time between them."""
+    """Timestamps descend within a partition: there the offset decides, elsewhere the time."""
     topic.append(0, [Record(b"a", b"1", 900), Record(b"b", b"1", 800), Record(b"a", b"2", 100)])
     topic.append(0, [Record(b"c", b"1", 50), Record(b"b", None, 60), Record(None, b"x", 70)])
     topic.append(1, [Record(b"a", b"3", 200), Record(b"d", b"1", 5), Record(b"d", b"", 4)])
@@ -40,7 +40,7 @@ def test_the_newest_value_of_every_key(spark, topic, tmp_path):
     assert (code, said) == (1, "")
     assert told == (
         f"barnabas-pipeline: {topic.name}-0 has a record without a key at offset 5, and latest "
-        "goes by keys: leave such records out with --keyless skip\n"
+        "goes by key: leave such records out with --keyless skip\n"
     )
     code, said, _ = pipeline(spark, *words, "--keyless", "skip", "--overwrite", "--json")
     assert code == 0
@@ -52,9 +52,8 @@ def test_the_newest_value_of_every_key(spark, topic, tmp_path):
     newest = {b"a": (b"3", 1, 0), b"c": (b"1", 0, 3), b"d": (b"", 1, 2)}
     assert values(spark, out) == newest
     code, said, told = pipeline(spark, *words)
-    assert (code, told) == (
-        2, f"barnabas-pipeline: {out} exists: give --to a new directory, or --overwrite\n",
-    )  # fmt: skip
+    refusal = "choose a new directory with --to, or pass --overwrite"
+    assert (code, told) == (2, f"barnabas-pipeline: {out} exists: {refusal}\n")
     code, said, _ = pipeline(spark, *words, "--keyless", "skip", "--overwrite")
     assert "11 records of 4 keys; 1 of these are deleted by a tombstone.\n" in said
     assert values(spark, out) == newest

@@ -1,4 +1,4 @@
-"""Offset maps, limits and splits; where a place lies, by a cluster that answers from a table."""
+"""Offset maps, limits, splits and places, with a cluster that answers from a table."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_what_a_batch_reads(options, expected):
     ("options", "error", "words"),
     [
         ({"startingOffsets": '{"t": {"0": 20}}'}, BadOption, "it lacks t-1. Use -1 for latest"),
-        ({"startingOffsets": '{"t": {"0": 20, "1": 0, "2": 0}}'}, BadOption, "it has t-2 besides"),
+        ({"startingOffsets": '{"t": {"0": 20, "1": 0, "2": 0}}'}, BadOption, "it also has t-2"),
         ({"startingTimestamp": "70"}, BadOption, "t-1 has no record at or after 70 ms"),
         ({"startingOffsets": '{"t": {"0": 3, "1": 0}}'}, DataLost,
          r"t-0 holds offsets 10 to 100 \(exclusive\), but startingOffsets asks for 3.*=false"),

@@ -1,4 +1,4 @@
-"""Options as Spark's source takes them, and every refusal with its words."""
+"""Options as Spark's source takes them, and the text of every refusal."""
 
 from __future__ import annotations
 
@@ -65,24 +65,24 @@ def test_offsets_are_taken_as_a_streams_progress_shows_them():
         ({"kafka.bootstrap.servers": " "}, "kafka.bootstrap.servers is missing: give host:port"),
         ({"kafka.bootstrap.servers": "a"}, "kafka.bootstrap.servers holds 'a', wanted host:port"),
         ({"kafka.bootstrap.servers": "a:99999"}, "wanted host:port"),
-        ({"assign": "{}"}, "assign and subscribe given: wanted exactly one"),
+        ({"assign": "{}"}, "assign and subscribe given, wanted exactly one"),
         ({"subscribe": " , "}, "subscribe names no topic"),
         ({"startingOffsets": "latest"}, r"startingOffsets cannot be latest \(-1\) in a batch"),
         ({"startingOffsets": '{"t": {"0": -1}}'}, "startingOffsets cannot be latest"),
         ({"endingOffsets": "Earliest"}, r"endingOffsets cannot be earliest \(-2\) in a batch"),
         ({"endingOffsets": '{"t": {"0": -2}}'}, "endingOffsets cannot be earliest"),
-        ({"startingOffsets": "{"}, "startingOffsets is '{', which is no JSON"),
+        ({"startingOffsets": "{"}, "startingOffsets is '{', which is not JSON"),
         ({"startingOffsets": "[1]"}, "startingOffsets is not of the form"),
         ({"startingOffsets": '{"t": {"0": -3}}'}, "startingOffsets holds -3"),
         ({"startingTimestamp": "-1"}, "startingTimestamp is '-1', wanted a whole number"),
         ({"failOnDataLoss": "yes"}, "failOnDataLoss is 'yes', wanted one of true, false"),
         ({"minPartitions": "0"}, "minPartitions is '0', wanted a whole number of at least 1"),
         ({"kafka.isolation.level": "strict"}, "kafka.isolation.level is 'strict'"),
-        ({"kafka.security.protocol": "SASL_SSL"}, "is SASL_SSL, but this source speaks plain"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "is SASL_SSL, but this source supports plain"),
         ({"kafka.ssl.truststore.location": "x"}, "kafka.ssl.truststore.location is given, but"),
         ({"kafka.sasl.mechanism": "PLAIN"}, "Use a PLAINTEXT listener"),
         ({"kafka.auto.offset.reset": "latest"}, "not supported: use startingOffsets"),
-        ({"kafka.enable.auto.commit": "true"}, "offsets are Spark's to keep"),
+        ({"kafka.enable.auto.commit": "true"}, "Spark keeps the offsets"),
         (
             {"kafka.partitioner.class": "x"},
             "partitioner.class is not supported: .* partition",
@@ -108,7 +108,7 @@ def test_a_stream_has_no_end(name):
         ({"assign": '{"t": 5}'}, "assign names no partition, wanted JSON"),
         ({"subscribePattern": "("}, r"subscribePattern '\(' is no regular expression"),
         ({"subscribePattern": ""}, "subscribePattern is empty"),
-        ({}, "no topic given: wanted exactly one"),
+        ({}, "no topic given, wanted exactly one"),
     ],
 )
 def test_a_strategy_that_names_nothing(strategy, words):
@@ -121,7 +121,7 @@ def test_tuning_of_the_java_client_is_let_pass():
 
 
 def test_without_any_option_it_is_said_what_works_in_sql():
-    """Spark forgets the OPTIONS of CREATE TABLE, and asks the source with none."""
+    """Spark drops the OPTIONS of CREATE TABLE and passes none to the source."""
     for read in (lambda: source_options({}, streaming=False), lambda: sink_options({})):
         with pytest.raises(BadOption, match=r"CREATE TABLE .* WITH \(.*CREATE TEMPORARY VIEW"):
             read()

@@ -1,4 +1,4 @@
-"""The sink's tasks against a broker: partitions, codecs, and tasks that are run again."""
+"""The sink's tasks with a broker: partitions, codecs, and rerun tasks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SCHEMA = pa.schema([("key", pa.string()), ("value", pa.string()), ("headers", HE
 
 
 def rows(name, count):
-    """Rows that differ from each other and from those of another name; every fifth has no key."""
+    """Return rows that differ from each other and from another name's; every fifth has no key."""
     return [
         {
             "key": None if number % 5 == 0 else f"k{number}",
@@ -57,7 +57,7 @@ def values(topic):
 
 @pytest.fixture
 def life():
-    """An identity by number of the micro-batch, of a query of its own."""
+    """Return the identities of a new query's task, by micro-batch number."""
     query = uuid.uuid4().hex
     return lambda batch_id, task=0: identity(query, task, batch_id)
 
@@ -98,7 +98,7 @@ def test_topic_partition_and_timestamp_may_be_columns(topic, broker):
 
 
 def test_rows_are_put_together_for_a_spark_without_arrow_for_streams():
-    """PySpark 4.0 hands rows to a stream's sink; a column that no record has is left out."""
+    """PySpark 4.0 passes rows to a streaming sink; columns that no record has are dropped."""
     schema = (
         StructType()
         .add("key", StringType())
@@ -157,7 +157,7 @@ def test_the_next_micro_batch_is_another_and_an_older_one_is_refused(topic, life
 
 
 def test_other_rows_than_before_are_all_written_and_none_is_lost(topic, life):
-    """A micro-batch that is not made of the same rows again: twice is allowed, never is not."""
+    """The rerun micro-batch has other rows: each may be there twice, none may be missing."""
     before, after = rows("a", 400), rows("a", 100) + rows("b", 500)
     write(topic, before, life(0))
     sent, skipped = write(topic, after, life(0))

@@ -1,4 +1,4 @@
-"""The page of a report: whole, well-formed, and loading nothing."""
+"""The page of a report: complete, well-formed, and loading nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EMPTY = {"meta", "rect", "line", "polygon"}
 
 
 class Checker(HTMLParser):
-    """Follows the tags of a page, and fails where they do not close."""
+    """Follows the tags of a page and fails if one is not closed."""
 
     def __init__(self):
         super().__init__()

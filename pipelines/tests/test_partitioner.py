@@ -1,4 +1,4 @@
-"""Partitions of keys against Java's, and of records without a key."""
+"""Partitions of keys, compared with Java's, and of records without a key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors that leave a worker: without the way that led to them, and hiding no others."""
+"""Errors that leave a worker without a trace, and do not hide other errors."""
 
 from __future__ import annotations
 
@@ -62,6 +62,6 @@ def test_outside_of_spark_no_switch_is_turned(monkeypatch):
 
 
 def test_spark_sees_the_parameters_that_a_method_has():
-    """It asks whether latestOffset takes any."""
+    """Spark checks whether latestOffset takes any."""
     assert list(inspect.signature(Source().plan).parameters) == ["start", "limit"]
     assert inspect.isgeneratorfunction(Source.read)

@@ -1,4 +1,4 @@
-"""The fields of messages, against their bytes."""
+"""The fields of messages, compared with their bytes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_size_beyond_the_end_is_refused_before_anything_is_made(data, read):
 
 
 def test_topic_ids_are_in_the_form_of_kafkas_tools():
-    """Kafka's Uuid.toString: URL-safe base64 without padding; all zeros mean that there is none."""
+    """Kafka's Uuid.toString: URL-safe base64 without padding; all zeros mean none."""
     data = bytearray(bytes(range(250, 256)) + bytes(10) + bytes(16))
     reader = Reader(data)
     assert (reader.uuid(), reader.uuid()) == ("-vv8_f7_AAAAAAAAAAAAAA", "")

@@ -1,4 +1,4 @@
-"""The line of progress: often on a terminal, seldom elsewhere, never when it is not wanted."""
+"""The progress line: often on a terminal, seldom elsewhere, never with --quiet."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyspark_barnabas.jobs.progress import (
 
 
 class Hand:
-    """A clock that goes when a test moves it."""
+    """A clock that a test moves."""
 
     def __init__(self):
         self.ms = 0
@@ -66,7 +66,7 @@ def stage(total, active, done, failed=0):
 def test_tasks_are_counted_over_the_stages_that_run():
     stages = {1: stage(10, 2, 3), 2: stage(5, 0, 0, failed=1), 3: None}
     tracker = SimpleNamespace(getActiveStageIds=lambda: list(stages), getStageInfo=stages.get)
-    assert tasks_text(tracker) == "3 of 15 tasks done, 2 running, 1 failed and tried again"
+    assert tasks_text(tracker) == "3 of 15 tasks done, 2 running, 1 failed and retried"
     stages.clear()
     assert tasks_text(tracker) == "planning"
 

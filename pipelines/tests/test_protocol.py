@@ -1,4 +1,4 @@
-"""Responses that are none: whatever the bytes, BrokerRefused and nothing else."""
+"""Messages byte by byte; whatever bytes a response has, BrokerRefused is the only error."""
 
 from __future__ import annotations
 

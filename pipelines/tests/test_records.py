@@ -1,4 +1,4 @@
-"""The headers of many records: few and many, long chains and short, damaged and whole.
+"""The headers of many records: few and many, long chains and short, intact and damaged.
 
 The other fields are tested through `test_columns`.
 """
@@ -27,7 +27,7 @@ def headers_of(data):
 
 @pytest.mark.parametrize("codec", [0, 4])
 def test_headers_of_few_and_of_many_records_are_the_same(codec):
-    """The first steps take a header of every record, the long chains are followed one by one."""
+    """The first steps take a header of every record; long chains are followed one by one."""
     dice = random.Random(3)
     counts = [dice.choice([0, 1, 2, 3, 9, 40]) for _ in range(900)] + [3000]
     made = [Record(b"k", b"v", 1000, headers(count)) for count in counts]
@@ -56,11 +56,11 @@ def test_headers_cost_no_turn_of_numpy_each(monkeypatch):
 @pytest.mark.parametrize("records_count", [1, 300])
 @pytest.mark.parametrize("wrong", ["short", "long", "negative"])
 def test_headers_that_do_not_fit_their_record_are_damage(records_count, wrong):
-    """In the few long chains and in the many short ones alike."""
+    """In few long chains as in many short ones."""
     made = [Record(None, None, 1, [("a", b"b"), ("c", b"d")])] * records_count
     data = build_batch(made)
     at = len(data) - 2  # size and byte of the last value
     data[at] = {"short": 0, "long": 126, "negative": 3}[wrong]
     batch = next(read_batches(data, check_crc=False))
-    with pytest.raises(CorruptBatch, match=r"a header does not fit|behind the last header"):
+    with pytest.raises(CorruptBatch, match=r"a header does not fit|after the last header"):
         list(Decoder(["headers"], "t", 0).decode(data, [batch]))

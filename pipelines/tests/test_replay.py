@@ -1,4 +1,4 @@
-"""`barnabas-pipeline replay` on a real session: the topic again, elsewhere, and refusals."""
+"""`barnabas-pipeline replay` in a real session: into the same topic, elsewhere, and refused."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def replay(spark, topic, filled):
 
 
 class Elsewhere:
-    """Another name, and what it holds, by partition."""
+    """Another topic's name, and its records by partition."""
 
     def __init__(self, topic):
         self.topic = topic
@@ -52,8 +52,8 @@ class Elsewhere:
     def rows(self, columns=KEPT):
         return self._here(lambda: self.topic.rows(columns))
 
-    def remake(self):
-        self._here(self.topic.remake)
+    def recreate(self):
+        self._here(self.topic.recreate)
 
     def _here(self, call):
         own, self.topic.name = self.topic.name, self.name
@@ -97,7 +97,7 @@ def test_a_replay_goes_on_with_what_was_archived_since(
 def test_what_a_run_that_was_cut_off_has_written_is_found_and_not_counted_again(
     replay, topic, elsewhere, tmp_path
 ):
-    """Spark has done the last micro-batch, and was killed before it wrote that down."""
+    """Spark finished the last micro-batch and was killed before it recorded that."""
     state = tmp_path / "state"
     words = ("--to", elsewhere.name, "--state", str(state), "--max-records", "60")
     code, facts = replay(*words)
@@ -118,7 +118,7 @@ def test_by_key_any_number_of_partitions_serves(replay, topic, elsewhere):
     assert (code, "has 2 partitions and the archive's" in text) == (1, True)
     code, facts = replay("--to", elsewhere.name, "--by-key")
     assert code == 0
-    assert "has retention.ms=3600000: records keep their time" in facts["remarks"][0]
+    assert "has retention.ms=3600000: records keep their timestamps" in facts["remarks"][0]
     kept = ("key", "value", "headers", "timestamp")
     assert sorted(elsewhere.rows(kept), key=repr) == sorted(topic.rows(kept), key=repr)
 
@@ -150,36 +150,39 @@ def test_several_topics_go_to_their_own_names(replay, archive, topic, elsewhere,
 def test_what_would_not_give_the_records_back_is_refused(replay, topic, elsewhere, filled):
     make(topic, elsewhere.name, 3, message_timestamp_type="LogAppendTime")
     code, text = replay("--to", elsewhere.name, refused=True)
-    assert (code, "would put its own time on each record" in text) == (1, True)
+    assert (code, "would overwrite the timestamps" in text) == (1, True)
     code, text = replay("--topic", "other", refused=True)
     assert (code, f"has no other; it holds {topic.name}" in text) == (2, True)
     code, text = replay(directory=filled.parent, refused=True)
-    assert (code, "has no _archive.json, so it is no archive" in text) == (2, True)
+    assert (code, "has no _archive.json, so it is not an archive" in text) == (2, True)
     code, text = replay("--max-records", "0", refused=True)
     assert (code, "--max-records is 0" in text) == (2, True)
 
 
-def test_a_state_of_another_replay_or_of_a_topic_made_anew_is_refused(
+def test_a_state_of_another_replay_or_of_a_topic_created_again_is_refused(
     replay, topic, elsewhere, filled, tmp_path
 ):
     state = tmp_path / "state"
     assert replay("--to", elsewhere.name, "--state", str(state))[0] == 0
     code, text = replay("--to", "t-other", "--state", str(state), refused=True)
-    assert (code, f"{state} is of a replay with topics" in text) == (2, True)
+    assert (code, f"{state} belongs to a replay with topics" in text) == (2, True)
     promise = state / "replay.json"
     kept = json.loads(promise.read_text())
     kept["reached"][elsewhere.name]["1"] = 999
     promise.write_text(json.dumps(kept))
     code, text = replay("--to", elsewhere.name, "--state", str(state), refused=True)
-    assert (code, "and the replay had come to 999: the topic was made anew" in text) == (1, True)
+    assert (code, "and the replay had reached 999: the topic was created again" in text) == (
+        1,
+        True,
+    )
     kept["reached"][elsewhere.name]["1"] = 0
     promise.write_text(json.dumps(kept))
-    elsewhere.remake()
+    elsewhere.recreate()
     code, text = replay("--to", elsewhere.name, "--state", str(state), refused=True)
-    assert (code, f"topic {elsewhere.name} was deleted and made anew" in text) == (1, True)
+    assert (code, f"topic {elsewhere.name} was deleted and created again" in text) == (1, True)
     promise.write_text("{}")
     code, text = replay("--to", elsewhere.name, "--state", str(state), refused=True)
-    assert (code, "is not what a replay keeps there" in text) == (1, True)
+    assert (code, "is not a replay's state" in text) == (1, True)
 
 
 def test_an_archive_with_a_file_missing_is_refused_before_anything_is_written(

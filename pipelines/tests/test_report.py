@@ -1,4 +1,4 @@
-"""The job `report`: its figures against records that are known."""
+"""The pipeline `report`: its figures for known records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def pipeline(spark, *words):
 
 
 def fill(topic):
-    """900 records in two of three partitions, a minute for each hundred; a third have key `hot`."""
+    """900 records in two of three partitions, a hundred a minute; a third have key `hot`."""
     for number in range(9):
         made = [
             Record(None if i == 7 else b"hot" if i % 3 == 0 else b"%d-%d" % (number, i),

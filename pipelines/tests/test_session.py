@@ -1,4 +1,4 @@
-"""A Spark session that writes to its log only, how a query ends, and what is said at the end."""
+"""A Spark session that writes only to its log, the end of a query, and the summary."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_an_interrupt_waits_until_spark_has_started():
 
 
 class Query:
-    """Goes on for two looks, then ends, or raises."""
+    """Runs for two looks, then ends or raises."""
 
     def __init__(self, error=None):
         self.error = error
@@ -112,7 +112,7 @@ def test_a_query_is_looked_at_until_its_end():
     ("error", "words"),
     [
         (RuntimeError("… SparkException: Python worker exited unexpectedly (crashed) …"),
-         "a Python worker was lost in the middle: .* run the command again"),
+         "a Python worker was lost: .* run the command again"),
         (RuntimeError("ExecutorLostFailure (executor 1 exited …)"), "an executor was lost"),
         (Py4JNetworkError("Error while sending"), "Spark's JVM was lost"),
         (Py4JError("An error occurred while calling o59.awaitTermination"), "Spark's JVM was"),

@@ -1,4 +1,4 @@
-"""Options read as what they are, and the refusals that name them."""
+"""Options read as values, and refusals that name them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_what_is_not_given_is_the_default():
         (lambda settings: settings.boolean("o", default=True), "wanted one of true, false"),
         (lambda settings: settings.choice("o", ("x", "y"), "x"), "wanted one of x, y"),
         (lambda settings: settings.duration_ms("o", "1s"), "wanted a duration such as 500ms"),
-        (lambda settings: settings.json("o"), "which is no JSON"),
+        (lambda settings: settings.json("o"), "which is not JSON"),
     ],
 )
 def test_a_value_of_another_form_is_refused_by_name(read, words):

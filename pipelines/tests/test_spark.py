@@ -1,4 +1,4 @@
-"""The format in a real session of Spark: found by its name, read, streamed, written, restarted."""
+"""The format in a real Spark session: found by name, read, streamed, written, restarted."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_batch_is_read_with_all_columns_or_with_few(spark, topic):
     ("options", "schema", "words"),
     [
         ({"subscribe": "nowhere"}, None, "there is no nowhere on this cluster"),
-        ({"startingOffsets": "{"}, None, "startingOffsets is '{', which is no JSON"),
+        ({"startingOffsets": "{"}, None, "startingOffsets is '{', which is not JSON"),
         ({"kafka.security.protocol": "SSL"}, None, "kafka.security.protocol is SSL"),
         ({"path": "/data"}, None, "path is not supported: files are read .* serve --read-only"),
         ({}, "offset string", "the schema has offset string; a topic has key binary"),
@@ -74,7 +74,7 @@ def test_an_error_reaches_the_user_with_its_words(spark, topic, options, schema,
 
 
 def require_plain(error, words):
-    """The cause is at the beginning of what Spark says, and no Python trace is."""
+    """Check that Spark's text begins with the cause and has no Python trace."""
     text = str(error)
     assert re.match(rf"[\[\]\w\s:]*pyspark_barnabas.wire.errors.*{words}", text), text
     assert "Traceback" not in text
@@ -100,7 +100,7 @@ def to(topic):
 
 
 def test_rows_are_appended_and_spark_refuses_the_mode_that_is_its_own(spark, topic):
-    """As docs/pyspark.md says; should Spark ask the source one day, the page is out of date."""
+    """As docs/pyspark.md says; if Spark ever asks the source, that page is out of date."""
     frame = spark.range(3).selectExpr("cast(id as string) value")
     frame.write.format("barnabas").mode("append").options(**to(topic)).save()
     assert load(spark, topic).count() == 3
@@ -149,7 +149,7 @@ def test_rows_of_a_wrong_type_are_refused_before_anything_is_written(spark, topi
 
 
 def copy(spark, source, target, directory, **options):
-    """Copy a topic by a stream that ends at what there is; return the rows of each micro-batch."""
+    """Copy a topic by a stream up to its current end; return the rows of each micro-batch."""
     query = (
         spark.readStream.format("barnabas")
         .options(**source.options(startingOffsets="earliest", includeHeaders="true", **options))

@@ -1,4 +1,4 @@
-"""The streaming source without Spark: where batches begin and end, and what may be lost."""
+"""The streaming source without Spark: where batches begin and end, and what is data loss."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_earliest_reads_everything_and_then_what_comes(topic, start):
 
 
 def test_a_query_from_the_end_begins_with_an_empty_batch(topic, start):
-    """It writes the starting offsets down: a restart before it is done must not move them."""
+    """It records the starting offsets, which a restart before its end must not move."""
     fill(topic, 5)
     stream = start()
     begin = stream.initialOffset()
@@ -71,7 +71,7 @@ def test_a_query_from_the_end_begins_with_an_empty_batch(topic, start):
     assert first == begin == offsets(topic, 5, 0, 0)
     second = stream.latestOffset(first)
     assert rows(stream, first, second) == 2
-    again = start()  # the query died in its first batch, whose end Spark has kept
+    again = start()  # the query died in its first batch, whose end Spark recorded
     fill(topic, 1)
     moved = again.initialOffset()
     assert again.partitions(moved, first) == []
@@ -99,7 +99,7 @@ def test_a_limit_takes_equal_steps(topic, start):
 
 
 class Watch(Clock):
-    """A clock that stands still until it is told to go on."""
+    """A clock that a test moves."""
 
     now = 0
 
@@ -135,7 +135,7 @@ def test_few_offsets_wait_for_more_or_for_the_delay(topic, start):
 
 
 def test_without_a_limit_of_sparks_nothing_is_held_back(topic, start):
-    """Trigger.Once asks for all that there is, and Trigger.AvailableNow would end before it."""
+    """Trigger.Once asks for everything, and Trigger.AvailableNow would end before it."""
     fill(topic, 5)
     stream = start(startingOffsets="earliest", minOffsetsPerTrigger="100", maxTriggerDelay="1d")
     assert stream.getDefaultReadLimit().min_rows == 100
@@ -171,7 +171,7 @@ def test_offsets_beyond_the_end_are_lost_data(topic, start):
 
 
 def test_a_checkpoint_beyond_the_end_is_lost_data(topic, start):
-    """The topic was made anew under the same name, or the broker lost its disk."""
+    """The topic was created again under the same name, or the broker lost its disk."""
     fill(topic, 5)
     known = offsets(topic, 900, 0, 0)
     with pytest.raises(DataLost, match="ends at offset 5 and was read up to 900"):
@@ -182,13 +182,15 @@ def test_a_checkpoint_beyond_the_end_is_lost_data(topic, start):
 
 
 @pytest.mark.parametrize("limit", [None, SimpleNamespace(max_rows=100)])
-def test_a_topic_made_anew_is_lost_data_however_long_it_is(topic, start, limit):
-    """By its offsets alone it has three records more; it has eight that were never read."""
+def test_a_topic_created_again_is_lost_data_however_long_it_is(topic, start, limit):
+    """By its offsets it has three new records; in fact it has eight that were never read."""
     fill(topic, 5)
     end = start(startingOffsets="earliest").latestOffset(None)
-    topic.remake()
+    topic.recreate()
     fill(topic, 8)
-    with pytest.raises(DataLost, match=f"topic {topic.name} was deleted and made anew: its id was"):
+    with pytest.raises(
+        DataLost, match=f"topic {topic.name} was deleted and created again: its id was"
+    ):
         start().latestOffset(end, limit)
     lenient = start(failOnDataLoss="false")
     later = lenient.latestOffset(end, limit)
@@ -198,30 +200,30 @@ def test_a_topic_made_anew_is_lost_data_however_long_it_is(topic, start, limit):
 
 
 def test_a_batch_that_spans_two_lives_of_a_topic_is_lost_data(topic, start):
-    """PySpark before 4.2 asks where the log ends without a start, so this is found in planning."""
+    """PySpark before 4.2 asks for the end of the log without a start, so planning finds this."""
     fill(topic, 5)
     end = offsets(topic, 5, 0, 0)
-    topic.remake()
+    topic.recreate()
     fill(topic, 8)
     stream = start()
-    with pytest.raises(DataLost, match="was deleted and made anew"):
+    with pytest.raises(DataLost, match="was deleted and created again"):
         stream.partitions(end, stream.latestOffset())
 
 
 @pytest.mark.parametrize("lenient", ["true", "false"])
-def test_a_topic_made_anew_between_plan_and_read_is_lost_data(topic, start, lenient, caplog):
+def test_a_topic_created_again_between_plan_and_read_is_lost_data(topic, start, lenient, caplog):
     fill(topic, 5)
     stream = start(startingOffsets="earliest", failOnDataLoss=lenient)
     begin = stream.initialOffset()
     (part,) = stream.partitions(begin, stream.latestOffset(begin))
-    topic.remake()
+    topic.recreate()
     fill(topic, 8)
     if lenient == "true":
-        with pytest.raises(DataLost, match="was deleted and made anew"):
+        with pytest.raises(DataLost, match="was deleted and created again"):
             list(stream.read(part))
     else:
         assert sum(table.num_rows for table in stream.read(part)) == 5
-        assert "was deleted and made anew" in caplog.text
+        assert "was deleted and created again" in caplog.text
 
 
 def test_a_checkpoint_without_topic_ids_is_read_and_gets_them(topic, start):

@@ -1,4 +1,4 @@
-"""Chains of record lengths, followed side by side and one by one, against the bytes themselves."""
+"""Chains of record lengths, followed side by side and one by one, compared with the bytes."""
 
 from __future__ import annotations
 

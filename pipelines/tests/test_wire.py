@@ -1,4 +1,4 @@
-"""Reading over the wire from a broker of its own process, and everything that can go wrong."""
+"""Reading from a broker process, and everything that can go wrong."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_topic_that_grows_while_it_is_read_ends_where_it_was_planned(topic):
 
 
 def test_an_empty_topic_has_no_rows(topic):
-    """Spark calls `read` with a partition of its own when there is none."""
+    """With no partitions Spark calls `read` with an empty one."""
     reader = WireReader(["offset"], source_options(topic.options(), streaming=False))
     assert reader.partitions() == []
     assert list(reader.read(InputPartition(None))) == []
@@ -75,7 +75,7 @@ def test_a_topic_is_not_made_by_reading(topic):
 
 
 def test_a_broker_that_comes_back_is_waited_for(tmp_path, topic):
-    """Killed after the plan and again in the middle, started again: nothing twice, none missing."""
+    """Killed after planning and again during the read: nothing twice, nothing missing."""
     with BrokerProcess(tmp_path / "data") as own, Topic(own.address) as mine:
         for first in range(0, 3000, 100):
             mine.append(0, records(100, first=first))
@@ -121,20 +121,20 @@ def test_records_deleted_between_plan_and_read(broker, topic):
     ]
     plans = [reader.partitions()[0] for reader in readers]
     plans[0].range = plans[1].range = type(plans[0].range)(topic.name, 0, 400, 500)
-    with pytest.raises(DataLost, match=r"begins at offset 0 now and has no offset 400.*failOnData"):
+    with pytest.raises(DataLost, match=r"now begins at offset 0 and has no offset 400.*failOnData"):
         list(readers[0].read(plans[0]))
     assert list(readers[1].read(plans[1])) == []
 
 
-def test_a_topic_made_anew_between_plan_and_read_is_lost_data(topic):
-    """A DataFrame keeps the ranges that it was planned with."""
+def test_a_topic_created_again_between_plan_and_read_is_lost_data(topic):
+    """A DataFrame keeps its planned ranges."""
     topic.append(0, records(10))
     reader = WireReader(["offset"], source_options(topic.options(), streaming=False))
     (partition,) = reader.partitions()
     assert sum(table.num_rows for table in reader.read(partition)) == 10
-    topic.remake()
+    topic.recreate()
     topic.append(0, records(20))
-    with pytest.raises(DataLost, match=rf"topic {topic.name} was deleted and made anew"):
+    with pytest.raises(DataLost, match=rf"topic {topic.name} was deleted and created again"):
         list(reader.read(partition))
 
 
@@ -148,14 +148,14 @@ def test_damage_is_told_with_topic_offset_and_cure(tmp_path):
         damaged[-5] ^= 1
         log.write_bytes(damaged)
         own.start()
-        # The broker finds it first, and serves no rotten batch; an older one would pass it on.
+        # Barnabas finds the damage first and does not serve the batch; older brokers would.
         options = {"kafka.default.api.timeout.ms": "300"}
         with pytest.raises((CorruptBatch, BrokerRefused, BrokerUnreachable), match=mine.name):
             mine.rows(**options)
 
 
 def test_a_directory_is_read_through_a_read_only_broker(tmp_path):
-    """As docs/pyspark.md says; what is damaged fails with its offset, and is read around."""
+    """As docs/pyspark.md says; damage fails with its offset and can be read around."""
     with BrokerProcess(tmp_path / "data") as own, Topic(own.address) as mine:
         for _ in range(3):
             mine.append(0, records(10))
@@ -208,7 +208,11 @@ def serve_once(answer):
 @pytest.mark.parametrize(
     ("answer", "error", "words"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", BrokerUnreachable, "is it the port of a Kafka"),
+        (
+            b"HTTP/1.1 400 Bad Request\r\n\r\n",
+            BrokerUnreachable,
+            "that this is the port of a Kafka",
+        ),
         (b"\0\0\0\x04\0\0\0\x09", BrokerUnreachable, "for request 9, not for 1"),
         (b"", BrokerUnreachable, "closed the connection"),
         (b"\0\0\0\x0a\0\0\0\x01\0\0\0\0\0\0", BrokerRefused, "serves Produce in versions 0 to -1"),

@@ -1,4 +1,4 @@
-"""Whether the Python of Spark's workers has this package, with programs that say so or not."""
+"""Whether the Python of Spark's workers has this package, with fake programs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark_barnabas.worker_python import warn_of_other_python
 
 @pytest.fixture
 def environment(tmp_path):
-    """Build a PATH with a python3 that ends with `code`; None for one without any."""
+    """Build a PATH with a python3 that ends with `code`, or without any for None."""
 
     def build(code, **more):
         if code is not None:
@@ -28,12 +28,12 @@ def test_a_python_without_the_package_is_named_with_the_variable_to_set(
 ):
     warn_of_other_python(environment(1))
     assert f"Spark's workers run {tmp_path}/python3, which lacks pyspark_barnabas" in caplog.text
-    assert f"set PYSPARK_PYTHON={sys.executable} before the session is made" in caplog.text
+    assert f"set PYSPARK_PYTHON={sys.executable} before the session is created" in caplog.text
 
 
 def test_a_path_without_python3_is_told(environment, caplog):
     warn_of_other_python(environment(None))
-    assert "python3 of the PATH, which is not there" in caplog.text
+    assert "python3, and none is on the PATH" in caplog.text
 
 
 def test_a_python_with_the_package_and_one_that_was_chosen_are_passed_over(environment, caplog):
@@ -43,7 +43,7 @@ def test_a_python_with_the_package_and_one_that_was_chosen_are_passed_over(envir
 
 
 def test_this_python_is_asked_for_what_it_has(tmp_path, caplog):
-    """The question itself, put to a real Python; it has neither without its packages."""
+    """The real question to a real Python, which lacks both without its packages."""
     (tmp_path / "python3").write_text(f'#!/bin/sh\nexec {sys.executable} -S -E "$@"\n')
     (tmp_path / "python3").chmod(0o755)
     warn_of_other_python({"PATH": str(tmp_path)})

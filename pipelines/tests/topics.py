@@ -1,4 +1,4 @@
-"""A topic on a running broker, filled with batches of our own making and read back."""
+"""A topic on a running broker, filled with hand-made batches and read back."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pyspark_barnabas.wire.primitives import array, parse, string
 
 DELETE_TOPICS = 20
 protocol.ADMIN_VERSIONS[DELETE_TOPICS] = 3
-PARTITIONS = 3  # of a topic that the broker makes by itself
+PARTITIONS = 3  # of a topic that the broker creates automatically
 
 
 class Topic:
-    """A topic of its own on a running broker."""
+    """A new topic on a running broker."""
 
     def __init__(self, address):
         self.address = address
@@ -33,8 +33,8 @@ class Topic:
     def __exit__(self, *_):
         self.cluster.close()
 
-    def remake(self):
-        """Delete the topic and make it anew under the same name."""
+    def recreate(self):
+        """Delete the topic and create it again under the same name."""
         body = array([string(self.name)]) + (10_000).to_bytes(4, "big")
 
         def read(reader):

@@ -1,12 +1,12 @@
-"""`barnabas-pipeline archive`: topics into partitioned Parquet, each record once, at any pace.
+"""`barnabas-pipeline archive`: topics to partitioned Parquet, each record once.
 
-A streaming query whose tasks write the files (`archive_writer`), into a directory that says by its
-names what it holds (`archive_files`). This module starts it: it fixes where each partition begins
-before the first file is there, takes the lock, checks that the files join, and sums up.
+A streaming query whose tasks write the files (`archive_writer`) into a directory whose file names
+say what it holds (`archive_files`). This module runs it: it fixes where each partition begins
+before there is a file, takes the lock, checks that the files join, and sums up.
 
-Killed at any moment and started again, it goes on: from the checkpoint, whose unfinished
-micro-batch is planned with the same ranges and so writes the same files; without the checkpoint,
-from where the files end.
+Killed at any moment and started again, it continues: from the checkpoint, whose unfinished
+micro-batch has the same ranges and so writes the same files; without a checkpoint, from where the
+files end.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pyspark_barnabas.jobs.archive_files import CHECKPOINT, Contents, Descriptio
 from pyspark_barnabas.jobs.archive_writer import CODECS, ELSEWHERE, ArchiveWriter, Target
 from pyspark_barnabas.jobs.arguments import add_source_arguments, source_options
 from pyspark_barnabas.jobs.session import Outcome, Run, bytes_text, finish, plural, table
-from pyspark_barnabas.offsets import Offsets, partitions_of, remade, resolve, to_json
+from pyspark_barnabas.offsets import Offsets, partitions_of, recreated, resolve, to_json
 from pyspark_barnabas.options import SourceOptions
 from pyspark_barnabas.options import source_options as read_options
 from pyspark_barnabas.source.stream import HAS_LIMITS
@@ -34,13 +34,13 @@ from pyspark_barnabas.wire.cluster import Cluster
 from pyspark_barnabas.wire.errors import BadOption, DataLost, UnknownTopic
 from pyspark_barnabas.wire.protocol import EARLIEST, LATEST
 
-OFFSETS_MAX: Final = 4_000_000  # of one micro-batch: what a kill costs at most
+OFFSETS_MAX: Final = 4_000_000  # of one micro-batch: the most that a kill can cost
 INTERVAL_S: Final = 60
 
 
 @dataclass
 class ArchiveOptions:
-    """What an archive is told: `source` are options of format("barnabas")."""
+    """The options of a run; `source` are options of format("barnabas")."""
 
     source: dict[str, str]
     root: Path
@@ -53,7 +53,7 @@ class ArchiveOptions:
 
 @dataclass
 class Archived:
-    """What a run has written so far; of a range that was written again, both times."""
+    """What a run has written so far; a range written twice counts twice."""
 
     batches: int = 0
     offsets: int = 0
@@ -63,7 +63,7 @@ class Archived:
     topics: dict[str, int] = field(default_factory=dict)
 
     def add(self, rows: list[Any]) -> None:
-        """Take the rows of one micro-batch's tasks."""
+        """Add the rows of one micro-batch's tasks."""
         self.batches += bool(rows)
         for row in rows:
             self.offsets += row.end - row.start
@@ -78,27 +78,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_source_arguments(parser)
     parser.add_argument(
         "--to", metavar="DIR", required=True,
-        help="the archive: a directory of its own, on a disk that all executors have",
+        help="the archive: its own directory, on a disk that all executors have",
     )  # fmt: skip
     parser.add_argument(
-        "--by-date", action="store_true", help="a directory for each day (UTC) of the records too"
+        "--by-date",
+        action="store_true",
+        help="also make a directory for each day (UTC) of the records",
     )
-    parser.add_argument("--codec", choices=CODECS, default=CODECS[0], help="of the Parquet files")
+    parser.add_argument(
+        "--codec", choices=CODECS, default=CODECS[0], help="codec of the Parquet files"
+    )
     parser.add_argument(
         "--max-offsets", metavar="N", type=int, default=OFFSETS_MAX,
-        help=f"of one micro-batch, all partitions together; default {OFFSETS_MAX:,}",
+        help=f"of one micro-batch, all partitions together; default: {OFFSETS_MAX:,}",
     )  # fmt: skip
     parser.add_argument(
-        "--follow", action="store_true", help="go on until interrupted, not only to the present end"
+        "--follow", action="store_true", help="continue until interrupted, past the current end"
     )
     parser.add_argument(
         "--interval", metavar="SECONDS", type=int, default=INTERVAL_S,
-        help=f"between the files of a partition, with --follow; default {INTERVAL_S}",
+        help=f"between the files of a partition, with --follow; default: {INTERVAL_S}",
     )  # fmt: skip
 
 
 def run(run: Run) -> Outcome:
-    """Archive, and say what was written."""
+    """Archive, and return the summary."""
     given = run.arguments
     for name in ("max_offsets", "interval"):
         if getattr(given, name) < 1:
@@ -119,9 +123,9 @@ def run(run: Run) -> Outcome:
 
 
 def archive(run: Run, options: ArchiveOptions) -> Archived:
-    """Write what there is, or with `follow` what comes, until interrupted.
+    """Write what the topics hold; with `follow`, also what arrives until interrupted.
 
-    Raises CorruptArchive if files are missing or too many, and whatever the source raises.
+    Raises CorruptArchive if files are missing or overlap, and whatever the source raises.
     """
     done = Archived()
     options.root.mkdir(parents=True, exist_ok=True)
@@ -141,7 +145,7 @@ def archive(run: Run, options: ArchiveOptions) -> Archived:
 
 
 def _prepare(options: ArchiveOptions) -> tuple[Offsets, int]:
-    """Check the directory, fix what is not fixed yet; return where to begin, and what waits."""
+    """Check the directory and record what is new; return the starts and how many offsets wait."""
     root = options.root
     found = archive_files.contents(root)
     archive_files.sweep(root)
@@ -151,7 +155,7 @@ def _prepare(options: ArchiveOptions) -> tuple[Offsets, int]:
         _require_empty(root, found)
     elif description.by_date != options.by_date:
         raise BadOption(
-            f"{root} was begun with{'' if description.by_date else 'out'} --by-date, and goes on so"
+            f"{root} was started with{'' if description.by_date else 'out'} --by-date: run it so"
         )
     if not any((root / CHECKPOINT / "offsets").glob("[0-9]*")):
         archive_files.drop_unfinished(found)
@@ -174,27 +178,27 @@ def _prepare(options: ArchiveOptions) -> tuple[Offsets, int]:
 
 
 def _same_topics(known: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
-    """Return the ids of the archive's topics, new ones too. Raises DataLost for one made anew."""
+    """Return the ids of all topics. Raises DataLost if one was created again."""
     for topic, topic_id in known.items():
         if now.get(topic, topic_id) != topic_id:
-            raise DataLost(f"{remade(topic, topic_id, now[topic])}. {ELSEWHERE}")
+            raise DataLost(f"{recreated(topic, topic_id, now[topic])}. {ELSEWHERE}")
     return {**known, **now}
 
 
 def _require_empty(root: Path, found: Contents) -> None:
-    """Refuse a directory that holds something else."""
+    """Raise BadOption if the directory holds something else."""
     foreign = [entry.name for entry in root.iterdir() if entry.name != archive_files.LOCK]
     if found.pieces or foreign:
         raise BadOption(
-            f"{root} holds {sorted(foreign)[0]} and no {archive_files.DESCRIPTION}, so it is no "
-            "archive: give --to a directory that is new or empty"
+            f"{root} holds {sorted(foreign)[0]} and no {archive_files.DESCRIPTION}, so it is not "
+            "an archive: choose a new or empty directory with --to"
         )
 
 
 def _starts(
     cluster: Cluster, source: SourceOptions, subscribed: list[Any], description: Description | None
 ) -> Offsets:
-    """Return where each partition begins; one that came after the archive's begin, at its own."""
+    """Return where each partition begins; a later one begins at its earliest offset."""
     if description is None:
         return resolve(cluster, source.starting, subscribed, source.isolation)
     fresh = [at for at in subscribed if at not in description.starts]
@@ -232,7 +236,7 @@ def _start(spark: Any, options: ArchiveOptions, starts: Offsets, done: Archived)
 
 @contextmanager
 def _until_interrupted(options: ArchiveOptions) -> Iterator[None]:
-    """With `follow`, let SIGINT and SIGTERM be the end that is wanted."""
+    """With `follow`, make SIGINT and SIGTERM a normal end."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -250,7 +254,7 @@ def _until_interrupted(options: ArchiveOptions) -> Iterator[None]:
 
 
 def outcome(options: ArchiveOptions, done: Archived) -> Outcome:
-    """Return the summary of a run, and of what the archive holds now."""
+    """Return the summary of a run and of the archive."""
     found = archive_files.contents(options.root)
     ends = found.ends()
     begins = {at: several[0].start for at, several in found.pieces.items() if several}

@@ -1,20 +1,19 @@
-"""An archive on disk: its names, what they promise, and what is checked of them.
+"""An archive on disk: its file names, what they guarantee, and how they are checked.
 
-    DIR/_archive.json     which topics, of how many partitions, from which offsets on; by date?
+    DIR/_archive.json     where each partition begins, the topics' ids, whether it is by date
     DIR/_checkpoint/      Spark's: how far the query is
-    DIR/_lock             held while a run archives
+    DIR/_lock             held by a run
     DIR/topic=orders/partition=3/00000000000000001000-00000000000000002000.parquet
     DIR/topic=orders/partition=3/date=2026-11-22/0000…1000-0000…2000.1of2.parquet     by date
 
 A file holds the records of one range of offsets, start inclusive, end exclusive, and is named after
-it; by date, a range has a file for each day (UTC) of its records. The range is the one that was
-planned, not that of the records found in it: the same range written again is the same name, with
-the same rows, and takes the old file's place. So every file is whole, no row stands in two, and any
-reader of Parquet sees that, with no list of files beside. The ranges of a partition join without
-gap: `check` says where they do not.
+it; by date, a range has a file for each day (UTC) of its records. The range is the planned one, not
+that of the records found: writing the same range again gives the same name and the same rows, and
+replaces the old file. So every file is complete and no row is in two, for any Parquet reader and
+without a list of files. The ranges of a partition join without a gap; `check` verifies that.
 
-Files come under a name that begins with a dot, which readers pass over, are flushed to the disk,
-and are renamed. Nothing here reads Parquet or talks to a broker.
+Files are written under a name that begins with a dot, which readers skip, flushed, and renamed.
+Nothing here reads Parquet or talks to a broker.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ from pyspark_barnabas.offsets import Offsets, Range, from_json, to_json, topic_i
 from pyspark_barnabas.wire.errors import BadOption, CorruptArchive
 from pyspark_barnabas.wire.protocol import TopicPartition
 
-# What a record is here. On disk: never change their order. Topic and partition stand in the path,
-# where readers of Parquet find them.
+# A record's columns. They are on disk: never change their order. Topic and partition are in the
+# path, where Parquet readers find them.
 COLUMNS: Final = (
     "key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers",
 )  # fmt: skip
@@ -51,7 +50,7 @@ _SCRATCH: Final = re.compile(r"^\..+\.tmp$")
 
 @dataclass(frozen=True)
 class Description:
-    """What is fixed when an archive is begun; partitions that come later are added."""
+    """What is fixed when an archive is started; later partitions are added."""
 
     starts: Mapping[TopicPartition, int]
     by_date: bool
@@ -60,7 +59,7 @@ class Description:
 
 @dataclass(frozen=True)
 class Piece:
-    """One range of a partition and its files; of `parts_count`, fewer may be there yet."""
+    """One range of a partition, and those of its `parts_count` files that exist."""
 
     start: int
     end: int
@@ -69,18 +68,18 @@ class Piece:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every file of the range is there."""
+        """Whether every file of the range exists."""
         return len(self.paths) == self.parts_count
 
 
 @dataclass
 class Contents:
-    """What an archive holds, by partition in the order of offsets."""
+    """What an archive holds, by partition, in order of offset."""
 
     pieces: dict[TopicPartition, list[Piece]] = field(default_factory=dict)
 
     def ends(self) -> Offsets:
-        """Return where each partition's files end; a range of which a file is missing is none."""
+        """Return where each partition's files end, without ranges that lack a file."""
         whole = {at: [each for each in found if each.is_whole] for at, found in self.pieces.items()}
         return {at: found[-1].end for at, found in whole.items() if found}
 
@@ -91,13 +90,13 @@ def partition_directory(root: Path, topic: str, partition: int) -> Path:
 
 
 def file_name(part: Range, number: int = 1, parts_count: int = 1, *, by_date: bool = False) -> str:
-    """Return the name of a range's file; by date of its `number`th of `parts_count`."""
+    """Return the name of a range's file; by date, of file `number` of `parts_count`."""
     suffix = f".{number}of{parts_count}" if by_date else ""
     return f"{part.start:020}-{part.end:020}{suffix}.parquet"
 
 
 def contents(root: Path) -> Contents:
-    """Return what there is, without a check and without opening a file."""
+    """List the archive, without checking it or opening a file."""
     found = Contents()
     for topic in _named(root, "topic="):
         for partition in _named(topic, "partition="):
@@ -109,7 +108,7 @@ def contents(root: Path) -> Contents:
 
 
 def pieces(directory: Path) -> list[Piece]:
-    """Return the ranges of one partition's directory, in their order."""
+    """Return the ranges of one partition's directory, in order."""
     files: dict[tuple[int, int], list[tuple[int, int, Path]]] = {}
     for place in (directory, *_named(directory, "date=")):
         for entry in os.scandir(place):
@@ -133,17 +132,17 @@ def _named(directory: Path, prefix: str) -> list[Path]:
 
 
 def check(found: Contents, root: Path) -> None:
-    """Raise CorruptArchive unless each partition's ranges join and none but the last lacks a file.
+    """Raise CorruptArchive unless each partition's ranges join and only the last may lack a file.
 
-    A last range that lacks one is where a run was killed; the next run writes it again.
+    If the last lacks one, a run was killed there, and the next run writes it again.
     """
     for (topic, partition), several in found.pieces.items():
         where = f"{partition_directory(root, topic, partition)}"
         for before, after in pairwise(several):
             if not before.is_whole:
                 raise CorruptArchive(
-                    f"{where}: of the offsets {before.start} to {before.end} there are "
-                    f"{len(before.paths)} files of {before.parts_count}. {_CURE}"
+                    f"{where}: offsets {before.start} to {before.end} have {len(before.paths)} of "
+                    f"{before.parts_count} files. {_CURE}"
                 )
             if after.start != before.end:
                 what = "missing" if after.start > before.end else "there twice"
@@ -154,11 +153,11 @@ def check(found: Contents, root: Path) -> None:
                 )
 
 
-_CURE: Final = "Put the files back as they were written, or archive into a new directory"
+_CURE: Final = "Restore the files as they were written, or archive into a new directory"
 
 
 def sweep(root: Path) -> int:
-    """Remove what killed runs left half written; return how many files."""
+    """Remove the unfinished files of killed runs; return how many."""
     count = 0
     for place in _places(root):
         for entry in list(os.scandir(place)):
@@ -169,7 +168,7 @@ def sweep(root: Path) -> int:
 
 
 def drop_unfinished(found: Contents) -> None:
-    """Remove the files of last ranges that lack some. Only where no checkpoint repeats them."""
+    """Remove the files of last ranges that lack some, if no checkpoint will repeat them."""
     for several in found.pieces.values():
         if several and not several[-1].is_whole:
             for path in several.pop().paths:
@@ -187,7 +186,7 @@ def _places(root: Path) -> Iterator[Path]:
 
 
 def read_description(root: Path) -> Description | None:
-    """Return what was fixed, None where nothing was yet. Raises CorruptArchive."""
+    """Return the description, None before there is one. Raises CorruptArchive."""
     path = root / DESCRIPTION
     try:
         value = json.loads(path.read_text())
@@ -198,11 +197,11 @@ def read_description(root: Path) -> Description | None:
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptArchive(f"{path} is not what an archive has there: {error}") from None
+        raise CorruptArchive(f"{path} is not an archive's description: {error}") from None
 
 
 def write_description(root: Path, description: Description) -> None:
-    """Fix it, durably."""
+    """Write the description, durably."""
     value = {
         "version": _VERSION,
         "byDate": description.by_date,
@@ -212,7 +211,7 @@ def write_description(root: Path, description: Description) -> None:
 
 
 def write_json(directory: Path, name: str, value: Mapping[str, Any]) -> None:
-    """Put a JSON object into a file, durably and in one step. Raises OSError."""
+    """Write a JSON object to a file, durably and atomically. Raises OSError."""
     scratch = directory / f".{name}.tmp"
     with scratch.open("w") as file:
         file.write(json.dumps(value, indent=1) + "\n")
@@ -233,25 +232,24 @@ def sync_directory(directory: Path) -> None:
 
 @contextmanager
 def locked(root: Path) -> Iterator[None]:
-    """Hold the archive for one run. Raises BadOption if another process has it."""
+    """Lock the archive for one run. Raises BadOption if another process holds it."""
     with (root / LOCK).open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise BadOption(
-                f"{root} is being archived into by another process; wait for its end, or give "
-                "another directory"
+                f"{root} is locked by another run; wait until it ends, or choose another directory"
             ) from None
         yield
 
 
 def local(directory: str) -> Path:
-    """Return the directory as a path. Raises BadOption for what is no path of a mounted disk."""
+    """Return the directory as a path. Raises BadOption for an object store."""
     scheme, colon, rest = directory.partition("://")
     if colon and scheme != "file":
         raise BadOption(
-            f"the directory is {directory}, wanted a path: files are renamed and flushed, which an "
-            "object store does not do. Archive to a disk that all executors have mounted, and copy "
-            "the files"
+            f"the directory is {directory}, wanted a path: files are renamed and flushed, which "
+            "object stores do not support. Archive to a disk that all executors have mounted, and "
+            "copy the files"
         )
     return Path(rest if colon else directory).absolute()

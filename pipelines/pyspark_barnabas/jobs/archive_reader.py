@@ -1,13 +1,13 @@
-"""An archive as a stream: each partition's records by their offsets, as if they were in the topic.
+"""An archive as a stream: each partition's records by offset, as if they were still in the topic.
 
-`format("barnabas-archive")` with the option `archive.directory`, and `archive.topics` if not all,
-has the columns of a topic. Its offsets are those of the archived records, in Spark's form of an
-offset map, so limits, micro-batches and checkpoints are as they are for a topic. A task reads one
-range of one partition, in the order of offsets.
+`format("barnabas-archive")` takes the option `archive.directory`, and `archive.topics` to select
+some. It has the columns of a topic. Its offsets are those of the archived records, in Spark's form
+of an offset map, so limits, micro-batches and checkpoints work as for a topic. A task reads one
+range of one partition, in order of offset.
 
-Files are opened one after the other, row groups outside the range are not read, and what is held
-is one row group. By date, the files of a range are merged. Files that are not what
-`archive_writer` wrote raise CorruptArchive.
+A task opens one file after the other, skips row groups outside its range, and holds one row group.
+By date, it merges the files of a range. Files that `archive_writer` did not write raise
+CorruptArchive.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _ROWS_MAX: Final = 10_000  # of one RecordBatch
 
 
 class ArchiveSource(DataSource):
-    """What Spark finds under the name, once it is registered."""
+    """The format's name, schema and stream, once registered."""
 
     @classmethod
     def name(cls) -> str:
@@ -68,7 +68,7 @@ class ArchiveSource(DataSource):
 
 @plainly
 class ArchiveStream(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
-    """Reads what an archive holds when the query begins."""
+    """Reads what an archive holds when the query starts."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         settings = Settings(given)
@@ -97,10 +97,10 @@ class ArchiveStream(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc
         return to_json(limited(from_json(start), ends, self._begins(), rows_max))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's
-        """The end is fixed when the archive is first looked at."""
+        """Do nothing: the end is fixed when the archive is first listed."""
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return a task for each partition of which there is something."""
+        """Return a task for each partition with records to read."""
         begins = self._begins() | from_json(start)
         ranges = [
             Range(*at, begins.get(at, 0), offset) for at, offset in sorted(from_json(end).items())
@@ -109,11 +109,11 @@ class ArchiveStream(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the records of one range as pyarrow.RecordBatch."""
-        if isinstance(partition, LogPartition):  # for no partitions Spark makes one with nothing
+        if isinstance(partition, LogPartition):  # with no partitions Spark passes an empty one
             yield from read_archived(self._root, partition.range)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Do nothing: an archive is not changed by who reads it."""
+        """Do nothing: reading does not change an archive."""
 
     def stop(self) -> None:
         """Nothing is open."""
@@ -130,7 +130,7 @@ class ArchiveStream(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc
 
 
 def listed(root: Path, topics: frozenset[str] | None) -> Contents:
-    """Return what an archive holds of these topics, or of all. Raises CorruptArchive, BadOption."""
+    """List these topics of an archive, or all. Raises CorruptArchive, BadOption."""
     found = contents(root)
     if topics is not None:
         missing = topics - {topic for topic, _ in found.pieces}
@@ -150,8 +150,8 @@ def read_archived(root: Path, part: Range) -> Iterator[Any]:
     schema = arrow_schema(COLUMNS)
     directory = partition_directory(root, part.topic, part.partition)
     missing = CorruptArchive(
-        f"{directory} lacks files of the offsets {part.start} to {part.end} (exclusive). Is the "
-        "archive on a disk that this machine has mounted, and was it changed meanwhile?"
+        f"{directory} lacks files for offsets {part.start} to {part.end} (exclusive). Has this "
+        "machine mounted the archive's disk, and was the archive changed during the run?"
     )
     if not directory.is_dir():
         raise missing
@@ -176,7 +176,7 @@ def read_archived(root: Path, part: Range) -> Iterator[Any]:
 
 
 def _read_file(path: Path, within: Range) -> Iterator[Any]:
-    """Yield a file's records with these offsets, and check that they rise."""
+    """Yield a file's records with these offsets, and check that they ascend."""
     try:
         with pq.ParquetFile(path) as file:
             _check_columns(path, file.schema_arrow)
@@ -187,7 +187,7 @@ def _read_file(path: Path, within: Range) -> Iterator[Any]:
                 for table in file.iter_batches(rows, [group.index], list(FILE_COLUMNS)):
                     offsets = table["offset"].to_numpy(zero_copy_only=False)
                     if offsets[0] <= after or np.any(np.diff(offsets) <= 0):
-                        raise CorruptArchive(f"{path}: its offsets do not rise. {_CURE}")
+                        raise CorruptArchive(f"{path}: its offsets do not ascend. {_CURE}")
                     after = int(offsets[-1])
                     first, last = np.searchsorted(offsets, [within.start, within.end])
                     if last > first:
@@ -196,7 +196,7 @@ def _read_file(path: Path, within: Range) -> Iterator[Any]:
         raise CorruptArchive(f"{path}: {' '.join(str(error).split())}. {_CURE}") from None
 
 
-_CURE: Final = "Put the file back as it was written; the archive's other files are not affected"
+_CURE: Final = "Restore the file as it was written; the archive's other files are not affected"
 
 
 class _Group:
@@ -224,12 +224,12 @@ def _check_columns(path: Path, schema: Any) -> None:
     if not schema.equals(wanted):
         found = ", ".join(f"{field.name} {field.type}" for field in schema)
         raise CorruptArchive(
-            f"{path}: its columns are {found}; these are not an archive's. {_CURE}"
+            f"{path}: its columns are {found}, which are not an archive's. {_CURE}"
         )
 
 
 def _merged(streams: Sequence[Iterator[Any]]) -> Iterator[Any]:
-    """Merge tables that each rise by offset; each step ends one table of one stream."""
+    """Merge tables that each ascend by offset; each step finishes one table of one stream."""
     heads: dict[Iterator[Any], Any] = {}
     for stream in streams:
         _advance(heads, stream)
@@ -251,7 +251,7 @@ def _merged(streams: Sequence[Iterator[Any]]) -> Iterator[Any]:
 
 
 def _advance(heads: dict[Iterator[Any], Any], stream: Iterator[Any]) -> None:
-    """Put a stream's next table in place, or take the stream out at its end."""
+    """Move to a stream's next table, or remove the stream at its end."""
     table = next(stream, None)
     if table is None:
         heads.pop(stream, None)

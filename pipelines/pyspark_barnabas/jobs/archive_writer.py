@@ -1,17 +1,16 @@
-"""A stream that writes what it reads into an archive, and gives Spark only what it has done.
+"""A stream that writes what it reads into an archive, and returns only a summary to Spark.
 
-`format("barnabas-archive-writer")` is the streaming source of a topic with another task: it plans
-offsets, limits and micro-batches as `pyspark_barnabas.source.stream` does, and its tasks write
-their range of offsets to Parquet where they read it. The records do not pass through the JVM, the
-files keep the order of the log, and a task knows the range that was planned, after which it names
-its file. Each task gives one row:
+`format("barnabas-archive-writer")` plans offsets, limits and micro-batches like the streaming
+source of a topic (`pyspark_barnabas.source.stream`), but its tasks write their range of offsets to
+Parquet where they read it. So records do not pass through the JVM, files keep the order of the log,
+and a task knows the planned range, after which it names its file. Each task returns one row:
 
     topic string, partition int, start bigint, end bigint, records bigint, files int, bytes bigint
 
-A task may run again, in part or whole, also beside another of its kind: the same range is the same
-file with the same rows. That makes a write in a read harmless, whatever Spark repeats.
+A task may be rerun, partly or fully, even beside another attempt: the same range is the same file
+with the same rows. That makes it safe to write in a read, whatever Spark repeats.
 
-A task holds one row group of each open file, ROW_GROUP_BYTES of records together, and one fetch.
+A task holds one row group of each open file, in total ROW_GROUP_BYTES of records, and one fetch.
 """
 
 from __future__ import annotations
@@ -46,14 +45,14 @@ from pyspark_barnabas.offsets import Range, from_json
 from pyspark_barnabas.options import SourceOptions
 from pyspark_barnabas.plain_errors import plainly
 from pyspark_barnabas.settings import Settings
-from pyspark_barnabas.source.reader import LogPartition, read_range, remade_since
+from pyspark_barnabas.source.reader import LogPartition, read_range, recreated_since
 from pyspark_barnabas.source.stream import WireStreamReader
 from pyspark_barnabas.wire.cluster import Cluster
 from pyspark_barnabas.wire.errors import BadOption, CorruptArchive, DataLost
 
 MiB = 1024 * 1024
 ROW_GROUP_BYTES: Final = 64 * MiB
-DATES_MAX: Final = 400  # files that one task has open: more than a year of days
+DATES_MAX: Final = 400  # files that one task may have open: more than a year of days
 CODECS: Final = ("zstd", "snappy", "gzip", "lz4", "none")
 DONE: Final = (
     "topic string, partition int, start bigint, end bigint, records bigint, files int, bytes bigint"
@@ -70,12 +69,12 @@ _DONE_ARROW: Final = pa.schema(
     ]
 )
 _OWN_OPTIONS: Final = "archive."
-ELSEWHERE: Final = "Archive it into another directory"  # what to do about a topic made anew
+ELSEWHERE: Final = "Archive it into another directory"  # the remedy for a topic created again
 _DAY_US: Final = 24 * 60 * 60 * 1_000_000
 
 
 class ArchiveWriter(DataSource):
-    """What Spark finds under the name, once it is registered."""
+    """The format's name, schema and stream, once registered."""
 
     @classmethod
     def name(cls) -> str:
@@ -83,24 +82,24 @@ class ArchiveWriter(DataSource):
         return "barnabas-archive-writer"
 
     def schema(self) -> str:
-        """Return the columns of a task's one row."""
+        """Return the columns of a task's row."""
         return DONE
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802
-        """Return the stream; its options are those of the topic's, and `Target`'s."""
-        return ArchiveStreamReader(self.options)
+        """Return the stream; its options are those of a topic's stream, and `Target`'s."""
+        return ArchivingStream(self.options)
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where and how files are written."""
+    """Where and how to write files."""
 
     root: Path
     by_date: bool
     codec: str
 
     def options(self) -> dict[str, str]:
-        """Return itself as options of a stream."""
+        """Return this as options of a stream."""
         return {
             "archive.directory": str(self.root),
             "archive.by.date": str(self.by_date).lower(),
@@ -109,7 +108,7 @@ class Target:
 
 
 def target_of(given: Mapping[str, str]) -> Target:
-    """Read what `Target.options` gave."""
+    """Return the Target of its options."""
     settings = Settings(given)
     directory = settings.get("archive.directory")
     if not directory:
@@ -122,8 +121,8 @@ def target_of(given: Mapping[str, str]) -> Target:
 
 
 @plainly
-class ArchiveStreamReader(WireStreamReader):
-    """Plans as the stream of a topic does; a task writes its range."""
+class ArchivingStream(WireStreamReader):
+    """Plans like the stream of a topic; a task writes its range."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         own = [name for name in given if name.lower().startswith(_OWN_OPTIONS)]
@@ -132,10 +131,10 @@ class ArchiveStreamReader(WireStreamReader):
         self._is_checked = False
 
     def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, Any]:  # noqa: N802
-        """Return where the next batch ends; never before its start, whatever failOnDataLoss says.
+        """Return where the next batch ends. Raises DataLost if that is before its start.
 
-        A topic that was made anew has the offsets of the old one a second time, and with them the
-        names of its files.
+        This holds whatever failOnDataLoss says: a topic that was created again repeats the offsets
+        of the old one, and with them the names of its files.
         """
         found = super().latestOffset(start, limit)
         ends = from_json(found)
@@ -143,7 +142,7 @@ class ArchiveStreamReader(WireStreamReader):
             if ends.get((topic, partition), offset) < offset:
                 raise DataLost(
                     f"{topic}-{partition} ends at offset {ends[topic, partition]} and was archived "
-                    f"up to {offset}: the topic was made anew. {ELSEWHERE}"
+                    f"up to {offset}: the topic was created again. {ELSEWHERE}"
                 )
         return found
 
@@ -152,7 +151,7 @@ class ArchiveStreamReader(WireStreamReader):
         _require_same(what)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return the ranges; the first time, check that they go on where the files end."""
+        """Return the ranges; the first time, check that they continue where the files end."""
         found = super().partitions(start, end)
         if not self._is_checked:
             ranges = [each.range for each in found if isinstance(each, LogPartition)]
@@ -161,13 +160,13 @@ class ArchiveStreamReader(WireStreamReader):
         return found
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Write the range and yield the one row."""
-        if isinstance(partition, LogPartition):  # for no partitions Spark makes one with nothing
+        """Write the range and yield its row."""
+        if isinstance(partition, LogPartition):  # with no partitions Spark passes an empty one
             yield archive_range(self._options, self._target_files, partition)
 
 
 def _require_same(what: str) -> None:
-    """Raise DataLost with the words for a topic that was made anew, if there are any."""
+    """Raise DataLost if `what` says that the topic was created again."""
     if what:
         raise DataLost(f"{what}. {ELSEWHERE}")
 
@@ -175,7 +174,7 @@ def _require_same(what: str) -> None:
 def check_joins(root: Path, ranges: Sequence[Range]) -> None:
     """Raise CorruptArchive if there are files, but none that ends where a range begins.
 
-    A range that is there already is one of a micro-batch that is run again.
+    A range that exists already belongs to a micro-batch that is rerun.
     """
     there = contents(root).pieces
     for part in ranges:
@@ -183,20 +182,20 @@ def check_joins(root: Path, ranges: Sequence[Range]) -> None:
         if found and all(part.start not in (each.start, each.end) for each in found):
             where = partition_directory(root, part.topic, part.partition)
             raise CorruptArchive(
-                f"{where}: the checkpoint goes on at offset {part.start}, but the files end at "
+                f"{where}: the checkpoint continues at offset {part.start}, but the files end at "
                 f"{found[-1].end}. If files were removed on purpose, remove {root}/_checkpoint "
-                "too: the archive then goes on where its files end"
+                "too: the archive then continues where its files end"
             )
 
 
 def archive_range(options: SourceOptions, target: Target, planned: LogPartition) -> Any:
-    """Write one range's files, durably, and return the row that says so, a RecordBatch."""
+    """Write one range's files, durably, and return its row as a RecordBatch."""
     part = planned.range
     with _Files(target, part) as files:
         for table in read_range(options, COLUMNS, planned):
             files.add(table.select(FILE_COLUMNS))
         with Cluster(options.cluster) as cluster:
-            _require_same(remade_since(cluster, planned))
+            _require_same(recreated_since(cluster, planned))
         paths = files.finish()
     row = {
         "topic": part.topic,
@@ -211,7 +210,7 @@ def archive_range(options: SourceOptions, target: Target, planned: LogPartition)
 
 
 class _Files:
-    """The files of one range: one, or by date one for each day."""
+    """The files of one range: one, or by date one a day."""
 
     def __init__(self, target: Target, part: Range) -> None:
         self._target = target
@@ -221,16 +220,16 @@ class _Files:
         self.record_count = 0
 
     def __enter__(self) -> _Files:
-        """Nothing is made until there are records."""
+        """No file is created before there are records."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Remove what was not finished."""
+        """Remove unfinished files."""
         for file in self._files.values():
             file.abandon()
 
     def add(self, table: Any) -> None:
-        """Take records, in the order of the log."""
+        """Add records, in the order of the log."""
         self.record_count += table.num_rows
         if not self._target.by_date:
             self._file("").add(table)
@@ -245,8 +244,8 @@ class _Files:
         self._flush_largest()
 
     def finish(self) -> list[Path]:
-        """Give the files their names, and take away what else an earlier run left of the range."""
-        if not self._files:  # no record is visible in these offsets: the ranges join all the same
+        """Rename the files, and remove other files of the range that an earlier run left."""
+        if not self._files:  # no visible record in these offsets, but the ranges must join
             self._file(f"date={NO_DATE}" if self._target.by_date else "")
         found = []
         for number, (_, file) in enumerate(sorted(self._files.items()), 1):
@@ -264,8 +263,8 @@ class _Files:
             if len(self._files) == DATES_MAX:
                 raise BadOption(
                     f"offsets {self._part.start} to {self._part.end} of {self._part.topic}-"
-                    f"{self._part.partition} have records of more than {DATES_MAX} days: leave "
-                    "out --by-date, or give a lower --max-offsets"
+                    f"{self._part.partition} have records of more than {DATES_MAX} days: omit "
+                    "--by-date, or lower --max-offsets"
                 )
             self._files[below] = _File(
                 self._target.root, self._directory / below, self._target.codec
@@ -273,13 +272,13 @@ class _Files:
         return self._files[below]
 
     def _flush_largest(self) -> None:
-        """Hold the bound with many files open as with one."""
+        """Keep the bound however many files are open."""
         while sum(file.size for file in self._files.values()) >= ROW_GROUP_BYTES:
             max(self._files.values(), key=lambda file: file.size).flush()
 
 
 def _day(number: int) -> str:
-    """Return the date of a day since 1970, in UTC; null for one that no calendar here has."""
+    """Return the date of a day since 1970, UTC; Hive's null if out of the calendar's range."""
     try:
         return (date(1970, 1, 1) + timedelta(days=number)).isoformat()
     except OverflowError:
@@ -287,7 +286,7 @@ def _day(number: int) -> str:
 
 
 class _File:
-    """One Parquet file under its hidden name, until it has its own."""
+    """One Parquet file, under a hidden name until it is finished."""
 
     def __init__(self, root: Path, directory: Path, codec: str) -> None:
         self._root = root
@@ -296,7 +295,7 @@ class _File:
         self._scratch: Path | None = directory / f".{uuid.uuid4().hex}.tmp"
         self._stream = self._scratch.open("wb")
         schema = pa.schema([(name, TYPES[name]) for name in FILE_COLUMNS])
-        # Readers skip row groups by offset and time; statistics of keys and values are only weight.
+        # Readers skip row groups by offset and time; other statistics only take room.
         self._writer = pq.ParquetWriter(
             self._stream,
             schema,
@@ -308,21 +307,21 @@ class _File:
         self.size = 0
 
     def add(self, table: Any) -> None:
-        """Take records; write a row group when there are enough."""
+        """Add records; write a row group when there are enough."""
         self._tables.append(table)
         self.size += table.nbytes
         if self.size >= ROW_GROUP_BYTES:
             self.flush()
 
     def flush(self) -> None:
-        """Write what there is as a row group."""
+        """Write the pending records as a row group."""
         if self._tables:
             table = pa.Table.from_batches(self._tables)
             self._writer.write_table(table, row_group_size=max(1, table.num_rows))
         self._tables, self.size = [], 0
 
     def finish(self, name: str) -> Path:
-        """Flush to the disk, rename, and make the name durable."""
+        """Flush the file, rename it, and make the name durable."""
         assert self._scratch is not None, "a file is finished once"
         self.flush()
         self._writer.close()

@@ -1,15 +1,14 @@
-"""What batches' headers say of a partition, added up: counts, bytes, codecs, sizes, times.
+"""Sums over a partition's batches: counts, bytes, codecs, sizes, times.
 
-    tally_range(options, range)     fetches a range of offsets
+`tally_range` fetches a range of offsets and returns its Tally. Most figures come from batch
+headers. Batches are opened only for their records' timestamps, and not at all with log append time.
+A batch's bytes are spread over time like its records. Batches are counted whole. One compressed
+batch in SAMPLE_EVERY is decompressed to measure what compression saves. Control batches hold no
+user records and are counted separately. Records that cannot be decoded, or have no timestamp, are
+counted without one.
 
-Batches are opened for the times of their records, and for nothing else; those whose time is the
-log's are not. A batch's bytes are spread as its records are. Batches are counted whole. One
-compressed batch in SAMPLE_EVERY is measured unpacked, to know what compression saves. Control
-batches hold no records of a user's, and are counted apart. Records that cannot be read, or have no
-time, are counted without one.
-
-A Tally is small, whatever it is made of, and pickled: tasks send theirs to the driver, which merges
-them. Times that would make it large widen its intervals, from a minute to an hour to a day.
+A Tally is small, however large its range: tasks pickle theirs and the driver merges them. If there
+are too many intervals of time, it widens them from a minute to an hour to a day.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ SAMPLE_EVERY: Final = 16
 
 @dataclass(slots=True)
 class CodecTally:
-    """Batches of one codec; the sample is what was unpacked of them, bytes without headers."""
+    """Batches of one codec; the sample is those decompressed, in bytes without headers."""
 
     batch_count: int = 0
     size_bytes: int = 0
@@ -47,7 +46,7 @@ class CodecTally:
 
     @property
     def unpacked_bytes(self) -> float:
-        """What the batches would take without compression, by the sample."""
+        """The bytes of the batches without compression, estimated from the sample."""
         if not self.sample_packed:
             return self.size_bytes
         headers = self.batch_count * HEADER_BYTES
@@ -56,7 +55,7 @@ class CodecTally:
 
 @dataclass(slots=True)
 class Tally:
-    """What one partition's batches are, in parts or as a whole. Times are ms since 1970."""
+    """Figures of one partition's batches, or of a part of them. Times are ms since 1970."""
 
     topic: str
     partition: int
@@ -64,7 +63,7 @@ class Tally:
     size_bytes: int = 0
     batch_count: int = 0
     control_count: int = 0
-    timeless_count: int = 0  # records without a time, or that cannot be read
+    timeless_count: int = 0  # records without a timestamp, or that cannot be decoded
     start_offset: int = -1
     end_offset: int = -1
     time_min: int = -1
@@ -78,7 +77,7 @@ class Tally:
     times: dict[int, list[int]] = field(default_factory=dict)  # interval -> records, bytes
 
     def add(self, data: Buffer, batches: Sequence[Batch]) -> None:
-        """Take batches that lie in `data`."""
+        """Add batches that are in `data`."""
         for batch in batches:
             self._add_header(data, batch)
         users = [batch for batch in batches if not batch.is_control]
@@ -120,7 +119,7 @@ class Tally:
             try:
                 unpacked = len(decompress(batch.codec, packed, 1 << 28))
             except CorruptBatch:
-                unpacked = 0  # whoever reads the records is told
+                unpacked = 0  # reading the records reports it
             if unpacked:
                 tally.sample_packed += len(packed)
                 tally.sample_unpacked += unpacked
@@ -128,7 +127,7 @@ class Tally:
         tally.size_bytes += batch.size
 
     def _times(self, data: Buffer, batches: Sequence[Batch]) -> npt.NDArray[np.int64]:
-        """Return the times of the records of these batches. Raises CorruptBatch."""
+        """Return the timestamps of the records of these batches. Raises CorruptBatch."""
         tables = Decoder(["timestamp"], self.topic, self.partition).decode(data, batches)
         found = [table["timestamp"].cast(pa.int64()).to_numpy() // 1000 for table in tables]
         return np.concatenate(found) if found else np.zeros(0, np.int64)
@@ -137,10 +136,10 @@ class Tally:
         try:
             self._add_times([batch], self._times(data, [batch]))
         except CorruptBatch:
-            self.timeless_count += batch.record_count  # whoever reads the records is told
+            self.timeless_count += batch.record_count  # reading the records reports it
 
     def _add_times(self, batches: Sequence[Batch], times: npt.NDArray[np.int64]) -> None:
-        """Take the times of the records of these batches, in their order."""
+        """Add the timestamps of the records of these batches, in order."""
         timed = times[times >= 0]
         self.timeless_count += len(times) - len(timed)
         if not len(timed):
@@ -165,7 +164,7 @@ class Tally:
             self.widen(WIDTHS_MS[WIDTHS_MS.index(self.width_ms) + 1])
 
     def widen(self, width_ms: int) -> None:
-        """Make the intervals at least so wide; one of WIDTHS_MS."""
+        """Make the intervals at least `width_ms` wide, one of WIDTHS_MS."""
         if width_ms <= self.width_ms:
             return
         factor = width_ms // self.width_ms
@@ -174,7 +173,7 @@ class Tally:
             _add_pair(self.times, interval // factor, part)
 
     def merge(self, other: Tally) -> None:
-        """Take another part of the same partition, or of another to have both as one."""
+        """Add another part of the same partition, or another partition's tally for a total."""
         for name in ("record_count", "size_bytes", "batch_count", "control_count",
                      "timeless_count"):  # fmt: skip
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -200,12 +199,12 @@ class Tally:
 
     @property
     def unpacked_bytes(self) -> float:
-        """What the batches would take without compression, by the samples."""
+        """The bytes of the batches without compression, estimated from the samples."""
         return sum(codec.unpacked_bytes for codec in self.codecs.values())
 
     @property
     def ratio(self) -> float:
-        """How many times larger the batches would be without compression; 1 without any."""
+        """How many times larger the batches would be without compression; 1 if there are none."""
         return self.unpacked_bytes / self.size_bytes if self.size_bytes else 1.0
 
 
@@ -219,7 +218,7 @@ def merged(tallies: Iterable[Tally]) -> list[Tally]:
 
 
 def tally_range(options: SourceOptions, part: Range) -> Tally:
-    """Fetch a range of offsets and return what its batches are. Raises DataLost, CorruptBatch."""
+    """Fetch a range of offsets and return its tally. Raises DataLost, CorruptBatch."""
     tally = Tally(part.topic, part.partition)
     for fetched, batches in fetch_range(options, LogPartition(part)):
         tally.add(

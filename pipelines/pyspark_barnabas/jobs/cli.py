@@ -4,16 +4,16 @@
     spark-submit --master URL "$(python -m pyspark_barnabas.jobs.cli --where)" NAME …
 
 A pipeline is a line in `PIPELINES` and a module of that name beside this one, imported when it is
-asked for, with
+needed, with
 
     add_arguments(parser)     its own arguments
-    run(run) -> Outcome       the work; `run.spark` is made when it is first asked for
+    run(run) -> Outcome       the work; the first use of `run.spark` starts Spark
 
-Standard output bears the summary, or with --json one JSON object, and nothing else; progress and
+Standard output gets the summary, or with --json one JSON object, and nothing else; progress and
 errors go to standard error. Exit codes: 0 fine, 1 the run failed, 2 the command or an option of it
 was refused, 130 interrupted.
 
-argparse and not click: executors install this distribution, and it needs nothing for a command.
+argparse and not click: executors install this distribution, and a command should add nothing to it.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from pyspark_barnabas.jobs.session import Outcome, Run
 FINE, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 PIPELINES: Final[dict[str, str]] = {
     # name: what it does, for --help
-    "archive": "write topics into partitioned Parquet, each record once, resumably",
-    "replay": "write an archive back into topics, each partition's records in their order",
-    "report": "measure topics: rates, keys, batches, compression, lag; a page with plots",
-    "latest": "write the newest value of every key of topics to Parquet",
+    "archive": "write topics to partitioned Parquet, each record once, resumable",
+    "replay": "write an archive back into topics, each partition in order",
+    "report": "measure topics: rates, keys, batches, compression, lag, with plots",
+    "latest": "write the newest value of every key to Parquet",
 }
 
 
@@ -48,9 +48,9 @@ def main(
     stdout: TextIO | None = None,
     stderr: TextIO | None = None,
 ) -> int:
-    """Run one pipeline and return the exit code; with `spark`, on that session, which stays open.
+    """Run one pipeline and return the exit code. A given `spark` session is used and stays open.
 
-    Raises SystemExit for --help and for a command line that is wrong, as argparse does.
+    Raises SystemExit for --help and for a wrong command line, as argparse does.
     """
     stdout, stderr = stdout or sys.stdout, stderr or sys.stderr
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -77,17 +77,17 @@ def main(
     }
     try:
         _tell(outcome, facts, stdout if outcome.error is None else stderr, stdout, parsed)
-    except BrokenPipeError:  # whoever read it has had enough; Python flushes once more at its end
+    except BrokenPipeError:  # the reader has gone; Python flushes once more when it exits
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return code
 
 
 def make_parser(words: Sequence[str]) -> argparse.ArgumentParser:
-    """Return the parser of all pipelines; only those that `words` names have their arguments."""
+    """Return the parser of all pipelines; only those named in `words` get their arguments."""
     parser = argparse.ArgumentParser(
         prog="barnabas-pipeline",
         description="Work on the topics of a Kafka cluster with Spark.",
-        epilog="barnabas-pipeline NAME --help says what a pipeline takes.",
+        epilog="barnabas-pipeline NAME --help shows a pipeline's arguments.",
     )
     pipelines = parser.add_subparsers(dest="pipeline", metavar="NAME", required=True)
     for name, what in PIPELINES.items():
@@ -103,13 +103,13 @@ def _module(name: str) -> str:
 
 
 def _failed(error: Exception, run: Run) -> tuple[Outcome, int]:
-    """Return what an exception says; a mistake of this program's own keeps its trace."""
+    """Return an exception as an outcome; a bug of this program keeps its trace."""
     known = failures.known(error)
     if known is None or run.arguments.trace:
         run.keep_log()
         run.progress.trace(error)
     if known is None:
-        where = f"; what Spark logged is in {run.log_path}" if run.log_path else ""
+        where = f"; Spark's log is at {run.log_path}" if run.log_path else ""
         return failures.as_outcome(
             type(error).__name__, f"unexpected: {failures.first_line(error)}{where}"
         ), FAILED

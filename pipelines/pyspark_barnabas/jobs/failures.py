@@ -1,8 +1,8 @@
-"""An exception as one line, where somebody can act on it.
+"""An exception as one line, if the user can act on it.
 
-What is raised in Spark's Python workers comes back as text inside an error of Spark's, trace and
-all; `known` finds in it the error of `pyspark_barnabas.wire.errors` that started it. Other errors
-of Spark's are cut to their own first line. What is neither is a mistake of this program's.
+An error in one of Spark's Python workers arrives as text inside a Spark error, with its trace;
+`known` finds the error of `pyspark_barnabas.wire.errors` in it. Other Spark errors are reduced to
+their first line. Anything else is a bug of this program.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Final
 from pyspark_barnabas.jobs.session import Outcome
 from pyspark_barnabas.wire.errors import BarnabasError
 
-# The last line of a Python trace, or where there is none what Spark says of it before; or what
-# raise_error was given. What follows is Spark's.
+# The last line of a Python trace or, without one, of Spark's text before it; or the text given to
+# raise_error. The rest of the line is Spark's.
 _RAISED: Final = re.compile(
     r"^(?:\[\w+\] )?(?:[^\n]*?: )?pyspark_barnabas\.[\w.]*?(\w+): (.*?)(?: SQLSTATE: \w+)?$",
     re.MULTILINE,
@@ -26,7 +26,7 @@ _CONDITION: Final = re.compile(r"^\[([A-Z0-9_.]+)\] ")
 
 
 def known(error: BaseException) -> tuple[str, str] | None:
-    """Return the kind and the one line of an error that somebody can act on; None for others."""
+    """Return the kind and the one line of an error the user can act on; None for others."""
     if isinstance(error, BarnabasError):
         return type(error).__name__, one_line(str(error))
     text = _text(error)
@@ -50,7 +50,7 @@ def first_line(error: BaseException) -> str:
 
 
 def as_outcome(kind: str, text: str) -> Outcome:
-    """Return an error as the end of a run."""
+    """Return an error as the outcome of a run."""
     facts = {"error": {"kind": kind, "text": text}}
     return Outcome(facts=facts, lines=[f"barnabas-pipeline: {text}"], error=kind)
 
@@ -63,7 +63,7 @@ def one_line(text: str) -> str:
 def _text(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # py4j asks a JVM that may be gone
+    except Exception:  # py4j asks the JVM, which may be gone
         return "the JVM is gone"
 
 
@@ -72,7 +72,7 @@ def _is_sparks(error: BaseException) -> bool:
 
 
 def _sparks_line(text: str) -> str:
-    """Return what Spark itself says: its first line, or the innermost cause of a Java trace."""
+    """Return Spark's first line, or the innermost cause of a Java trace."""
     first = text.strip().splitlines()[0] if text.strip() else "no reason given"
     if not _CONDITION.match(first):
         causes = _CAUSE.findall(text)

@@ -26,13 +26,13 @@ from pyspark_barnabas.wire.protocol import (
 )
 
 _GROUP: Final = 0  # the type of a coordinator's key
-# The coordinator is being loaded, is not there, or is another: all of that passes.
+# The coordinator is loading, unavailable, or another one: all of that passes.
 _PASSING: Final = frozenset({14, 15, 16})
 
 
 @dataclass(slots=True)
 class GroupLag:
-    """One group and one topic; `lags` by partition, records."""
+    """One group and one topic; `lags` are records by partition."""
 
     group: str
     topic: str
@@ -40,14 +40,14 @@ class GroupLag:
 
     @property
     def total(self) -> int:
-        """Records that the group has before it."""
+        """How many records the group has not read."""
         return sum(self.lags.values())
 
 
 def lags_of(
     committed: Mapping[tuple[str, str, int], int], ends: Mapping[TopicPartition, int]
 ) -> list[GroupLag]:
-    """Return the lags of (group, topic, partition) -> offset, by group and topic."""
+    """Return the lags for offsets by (group, topic, partition), sorted by group and topic."""
     found: dict[tuple[str, str], GroupLag] = {}
     for (group, topic, partition), offset in sorted(committed.items()):
         end = ends.get((topic, partition))
@@ -58,7 +58,7 @@ def lags_of(
 
 
 def lag_of_cluster(options: ClusterOptions, ends: Mapping[TopicPartition, int]) -> list[GroupLag]:
-    """Ask every broker for its groups, and each group's coordinator for what it committed."""
+    """Ask every broker for its groups, and each group's coordinator for its offsets."""
     committed: dict[tuple[str, str, int], int] = {}
     with Cluster(options) as cluster:
         what = "asking for the brokers"

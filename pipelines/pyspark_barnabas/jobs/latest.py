@@ -2,13 +2,14 @@
 
     barnabas-pipeline latest --topic NAME --to DIR
 
-What a compacted topic is when compaction is done with it, of any topic. Newest is, within a
-partition, the highest offset, as for compaction. A key that lies in several partitions, because
-their number was raised or a producer chooses by itself, has its newest timestamp, then the highest
-partition; the summary counts such keys. A key whose newest value is null (a tombstone) is left out.
+The result is what full compaction would leave, of any topic. Within a partition the newest record
+has the highest offset, as for compaction. A key may be in several partitions, because their number
+was raised or a producer chooses partitions itself: then the newest timestamp wins, after that the
+highest partition; the summary counts such keys. A key whose newest value is null (a tombstone) is
+left out.
 
-One pass over the offsets that the topics had at the start; the same offsets give the same rows.
-Records of aborted transactions are no values: read_committed, unless an option says otherwise.
+It makes one pass over the offsets that the topics had at the start; the same offsets give the same
+rows. Records of aborted transactions do not count: read_committed, unless an option says otherwise.
 """
 
 from __future__ import annotations
@@ -28,19 +29,17 @@ _ISOLATION: Final = "kafka.isolation.level"
 # failures.known finds the error in what Spark makes of this text.
 _KEYLESS: Final = (
     "pyspark_barnabas.wire.errors.RecordsRefused: {topic}-{partition} has a record without a key "
-    "at offset {offset}, and latest goes by keys: leave such records out with --keyless skip"
+    "at offset {offset}, and latest goes by key: leave such records out with --keyless skip"
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what `latest` takes."""
+    """Add the pipeline's own arguments."""
     add_source_arguments(parser)
     parser.add_argument(
-        "--to", metavar="DIR", required=True, help="where the Parquet files go, new"
+        "--to", metavar="DIR", required=True, help="a new directory for the Parquet files"
     )
-    parser.add_argument(
-        "--overwrite", action="store_true", help="replace what is in the directory of --to"
-    )
+    parser.add_argument("--overwrite", action="store_true", help="replace what is in --to")
     parser.add_argument(
         "--keyless", choices=(_REFUSE, _SKIP), default=_REFUSE,
         help="records without a key: fail (default), or leave them out and count them",
@@ -48,13 +47,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(run: Run) -> Outcome:
-    """Write the newest value of every key. Raises BadOption; RecordsRefused comes by Spark."""
+    """Write the newest value of every key. Raises BadOption; Spark raises RecordsRefused."""
     from pyspark.sql import Observation
 
     arguments = run.arguments
     options = source_options(arguments)
     if not arguments.overwrite and ":" not in arguments.to and os.path.exists(arguments.to):
-        raise BadOption(f"{arguments.to} exists: give --to a new directory, or --overwrite")
+        raise BadOption(
+            f"{arguments.to} exists: choose a new directory with --to, or pass --overwrite"
+        )
     columns = ["topic", "key", *_COLUMNS, *(["headers"] if include_headers(options) else [])]
     if _ISOLATION not in {name.lower() for name in options}:
         options[_ISOLATION] = "read_committed"
@@ -67,7 +68,7 @@ def run(run: Run) -> Outcome:
 
 
 def newest(frame: Any, columns: list[str], keyless: str, read: Any, kept: Any) -> Any:
-    """Return the newest record of every key, without tombstones, observed on its way."""
+    """Return the newest record of every key, without tombstones, observed for the summary."""
     from pyspark.sql import functions as f
 
     frame = frame.observe(
@@ -100,7 +101,7 @@ def newest(frame: Any, columns: list[str], keyless: str, read: Any, kept: Any) -
 
 
 def _pieces(f: Any) -> list[Any]:
-    """Return the words of _KEYLESS and the columns between them."""
+    """Return the literals of _KEYLESS and the columns between them."""
     found = []
     for part in _KEYLESS.split("{"):
         name, brace, words = part.rpartition("}")

@@ -54,7 +54,7 @@ th:first-child, td:first-child { text-align: left; } td { font-variant-numeric: 
 
 
 def page(facts: dict[str, Any]) -> str:
-    """Return the page of a report's facts."""
+    """Return the page for a report's facts."""
     title = ", ".join(one["topic"] for one in facts["topics"]) or "no records"
     parts = [
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">',
@@ -97,7 +97,7 @@ def _times(facts: dict[str, Any]) -> list[str]:
         title = f"{name.capitalize()} per {unit}"
         plot = over_time(title, times, series[name], width_ms, text, base=base)
         found.append(_section(title, plot))
-    note = "By the records' timestamps: a batch is spread evenly between its first and its largest."
+    note = "By the records' timestamps; a batch's bytes are spread as its records are."
     return [*found, f"<p>{note}</p>"]
 
 
@@ -157,14 +157,14 @@ def _batches(facts: dict[str, Any]) -> list[str]:
             continue
         show = text.format if text else bytes_text
         title = "Records per batch" if text else "Bytes per batch, stored"
-        said = f"{show(sizes['mean'])} in the mean, {show(sizes['max'])} at most; up to:"
+        said = f"Mean {show(sizes['mean'])}, largest {show(sizes['max'])}. Batches by size, up to:"
         bins = [(show(row["up_to"]), row["batches"]) for row in sizes["histogram"]]
         found.append(_section(title, f"<p>{said}</p>" + histogram(title, bins, "batches")))
     rows = [
         [row["codec"], row["batches"], bytes_text(row["bytes"]), f"{row['ratio']:.2f}"]
         for row in facts["codecs"]
     ]
-    note = "The ratio is from a sample of the batches, unpacked: how many times larger they are."
+    note = "The ratio, decompressed to stored size, is measured on a sample of the batches."
     table = _table(["codec", "batches", "stored", "ratio"], rows)
     return [*found, _section("Codecs", f"{table}<p>{note}</p>")]
 
@@ -215,10 +215,10 @@ def over_time(
     *,
     base: int = 1000,
 ) -> str:
-    """Plot the amount in each interval of `width_ms` that begins at one of `times_ms`, rising.
+    """Plot the amount in each interval of `width_ms` that begins at one of `times_ms`, ascending.
 
-    Intervals that are left out are empty. Where there are too many for the width, neighbours are
-    put together and their mean is shown. `base` is 1024 for what has units of bytes.
+    Missing intervals are empty. If there are too many for the width, neighbours are combined and
+    their mean is shown. `base` is 1024 for bytes.
     """
     first, last = times_ms[0], times_ms[-1]
     count = (last - first) // width_ms + 1
@@ -254,7 +254,7 @@ def over_time(
 
 
 def bars(title: str, rows: Sequence[tuple[str, float, str]]) -> str:
-    """Plot (name, amount, what to write behind it) as one bar each."""
+    """Plot (name, amount, label) as one bar each."""
     top = max((value for _, value, _ in rows), default=0) or 1
     full = WIDTH - _BAR_LEFT - _BAR_RIGHT
     parts = []
@@ -273,7 +273,7 @@ def bars(title: str, rows: Sequence[tuple[str, float, str]]) -> str:
 
 
 def histogram(title: str, rows: Sequence[tuple[str, int]], what: str) -> str:
-    """Plot (name, count) as one column each; `what` is counted."""
+    """Plot (name, count of `what`) as one column each."""
     top = nice(max((count for _, count in rows), default=1))
     left, right, bottom = _LEFT, WIDTH - _RIGHT, _HEIGHT - _BOTTOM
     wide = min(_COLUMN_MAX, (right - left) / max(1, len(rows)))
@@ -291,7 +291,7 @@ def histogram(title: str, rows: Sequence[tuple[str, int]], what: str) -> str:
 
 
 def nice(value: float, base: int = 1000) -> float:
-    """Return the next larger of 1, 2, 5 times a power of ten times a power of `base`."""
+    """Return `value` rounded up to 1, 2 or 5 times a power of ten times a power of `base`."""
     if value <= 0:
         return 1.0
     unit = float(base) ** math.floor(math.log(value, base))
@@ -303,7 +303,7 @@ def nice(value: float, base: int = 1000) -> float:
 
 
 def time_text(time_ms: int) -> str:
-    """Return a time as 2026-11-22 12:30 UTC; a number of ms where no calendar has it."""
+    """Return a time as 2026-11-22 12:30 UTC; in ms if it is out of the calendar's range."""
     try:
         return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
     except (ValueError, OverflowError, OSError):

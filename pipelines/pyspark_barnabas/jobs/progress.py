@@ -1,8 +1,8 @@
-"""What a run shows while it works: on a terminal one line that changes, elsewhere a line at times.
+"""The progress of a run: one changing line on a terminal, an occasional line elsewhere.
 
-`show` takes what is true now and may be called as often as one likes; `say` writes a line that
-stays. `watching` shows, from a thread of its own, how many of Spark's tasks are done. Everything
-goes to standard error.
+`show` takes the current state and may be called as often as you like; `say` writes a line that
+stays. `watching` shows from its own thread how many of Spark's tasks are done. Everything goes to
+standard error.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CLEAR: Final = "\r\x1b[K"
 
 
 class Progress:
-    """The line of progress on a stream."""
+    """The progress line of one stream."""
 
     def __init__(self, stream: TextIO, *, is_quiet: bool = False, clock: Clock | None = None):
         self._stream = stream
@@ -30,13 +30,13 @@ class Progress:
         self._is_terminal = stream.isatty()
         self._every_ms = TERMINAL_EVERY_MS if self._is_terminal else PLAIN_EVERY_MS
         self._clock = clock or Clock()
-        # A run that is over before a line is due writes none.
+        # A run that ends before a line is due writes none.
         self._due_ms = self._clock.elapsed_ms() + (0 if self._is_terminal else PLAIN_EVERY_MS)
         self._is_shown = False
         self._lock = threading.Lock()
 
     def show(self, text: str) -> None:
-        """Show what is true now, unless something was shown a moment ago."""
+        """Show the current state, unless something was shown a moment ago."""
         with self._lock:
             now_ms = self._clock.elapsed_ms()
             if self._is_quiet or now_ms < self._due_ms:
@@ -57,7 +57,7 @@ class Progress:
             self._stream.flush()
 
     def clear(self) -> None:
-        """Take the changing line away."""
+        """Remove the changing line."""
         with self._lock:
             if self._is_shown:
                 self._stream.write(_CLEAR)
@@ -65,20 +65,20 @@ class Progress:
                 self._is_shown = False
 
     def trace(self, error: BaseException) -> None:
-        """Write an error's whole trace."""
+        """Write an error's full trace."""
         self.clear()
         traceback.print_exception(error, file=self._stream)
 
     @contextmanager
     def showing(self, text: Callable[[], str]) -> Iterator[None]:
-        """Show what `text` returns, again and again, until the block ends."""
+        """Show what `text` returns, repeatedly, until the block ends."""
         ended = threading.Event()
 
         def repeat() -> None:
             while not ended.wait(TERMINAL_EVERY_MS / 1000):
                 try:
                     said = text()
-                except Exception:  # Spark is going away; who works will say so
+                except Exception:  # Spark is going away; the main thread reports it
                     return
                 self.show(said)
 
@@ -93,14 +93,14 @@ class Progress:
 
     @contextmanager
     def watching(self, spark: Any, what: str) -> Iterator[None]:
-        """Show how many tasks of Spark's running stages are done, behind `what`."""
+        """Show `what` and how many tasks of Spark's running stages are done."""
         tracker = spark.sparkContext.statusTracker()
         with self.showing(lambda: f"{what}: {tasks_text(tracker)}"):
             yield
 
 
 def tasks_text(tracker: Any) -> str:
-    """Say how far Spark's running stages are."""
+    """Return how many tasks of Spark's running stages are done."""
     stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
     stages = [stage for stage in stages if stage is not None]
     done = sum(stage.numCompletedTasks for stage in stages)
@@ -110,4 +110,4 @@ def tasks_text(tracker: Any) -> str:
     if not total:
         return "planning"
     text = f"{done} of {total} tasks done, {running} running"
-    return f"{text}, {failed} failed and tried again" if failed else text
+    return f"{text}, {failed} failed and retried" if failed else text

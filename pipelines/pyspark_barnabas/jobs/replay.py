@@ -1,12 +1,13 @@
-"""`barnabas-pipeline replay`: an archive back into topics, each partition's records in their order.
+"""`barnabas-pipeline replay`: an archive back into topics, each partition in order.
 
 A streaming query from the archive (`archive_reader`) into the streaming sink of
 `format("barnabas")`, whose micro-batches find what they wrote before they were killed
-(docs/decisions/0090). This module checks the topics before anything is written, makes those that
-are missing, keeps beside Spark's checkpoint what was promised at the start, and sums up.
+(docs/decisions/0090). This module checks the topics before anything is written, creates missing
+ones, records beside Spark's checkpoint what is replayed and how far the topics have come, and sums
+up.
 
-A topic that would not give the records back as they are is refused: too few partitions, a time of
-its own on each record, records in it already, or fewer than an earlier run left there.
+It refuses a topic that would not return the records as they are: one with too few partitions, one
+that sets its own timestamps, one that has records already, or fewer than an earlier run left there.
 """
 
 from __future__ import annotations
@@ -22,24 +23,24 @@ from pyspark_barnabas.jobs import archive_files
 from pyspark_barnabas.jobs.archive_reader import ArchiveSource, listed
 from pyspark_barnabas.jobs.arguments import add_bootstrap, assignment, bootstrap
 from pyspark_barnabas.jobs.session import FORMAT, Outcome, Run, finish, plural, table
-from pyspark_barnabas.offsets import Offsets, from_json, remade, to_json, topic_ids_of
+from pyspark_barnabas.offsets import Offsets, from_json, recreated, to_json, topic_ids_of
 from pyspark_barnabas.options import sink_options
 from pyspark_barnabas.source.stream import HAS_LIMITS
 from pyspark_barnabas.wire.cluster import Cluster, cluster_id, create_topic, topic_configs
 from pyspark_barnabas.wire.errors import BadOption, CorruptArchive, RecordsRefused
 from pyspark_barnabas.wire.protocol import EARLIEST, LATEST
 
-RECORDS_MAX: Final = 400_000  # of one micro-batch: what a kill costs, and what is read back after
-_STATE: Final = "_replay"  # of an archive, where it can be written to
+RECORDS_MAX: Final = 400_000  # of one micro-batch: what a kill costs, and what is read back
+_STATE: Final = "_replay"  # in the archive, if it is writable
 _PROMISE: Final = "replay.json"
-# Of a topic that is made here. Records keep their time, which may be long ago: a topic that expires
-# records by it would drop them as soon as they are there.
+# Of a topic that is created here. Records keep their timestamps, which may be old: a topic with a
+# retention time would drop them at once.
 _CONFIGS: Final = {"message.timestamp.type": "CreateTime", "retention.ms": "-1"}
 
 
 @dataclass
 class ReplayOptions:
-    """What a replay is told: `sink` are options of format("barnabas"), without the topic."""
+    """The options of a replay; `sink` are options of format("barnabas"), without the topic."""
 
     root: Path
     sink: dict[str, str]
@@ -53,19 +54,19 @@ class ReplayOptions:
 
 @dataclass
 class Plan:
-    """What is replayed: names of topics by their names in the archive, and how far they go."""
+    """What is replayed: topic names by their names in the archive, and the archive's offsets."""
 
     names: dict[str, str]
     ends: Offsets
     begins: Offsets
     partitions: dict[str, int]
     state: Path
-    made: list[str] = field(default_factory=list)
+    created: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
     @property
     def offsets(self) -> int:
-        """How many offsets the archive spans."""
+        """The number of offsets that the archive spans."""
         return sum(end - self.begins[at] for at, end in self.ends.items())
 
 
@@ -75,10 +76,10 @@ class Replayed:
 
     batches: dict[int, int] = field(default_factory=dict)  # records by micro-batch
     through: Offsets = field(default_factory=dict)
-    appended: int = 0  # by how much the topics have grown
+    appended: int = 0  # how many records the topics have gained
 
     def add(self, progress: Mapping[str, Any]) -> bool:
-        """Take a micro-batch's progress; say whether it is news."""
+        """Add a micro-batch's progress; return whether it is new."""
         is_new = progress["batchId"] not in self.batches
         self.batches[progress["batchId"]] = progress["numInputRows"]
         end = progress["sources"][0]["endOffset"]
@@ -87,46 +88,52 @@ class Replayed:
 
     @property
     def records(self) -> int:
-        """How many records were given to the sink."""
+        """How many records the sink received."""
         return sum(self.batches.values())
 
     @property
     def found(self) -> int:
-        """How many of them the sink has found in the topics, from a run that was cut off.
+        """How many of them the sink found in the topics, from an interrupted run.
 
-        Too few, if somebody else has written to the topics meanwhile.
+        Too few if another producer has written to the topics meanwhile.
         """
         return max(0, self.records - self.appended)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the pipeline's own arguments."""
-    parser.add_argument("archive", metavar="DIR", help="what `barnabas-pipeline archive` wrote")
+    parser.add_argument(
+        "archive", metavar="DIR", help="a directory that `barnabas-pipeline archive` wrote"
+    )
     add_bootstrap(parser)
-    parser.add_argument("--topic", metavar="NAME[,NAME]", help="of the archive; default all")
-    parser.add_argument("--to", metavar="NAME", help="another name for the one topic")
+    parser.add_argument(
+        "--topic", metavar="NAME[,NAME]", help="topics of the archive; default: all"
+    )
+    parser.add_argument("--to", metavar="NAME", help="another name, for one topic")
     parser.add_argument(
         "--by-key", action="store_true",
-        help="choose partitions by key, as a producer does, in the place of the original ones",
+        help="choose partitions by key, as a producer does, instead of the original ones",
     )  # fmt: skip
     parser.add_argument(
-        "--append", action="store_true", help="begin although the topic has records already"
+        "--append", action="store_true", help="start although the topic has records"
     )
     parser.add_argument(
         "--max-records", metavar="N", type=int, default=RECORDS_MAX,
-        help=f"of one micro-batch, all partitions together; default {RECORDS_MAX:,}",
+        help=f"of one micro-batch, all partitions together; default: {RECORDS_MAX:,}",
     )  # fmt: skip
     parser.add_argument(
-        "--state", metavar="DIR", help=f"how far the replay is; default DIR/{_STATE}/CLUSTER/NAME"
+        "--state",
+        metavar="DIR",
+        help=f"where to keep the progress; default: DIR/{_STATE}/CLUSTER/NAME",
     )
     parser.add_argument(
         "--option", metavar="NAME=VALUE", action="append", default=[], type=assignment,
-        help='an option of the sink of format("barnabas"), as kafka.compression.type=zstd',
+        help='an option of the sink of format("barnabas"), such as kafka.compression.type=zstd',
     )  # fmt: skip
 
 
 def run(run: Run) -> Outcome:
-    """Replay, and say what was written."""
+    """Replay, and return the summary."""
     given = run.arguments
     if given.max_records < 1:
         raise BadOption(f"--max-records is {given.max_records}, wanted at least 1")
@@ -148,7 +155,7 @@ def run(run: Run) -> Outcome:
 
 
 def replay(run: Run, options: ReplayOptions) -> tuple[Plan, Replayed]:
-    """Write what of the archive is not in the topics yet.
+    """Write the part of the archive that is not in the topics yet.
 
     Raises BadOption and RecordsRefused before anything is written, CorruptArchive at any time.
     """
@@ -173,7 +180,7 @@ def _so_far(plan: Plan, done: Replayed) -> str:
 
 
 def _follow(cluster: Cluster, query: Any, plan: Plan, done: Replayed) -> None:
-    """Take in what the query did, and keep how far the topics had come."""
+    """Add the query's progress, and record how far the topics have come."""
     news = [done.add(json.loads(progress.json)) for progress in query.recentProgress]
     if any(news):
         _keep(plan.state, _promise(cluster, plan))
@@ -183,11 +190,11 @@ def _follow(cluster: Cluster, query: Any, plan: Plan, done: Replayed) -> None:
 
 
 def _plan(cluster: Cluster, options: ReplayOptions) -> Plan:
-    """Read the archive's names, and check the topics or make them."""
+    """List the archive, and check or create the topics."""
     description = archive_files.read_description(options.root)
     if description is None:
         raise BadOption(
-            f"{options.root} has no {archive_files.DESCRIPTION}, so it is no archive: give the "
+            f"{options.root} has no {archive_files.DESCRIPTION}, so it is not an archive: give a "
             "directory that `barnabas-pipeline archive --to` wrote"
         )
     found = listed(options.root, options.topics)
@@ -222,12 +229,12 @@ def _plan(cluster: Cluster, options: ReplayOptions) -> Plan:
 def _check_topic(
     cluster: Cluster, options: ReplayOptions, plan: Plan, topic: str, name: str
 ) -> None:
-    """Make the topic if it is not there; refuse one that does not keep what is written."""
+    """Create a missing topic; refuse one that would change or reject the records."""
     wanted = plan.partitions[topic]
     there = cluster.all_topics().get(name)
     if there is None:
         create_topic(cluster, name, wanted, _CONFIGS)
-        plan.made.append(name)
+        plan.created.append(name)
         there = cluster.topics([name])[name]
     if len(there) < wanted and not options.by_key:
         raise RecordsRefused(
@@ -238,13 +245,13 @@ def _check_topic(
     configs = topic_configs(cluster, name, ["message.timestamp.type", "retention.ms"])
     if configs.get("message.timestamp.type") == "LogAppendTime":
         raise RecordsRefused(
-            f"{name} has message.timestamp.type=LogAppendTime and would put its own time on each "
-            "record: set it to CreateTime, for the replay at least"
+            f"{name} has message.timestamp.type=LogAppendTime and would overwrite the timestamps: "
+            "set it to CreateTime, at least for the replay"
         )
     if configs.get("retention.ms", "-1") != "-1":
         plan.remarks.append(
-            f"{name} has retention.ms={configs['retention.ms']}: records keep their time, and "
-            "those older than that expire as soon as the broker looks"
+            f"{name} has retention.ms={configs['retention.ms']}: records keep their timestamps, "
+            "and older ones expire at the broker's next check"
         )
 
 
@@ -255,7 +262,7 @@ def _require_empty(cluster: Cluster, plan: Plan) -> None:
         topic, partition = full[0]
         raise RecordsRefused(
             f"{topic}-{partition} holds records already, up to offset {ends[full[0]]}: replay into "
-            "another topic (--to), or behind those records with --append"
+            "another topic (--to), or after those records with --append"
         )
 
 
@@ -272,7 +279,7 @@ def _promise(cluster: Cluster, plan: Plan) -> dict[str, Any]:
 
 
 def _resume(cluster: Cluster, options: ReplayOptions, plan: Plan) -> None:
-    """Keep what is replayed and how; for a replay begun before, check that it is the same."""
+    """Record what is replayed and how; for a resumed replay, check that it is the same."""
     what = {
         "archive": str(options.root),
         "cluster": cluster_id(cluster),
@@ -287,23 +294,23 @@ def _resume(cluster: Cluster, options: ReplayOptions, plan: Plan) -> None:
     for name, value in what.items():
         if kept.get(name) != value:
             raise BadOption(
-                f"{plan.state} is of a replay with {name} {kept.get(name)}, and this one has "
-                f"{value}: give another --state, or remove that directory"
+                f"{plan.state} belongs to a replay with {name} {kept.get(name)}, and this one has "
+                f"{value}: choose another --state, or remove that directory"
             )
     ends = _bounds(cluster, plan, LATEST)
     known, now = topic_ids_of(kept["reached"]), cluster.topic_ids(plan.names.values())
     for topic, topic_id in known.items():
         if now.get(topic, topic_id) != topic_id:
             raise RecordsRefused(
-                f"{remade(topic, topic_id, now[topic])}. Remove {plan.state} to replay from the "
+                f"{recreated(topic, topic_id, now[topic])}. Remove {plan.state} to replay from the "
                 "beginning"
             )
     for at, reached in from_json(kept["reached"]).items():
         if ends.get(at, 0) < reached:
             raise RecordsRefused(
-                f"{at[0]}-{at[1]} ends at offset {ends.get(at, 0)}, and the replay had come to "
-                f"{reached}: the topic was made anew. Remove {plan.state} to replay from the "
-                "beginning"
+                f"{at[0]}-{at[1]} ends at offset {ends.get(at, 0)}, and the replay had reached "
+                f"{reached}: the topic was created again. Remove {plan.state} to replay from "
+                "the beginning"
             )
 
 
@@ -315,12 +322,12 @@ def _kept(state: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptArchive(f"{path} is not what a replay keeps there: {error}") from None
+        raise CorruptArchive(f"{path} is not a replay's state: {error}") from None
     return dict(found)
 
 
 def _keep(state: Path, changes: Mapping[str, Any]) -> None:
-    """Change what is kept, in one step."""
+    """Update the recorded state, atomically."""
     archive_files.write_json(state, _PROMISE, (_kept(state) or {}) | dict(changes))
 
 
@@ -364,7 +371,7 @@ def outcome(plan: Plan, done: Replayed) -> Outcome:
         "found": done.found,
         "batches": len(done.batches),
         "topics": plan.names,
-        "made": plan.made,
+        "made": plan.created,
         "remarks": plan.remarks,
         "through": to_json(done.through),
         "state": str(plan.state),
@@ -375,13 +382,13 @@ def outcome(plan: Plan, done: Replayed) -> Outcome:
         offsets = sum(plan.ends[at] - plan.begins[at] for at in mine)
         rows.append((topic, name, plan.partitions[topic], offsets))
     written = plural(done.records - done.found, "record")
-    found = f"; {plural(done.found, 'record')} of a run before were found" if done.found else ""
+    found = f"; {plural(done.found, 'record')} of an earlier run were found" if done.found else ""
     lines = [
         f"{written} written in {plural(len(done.batches), 'micro-batch')}{found}.",
         *table(("of the archive", "topic", "partitions", "offsets"), rows),
     ]
     lines += [
-        f"{name} was made here and keeps its records for ever (retention.ms=-1)."
-        for name in plan.made
+        f"{name} was created and keeps its records forever (retention.ms=-1)."
+        for name in plan.created
     ]
     return Outcome(facts=facts, lines=lines)

@@ -1,11 +1,11 @@
-"""The pipeline `report`: what is in topics, how fast it came, how it is spread, who is behind.
+"""The pipeline `report`: what topics hold, its rate and distribution, and the lag of groups.
 
     barnabas-pipeline report --topic NAME [--to report.html]
 
-Figures of batches come from their headers and the times of their records
-(pyspark_barnabas.jobs.batch_tally), a task for each range of offsets. Keys are counted by a
-second pass over the same offsets, as a DataFrame of that one column; --no-keys leaves it out. The
-lag of consumer groups is asked of the brokers.
+Figures of batches come from their headers and their records' timestamps
+(`pyspark_barnabas.jobs.batch_tally`), with a task for each range of offsets. A second pass over the
+same offsets counts keys, as a DataFrame of that one column; --no-keys skips it. The brokers are
+asked for the lag of consumer groups.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from pyspark_barnabas.wire.cluster import Cluster
 from pyspark_barnabas.wire.protocol import LATEST, TopicPartition
 
 TOP_KEYS: Final = 20
-_SHOWN_MAX: Final = 10  # rows of a table for a person; the page and --json have all
+_SHOWN_MAX: Final = 10  # table rows for a person; the page and --json have all
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what `report` takes."""
+    """Add the pipeline's own arguments."""
     arguments.add_source_arguments(parser)
     parser.add_argument(
         "--to", metavar="FILE", default="report.html",
-        help="where the page goes, replacing what is there; default report.html",
+        help="the page, which is overwritten; default: report.html",
     )  # fmt: skip
     parser.add_argument(
-        "--no-keys", action="store_true", help="do not count keys: one pass over the data less"
+        "--no-keys", action="store_true", help="do not count keys, which saves a pass over the data"
     )
 
 
@@ -80,12 +80,12 @@ def run(run: Run) -> Outcome:
 
 
 def at_of(part: Range) -> TopicPartition:
-    """Return where a range lies."""
+    """Return the partition of a range."""
     return part.topic, part.partition
 
 
 def exactly(options: dict[str, str], ranges: Sequence[Range]) -> dict[str, str]:
-    """Return options for the same source and just these ranges."""
+    """Return options for the same source and exactly these ranges."""
     left_out = ("subscribe", "assign", "starting", "ending")
     kept = {name: text for name, text in options.items() if not name.lower().startswith(left_out)}
     assigned: dict[str, list[int]] = {}
@@ -103,7 +103,7 @@ def exactly(options: dict[str, str], ranges: Sequence[Range]) -> dict[str, str]:
 
 
 def count_keys(run: Run, options: dict[str, str], ranges: Sequence[Range]) -> dict[str, Any]:
-    """Count the records of every key in these ranges; the most frequent are returned."""
+    """Count the records of every key in these ranges; return the most frequent."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as f
 
@@ -139,7 +139,7 @@ def count_keys(run: Run, options: dict[str, str], ranges: Sequence[Range]) -> di
 
 
 def _key(key: bytes) -> dict[str, str]:
-    """Return a key as text; one that is no UTF-8 as base64 too."""
+    """Return a key as text; if it is not UTF-8, also as base64."""
     try:
         return {"key": bytes(key).decode()}
     except UnicodeDecodeError:
@@ -158,7 +158,7 @@ def _group(one: GroupLag) -> dict[str, Any]:
 
 
 def figures(tallies: Sequence[Tally]) -> dict[str, Any]:
-    """Return what tallies of partitions say, for a program."""
+    """Return the figures of the partitions' tallies, for a program."""
     whole = Tally("", -1)
     topics: dict[str, Tally] = {}
     for one in tallies:
@@ -207,7 +207,7 @@ def _sizes(whole: Tally, total: int, largest: int, powers: dict[int, int]) -> di
 
 
 def lines(facts: dict[str, Any]) -> list[str]:
-    """Return the figures for a person: what fits on a screen."""
+    """Return the figures for a person, as much as fits on a screen."""
     stored = f"{plural(facts['batches'], 'batch')}, {bytes_text(facts['bytes'])} stored"
     times = f"without compression {facts['compression_ratio']:.2f} times as much"
     said = [f"{plural(facts['records'], 'record')} in {stored}; {times}."]
@@ -238,7 +238,7 @@ def lines(facts: dict[str, Any]) -> list[str]:
 
 
 def _some(what: str, rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the first rows as a table, and how many there are besides."""
+    """Return the first rows as a table, and how many more there are."""
     if not rows:
         return [f"No {what}."]
     shown = rows[:_SHOWN_MAX]

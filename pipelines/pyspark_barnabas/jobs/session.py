@@ -1,4 +1,4 @@
-"""A run of a job: its Spark session, its streaming query, and what it says at the end.
+"""A run of a pipeline: its Spark session, its streaming query, and its summary.
 
 The session is started on first use, so a wrong option does not cost a JVM start. A JVM started here
 writes to an unnamed file, so that its log does not mix with progress and summary; the file gets a
@@ -6,8 +6,8 @@ name when something unexpected happens. Under spark-submit the JVM is already ru
 spark-submit decides where it writes.
 
 `finish` waits for a streaming query. When a Python worker, an executor or the JVM is killed, Spark
-reports it in traces of many lines; to the user all of them mean one thing: run the job again, it
-continues.
+reports it in traces of many lines; to the user all of them mean one thing: run the command again,
+it continues.
 
 An `Outcome` is the end of a run: lines for a person, facts for a program. `plural`, `bytes_text`
 and `table` write numbers as a person reads them.
@@ -36,14 +36,14 @@ from pyspark_barnabas.jobs.progress import Progress
 from pyspark_barnabas.wire.errors import BarnabasError, RunCut
 
 FORMAT: Final = "barnabas"
-# What serves these pipelines better than Spark's defaults; --conf overrides each.
+# Better for these pipelines than Spark's defaults; --conf overrides each.
 SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.python.unix.domain.socket.enabled": "true",
 }
-_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"  # set by spark-submit: its JVM waits there
+_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"  # set by spark-submit, whose JVM listens there
 POLL_S: Final = 1
 _LOST: Final = (
     (re.compile(r"Python worker (exited unexpectedly|failed to connect back)"), "a Python worker"),
@@ -52,13 +52,13 @@ _LOST: Final = (
         "an executor",
     ),
 )
-# Py4JError itself, not what derives from it: py4j has asked and was given no answer.
+# Py4JError itself, not a subclass: py4j asked the JVM and got no answer.
 _JVM_ERRORS: Final = ("Py4JError", "Py4JNetworkError", "ConnectionRefusedError")
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 class SparkNotStarted(BarnabasError):
-    """There is no session: a setting is wrong, or the cluster is not there."""
+    """Spark did not start: a setting is wrong, or the cluster is unreachable."""
 
 
 class Run:
@@ -70,14 +70,14 @@ class Run:
         self.arguments = arguments
         self.progress = progress
         self.clock = Clock()
-        self.log_path = ""  # what the JVM that was started here has written, if that is kept
+        self.log_path = ""  # where the log of a JVM started here is, once kept
         self._spark = spark
         self._is_own = spark is None
         self._log: IO[bytes] | None = None
 
     @property
     def spark(self) -> Any:
-        """The session; started now if there is none yet. Raises JavaMissing."""
+        """The session, started on first use. Raises JavaMissing, SparkNotStarted."""
         if self._spark is None:
             self.progress.show("starting Spark")
             self._spark = self._start()
@@ -85,22 +85,22 @@ class Run:
         return self._spark
 
     def load(self, columns: Sequence[str], options: Mapping[str, str]) -> Any:
-        """Return the records that `options` name as a DataFrame, with these columns only."""
+        """Return the records that `options` name as a DataFrame of these columns."""
         return self.spark.read.format(FORMAT).options(**options).schema(schema(columns)).load()
 
     def keep_log(self) -> None:
-        """Write what the JVM has written so far to a file of its own, at `log_path`."""
+        """Copy what the JVM has logged so far to a named file, at `log_path`."""
         if self._log is None or self.log_path:
             return
         handle, self.log_path = tempfile.mkstemp(prefix="barnabas-pipeline-", suffix=".log")
         with os.fdopen(handle, "wb") as file:
-            position = 0  # not seek: the JVM writes where this file stands
+            position = 0  # pread, because a seek would move the JVM's position too
             while piece := os.pread(self._log.fileno(), 1 << 20, position):
                 file.write(piece)
                 position += len(piece)
 
     def close(self) -> None:
-        """Stop a session that was started here."""
+        """Stop the session if it was started here."""
         if self._is_own and self._spark is not None:
             with contextlib.suppress(Exception):  # the JVM may have gone before
                 self._spark.stop()
@@ -114,7 +114,7 @@ class Run:
 
         if _SUBMITTED in os.environ:
             return self._configured(SparkSession.builder, self.arguments.master).getOrCreate()
-        # Spark starts `python3` of the PATH; format("barnabas") is in the Python that runs this.
+        # Spark starts the `python3` on the PATH; only this Python surely has the format.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         use_java()
         root = str(Path(__file__).parents[2])
@@ -122,7 +122,7 @@ class Run:
         os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(path for path in paths if path))
         master = self.arguments.master or SparkConf().get("spark.master") or MASTER
         builder = self._configured(SparkSession.builder, master)
-        # It has no name, so that nothing is left of it however this process ends.
+        # Without a name, so nothing is left of it however this process ends.
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the session
         try:
             with _uninterrupted(), _redirected(self._log.fileno()):
@@ -141,7 +141,7 @@ class Run:
 
 
 def schema(columns: Sequence[str]) -> Any:
-    """Return a schema of some of a topic's columns; only those are decoded."""
+    """Return a schema of these columns of a topic; only they are decoded."""
     from pyspark.sql.types import StructType
 
     from pyspark_barnabas.datasource import COLUMNS
@@ -153,25 +153,25 @@ def schema(columns: Sequence[str]) -> Any:
 
 
 def _silence() -> None:
-    """Keep PySpark and Py4J from writing errors to stderr that they raise besides."""
+    """Keep PySpark and Py4J from also writing to stderr the errors that they raise."""
     from pyspark.logger import PySparkLogger
 
     PySparkLogger.getLogger("DataFrameQueryContextLogger").disabled = True
-    # Py4J speaks through the root logger, when an interrupt comes between it and the JVM.
+    # Py4J uses the root logger when an interrupt comes between it and the JVM.
     logging.getLogger().addFilter(lambda record: f"{os.sep}py4j{os.sep}" not in record.pathname)
 
 
 def _why(error: Exception, log_path: str) -> str:
-    """Say why Spark did not start: what its log says last, or else the error."""
+    """Return why Spark did not start: the last cause in its log, else the error."""
     with open(log_path, encoding="utf-8", errors="replace") as file:
         causes = re.findall(r"^.*?(?:Exception|Error): (.+)$", file.read(), re.MULTILINE)
     reason = causes[-1] if causes else (str(error).splitlines() or [type(error).__name__])[0]
-    return f"Spark does not start: {reason}. Check --master and --conf; its log is {log_path}"
+    return f"Spark does not start: {reason}. Check --master and --conf; its log is at {log_path}"
 
 
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Hold SIGINT back while Spark starts: PySpark would leave a JVM behind that nobody ends."""
+    """Delay SIGINT while Spark starts; PySpark would leave an orphaned JVM behind."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -184,7 +184,7 @@ def _uninterrupted() -> Iterator[None]:
     try:
         yield
     finally:
-        if signal.getsignal(signal.SIGINT) is hold:  # and not the session's own
+        if signal.getsignal(signal.SIGINT) is hold:  # not if the session set its own
             signal.signal(signal.SIGINT, before)
     if asked:
         raise KeyboardInterrupt
@@ -192,7 +192,7 @@ def _uninterrupted() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _redirected(target: int) -> Iterator[None]:
-    """Let processes that are started meanwhile write both their outputs to `target`."""
+    """Send stdout and stderr of processes started in the block to `target`."""
     sys.stdout.flush()
     sys.stderr.flush()
     kept = os.dup(1), os.dup(2)
@@ -210,9 +210,9 @@ def _redirected(target: int) -> Iterator[None]:
 
 
 def finish(query: Any, look: Callable[[], None] = lambda: None) -> None:
-    """Return when the query has ended; `look` at it meanwhile. It is stopped in any case.
+    """Wait until the query ends, calling `look` meanwhile; stop it in any case.
 
-    Raises RunCut for a part that was lost, and what the query raised otherwise.
+    Raises RunCut if a part of Spark was lost, else what the query raised.
     """
     try:
         while not query.awaitTermination(POLL_S):
@@ -223,23 +223,25 @@ def finish(query: Any, look: Callable[[], None] = lambda: None) -> None:
         if part is None:
             raise
         raise RunCut(
-            f"{part} was lost in the middle: killed, or out of memory. What was done is kept; run "
-            "the command again, and it goes on from there"
+            f"{part} was lost: killed, or out of memory. What was done is kept; run the command "
+            "again, and it continues from there"
         ) from error
     finally:
-        with contextlib.suppress(Exception):  # the JVM may be gone, and that is the error to show
+        with contextlib.suppress(
+            Exception
+        ):  # the JVM may be gone; the first error is the one to show
             query.stop()
 
 
 def lost_part(error: BaseException) -> str | None:
-    """Return which part of Spark an error shows to be gone, None for other errors."""
+    """Return which part of Spark is gone according to an error; None for other errors."""
     if isinstance(error, BarnabasError):
         return None
     if {type(each).__name__ for each in _chain(error)} & set(_JVM_ERRORS):
         return "Spark's JVM"
     try:
         text = str(error)
-    except Exception:  # py4j asks a JVM that may be gone
+    except Exception:  # py4j asks the JVM, which may be gone
         return "Spark's JVM"
     return next((part for pattern, part in _LOST if pattern.search(text)), None)
 
@@ -257,7 +259,7 @@ def _chain(error: BaseException | None) -> list[BaseException]:
 
 @dataclass(kw_only=True)
 class Outcome:
-    """How a run ended. `facts` hold JSON's types only; `error` is the kind of error, if one."""
+    """How a run ended. `facts` hold only JSON types; `error` is the kind of error, if any."""
 
     facts: dict[str, Any]
     lines: list[str] = field(default_factory=list)
@@ -265,7 +267,7 @@ class Outcome:
 
 
 def bytes_text(count: float) -> str:
-    """Return a number of bytes with a unit, three digits or so."""
+    """Return a number of bytes with a unit, such as 3.0 MiB."""
     size = float(count)
     for unit in _UNITS:
         if abs(size) < 1024 or unit == _UNITS[-1]:
@@ -282,7 +284,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    """Return rows under their columns as lines; numbers stand to the right."""
+    """Return rows under their column names as lines; numbers are aligned right."""
     texts = [[cell_text(cell) for cell in row] for row in rows]
     right = [
         bool(rows) and all(isinstance(row[n], int | float | None) for row in rows)
@@ -299,7 +301,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]
 
 
 def cell_text(value: object) -> str:
-    """Return a cell of a table: numbers with separators, nothing for None."""
+    """Return a table cell: numbers with separators, "" for None."""
     if value is None:
         return ""
     if isinstance(value, float):

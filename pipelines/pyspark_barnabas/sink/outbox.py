@@ -1,22 +1,22 @@
-"""One task's way to the log: an idempotent producer that can tell what it wrote in another life.
+"""The producer of one task: idempotent, and able to find what an earlier run of the task wrote.
 
 Identity. A broker knows a producer by its id and epoch, and numbers its records in each partition.
-A task of a stream takes an id made from the query's id and the task's number, and the micro-batch's
-number as its epoch; so the same task of the same micro-batch, run again after a crash, is the same
-producer to the broker, with nothing kept anywhere but in the log itself.
+A task of a stream computes its id from the query's id and the task's number, and its epoch from the
+micro-batch's number. So the same task of the same micro-batch, rerun after a crash, is the same
+producer to the broker, and nothing is stored anywhere but in the log.
 
-Again. When such a task begins, it asks (DescribeProducers, KIP-664) how many records of this
-identity each partition has. If some, they are read back, and the rows that come are compared with
-them: equal ones are not sent again. A row that differs shows that the micro-batch is not made of
-the same rows in the same order; from there on this partition's rows are all sent, as a new
-producer: twice perhaps, but none is lost. A task of an older micro-batch that is still at work is
-refused by the broker, because its epoch is older.
+Rerun. When such a task begins, it asks (DescribeProducers, KIP-664) how many records of its
+identity each partition has. It reads these back and compares them with its rows: equal ones are not
+sent again. A row that differs shows that the micro-batch does not have the same rows in the same
+order. From there on the task sends all rows of that partition as a new producer: some may be there
+twice, none is lost. The broker refuses a task of an older micro-batch that is still running,
+because its epoch is older.
 
-A task without identity (a batch query) is given a producer id by the broker, so that a request that
-is sent twice is written once; run again, its rows are written again.
+A task without identity (a batch query) gets a producer id from the broker, so a request that is
+sent twice is written once; a rerun task writes its rows again.
 
-Sends are one request ahead: a request is on its way while the next batches are being put together,
-and one batch of a partition at most. What is lost on the way is sent again with the same numbers.
+One request is under way while the next batches are built, with at most one batch a partition. What
+is lost is sent again with the same sequence numbers.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ from pyspark_barnabas.wire.fetcher import Fetcher, FetchPlan
 from pyspark_barnabas.wire.primitives import parse
 from pyspark_barnabas.wire.protocol import EARLIEST, LATEST, TopicPartition
 
-EPOCHS: Final = 32_768  # an epoch is an int16 that is not negative
+EPOCHS: Final = 32_768  # an epoch is a non-negative int16
 _SEQUENCES: Final = 1 << 31
-_ID_BIT: Final = 1 << 62  # far above the ids that brokers give out, which count from 0
+_ID_BIT: Final = 1 << 62  # far above the ids that brokers assign, which count from 0
 _RECORD_OVERHEAD = 40
 _DUPLICATE = 46
 _REQUEST_BYTES = 4 * 1024 * 1024
 _LOOK_BACK_FIRST = 10_000  # offsets
 
 _CURES: Final = {
-    10: "raise max.message.bytes of the topic, or lower kafka.batch.size",
-    18: "raise max.message.bytes of the topic, or lower kafka.batch.size",
-    32: "the column timestamp lies outside what the topic's message.timestamp.* allow",
+    10: "raise the topic's max.message.bytes, or lower kafka.batch.size",
+    18: "raise the topic's max.message.bytes, or lower kafka.batch.size",
+    32: "the column timestamp is outside what the topic's message.timestamp.* allow",
     45: "another task writes as the same producer; Spark may run this one again",
-    47: "a later micro-batch of this query has written already, so this one is refused. If the "
-    "checkpoint was set back on purpose, set deduplicate=false once",
-    87: "the topic takes no such record; a compacted topic wants a key in each",
+    47: "a later micro-batch of this query has already written, so this one is refused. If you "
+    "reset the checkpoint on purpose, set deduplicate=false once",
+    87: "the topic does not accept such a record; in a compacted topic each needs a key",
 }
 
 
 def identity(query_id: str, task: int, batch_id: int) -> tuple[int, int]:
-    """Return (producer id, epoch) of a task of a micro-batch, the same whenever it runs."""
+    """Return (producer id, epoch) of a task of a micro-batch, the same for every run of it."""
     life = f"{query_id}/{task}/{batch_id // EPOCHS}"
     number = int.from_bytes(hashlib.blake2b(life.encode(), digest_size=8).digest(), "big")
     return number % _ID_BIT | _ID_BIT, batch_id % EPOCHS
@@ -67,19 +67,19 @@ def identity(query_id: str, task: int, batch_id: int) -> tuple[int, int]:
 
 @dataclass
 class _Outgoing:
-    """One partition's records on their way."""
+    """One partition's producer state and unsent records."""
 
     producer_id: int
     epoch: int
     sequence: int = 0
     records: list[Record] = field(default_factory=list)
     size: int = 0
-    # What an earlier run of this task wrote, in the reverse order: the next to compare is last.
+    # Hashes of what an earlier run wrote, in reverse order: the next to compare is the last.
     written: list[int] = field(default_factory=list)
 
 
 class Outbox:
-    """Writes the records of one task; `close` returns when all are acknowledged."""
+    """Writes the records of one task; `close` returns once all are acknowledged."""
 
     def __init__(
         self, cluster: Cluster, options: SinkOptions, producer: tuple[int, int] | None
@@ -96,9 +96,9 @@ class Outbox:
         self.skipped_count = 0
 
     def open_topic(self, topic: str) -> int:
-        """Find the topic, made by the broker if it does that, and return its partitions' count.
+        """Find the topic, which the broker may create, and return its number of partitions.
 
-        With an identity, finds what an earlier run of the task has written there.
+        With an identity, also find what an earlier run of the task wrote there.
         """
         partitions = [(topic, index) for index in self._cluster.topics([topic], create=True)[topic]]
         producer_id, epoch = self._identity or self._new_producer()
@@ -117,12 +117,12 @@ class Outbox:
             if len(found) == count:
                 outgoing.written = found[::-1]
                 outgoing.sequence = count % _SEQUENCES
-            else:  # expired or compacted away: it cannot be told what was written
+            else:  # expired or compacted away: what was written is unknown
                 outgoing.producer_id, outgoing.epoch = self._new_producer()
         return len(partitions)
 
     def add(self, topic: str, partition: int, record: Record) -> None:
-        """Take one record; send when enough are together."""
+        """Add one record; send when there are enough."""
         outgoing = self._outgoing[topic, partition]
         if outgoing.written:
             if hash(_comparable(record)) == outgoing.written.pop():
@@ -144,7 +144,7 @@ class Outbox:
     def close(self) -> None:
         """Send the rest and wait until the broker has acknowledged everything."""
         self._send()
-        self._settle()
+        self._await_acknowledgements()
 
     def _new_producer(self) -> tuple[int, int]:
         if self._fresh is None:
@@ -154,15 +154,15 @@ class Outbox:
     # -- sending ---------------------------------------------------------------------------------
 
     def _send(self) -> None:
-        """Put every partition's records into a batch and send them all, after the last request."""
+        """Build a batch of each partition's records; send them once the last are acknowledged."""
         batches = {at: self._batch(out) for at, out in self._outgoing.items() if out.records}
-        self._settle()
+        self._await_acknowledgements()
         self._unacknowledged = batches
         self._size = 0
         try:
             self._post()
         except (OSError, Retriable):
-            self._sent = []  # the next settling sends again
+            self._sent = []  # the next wait sends them again
             self._cluster.close()
 
     def _batch(self, outgoing: _Outgoing) -> bytearray:
@@ -174,7 +174,7 @@ class Outbox:
         return batch
 
     def _post(self) -> None:
-        """Send what is not acknowledged, to each leader its part."""
+        """Send the unacknowledged batches to their leaders."""
         parts: dict[Connection, list[TopicPartition]] = {}
         for topic, partition in self._unacknowledged:
             leader = self._cluster.leader(topic, partition)
@@ -188,8 +188,8 @@ class Outbox:
             connection.send(protocol.PRODUCE, body)
             self._sent.append((connection, part))
 
-    def _settle(self) -> None:
-        """Wait until everything sent is acknowledged; send again what is not."""
+    def _await_acknowledgements(self) -> None:
+        """Wait until everything sent is acknowledged; send the rest again."""
         if self._unacknowledged:
             names = ", ".join(f"{topic}-{index}" for topic, index in list(self._unacknowledged)[:4])
             self._cluster.persist(f"writing to {names}", self._acknowledge)
@@ -211,7 +211,7 @@ class Outbox:
             raise Retriable(reason)
 
     def _refusal(self, at: TopicPartition, code: int, said: str) -> str:
-        """Return why a batch was not written, for what may pass; raise for the rest."""
+        """Return the reason if the batch can be sent again; else raise it."""
         what = f"writing to {at[0]}-{at[1]}"
         if code in _CURES:
             detail = f" ({said})" if said else ""
@@ -220,21 +220,22 @@ class Outbox:
             check(code, what, said)
         except Retriable as error:
             return str(error)
-        raise AssertionError("a code without error is no refusal")
+        raise AssertionError("code 0 is no refusal")
 
     # -- reading back ----------------------------------------------------------------------------
 
     def _read_back(self, at: TopicPartition, producer_id: int, epoch: int, count: int) -> list[int]:
         """Return the hashes of a producer's first `count` records; fewer if some are gone.
 
-        They lie near the end, so the search begins there and reaches back further each time.
+        They are near the end of the log, so the search starts there and reaches further back
+        each time.
         """
         ends = self._cluster.list_offsets({at: LATEST})
         begins = self._cluster.list_offsets({at: EARLIEST})
         reach = max(_LOOK_BACK_FIRST, 2 * count)
         while True:
             start = max(begins[at], ends[at] - reach)
-            rows: list[int] = []  # and not the rows: a micro-batch may be larger than memory
+            rows: list[int] = []  # not the rows: a micro-batch may be larger than memory
             for data, batch in self._batches(at, start, ends[at]):
                 if (batch.producer_id, batch.producer_epoch) != (producer_id, epoch):
                     continue
@@ -260,7 +261,7 @@ def _comparable(record: Record) -> tuple[Any, ...]:
 
 def _rows(data: bytearray, batch: Batch, at: TopicPartition) -> Iterator[tuple[Any, ...]]:
     """Yield (key, value, headers) of a batch's records."""
-    # No bound on headers: they are those that this task has written before.
+    # No bound on headers: this task wrote them itself.
     decoder = Decoder(["key", "value", "headers"], *at, batch_headers_max=_SEQUENCES)
     for table in decoder.decode(data, [batch]):
         keys, values, headers = (table[name].to_pylist() for name in ("key", "value", "headers"))

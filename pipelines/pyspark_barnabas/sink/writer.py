@@ -1,12 +1,12 @@
-"""The sinks: rows of a query, as batch or as stream, to records in topics.
+"""The sinks: rows of a batch or streaming query become records in topics.
 
-Columns, as for Spark's Kafka sink: `value` (string or binary; null writes a tombstone), and if
-present `key`, `topic` (unless the option names one), `partition`, `headers`; besides these,
-`timestamp`. Other columns are ignored.
+Columns, as for Spark's Kafka sink: `value` (string or binary; null writes a tombstone), and
+optionally `key`, `topic` (required unless the option names one), `partition`, `headers`; beyond
+these, `timestamp`. Other columns are ignored.
 
-What a task writes is in the log at once; Spark's commit adds nothing to it and its abort takes
-nothing back. What that means when a micro-batch is run again stands in
-`pyspark_barnabas.sink.outbox` and, for users, in docs/pyspark.md.
+What a task writes is in the log at once; Spark's commit adds nothing and its abort undoes nothing.
+For what that means when a micro-batch is rerun, see `pyspark_barnabas.sink.outbox` and, for users,
+docs/pyspark.md.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Written(WriterCommitMessage):
 
 
 def check_schema(schema: StructType, options: SinkOptions) -> None:
-    """Raise BadOption for columns that are missing or of a type that is no record's."""
+    """Raise BadOption for a missing column or one of the wrong type."""
     wanted: dict[str, tuple[type, ...]] = {
         "value": _BYTES_LIKE,
         "key": _BYTES_LIKE,
@@ -63,7 +63,7 @@ def check_schema(schema: StructType, options: SinkOptions) -> None:
     if "value" not in found:
         raise BadOption(f"the column value is missing; there are {', '.join(found) or 'none'}")
     if options.topic is None and "topic" not in found:
-        raise BadOption("no topic: give the option topic, or a column topic")
+        raise BadOption("no topic: set the option topic, or add a column topic")
     for name, kinds in wanted.items():
         if name in found and not isinstance(found[name], kinds):
             words = " or ".join(kind.__name__ for kind in kinds)
@@ -81,7 +81,7 @@ def check_schema(schema: StructType, options: SinkOptions) -> None:
 
 @plainly
 class WireWriter(DataSourceArrowWriter):
-    """Writes the rows of a batch query: each at least once, and once if no task is run again."""
+    """Writes the rows of a batch query: at least once, and once if no task is rerun."""
 
     def __init__(self, schema: StructType, options: SinkOptions) -> None:
         check_schema(schema, options)
@@ -94,7 +94,7 @@ class WireWriter(DataSourceArrowWriter):
 
 @plainly
 class WireStreamWriter(_StreamWriter):  # type: ignore[misc]
-    """Writes micro-batches; one that is run again finds what it has written already."""
+    """Writes micro-batches; a rerun one finds what it has already written."""
 
     def __init__(self, schema: StructType, options: SinkOptions) -> None:
         check_schema(schema, options)
@@ -116,14 +116,14 @@ class WireStreamWriter(_StreamWriter):  # type: ignore[misc]
         return write_task(self._options, tables, producer)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Do nothing: every record has been acknowledged."""
+        """Do nothing: every record is acknowledged."""
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Do nothing: what was written is found when the micro-batch is run again."""
+        """Do nothing: a rerun of the micro-batch finds what was written."""
 
 
 def _tables(schema: StructType, rows: Iterator[Any]) -> Iterator[Any]:
-    """Put rows together, for PySpark 4.0, which has no Arrow for a stream's sink."""
+    """Collect rows into tables, for PySpark 4.0, whose streaming sinks get no Arrow."""
     kinds = {
         field.name: pa.string() if isinstance(field.dataType, StringType) else TYPES[field.name]
         for field in schema.fields
@@ -135,7 +135,7 @@ def _tables(schema: StructType, rows: Iterator[Any]) -> Iterator[Any]:
 
 
 def _plain(row: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Return a row as a dict; Spark gives a timestamp in local time without saying so."""
+    """Return a row as a dict; Spark passes timestamps as naive local times."""
     values = row.asDict(recursive=True)
     if values.get("timestamp") is not None:
         values["timestamp"] = values["timestamp"].astimezone()
@@ -145,7 +145,7 @@ def _plain(row: Any, names: Iterable[str]) -> dict[str, Any]:
 def write_task(
     options: SinkOptions, tables: Iterator[Any], producer: tuple[int, int] | None
 ) -> Written:
-    """Write RecordBatches, as `producer` (id, epoch) or as one that the broker names."""
+    """Write RecordBatches as `producer` (id, epoch), or as a new one from the broker."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -171,7 +171,7 @@ class _Rows:
         self._counts: dict[str, int] = {}
 
     def add(self, table: Any) -> None:
-        """Take the rows of one RecordBatch, each topic's in their order."""
+        """Add the rows of one RecordBatch, those of each topic in order."""
         if not table.num_rows:
             return
         if self._topic is not None:
@@ -179,7 +179,9 @@ class _Rows:
             return
         topics = table["topic"]
         if topics.null_count:
-            raise RecordsRefused("the column topic is null in a row, and the option topic is unset")
+            raise RecordsRefused(
+                "the column topic is null in a row, and the option topic is not set"
+            )
         names = topics.to_pylist()
         for name in dict.fromkeys(names):
             rows = [row for row, other in enumerate(names) if other == name]
@@ -232,17 +234,17 @@ class _Rows:
 
 
 def _headers(column: Any) -> list[Any]:
-    """Return the headers of each row. Raises RecordsRefused for one without a name."""
-    names, _ = column.flatten().flatten()  # a header that is null altogether has a null name here
+    """Return the headers of each row. Raises RecordsRefused for a header without a key."""
+    names, _ = column.flatten().flatten()  # a null header has a null key here
     if names.null_count:
         raise RecordsRefused(
-            "the column headers has a header whose key is null, and Kafka's headers have names: "
-            "leave it out with filter(headers, h -> h.key is not null)"
+            "the column headers has a header whose key is null, which Kafka does not allow: drop "
+            "it with filter(headers, h -> h.key is not null)"
         )
     found: list[Any] = column.to_pylist()
     return found
 
 
 def _binary(column: Any) -> Any:
-    """Return a column of strings or bytes as pyarrow.BinaryArray."""
+    """Return a column of strings or bytes as a pyarrow.BinaryArray."""
     return column if column.type == pa.binary() else column.cast(pa.binary())

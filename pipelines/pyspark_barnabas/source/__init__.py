@@ -1,4 +1,4 @@
-"""Reading topics: the batch reader and the stream, as Spark calls them.
+"""Reading topics: the batch reader and the stream that Spark calls.
 
 Read `reader`, then `stream`. Planning runs on the driver, reading on the executors.
 """

@@ -1,7 +1,7 @@
-"""The batch source, and what any task does to read its range of offsets over the wire.
+"""The batch source, and how a task of any source reads its range of offsets.
 
-A task owns one connection and one range; `pyspark_barnabas.wire.fetcher` brings the batches, and
-here they become columns. Control batches, and with read_committed aborted ones, are left out.
+A task owns one range and one connection. `pyspark_barnabas.wire.fetcher` fetches the batches; here
+they become columns, without control batches and, with read_committed, without aborted ones.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pyspark_barnabas.columns import Decoder
-from pyspark_barnabas.offsets import Range, batch_ranges, lose, partitions_of, remade, split
+from pyspark_barnabas.offsets import Range, batch_ranges, lose, partitions_of, recreated, split
 from pyspark_barnabas.options import SourceOptions
 from pyspark_barnabas.plain_errors import plainly
 from pyspark_barnabas.wire.batches import Batch, Visibility
@@ -25,7 +25,7 @@ from pyspark_barnabas.wire.protocol import Fetched
 
 @dataclass
 class LogPartition(InputPartition):
-    """What one task reads; without a topic id it is not checked that it is still that topic."""
+    """What one task reads; without a topic id it does not check that the topic is the same."""
 
     range: Range
     topic_id: str = ""
@@ -33,7 +33,7 @@ class LogPartition(InputPartition):
 
 @plainly
 class WireReader(DataSourceReader):
-    """Reads ranges of offsets that are fixed when the query is planned."""
+    """Reads ranges of offsets that planning fixed."""
 
     def __init__(self, columns: Sequence[str], options: SourceOptions) -> None:
         self._columns = list(columns)
@@ -43,21 +43,21 @@ class WireReader(DataSourceReader):
         """Ask the cluster where the ranges begin and end."""
         with Cluster(self._options.cluster) as cluster:
             subscribed = partitions_of(cluster, self._options.subscription)
-            # Before the offsets: of a topic that is made anew meanwhile they must not be taken.
+            # Ask before the offsets, in case the topic is created again in between.
             topic_ids = cluster.topic_ids(topic for topic, _ in subscribed)
             ranges = batch_ranges(cluster, self._options)
         return tasks(ranges, self._options, topic_ids)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the records of one range as pyarrow.RecordBatch."""
-        if isinstance(partition, LogPartition):  # for no partitions Spark makes one with nothing
+        if isinstance(partition, LogPartition):  # with no partitions Spark passes an empty one
             yield from read_range(self._options, self._columns, partition)
 
 
 def tasks(
     ranges: list[Range], options: SourceOptions, topic_ids: Mapping[str, str]
 ) -> list[InputPartition]:
-    """Return one input partition for each range, cut as minPartitions asks."""
+    """Return an input partition for each range, split as the options say."""
     cut = split(ranges, options.partitions_min, options.records_per_partition_max)
     return [LogPartition(part, topic_ids.get(part.topic, "")) for part in cut]
 
@@ -67,8 +67,8 @@ def read_range(
 ) -> Iterator[Any]:
     """Yield the records of a range in RecordBatches of `columns`, in the order of the log.
 
-    Offsets that are gone, or of a topic that was made anew since the range was planned, raise
-    DataLost; with failOnDataLoss=false they are passed over.
+    Raises DataLost for offsets that are gone, and for a topic that was created again since the
+    range was planned; with failOnDataLoss=false they are skipped.
     """
     part = planned.range
     decoder = Decoder(
@@ -90,9 +90,9 @@ def read_range(
 def fetch_range(
     options: SourceOptions, planned: LogPartition
 ) -> Iterator[tuple[Fetched, list[Batch]]]:
-    """Yield (response, its whole batches) until the range ends; the outer ones may overhang.
+    """Yield (response, its whole batches) until the range ends; the outer batches may exceed it.
 
-    Raises CorruptBatch; offsets that are gone, and another topic id, as in `read_range`.
+    Raises CorruptBatch, and DataLost as `read_range` does.
     """
     part = planned.range
     plan = FetchPlan(
@@ -104,16 +104,16 @@ def fetch_range(
     )
     with Cluster(options.cluster) as cluster:
         yield from Fetcher(cluster, plan, part.topic, part.partition, part.start, part.end)
-        what = remade_since(cluster, planned)
+        what = recreated_since(cluster, planned)
     if what:
         lose(options, what)
 
 
-def remade_since(cluster: Cluster, planned: LogPartition) -> str:
-    """Return the words for a topic that was made anew since it was planned; "" for the same one.
+def recreated_since(cluster: Cluster, planned: LogPartition) -> str:
+    """Return the text for a topic that was created again since planning; "" if it is the same.
 
-    An id never comes back: if it is the same after the last fetch, it was at all of them.
+    Ids are never reused: if the id is the same after the last fetch, it was for all of them.
     """
     topic, known = planned.range.topic, planned.topic_id
     now = cluster.topic_ids([topic], fresh=True).get(topic, known) if known else known
-    return "" if now == known else remade(topic, known, now)
+    return "" if now == known else recreated(topic, known, now)

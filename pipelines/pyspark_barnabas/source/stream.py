@@ -1,22 +1,22 @@
 """The streaming source: offset maps in Spark's form, micro-batches between two of them.
 
-Spark keeps one `WireStreamReader` for a query's planning (offsets, limits) and makes others that
-only `read`; all that a read needs is therefore in its input partition.
+Spark keeps one `WireStreamReader` to plan a query (offsets, limits) and creates others that only
+`read`, so an input partition holds everything a read needs.
 
-Where it starts. A batch's start is the end of the one before, from Spark's checkpoint; the first
-batch's start is asked for again when the query is restarted before its first batch was done. A
-start at the end of the log (startingOffsets=latest) would by then have moved, and what lay between
-would be lost. So a query that starts at the end begins with an empty batch, which writes the
-starting offsets into the checkpoint, and nothing can be lost before it.
+Start. A batch starts where the previous one ended, by Spark's checkpoint. If a query is restarted
+before its first batch is done, Spark asks for the first batch's start again. A start at the end of
+the log (startingOffsets=latest) would have moved by then, and the records in between would be lost.
+So a query that starts at the end begins with an empty batch, which puts the starting offsets into
+the checkpoint.
 
-Which topic. Offsets carry the ids of their topics, so a topic that was deleted and made anew is
-another topic, however many records it has by now. That is data loss; with failOnDataLoss=false the
-new topic is read from its beginning. Offsets in a checkpoint from before there were ids carry none;
-the next batch writes them down.
+Topics. Offsets carry the ids of their topics, so a topic that was deleted and created again counts
+as a different one, however many records it has. That is data loss; with failOnDataLoss=false the
+new topic is read from its beginning. Offsets in an older checkpoint carry no ids; the next batch
+adds them.
 
 Limits. `maxOffsetsPerTrigger`, `minOffsetsPerTrigger` and Trigger.AvailableNow need PySpark 4.2,
-which tells a source where a batch starts; to wait for more is to answer that start again. Progress
-shows `latestOffset` beside `endOffset`: their difference is the lag.
+which tells a source where a batch starts; a source waits for more by returning that start again.
+Progress shows `latestOffset` beside `endOffset`: their difference is the lag.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from pyspark_barnabas.offsets import (
     limited,
     lose,
     partitions_of,
-    remade,
+    recreated,
     resolve,
     to_json,
     topic_ids_of,
@@ -59,7 +59,7 @@ HAS_LIMITS = _AvailableNow is not object
 
 
 class _End(NamedTuple):
-    """Where topics end, and which topics these are."""
+    """The ends of topics, and the topics' ids."""
 
     topic_ids: dict[str, str]
     offsets: Offsets
@@ -77,7 +77,7 @@ class WireStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[m
         self._cluster: Cluster | None = None
         self._held: dict[str, Any] | None = None  # starting offsets whose first batch is empty
         self._target: _End | None = None  # where Trigger.AvailableNow ends
-        self._told: set[str] = set()  # topics made anew of which a warning has been given
+        self._warned: set[str] = set()  # topics created again, already warned of
         self._reported: Offsets = {}
         self._clock = clock or Clock()
         self._triggered_ms: int | None = None  # when a batch was last not held back
@@ -129,7 +129,7 @@ class WireStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[m
         return _limits.ReadAllAvailable()
 
     def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, Any]:  # noqa: N802
-        """Return where the next batch ends; without a start (PySpark < 4.2), where the log does."""
+        """Return where the next batch ends; without a start (PySpark < 4.2), the end of the log."""
         if self._held is not None:
             held, self._held = self._held, None
             if start is None or from_json(start) == from_json(held):
@@ -150,7 +150,7 @@ class WireStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[m
         return to_json(limited(known, latest, earliest, rows_max), topic_ids)
 
     def _holds_back(self, waiting_count: int) -> bool:
-        """Whether so few offsets wait for more; with Trigger.AvailableNow none will come."""
+        """Whether to wait for more offsets. With Trigger.AvailableNow none will come."""
         least = self._options.offsets_per_trigger_min
         if least is None or self._target is not None:
             return False
@@ -162,11 +162,11 @@ class WireStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[m
         return False
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's
-        """Return the log's end for the query's progress: minus endOffset, that is the lag."""
+        """Return the log's end for the query's progress; minus endOffset, it is the lag."""
         return to_json(self._reported) if self._reported else None
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's
-        """Fix the end that the query runs to."""
+        """Fix the offsets at which the query will end."""
         self._target = self._end()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -188,7 +188,7 @@ class WireStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[m
         return tasks([part for part in ranges if part.count > 0], self._options, topic_ids)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Do nothing: offsets are kept in Spark's checkpoint, and in no group."""
+        """Do nothing: Spark's checkpoint keeps the offsets, and no group does."""
 
     def stop(self) -> None:
         """Close the connections."""
@@ -202,7 +202,7 @@ class WireStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[m
         return self._cluster
 
     def _end(self) -> _End:
-        """Return the ends of what is subscribed to now; the ids are asked for before them."""
+        """Return the ends of the subscribed topics; asks for the ids before the ends."""
         partitions = partitions_of(self._way(), self._options.subscription)
         topic_ids = self._way().topic_ids(topic for topic, _ in partitions)
         return _End(topic_ids, self._latest(dict.fromkeys(partitions, 0)))
@@ -213,24 +213,24 @@ class WireStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[m
         return self._way().list_offsets(dict.fromkeys(partitions, LATEST), self._options.isolation)
 
     def _same_topics(self, start: dict[str, Any], topic_ids: Mapping[str, str]) -> Offsets:
-        """Return the offsets of `start` without those of topics that were made anew since."""
+        """Return the offsets of `start`, without topics that were created again since."""
         found = from_json(start)
         for topic, known in topic_ids_of(start).items():
             now = topic_ids.get(topic, known)
             if now == known:
                 continue
-            if topic not in self._told:
-                self.lose_topic(remade(topic, known, now))
-                self._told.add(topic)
+            if topic not in self._warned:
+                self.lose_topic(recreated(topic, known, now))
+                self._warned.add(topic)
             found = {at: offset for at, offset in found.items() if at[0] != topic}
         return found
 
     def lose_topic(self, what: str) -> None:
-        """Raise DataLost for a topic that was made anew; or warn, with failOnDataLoss=false."""
+        """Raise DataLost for a topic that was created again, or warn with failOnDataLoss=false."""
         lose(self._options, f"{what}. With failOnDataLoss=false it is read from its beginning")
 
     def _require_not_before(self, known: Offsets, latest: Offsets) -> None:
-        """Partitions that are gone, or shorter than what was read of them, are data lost."""
+        """Raise DataLost if a partition is gone, or shorter than what was read of it."""
         for at, offset in known.items():
             if at not in latest:
                 lose(self._options, f"partition {at[0]}-{at[1]} is gone, read up to {offset}")
@@ -244,5 +244,5 @@ class WireStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[m
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the records of one range as pyarrow.RecordBatch."""
-        if isinstance(partition, LogPartition):  # for no partitions Spark makes one with nothing
+        if isinstance(partition, LogPartition):  # with no partitions Spark passes an empty one
             yield from read_range(self._options, self._columns, partition)

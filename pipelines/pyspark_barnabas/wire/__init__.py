@@ -1,4 +1,4 @@
-"""Kafka's protocol as executors speak it: messages, batches, one connection, one cluster.
+"""Kafka's protocol as executors speak it: messages and batches, connections, a cluster.
 
-Read `protocol`, `connection`, `cluster`, then `fetcher`. Nothing here imports pyspark.
+Read `protocol`, `connection`, `cluster`, `fetcher`; then `batches`, `records`. No pyspark here.
 """

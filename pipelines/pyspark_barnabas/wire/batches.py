@@ -1,4 +1,4 @@
-"""Record batches as they lie in a fetch response or in a segment file: headers, CRC, visibility.
+"""Record batches as a Fetch response holds them: headers, CRCs, visibility.
 
 Layout (big-endian), Kafka's DefaultRecordBatch, magic 2:
 
@@ -6,11 +6,11 @@ Layout (big-endian), Kafka's DefaultRecordBatch, magic 2:
     attributes int16 · last_offset_delta int32 · base_timestamp int64 · max_timestamp int64 ·
     producer_id int64 · producer_epoch int16 · base_sequence int32 · record_count int32 · records
 
-`batch_length` counts what follows itself. The CRC-32C covers everything from `attributes` on.
-Attributes: bits 0-2 codec, 3 timestamps are the log's, 4 transactional, 5 control.
+`batch_length` counts the bytes after itself. The CRC-32C covers everything from `attributes` on.
+Attributes: bits 0-2 codec, 3 log append time, 4 transactional, 5 control.
 
-`read_batches` walks whole batches of a buffer; `Visibility` tells which of them a reader with an
-isolation level may see; `pyspark_barnabas.columns` turns them into Arrow columns. Formats before
+`read_batches` walks the whole batches of a buffer; `Visibility` tells which of them a reader with
+an isolation level may see; `pyspark_barnabas.columns` turns them into Arrow columns. Formats before
 magic 2 are refused by name: no broker since Kafka 0.11 writes them, and Kafka 4 serves none.
 
 Nothing here reads a file or a socket.
@@ -46,7 +46,7 @@ _ABORT_MARKER = 0  # the type in a control record's key: 0 abort, 1 commit
 
 
 class Batch(NamedTuple):
-    """The header of one batch, and where the batch begins in its buffer."""
+    """The header of one batch, and the position of the batch in its buffer."""
 
     position: int
     base_offset: int
@@ -65,12 +65,12 @@ class Batch(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch, header included."""
+        """Bytes of the whole batch, including its header."""
         return self.batch_length + PREFIX_BYTES
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record that the batch was written with."""
+        """Offset of its last record as it was written; compaction may have removed it."""
         return self.base_offset + self.last_offset_delta
 
     @property
@@ -80,7 +80,7 @@ class Batch(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """Whether its records are markers of transactions and not a user's."""
+        """Whether its records are transaction markers and not a user's."""
         return self.attributes & CONTROL != 0
 
     @property
@@ -97,17 +97,15 @@ class Batch(NamedTuple):
 def read_batches(data: Buffer, position: int = 0, *, check_crc: bool = True) -> Iterator[Batch]:
     """Yield the whole batches of `data` from `position` on; stop before an incomplete one.
 
-    A fetch may end inside a batch, so the tail is no error here; whoever reads a file compares
-    the end of the last batch with the size of the file.
-
-    Raises CorruptBatch, with the position in `data`, at the first batch that is damaged.
+    A fetch may end inside a batch, so an incomplete one is no error. Raises CorruptBatch, with the
+    position in `data`, at the first damaged batch.
     """
     view = memoryview(data)
     end = len(view)
     unpack = HEADER.unpack_from
     crc_of = crc32c.crc32c
     while end - position >= HEADER_BYTES:
-        # A tuple's own __new__ and plain numbers: this runs for every 16 KiB of a log.
+        # tuple.__new__ and local names are faster, and this runs for every 16 KiB of a log.
         batch = tuple.__new__(Batch, (position, *unpack(view, position)))
         _, base_offset, length, _, magic, crc, _, last_offset_delta, *_, record_count = batch
         if magic != 2 or length < HEADER_BYTES - PREFIX_BYTES:
@@ -133,9 +131,9 @@ def read_batches(data: Buffer, position: int = 0, *, check_crc: bool = True) -> 
 
 
 def first_batch_size(data: Buffer) -> int | None:
-    """Return the size that the batch at the start of `data` announces; None if it is cut short.
+    """Return the size in the header of the batch at the start of `data`; None if that is cut off.
 
-    A reader whose fetch brought no whole batch asks again for at least so many bytes.
+    A reader whose fetch returned no whole batch asks again for at least this many bytes.
     """
     if len(data) < PREFIX_BYTES:
         return None
@@ -143,11 +141,11 @@ def first_batch_size(data: Buffer) -> int | None:
 
 
 def is_abort_marker(data: Buffer, batch: Batch) -> bool:
-    """Tell of a control batch whether it ends its transaction by aborting it.
+    """Return whether a control batch aborts its transaction.
 
-    Raises CorruptBatch when the batch holds no control record. Its record is small and never
-    compressed: length, attributes, timestamp delta, offset delta, key length, then the key of
-    int16 version and int16 type. All varints of it are one byte, except the length at times.
+    Raises CorruptBatch if the batch holds no control record. The record is small and never
+    compressed: length, attributes, timestamp delta, offset delta, key length, then the key, an
+    int16 version and an int16 type. Its varints are one byte each, except sometimes the length.
     """
     view = memoryview(data)[batch.position + HEADER_BYTES : batch.position + batch.size]
     start = 0
@@ -161,12 +159,12 @@ def is_abort_marker(data: Buffer, batch: Batch) -> bool:
 
 
 class Visibility:
-    """Which batches of one partition a reader may see, from the aborted transactions it was told.
+    """Which batches of one partition a reader may see, given the aborted transactions.
 
-    Control batches are never seen. With `aborted` (read_committed), neither are the batches of
-    those transactions: each is (producer id, first offset), as Fetch answers and as a segment's
-    .txnindex holds. A transaction ends at its abort marker, which must come through here too.
-    Ask in the order of the log. Kafka: CompletedFetch.
+    Control batches are never visible. With `aborted` (read_committed), neither are the batches of
+    those transactions, each given as (producer id, first offset) by the Fetch response. An aborted
+    transaction ends at its abort marker, so markers must pass through `sees` too. Call it in the
+    order of the log. Kafka: CompletedFetch.
     """
 
     def __init__(self, aborted: Iterable[tuple[int, int]] = ()) -> None:
@@ -175,7 +173,7 @@ class Visibility:
         self._open: set[int] = set()
 
     def sees(self, data: Buffer, batch: Batch) -> bool:
-        """Whether the records of `batch`, which lies in `data`, are for the reader."""
+        """Whether the reader may see the records of `batch`, which is in `data`."""
         if not batch.attributes & (TRANSACTIONAL | CONTROL):
             return True
         while self._coming and self._coming[0][0] <= batch.last_offset:
@@ -190,7 +188,7 @@ class Visibility:
 def _not_a_batch(batch: Batch) -> str:
     if batch.magic in (0, 1):
         return (
-            f"message format {batch.magic}, from before Kafka 0.11, is not read; "
+            f"message format {batch.magic}, from before Kafka 0.11, is not supported; "
             "copy the topic with a broker that converts it, or start at a later offset"
         )
     if batch.magic != 2:

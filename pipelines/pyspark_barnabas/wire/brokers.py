@@ -93,7 +93,7 @@ class Brokers:
         """Return the error for a topic or partition that the cluster does not have."""
         return UnknownTopic(
             f"there is no {name} on this cluster. Check the options {self._options.topic_names} "
-            "and kafka.bootstrap.servers, or make the topic first"
+            "and kafka.bootstrap.servers, or create the topic first"
         )
 
     def _connection(self, address: tuple[str, int]) -> Connection:

@@ -1,4 +1,4 @@
-"""A Kafka cluster that questions are put to: finds the leaders, and retries what may pass.
+"""A Kafka cluster that questions are put to: finds leaders, and retries.
 
 Owns one rule of retrying: after a lost connection or a retriable error code, ask for the metadata
 again and repeat, with a pause that doubles up to one second, until `timeout_ms` have passed since
@@ -6,7 +6,7 @@ the call began. Then raise BrokerUnreachable with the last reason. An error code
 clears raises BrokerRefused at once.
 
 Does not remember offsets, decode records, or run in more than one thread. The functions below the
-class, about topics themselves, serve jobs only: a broker may lack those APIs.
+class, about topics themselves, serve pipelines only: a broker may lack those APIs.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Cluster:
     # -- retrying --------------------------------------------------------------------------------
 
     def persist(self, what: str, attempt: Callable[[], T]) -> T:
-        """Return what `attempt` returns; repeat it while it is Retriable or the network fails."""
+        """Return what `attempt` returns; repeat it after Retriable and network failures."""
         deadline = self.clock.elapsed_ms() + self._options.timeout_ms
         pause_ms = _PAUSE_MS_FIRST
         while True:
@@ -97,13 +97,13 @@ class Cluster:
         )
 
     def ask(self, what: str, api_key: int, body: bytes, read: Callable[[Reader], T]) -> T:
-        """Return what `read` makes of any broker's answer; `read` may raise Retriable."""
+        """Return what `read` makes of some broker's answer; `read` may raise Retriable."""
         return self.persist(what, lambda: parse(read, self._brokers.any().call(api_key, body)))
 
     # -- metadata --------------------------------------------------------------------------------
 
     def topics(self, names: Sequence[str], *, create: bool = False) -> dict[str, list[int]]:
-        """Return the partitions of topics; UnknownTopic if one is not there."""
+        """Return the partitions of topics. Raises UnknownTopic."""
         tries = 0
 
         def attempt() -> dict[str, list[int]]:
@@ -120,7 +120,7 @@ class Cluster:
         return self.persist(f"finding the topics {', '.join(names)}", attempt)
 
     def all_topics(self) -> dict[str, list[int]]:
-        """Return the partitions of every topic that is not Kafka's own."""
+        """Return the partitions of every topic that is not internal to Kafka."""
 
         def attempt() -> dict[str, list[int]]:
             self._brokers.refresh(None)
@@ -135,7 +135,7 @@ class Cluster:
     def topic_ids(self, names: Iterable[str], *, fresh: bool = False) -> dict[str, str]:
         """Return the ids of topics by name, without topics that are gone or have no id.
 
-        They are those that the last answer had, unless it is lost or `fresh` ones are asked for.
+        They come from the last Metadata response, unless `fresh` asks for a new one.
         """
         wanted = list(dict.fromkeys(names))
         if wanted and (fresh or any(name not in self._brokers.topics for name in wanted)):
@@ -176,7 +176,7 @@ class Cluster:
     def producer_states(
         self, partitions: Iterable[TopicPartition], producer_id: int
     ) -> dict[TopicPartition, protocol.ProducerState | None]:
-        """Return what the brokers remember of a producer in each partition."""
+        """Return the brokers' state of a producer in each partition, None for none."""
 
         def ask(connection: Connection, part: Sequence[TopicPartition]) -> None:
             body = protocol.describe_producers_request(part)
@@ -215,7 +215,7 @@ class Cluster:
         self.persist(what, attempt)
 
     def new_producer_id(self) -> tuple[int, int]:
-        """Return (producer id, epoch) that nobody else has."""
+        """Return a new (producer id, epoch)."""
 
         def attempt() -> tuple[int, int]:
             body = protocol.init_producer_id_request()
@@ -223,7 +223,7 @@ class Cluster:
                 protocol.read_init_producer_id,
                 self._brokers.any().call(protocol.INIT_PRODUCER_ID, body),
             )
-            if error in (14, 15, 16, 51):  # the coordinator is being loaded or found
+            if error in (14, 15, 16, 51):  # the coordinator is loading, or not found yet
                 raise Retriable(f"no producer id yet: {error_name(error)}")
             check(error, "a producer id")
             return producer_id, epoch
@@ -235,7 +235,7 @@ class Cluster:
 
 
 def cluster_id(cluster: Cluster) -> str:
-    """Return the id that a cluster has for life; "" for one that has none."""
+    """Return the cluster's id, which never changes; "" if it has none."""
     # No topic, rather than all.
     body = protocol.metadata_request([])
     return cluster.ask(
@@ -244,7 +244,7 @@ def cluster_id(cluster: Cluster) -> str:
 
 
 def topic_configs(cluster: Cluster, topic: str, names: list[str]) -> dict[str, str]:
-    """Return what a topic has for these configs, defaults included; without those unknown."""
+    """Return a topic's values of these configs, with defaults, without unknown ones."""
 
     def read(reader: Reader) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -280,13 +280,13 @@ def topic_configs(cluster: Cluster, topic: str, names: list[str]) -> dict[str, s
 def create_topic(
     cluster: Cluster, topic: str, partitions_count: int, configs: Mapping[str, str]
 ) -> None:
-    """Make a topic, with the brokers' replication factor. Raises BrokerRefused."""
+    """Create a topic with the default replication factor. Raises BrokerRefused."""
 
     def read(reader: Reader) -> None:
         def result() -> None:
             reader.string()
             error, said = reader.int16(), reader.string()
-            check(error, f"making the topic {topic}", said)
+            check(error, f"creating the topic {topic}", said)
 
         reader.int32()
         reader.array(result)
@@ -294,4 +294,4 @@ def create_topic(
     head = string(topic) + struct.pack(">ih", partitions_count, _BROKERS_DEFAULT) + array([])
     pairs = array(string(name) + string(value) for name, value in configs.items())
     body = array([head + pairs]) + struct.pack(">ib", _CREATE_TIMEOUT_MS, 0)
-    cluster.ask(f"making the topic {topic}", protocol.CREATE_TOPICS, body, read)
+    cluster.ask(f"creating the topic {topic}", protocol.CREATE_TOPICS, body, read)

@@ -1,14 +1,14 @@
-"""The five codecs of record batches, read with a bound on what they may unpack to.
+"""The five codecs of record batches, with a bound on the decompressed size.
 
     0 none   1 gzip   2 snappy   3 lz4   4 zstd
 
-gzip, lz4 and zstd are the common framed streams. Snappy travels as xerial's framing (16 bytes of
-magic and versions, then blocks of int32 size and raw snappy) or as one raw block; both are read,
-the first is written. Of lz4 frames Kafka's Java reader wants independent blocks, which the codec
-library does not write; so the frame is laid out here.
+gzip, lz4 and zstd are the usual framed streams. Snappy comes in xerial's framing (16 bytes of magic
+and versions, then blocks of int32 size and raw snappy) or as one raw block; both are read, the
+first is written. Kafka's Java reader requires lz4 frames with independent blocks, which the codec
+library does not write, so this module writes the frame itself.
 
-`decompress` never asks for more than `size_max` bytes of output: a stream's own word about its
-size is a hint at most, and the buffer grows only while the stream proves to need it.
+`decompress` never allocates more than `size_max` bytes of output. It does not trust the size that a
+stream declares; the buffer grows only as far as the stream needs it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 
 _FIRST_GUESS_MIN = 4096
-_FIRST_GUESS_RATIO = 4  # text packs to a third or a quarter: most batches fit at once
+_FIRST_GUESS_RATIO = 4  # text compresses to a third or a quarter: most batches fit at once
 _GROWTH = 4
 
 _XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
@@ -43,10 +43,10 @@ _little_uint32 = struct.Struct("<I")
 
 
 def decompress(codec: int, packed: memoryview, size_max: int) -> bytes | memoryview:
-    """Return what `packed` unpacks to, at most `size_max` bytes.
+    """Return `packed` decompressed, at most `size_max` bytes.
 
-    Raises CorruptBatch for what is no stream of this codec, BatchTooLarge at the bound.
-    Positions in both count from the start of `packed`.
+    Raises CorruptBatch for an invalid stream, BatchTooLarge at the bound. Positions in both count
+    from the start of `packed`.
     """
     if codec == NONE:
         return packed
@@ -59,7 +59,7 @@ def decompress(codec: int, packed: memoryview, size_max: int) -> bytes | memoryv
 
 
 def compress(codec: int, raw: bytes | bytearray) -> bytes | bytearray:
-    """Return `raw` packed as Kafka's clients pack the records of a batch."""
+    """Return `raw` compressed as Kafka's clients compress the records of a batch."""
     if codec == NONE:
         return raw
     if codec == GZIP:
@@ -75,7 +75,7 @@ def compress(codec: int, raw: bytes | bytearray) -> bytes | bytearray:
 def _too_large(name: str, packed: memoryview, size_max: int) -> BatchTooLarge:
     return BatchTooLarge(
         0,
-        f"{len(packed)} bytes of {name} unpack to more than {size_max} bytes, "
+        f"{len(packed)} bytes of {name} decompress to more than {size_max} bytes, "
         "the bound on one batch; raise the option batchBytesMax if the batch is genuine",
     )
 
@@ -88,7 +88,7 @@ def _decompress_stream(library: Any, name: str, packed: memoryview, size_max: in
         try:
             size = library.decompress_into(packed, output)
         except cramjam.DecompressionError as error:
-            # The library has one class for all its errors; this text means our buffer is full.
+            # The library has one class for all errors; this text means that our buffer is full.
             if "write whole buffer" not in str(error):
                 raise CorruptBatch(0, f"{name}: {error}") from None
         else:
@@ -116,14 +116,14 @@ def _decompress_snappy(packed: memoryview, size_max: int) -> bytes:
 
 
 def _snappy_blocks(packed: memoryview) -> Iterator[tuple[int, memoryview]]:
-    """Yield (position, block) of xerial's framing; what has no framing is one block."""
+    """Yield (position, block) of xerial's framing; without framing, everything is one block."""
     if packed[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
         yield 0, packed
         return
     position = len(_XERIAL_HEADER)
     while position < len(packed):
         if len(packed) - position < _int32.size:
-            raise CorruptBatch(position, "snappy: the stream ends inside a block's size")
+            raise CorruptBatch(position, "snappy: the stream ends within a block's size")
         (block_bytes,) = _int32.unpack_from(packed, position)
         position += _int32.size
         if not 0 < block_bytes <= len(packed) - position:

@@ -1,9 +1,9 @@
-"""One connection to one broker: a socket, requests sent, responses taken in the same order.
+"""One connection to one broker: sends requests, receives the responses in the same order.
 
-A connection asks for the broker's versions when it opens, and refuses a broker that lacks one of
-those that `pyspark_barnabas.wire.protocol` writes. `send` and `receive` are apart so that a reader
-has its next fetch under way while it decodes the last. What goes wrong on the socket is an OSError
-(ConnectionLost, TimeoutError); who calls decides whether to try again.
+When it opens, a connection asks for the broker's API versions, and refuses a broker that lacks one
+in `pyspark_barnabas.wire.protocol`. `send` and `receive` are separate, so that a reader has its
+next fetch under way while it decodes the last. Socket failures are OSError (ConnectionLost,
+TimeoutError); the caller decides whether to retry.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from pyspark_barnabas.wire.protocol import (
     request,
 )
 
-RESPONSE_BYTES_MAX = 1 << 30  # beyond this it is no broker: a fetch asks for far less
+RESPONSE_BYTES_MAX = 1 << 30  # no broker sends more: a fetch asks for far less
 
 _size = struct.Struct(">i")
 _CORRELATION_BYTES = 4
 
 
 class ConnectionLost(OSError):
-    """The broker closed the connection, or what it sends is out of step."""
+    """The broker closed the connection, or its responses are out of order."""
 
 
 class Connection:
-    """An open connection; close it, or use it as a context."""
+    """An open connection; the owner closes it."""
 
     def __init__(self, host: str, port: int, client_id: str, timeout_ms: int) -> None:
         self.address = f"{host}:{port}"
@@ -49,7 +49,7 @@ class Connection:
             raise
 
     def close(self) -> None:
-        """Close the socket; what is under way is lost."""
+        """Close the socket; pending responses are lost."""
         self._socket.close()
 
     def call(self, api_key: int, body: bytes) -> bytearray:
@@ -58,20 +58,20 @@ class Connection:
         return self.receive()
 
     def send(self, api_key: int, body: bytes) -> None:
-        """Send a request; its response is taken by a later `receive`, in the order of sending."""
+        """Send a request; a later `receive` returns its response."""
         self._correlation_id += 1
         self._socket.sendall(request(api_key, self._correlation_id, self._client_id, body))
         self._waiting.append(self._correlation_id)
 
     def receive(self) -> bytearray:
-        """Return the body of the oldest response that has not been taken."""
+        """Return the body of the oldest outstanding response."""
         head = self._exactly(_size.size + _CORRELATION_BYTES)
         size, correlation_id = struct.unpack(">ii", head)
         wanted = self._waiting.popleft()
         if correlation_id != wanted or not _CORRELATION_BYTES <= size <= RESPONSE_BYTES_MAX:
             raise ConnectionLost(
                 f"{self.address} answered with {size} bytes for request {correlation_id}, "
-                f"not for {wanted}: is it the port of a Kafka listener?"
+                f"not for {wanted}: check that this is the port of a Kafka listener"
             )
         return self._exactly(size - _CORRELATION_BYTES)
 
@@ -95,6 +95,6 @@ class Connection:
                 raise BrokerRefused(
                     35,
                     f"the broker at {self.address} serves {API_NAMES[key]} in versions {lowest} "
-                    f"to {highest}, and this source speaks {version}: use a broker as of Apache "
-                    "Kafka 2.8 or later",
+                    f"to {highest}, and this source speaks {version}: use Apache Kafka 2.8 or "
+                    "later, or Barnabas",
                 )

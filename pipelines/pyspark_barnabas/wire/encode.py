@@ -1,12 +1,12 @@
 """Records to the bytes of one record batch, magic 2, as a producer sends it.
 
-The layout stands at the head of `pyspark_barnabas.wire.batches`; a record is, all varints zigzag,
+For the batch's layout see `pyspark_barnabas.wire.batches`. A record is, with zigzag varints,
 
     length varint · attributes int8 · timestamp delta varint · offset delta varint ·
     key size varint, key · value size varint, value · header count varint ·
     (key size varint, key · value size varint, value)*
 
-with size -1 for null. The broker stamps base offset and leader epoch; both are outside the CRC.
+with size -1 for null. The broker sets base offset and leader epoch; both are outside the CRC.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Record(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """Who writes: the three fields by which a broker knows a batch that it has seen before."""
+    """The three fields by which a broker recognizes a batch that it has seen before."""
 
     producer_id: int = -1
     epoch: int = -1
@@ -48,7 +48,7 @@ def varint(value: int) -> bytes:
     return uvarint((value << 1) ^ (value >> 63))
 
 
-_SMALL: Final = [varint(number) for number in range(16 * 1024)]  # sizes, deltas: nearly all of them
+_SMALL: Final = [varint(number) for number in range(16 * 1024)]  # nearly all sizes and deltas
 _NULL: Final = varint(-1)
 
 
@@ -64,7 +64,7 @@ def build_batch(
     base_offset: int = 0,
     attributes: int = 0,
 ) -> bytearray:
-    """Return the batch of `records`, at least one; `attributes` are the bits beside the codec."""
+    """Return the batch of `records`, at least one; `attributes` are its bits besides the codec."""
     base_timestamp = records[0].timestamp
     body = bytearray()
     for index, record in enumerate(records):

@@ -1,31 +1,31 @@
-"""What can go wrong between Spark and a log, as one family.
+"""The errors between Spark and a log, as one family.
 
     BarnabasError
-    ├── JavaMissing          there is no Java that Spark could run on
+    ├── JavaMissing          no Java that Spark can run on
     ├── BadOption            an option is missing, unknown, or contradicts another
     ├── BrokerUnreachable    no broker answers at the addresses of `kafka.bootstrap.servers`
-    ├── BrokerRefused        a broker answered with an error code that no retry mends
-    ├── UnknownTopic         a topic, or a partition of it, is not there
-    ├── DataLost             records that were to be read are no longer in the log
-    ├── CorruptArchive       the files of an archive are not those that were written
-    ├── RunCut               a process that a pipeline needs was killed in the middle
+    ├── BrokerRefused        a broker answered with an error code that no retry clears
+    ├── UnknownTopic         a topic, or one of its partitions, does not exist
+    ├── DataLost             records to be read are no longer in the log
+    ├── CorruptArchive       the files of an archive are not as they were written
+    ├── RunCut               a process that a pipeline needs was killed
     ├── RecordsRefused       a row cannot be written: type, size, partition
-    └── CorruptBatch         the bytes of a record batch are not what was written
-        └── BatchTooLarge    opened, the batch would exceed a bound that an option sets
+    └── CorruptBatch         the bytes of a record batch are not as they were written
+        └── BatchTooLarge    the decoded batch would exceed a bound that an option sets
 
-Each text names what was found, the option that leads there and what to do. Spark shows the text
-and the class of a Python error to the user, and nothing else; so the text must serve alone.
+Each text says what was found, names the option concerned, and tells what to do. Spark shows the
+user only the class and the text of a Python error, so the text must be sufficient.
 """
 
 from __future__ import annotations
 
 
 class BarnabasError(Exception):
-    """Something that the user of the data source can act on."""
+    """An error that the user of the data source can act on."""
 
 
 class JavaMissing(BarnabasError):
-    """There is no Java that Spark could run on."""
+    """There is no Java that Spark can run on."""
 
 
 class BadOption(BarnabasError):
@@ -37,7 +37,7 @@ class BrokerUnreachable(BarnabasError):
 
 
 class BrokerRefused(BarnabasError):
-    """A broker answered with an error that no retry mends."""
+    """A broker answered with an error that no retry clears."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
@@ -49,19 +49,19 @@ class BrokerRefused(BarnabasError):
 
 
 class UnknownTopic(BarnabasError):
-    """A topic or a partition that was asked for is not there."""
+    """A requested topic or partition does not exist."""
 
 
 class DataLost(BarnabasError):
-    """Records that were to be read are no longer in the log."""
+    """Records to be read are no longer in the log."""
 
 
 class CorruptArchive(BarnabasError):
-    """The files of an archive leave something out, or have it twice."""
+    """The files of an archive lack offsets, or have them twice."""
 
 
 class RunCut(BarnabasError):
-    """A part of Spark was lost in the middle of a pipeline; run again, it goes on."""
+    """A part of Spark was lost during a pipeline; run again, it continues."""
 
 
 class RecordsRefused(BarnabasError):
@@ -69,7 +69,7 @@ class RecordsRefused(BarnabasError):
 
 
 class CorruptBatch(BarnabasError):
-    """The bytes at `position` are no whole, undamaged record batch."""
+    """The bytes at `position` are not an intact record batch."""
 
     what = "corrupt record batch"
 
@@ -84,6 +84,6 @@ class CorruptBatch(BarnabasError):
 
 
 class BatchTooLarge(CorruptBatch):
-    """Opened, a batch would exceed a bound on memory or time; `reason` names the option."""
+    """A decoded batch would exceed a bound on memory or time; `reason` names the option."""
 
     what = "record batch"

@@ -1,10 +1,10 @@
-"""Brings the batches of one partition between two offsets, one request ahead of who takes them.
+"""Fetches the batches of one partition between two offsets, one request ahead of the caller.
 
-The headers of a fetch are walked, the request for the next one is sent, and only then are the
-batches given out: the broker works while they are decoded. CRCs are checked here.
+It walks the batch headers of a response, sends the next request, and only then yields the batches,
+so the broker works while they are decoded. CRCs are checked here.
 
-A connection lost in the middle is opened again and the fetch repeated from the last offset that
-was taken, so nothing is read twice; when no broker answers in time, BrokerUnreachable says where.
+After a lost connection it reconnects and repeats the fetch from the last offset it yielded, so
+nothing is read twice. If no broker answers in time, BrokerUnreachable names the offset.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from pyspark_barnabas.wire.primitives import parse
 from pyspark_barnabas.wire.protocol import EARLIEST, FetchLimits
 
 MiB = 1024 * 1024
-_FETCH_BYTES_MAX = 256 * MiB  # a batch beyond it is refused: no broker takes such
+_FETCH_BYTES_MAX = 256 * MiB  # larger batches are refused: no broker accepts them
 
 
 def fail(what: str) -> None:
-    """Raise DataLost: the default for offsets that are not in the log."""
+    """Raise DataLost, the default for offsets that are not in the log."""
     raise DataLost(what)
 
 
 @dataclass(frozen=True)
 class FetchPlan:
-    """How to fetch; `lose` is told of offsets that are gone, and raises if that is an error."""
+    """How to fetch; `lose` is called for offsets that are gone, and raises if that is an error."""
 
     timeout_ms: int
     wait_ms: int = 500
@@ -42,7 +42,7 @@ class FetchPlan:
 
 
 class Fetcher:
-    """Iterate it for (response, its whole batches), until `end` has been reached."""
+    """Iterates over (response, its whole batches) until `end` is reached."""
 
     def __init__(
         self, cluster: Cluster, plan: FetchPlan, topic: str, partition: int, start: int, end: int
@@ -57,7 +57,7 @@ class Fetcher:
         self._under_way: Connection | None = None
 
     def __iter__(self) -> Iterator[tuple[protocol.Fetched, list[Batch]]]:
-        """Yield what each fetch brings. Raises CorruptBatch, with offsets, for damage."""
+        """Yield what each fetch returns. Raises CorruptBatch, with offsets, for damage."""
         idle_since = self._cluster.clock.elapsed_ms()
         while self._offset < self._end:
             what = f"reading {self._name} from offset {self._offset}"
@@ -74,8 +74,8 @@ class Fetcher:
                 yield fetched, batches
             elif self._cluster.clock.elapsed_ms() - idle_since > self._plan.timeout_ms:
                 self._plan.lose(
-                    f"{self._name} gave nothing from offset {self._offset} on, and was to be read "
-                    f"to {self._end}; its high watermark is {fetched.high_watermark}"
+                    f"{self._name} returned nothing from offset {self._offset} on, and was to be "
+                    f"read to {self._end}; its high watermark is {fetched.high_watermark}"
                 )
                 return
 
@@ -84,7 +84,7 @@ class Fetcher:
         return protocol.fetch_request(*self._at, self._offset, limits)
 
     def _ask_ahead(self) -> None:
-        """Send the next request; if that fails, `_fetch` finds nothing under way and asks again."""
+        """Send the next request; if that fails, `_fetch` finds none under way and sends it."""
         try:
             leader = self._cluster.leader(*self._at)
             leader.send(protocol.FETCH, self._request())
@@ -103,7 +103,7 @@ class Fetcher:
         return fetched
 
     def _whole_batches(self, fetched: protocol.Fetched) -> list[Batch]:
-        """Return the whole batches; with none because the first is too large, ask for more."""
+        """Return the whole batches; if even the first does not fit, fetch more next time."""
         try:
             batches = list(read_batches(fetched.data, fetched.position))
         except CorruptBatch as error:
@@ -111,16 +111,16 @@ class Fetcher:
         if not batches:
             size = first_batch_size(memoryview(fetched.data)[fetched.position :]) or 0
             if size > _FETCH_BYTES_MAX:
-                found = CorruptBatch(fetched.position, f"a batch that announces {size} bytes")
+                found = CorruptBatch(fetched.position, f"a batch with a size of {size} bytes")
                 raise located(found, fetched, [], self._name)
             self._bytes = max(self._bytes, size)
         return batches
 
     def _jump(self) -> None:
-        """The offset is not there, or no longer: fail, or go on where the log begins."""
+        """The offset is not in the log: fail, or continue where the log begins."""
         earliest = self._cluster.list_offsets({self._at: EARLIEST})[self._at]
         self._plan.lose(
-            f"{self._name} begins at offset {earliest} now and has no offset {self._offset}, "
+            f"{self._name} now begins at offset {earliest} and has no offset {self._offset}, "
             "which was to be read"
         )
         self._offset = earliest if earliest > self._offset else self._end
@@ -129,11 +129,11 @@ class Fetcher:
 def located(
     error: CorruptBatch, fetched: protocol.Fetched, batches: list[Batch], name: str
 ) -> CorruptBatch:
-    """Say where in the topic a damaged batch lies, rather than only where in a response."""
+    """Return the error with the batch's place in the topic, not only in the response."""
     offsets = [batch.base_offset for batch in batches if batch.position == error.position]
     where = f", offset {offsets[0]}" if offsets else ""
     position = error.position - fetched.position
-    if isinstance(error, BatchTooLarge):  # which is not damaged; its reason names the option
+    if isinstance(error, BatchTooLarge):  # not damaged; its reason names the option
         return BatchTooLarge(position, f"{name}{where}: {error.reason}")
     return CorruptBatch(
         position,

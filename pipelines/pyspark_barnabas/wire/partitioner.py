@@ -1,11 +1,11 @@
-"""Which partition a record goes to: Java's for keys, in turn for records without one.
+"""Which partition a record goes to: by key as in Java's client, else in turn.
 
-The same key goes to the same partition whichever client sends it: Kafka's BuiltInPartitioner takes
-murmur2 (32 bits, seed 0x9747b28c) of the key's bytes, without its sign bit, modulo the partitions.
-All keys of a RecordBatch are hashed together, one word of four bytes of all of them at a time.
+A key goes to the same partition whichever client sends it: Kafka's BuiltInPartitioner takes murmur2
+(32 bits, seed 0x9747b28c) of the key's bytes, without its sign bit, modulo the partition count. All
+keys of a RecordBatch are hashed together, one four-byte word of all of them at a time.
 
-Records without a key change partition every `_RUN` records, by their number within the task and by
-nothing else, so that a task that is run again sends each to where it went before.
+Records without a key change partition every `_RUN` records. This depends only on their number
+within the task, so a task that is rerun sends each record where it went before.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Partitioner:
         self._without_key = 0
 
     def choose(self, keys: Any, count: int) -> npt.NDArray[np.int64]:
-        """Return the partition, of `count`, of each key of a pyarrow BinaryArray."""
+        """Return the partition, 0 to `count` - 1, of each key of a pyarrow BinaryArray."""
         chosen = ((murmur2(keys) & np.uint32(0x7FFFFFFF)) % np.uint32(count)).astype(np.int64)
         if keys.null_count:
             rows = np.flatnonzero(keys.is_null().to_numpy(zero_copy_only=False))

@@ -22,7 +22,7 @@ _int32, _int64 = struct.Struct(">i"), struct.Struct(">q")
 
 
 class Reader:
-    """Reads the fields of a response in their order."""
+    """Reads the fields of a response in order."""
 
     def __init__(self, data: bytearray) -> None:
         self.data = data
@@ -38,15 +38,15 @@ class Reader:
         return self._number(_int8)
 
     def int16(self) -> int:
-        """Return two bytes as a number."""
+        """Return a signed number of two bytes."""
         return self._number(_int16)
 
     def int32(self) -> int:
-        """Return four bytes as a number."""
+        """Return a signed number of four bytes."""
         return self._number(_int32)
 
     def int64(self) -> int:
-        """Return eight bytes as a number."""
+        """Return a signed number of eight bytes."""
         return self._number(_int64)
 
     def uvarint(self) -> int:
@@ -60,11 +60,11 @@ class Reader:
         raise ValueError("a varint of more than 5 bytes")
 
     def string(self) -> str:
-        """Return a string; null is the empty one."""
+        """Return a string; null becomes ""."""
         return self._text(self.int16())
 
     def compact_string(self) -> str:
-        """Return a string of the flexible encoding; null is the empty one."""
+        """Return a string of the flexible encoding; null becomes ""."""
         return self._text(self.uvarint() - 1)
 
     def _text(self, size: int) -> str:
@@ -76,7 +76,7 @@ class Reader:
         return self.data[start : self.position].decode()
 
     def array(self, read: Callable[[], Any]) -> list[Any]:
-        """Return what `read` gives for each element; null is the empty one."""
+        """Return what `read` returns for each element; null becomes []."""
         return [read() for _ in range(self._count(self.int32()))]
 
     def compact_array(self, read: Callable[[], Any]) -> list[Any]:
@@ -84,13 +84,13 @@ class Reader:
         return [read() for _ in range(self._count(self.uvarint() - 1))]
 
     def _count(self, count: int) -> int:
-        """Refuse what cannot be true before anything is made for it."""
+        """Refuse an impossible count before anything is allocated for it."""
         if count > len(self.data) - self.position:
             raise ValueError(f"an array of {count} in {len(self.data) - self.position} bytes")
         return max(0, count)
 
     def uuid(self) -> str:
-        """Return a UUID as Kafka's tools show it; "" for the one that is all zeros."""
+        """Return a UUID as Kafka's tools print it; "" if it is all zeros."""
         start, self.position = self.position, self.position + UUID_BYTES
         found = bytes(self.data[start : self.position])
         if len(found) < UUID_BYTES:
@@ -106,7 +106,7 @@ class Reader:
 
 
 def parse(read: Callable[[Reader], T], data: bytearray) -> T:
-    """Return what `read` makes of a response's body; BrokerRefused if it is none."""
+    """Return what `read` makes of a response's body. Raises BrokerRefused if it does not parse."""
     try:
         return read(Reader(data))
     except (struct.error, ValueError, IndexError) as error:
@@ -124,7 +124,7 @@ def string(text: str | None) -> bytes:
 
 
 def array(items: Iterable[bytes]) -> bytes:
-    """Return an array of what is bytes already."""
+    """Return an array of encoded elements."""
     parts = list(items)
     return _int32.pack(len(parts)) + b"".join(parts)
 

@@ -6,7 +6,7 @@ Each has one version, which both Apache Kafka 2.8 to 4.x and Barnabas serve;
     Produce 8 · Fetch 11 · ListOffsets 5 · Metadata 10 · ApiVersions 0 · InitProducerId 1 ·
     DescribeProducers 0 (this and Metadata in the flexible encoding of KIP-482)
 
-Reading and writing need no others. Jobs send five more, which a broker may lack:
+Reading and writing need no others. Pipelines send five more, which a broker may lack:
 DescribeConfigs 1, CreateTopics 4, ListGroups 2, FindCoordinator 2, OffsetFetch 5.
 
 The schemas are Kafka's (ProduceRequest.json and its neighbours); their fields are read and written
@@ -54,11 +54,11 @@ API_NAMES: Final = {
     DESCRIBE_PRODUCERS: "DescribeProducers",
 }
 
-EARLIEST, LATEST = -2, -1  # the timestamps of ListOffsets that mean an end of the log
+EARLIEST, LATEST = -2, -1  # timestamps of ListOffsets that mean the ends of the log
 
 
 class Broker(NamedTuple):
-    """Where a broker listens, by its own word."""
+    """A broker and the address that it advertises."""
 
     node_id: int
     host: str
@@ -66,10 +66,10 @@ class Broker(NamedTuple):
 
 
 class TopicMetadata(NamedTuple):
-    """A topic's error code, whether it is one of Kafka's own, and the leader of each partition.
+    """A topic's error code, whether it is internal to Kafka, and the leader of each partition.
 
-    `topic_id` tells two topics of one name apart, in the text form that Kafka's tools show; it is
-    empty where the cluster gives its topics no ids.
+    `topic_id` tells two topics of one name apart, in the form that Kafka's tools print; it is ""
+    if the cluster gives its topics no ids.
     """
 
     error: int
@@ -79,7 +79,7 @@ class TopicMetadata(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """What a Fetch of one partition brought: `data` from `position` on are record batches."""
+    """The response to a Fetch of one partition: record batches in `data`, from `position` on."""
 
     error: int
     high_watermark: int
@@ -97,7 +97,7 @@ class Listed(NamedTuple):
 
 
 class ProducerState(NamedTuple):
-    """What a broker remembers of a producer in one partition."""
+    """A broker's state of one producer in one partition."""
 
     epoch: int
     last_sequence: int
@@ -120,7 +120,7 @@ def read_api_versions(reader: Reader) -> dict[int, tuple[int, int]]:
 
 
 def metadata_request(topics: Sequence[str] | None, *, create: bool = False) -> bytes:
-    """Ask for these topics, or for all (None)."""
+    """Ask for the metadata of these topics, or of all (None)."""
     body = bytearray(uvarint(0 if topics is None else len(topics) + 1))
     for topic in topics or ():
         name = topic.encode()
@@ -129,7 +129,7 @@ def metadata_request(topics: Sequence[str] | None, *, create: bool = False) -> b
 
 
 class Metadata(NamedTuple):
-    """What a broker tells of its cluster; the id is "" where there is none."""
+    """A cluster as a broker describes it; the id is "" if it has none."""
 
     brokers: list[Broker]
     cluster_id: str
@@ -137,7 +137,7 @@ class Metadata(NamedTuple):
 
 
 def read_metadata(reader: Reader) -> Metadata:
-    """Return the cluster's id, its brokers, and the topics that were asked for."""
+    """Return the cluster's id, its brokers, and the requested topics."""
 
     def broker() -> Broker:
         found = Broker(reader.int32(), reader.compact_string(), reader.int32())
@@ -178,7 +178,7 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 
 def list_offsets_request(times: Mapping[TopicPartition, int], isolation: int) -> bytes:
-    """Ask, for each partition, for the first offset at or after a time, or EARLIEST or LATEST."""
+    """Ask for the first offset of each partition at or after a time, or EARLIEST or LATEST."""
     return struct.pack(">ib", -1, isolation) + array(
         string(topic)
         + array(struct.pack(">iiq", index, -1, times[topic, index]) for index in indexes)
@@ -187,7 +187,7 @@ def list_offsets_request(times: Mapping[TopicPartition, int], isolation: int) ->
 
 
 def read_list_offsets(reader: Reader) -> dict[TopicPartition, Listed]:
-    """Return what was found for each partition."""
+    """Return the answer for each partition."""
     found: dict[TopicPartition, Listed] = {}
 
     def topic() -> None:
@@ -207,7 +207,7 @@ def read_list_offsets(reader: Reader) -> dict[TopicPartition, Listed]:
 
 
 class FetchLimits(NamedTuple):
-    """How long a Fetch may wait for how many bytes, and what isolation it has."""
+    """How long a Fetch may wait, for how many bytes, at which isolation level."""
 
     wait_ms_max: int
     bytes_max: int
@@ -224,7 +224,7 @@ def fetch_request(topic: str, partition: int, offset: int, limits: FetchLimits) 
 
 
 def read_fetch(reader: Reader) -> Fetched:
-    """Return the one partition of the response; its records are not copied out."""
+    """Return the one partition of the response, without copying its records."""
     reader.int32()
     error = reader.int16()
     reader.int32()
@@ -232,7 +232,7 @@ def read_fetch(reader: Reader) -> Fetched:
         return Fetched(error or -1, -1, -1, [], bytearray(), 0)
     reader.string()
     if reader.int32() != 1:
-        raise ValueError("a Fetch of one partition was answered with others")
+        raise ValueError("a Fetch of one partition was answered with another number of partitions")
     reader.int32()
     error = reader.int16()
     high_watermark, _, log_start = reader.int64(), reader.int64(), reader.int64()
@@ -248,7 +248,7 @@ def read_fetch(reader: Reader) -> Fetched:
 def produce_request(
     acks: int, timeout_ms: int, batches: Mapping[TopicPartition, bytes | bytearray]
 ) -> bytes:
-    """Send one batch to each of some partitions."""
+    """Send one batch to each of these partitions."""
     return (
         string(None)
         + struct.pack(">hi", acks, timeout_ms)
@@ -264,7 +264,7 @@ def produce_request(
 
 
 def read_produce(reader: Reader) -> dict[TopicPartition, tuple[int, str]]:
-    """Return the error code and the broker's words for each partition."""
+    """Return the error code and the broker's message for each partition."""
     found: dict[TopicPartition, tuple[int, str]] = {}
 
     def topic() -> None:
@@ -284,7 +284,7 @@ def read_produce(reader: Reader) -> dict[TopicPartition, tuple[int, str]]:
 
 
 def init_producer_id_request() -> bytes:
-    """Ask for a producer id that nobody else has."""
+    """Ask for a new producer id."""
     return string(None) + struct.pack(">i", 0)
 
 
@@ -308,7 +308,7 @@ def describe_producers_request(partitions: Iterable[TopicPartition]) -> bytes:
 def read_describe_producers(
     reader: Reader,
 ) -> dict[TopicPartition, tuple[int, dict[int, ProducerState]]]:
-    """Return the error and the producers by id for each partition."""
+    """Return the error code and the producers by id for each partition."""
     found: dict[TopicPartition, tuple[int, dict[int, ProducerState]]] = {}
 
     def producer() -> tuple[int, ProducerState]:

@@ -31,12 +31,12 @@ TIMESTAMP: Final[Any] = pa.timestamp("us", tz="UTC")
 HEADERS: Final[Any] = pa.list_(
     pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 )
-_HEADER_LANES_MIN: Final = 200  # with fewer records side by side a loop over headers is faster
+_HEADER_LANES_MIN: Final = 200  # with fewer records a loop over their headers is faster
 _MILLISECONDS_MAX = (1 << 63) // 1000 - 1  # beyond, a timestamp in microseconds is no int64
 
 
 class Records:
-    """The records of an arena that are wanted, as arrays with one element for each."""
+    """The records of an arena within two offsets, as arrays with one element each."""
 
     def __init__(self, arena: Buffer, spans: list[Span], start: int, end: int) -> None:
         self._spans = spans
@@ -48,13 +48,13 @@ class Records:
             return
         counts = [span.batch.record_count for span in spans]
         self._span = np.repeat(np.arange(len(spans)), counts)
-        # A record ends where the next one begins, the last of a batch where the batch does.
+        # A record ends where the next one begins; the last of a batch ends with the batch.
         self._ends = np.empty_like(positions)
         self._ends[:-1] = positions[1:]
         last = np.cumsum(counts) - 1
         filled = np.array(counts) > 0
         self._ends[last[filled]] = np.array([span.end for span in spans])[filled]
-        # Zigzag: an odd one is below zero, and was followed as if it were not.
+        # Zigzag: an odd one is negative, and was followed as if it were not.
         self._require(self._varints.bytes[positions] & 1 == 0, "a record's length is not a length")
         positions = self._varints.after_lengths(positions)
         deltas, positions = self._read(positions + 1, INT64_BYTES)
@@ -66,7 +66,7 @@ class Records:
         self._pieces: dict[str, tuple[Int64s, Int64s]] = {}
 
     def column(self, name: str) -> Any:
-        """Return one column, but headers, as an Arrow array."""
+        """Return one column, except headers, as an Arrow array."""
         if name == "offset":
             return _array(pa.int64(), self._offsets)
         if name == "timestamp":
@@ -83,7 +83,7 @@ class Records:
         return values[self._span]
 
     def _cut(self, start: int, end: int) -> None:
-        """Keep the records with start <= offset < end; offsets rise, so that is a slice."""
+        """Keep the records with start <= offset < end, which are a slice because offsets ascend."""
         first, last = np.searchsorted(self._offsets, [start, end])
         if first == 0 and last == self.count:
             return
@@ -101,7 +101,7 @@ class Records:
         return _array(TIMESTAMP, times * 1000)
 
     def _find_pieces(self) -> None:
-        """Find where the keys, the values and the headers lie; lengths are -1 for null."""
+        """Find the keys, values and headers; a size of -1 is null."""
         key_sizes, keys = self._read(self._positions, INT32_BYTES)
         after_keys = keys + np.maximum(key_sizes, 0)
         value_sizes, values = self._read(after_keys, INT32_BYTES)
@@ -112,7 +112,7 @@ class Records:
             (key_sizes >= -1) & (value_sizes >= -1) & (counts >= 0) & (room >= 2 * counts),
             "the sizes of a record's fields do not add up to its own",
         )
-        self._require((counts > 0) | (room == 0), "bytes behind the last field of a record")
+        self._require((counts > 0) | (room == 0), "bytes after the last field of a record")
         self._pieces = {
             "key": (keys, key_sizes),
             "value": (values, value_sizes),
@@ -120,9 +120,9 @@ class Records:
         }
 
     def headers(self, batch_headers_max: int) -> Any:
-        """Return lists of (key, value); a record without headers has null, as in Spark's source.
+        """Return lists of (key, value); null for a record without headers, as in Spark's source.
 
-        Raises BatchTooLarge for a batch that has more than `batch_headers_max` of them.
+        Raises BatchTooLarge for a batch that has more than `batch_headers_max` headers.
         """
         if not self._pieces:
             self._find_pieces()
@@ -156,9 +156,8 @@ class Records:
     ) -> tuple[Int64s, Int64s, Int64s, Int64s]:
         """Return (key sizes, keys, value sizes, values) of all headers, record after record.
 
-        Where a header begins is known only from the one before it. So one step takes the next
-        header of every record; the rest of long chains, when few records have headers left, is
-        followed one by one.
+        A header begins where the one before it ends. So each step takes the next header of every
+        record; once few records have headers left, the rest is followed one by one.
         """
         starts = np.empty(int(firsts[-1]), np.int64)
         rows = np.flatnonzero(counts)
@@ -179,7 +178,7 @@ class Records:
         self._require(fits, "a header does not fit its record", row_of_each)
         filled = np.flatnonzero(counts)
         complete = ends[firsts[filled + 1] - 1] == self._ends[filled]
-        self._require(complete, "bytes behind the last header of a record", filled)
+        self._require(complete, "bytes after the last header of a record", filled)
         return key_sizes, keys, value_sizes, values
 
     def _header(self, positions: Int64s) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
@@ -189,7 +188,7 @@ class Records:
         return key_sizes, keys, value_sizes, values, values + np.maximum(value_sizes, 0)
 
     def _gather(self, positions: Int64s, sizes: Int64s) -> Any:
-        """Copy the pieces (position, size), which lie in rising order, into one binary array."""
+        """Copy the pieces (position, size), in ascending order, into one binary array."""
         count = len(positions)
         edges = np.empty(2 * count, np.int32)
         edges[0::2] = positions
@@ -201,7 +200,7 @@ class Records:
         nulls = sizes < 0
         if not nulls.any():
             return copied
-        # A null has been copied as a piece of no bytes; what is left is to say so.
+        # A null was copied as an empty piece; now mark it as null.
         valid = pa.py_buffer(np.packbits(~nulls, bitorder="little"))
         return pa.Array.from_buffers(pa.binary(), count, [valid, *copied.buffers()[1:]])
 
@@ -224,13 +223,13 @@ class Records:
 def _array(kind: Any, values: npt.NDArray[Any]) -> Any:
     """Return numbers as an Arrow array without a copy.
 
-    `pa.array` would do the same, after it has looked for pandas in the whole of sys.path each time.
+    `pa.array` does the same, but searches all of sys.path for pandas on every call.
     """
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
 
 
 def _as_text(keys: Any) -> Any:
-    """Return header keys as strings; bytes that are no UTF-8 become U+FFFD, as in Java."""
+    """Return header keys as strings; invalid UTF-8 becomes U+FFFD, as in Java."""
     try:
         return keys.cast(pa.string())
     except pa.ArrowInvalid:

@@ -32,7 +32,7 @@ _LANES_MIN: Final = 12  # with fewer chains side by side a loop is faster than a
 
 
 class Span(NamedTuple):
-    """One batch's records, unpacked, within the arena: the bytes that are read as one."""
+    """One batch and where its decompressed records are in the arena, the bytes read as one."""
 
     batch: Batch
     start: int
@@ -40,9 +40,9 @@ class Span(NamedTuple):
 
 
 def _steps() -> npt.NDArray[np.int16]:
-    """Return for each two bytes, little-endian, how far on the next record is; 0: not known.
+    """Return, for each two bytes (little-endian), the distance to the next record; 0 if unknown.
 
-    The bytes are a record's length as a zigzag varint, of one byte or of two.
+    The bytes are a record's length, as a zigzag varint of one byte or two.
     """
     both = np.arange(1 << 16)
     low, high = both & 0xFF, both >> 8
@@ -55,14 +55,14 @@ _STEPS: Final = _steps()
 
 
 def two_bytes(arena: Buffer) -> npt.NDArray[np.uint16]:
-    """Return the two bytes at each position as a number, little-endian; nothing is copied."""
+    """Return the two bytes at each position as a little-endian number, without copying."""
     return np.ndarray((max(0, len(arena) - 1),), np.dtype("<u2"), arena, strides=(1,))
 
 
 def find_starts(arena: Buffer, spans: Sequence[Span]) -> Int64s:
-    """Return the positions at which the records of all spans begin, span after span.
+    """Return the positions where the records of all spans begin, span after span.
 
-    Raises CorruptBatch for the first span, in their order, whose lengths do not add up to it.
+    Raises CorruptBatch for the first span whose record lengths do not add up to its size.
     """
     counts = np.array([span.batch.record_count for span in spans], np.int64)
     ends = np.array([span.end for span in spans], np.int64)
@@ -76,7 +76,7 @@ def find_starts(arena: Buffer, spans: Sequence[Span]) -> Int64s:
     rows = np.cumsum(counts) - counts
     try:
         at, done = _follow_together(arena, counts, at, rows, starts)
-    except IndexError:  # a chain leads out of the arena: the loop finds out which
+    except IndexError:  # a chain leads out of the arena; the loop finds which
         done = np.zeros_like(counts)
     for index in np.flatnonzero(counts > done).tolist():
         left = int(counts[index] - done[index])
@@ -84,7 +84,7 @@ def find_starts(arena: Buffer, spans: Sequence[Span]) -> Int64s:
         row = int(rows[index] + done[index])
         starts[row : row + left] = follow[:left]
         at[index] = follow[left]
-    # A chain that has left its batch never comes back to the end of it.
+    # A chain that leaves its batch never returns to the batch's end.
     wrong = np.flatnonzero(at != ends)
     if len(wrong):
         position = spans[int(wrong[0])].batch.position
@@ -95,11 +95,11 @@ def find_starts(arena: Buffer, spans: Sequence[Span]) -> Int64s:
 def _follow_together(
     arena: Buffer, counts: Int64s, at: Int64s, rows: Int64s, starts: Int64s
 ) -> tuple[Int64s, Int64s]:
-    """Fill `starts` for as long as enough chains go on; return where each is and its records done.
+    """Fill `starts` while enough chains continue; return each one's position and records done.
 
-    `rows` is where in `starts` each chain begins. Raises IndexError out of the arena.
+    `rows` is where each chain begins in `starts`. Raises IndexError outside the arena.
     """
-    # How many chains have a record number 0, 1, 2, …: those in front, as the longest come first.
+    # How many chains have a record number 0, 1, 2, …; the longest chains come first.
     order = np.argsort(-counts, kind="stable")
     lanes = np.searchsorted(-counts[order], -np.arange(counts.max(initial=0)))
     lanes = lanes[lanes >= _LANES_MIN]
@@ -123,7 +123,7 @@ def _follow_together(
 
 
 def _long_steps(arena: Buffer, here: Int64s, step: npt.NDArray[np.int16]) -> Any:
-    """Read the lengths that have three bytes or more."""
+    """Read the lengths of three bytes or more."""
     steps = step.astype(np.int64)
     for lane in np.flatnonzero(step == 0).tolist():
         position = int(here[lane])
@@ -137,7 +137,7 @@ def _long_steps(arena: Buffer, here: Int64s, step: npt.NDArray[np.int16]) -> Any
 def _follow(arena: Buffer, position: int, count: int) -> list[int]:
     """Return where `count` records begin, one by one, and where the last one ends.
 
-    The end is -1 for lengths that lead out of the arena.
+    The end is -1 if a length leads out of the arena.
     """
     starts: list[int] = []
     append = starts.append
@@ -163,7 +163,7 @@ def _follow(arena: Buffer, position: int, count: int) -> list[int]:
 def follow_headers(arena: memoryview, position: int, count: int) -> list[int]:
     """Return where `count` headers of one record begin, one by one.
 
-    Sizes that lead out of the arena give its end for the rest, where no header is.
+    If a size leads out of the arena, the rest begin at the arena's end, where no header is.
     """
     starts: list[int] = []
     append = starts.append
@@ -186,7 +186,7 @@ def follow_headers(arena: memoryview, position: int, count: int) -> list[int]:
 
 
 def _after_long_length(arena: Buffer, position: int) -> int:
-    """Return where what begins at `position` with its size ends; the size may be of any length."""
+    """Return the end of the field at `position`, whose size may be a varint of any length."""
     size = 0
     for index in range(INT32_BYTES):
         byte = arena[position + index]
@@ -196,8 +196,8 @@ def _after_long_length(arena: Buffer, position: int) -> int:
     raise IndexError
 
 
-# Zigzag varints by their first byte, if that is all, and by their first two, little-endian; how
-# many bytes they take, 0 for those that go on.
+# Values of zigzag varints of one byte, by that byte; of up to two bytes, by both (little-endian);
+# and how many bytes these take, 0 for longer ones.
 _ONE: Final = (np.arange(0x80) >> 1) ^ -(np.arange(0x80) & 1)
 _both = np.arange(1 << 16)
 _joined = np.where(_both & 0x80, _both & 0x7F | (_both >> 8 & 0x7F) << 7, _both & 0x7F)
@@ -206,7 +206,7 @@ _USED: Final = np.where(_both & 0x80, np.where(_both & 0x8000, 0, 2), 1).astype(
 
 
 class OverlongVarint(ValueError):
-    """A varint that has more bytes than its field may have."""
+    """A varint with more bytes than its field may have."""
 
 
 class Varints:
@@ -226,10 +226,12 @@ class Varints:
         return after
 
     def read(self, positions: Int64s, bytes_max: int) -> tuple[Int64s, Int64s]:
-        """Read one zigzag varint at each position; return the values and where each one ends.
+        """Read one zigzag varint at each position; return the values and where each ends.
 
-        A position beyond the buffer reads its last bytes; callers check that records end in time.
-        Most fields are of one byte in all records, or of two: tables hold all of these.
+        A position beyond the buffer reads its last bytes; callers check where records end. Most
+        fields take one byte in all records, or two; tables hold all of these.
+
+        Raises OverlongVarint.
         """
         byte = self.bytes.take(positions, mode="clip")
         if byte.max(initial=0) < 0x80:
@@ -238,7 +240,7 @@ class Varints:
         words = self._words[np.minimum(positions, last)]
         used = _USED[words]
         if positions.max() > last:
-            used[positions > last] = 0  # the last byte of all has none behind it
+            used[positions > last] = 0  # no byte follows the last one
         values, after = _TWO[words].astype(np.int64), positions + used
         rows = np.flatnonzero(used == 0)
         if len(rows):

@@ -1,4 +1,4 @@
-"""Archive and replay against a real Apache Kafka: its transactions, its topics, its refusals."""
+"""Archive and replay with a real Apache Kafka: its transactions, topics and refusals."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Both sources read one topic in one session of PySpark 4.2.0: 10,000 records in five codecs, with
 headers, nulls, empty values, timestamps out of order, and on Apache Kafka transactions, of which
-every second is aborted. On Barnabas there are no transactions yet.
+every second is aborted. Barnabas has no transactions yet.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def topic(address):
 
 @pytest.fixture(scope="module")
 def transactions(address, topic):
-    """Whether the topic has them: twelve, every second aborted; Barnabas refuses them by name."""
+    """Write twelve, every second aborted; return whether the broker has transactions."""
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": address, "transactional.id": "x", "compression.type": "lz4"}
     )
@@ -263,7 +263,7 @@ def test_the_sink_writes_to_the_same_partitions(spark, address):
 
 
 def test_a_task_that_is_run_again_is_the_same_producer_to_either_broker(address):
-    """Ids that no broker gave out, epochs that begin anywhere, and an older epoch refused."""
+    """Ids that no broker assigned, epochs that begin anywhere; an older epoch is refused."""
     host, port = address.split(":")
     name = f"again-{uuid.uuid4().hex[:8]}"
     options = sink_options(

@@ -1,4 +1,4 @@
-"""`report` and `latest` on a real Apache Kafka, held against what librdkafka consumes."""
+"""`report` and `latest` on a real Apache Kafka, compared with what librdkafka consumes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SMALL = {"internal.segment.bytes": "60000", "index.interval.bytes": "2000"}
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory):
-    """A Kafka with both topics, in five codecs, and transactions of which every second is lost."""
+    """A Kafka with both topics, in five codecs, and transactions, every second aborted."""
     try:
         kafka.libs()
     except kafka.OracleMissingError as missing:
@@ -89,7 +89,7 @@ def commit(node):
 
 
 def consumed(node, topic):
-    """Return what a consumer of committed records sees: how many, and the newest values."""
+    """Return the number of committed records that a consumer sees, and the newest values."""
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": node.address, "group.id": "reader", "enable.auto.commit": False,
          "enable.partition.eof": True, "isolation.level": "read_committed"}
