@@ -15,7 +15,8 @@ from tests.support.memory_filesystem import MemoryFileSystem
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("storage", "broker")
-THE_SEAM = "storage/files/filesystem.py"
+# The interface and what implements it; an overlay is never below a life.
+THE_SEAM = tuple(f"storage/files/{name}.py" for name in ("filesystem", "os_filesystem", "overlay"))
 OF_FILE_SYSTEMS = frozenset(
     ("open", "list", "mkdir", "rename", "unlink", "rmdir", "sync_directory", "read", "replace",
      "lock", "size")
@@ -35,7 +36,7 @@ def static_sites() -> dict[Site, str]:
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             name = str(path.relative_to(ROOT))
-            if name != THE_SEAM:
+            if name not in THE_SEAM:
                 for node in ast.walk(ast.parse(path.read_text())):
                     if isinstance(node, ast.Call) and _is_of_the_seam(node.func):
                         found[name, node.lineno, node.end_lineno or 0] = ast.unparse(node.func)
