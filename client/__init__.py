@@ -1,1 +1,4 @@
-"""The command line, and the clients that it and the tests speak to a broker with."""
+"""The command line, and the clients that it and the tests use.
+
+Read `cli`, `commands`, then `kafka` and `msgpack`. The rest of the house does not import it.
+"""

@@ -33,7 +33,7 @@ _ELSEWHERE: Final = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILA
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class GroupMember:
     """A member and its partitions; None if the format of its assignment is unknown."""
 
     member_id: str
@@ -54,7 +54,7 @@ class Group:
     protocol_type: str
     protocol: str
     epoch: int | None
-    members: list[Member]
+    members: list[GroupMember]
 
 
 def list_groups(connection: Connection) -> list[ListedGroup]:
@@ -93,7 +93,7 @@ def _describe_consumer(connection: Connection, group_id: str) -> Group | None:
     if found.error_code:
         return None
     members = [
-        Member(
+        GroupMember(
             member_id=one.member_id,
             instance_id=one.instance_id,
             client_id=one.client_id,
@@ -126,7 +126,7 @@ def _describe_classic(connection: Connection, group_id: str) -> Group | None:
     if found.error_code or found.group_state == "Dead":
         return None
     members = [
-        Member(
+        GroupMember(
             member_id=one.member_id,
             instance_id=one.group_instance_id,
             client_id=one.client_id,

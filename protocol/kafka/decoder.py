@@ -46,7 +46,7 @@ from protocol.errors import DecodeError
 from protocol.java_text import JAVA
 from protocol.kafka import primitives
 from protocol.kafka.schema import Array, Field, Fixed, Sized, Struct, WireType, size_min
-from protocol.kafka.source import Source
+from protocol.kafka.source import GeneratedCode
 
 _HELPERS = (
     primitives.read_string_size,
@@ -61,7 +61,7 @@ _HELPERS = (
 )
 
 
-def write_decoder(layout: Struct, title: str) -> Source:
+def write_decoder(layout: Struct, title: str) -> GeneratedCode:
     """Return the source of `decode(buf, pos) -> (message, pos)`; errors name `title`."""
     return _DecoderWriter(layout, title, as_java=False).source
 
@@ -70,7 +70,7 @@ class _DecoderWriter:
     """Goes through a layout once; `_run` holds fixed-width fields that are not yet written."""
 
     def __init__(self, layout: Struct, title: str, *, as_java: bool) -> None:
-        self.source = Source()
+        self.source = GeneratedCode()
         self._decode = f"decode('utf-8', {JAVA!r})" if as_java else "decode()"
         self._run: list[tuple[str, str]] = []
         self._compact = layout.flexible

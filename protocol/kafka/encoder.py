@@ -26,7 +26,7 @@ from typing import Any
 from protocol.errors import EncodeError
 from protocol.kafka import primitives
 from protocol.kafka.schema import Array, Field, Fixed, Sized, Struct, WireType
-from protocol.kafka.source import Source
+from protocol.kafka.source import GeneratedCode
 
 # Below this a copy is cheaper than one more buffer for the socket.
 RECORDS_APART_BYTES = 1024
@@ -39,7 +39,7 @@ _TAGGED_MAX = 127  # their count is written as one byte
 STEP_BYTES = 8 * 1024
 
 
-def write_encoder(layout: Struct, title: str, *, in_steps: bool = False) -> Source:
+def write_encoder(layout: Struct, title: str, *, in_steps: bool = False) -> GeneratedCode:
     """Return the source of `encode(message, parts)`; errors name `title`.
 
     With `in_steps` it is a generator, which yields after elements of arrays, by how many bytes
@@ -52,7 +52,7 @@ class _EncoderWriter:
     """Goes through a layout once; `_run` holds fixed-width fields that are not yet written."""
 
     def __init__(self, layout: Struct, title: str, *, in_steps: bool) -> None:
-        self.source = Source()
+        self.source = GeneratedCode()
         self._in_steps = in_steps
         self._run: list[tuple[str, str]] = []
         self._compact = layout.flexible

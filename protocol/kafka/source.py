@@ -11,7 +11,7 @@ from protocol.wire import ZERO_UUID
 _LITERALS = (bool, int, str, bytes, float, type(None))
 
 
-class Source:
+class GeneratedCode:
     """Lines with their indentation, and the namespace in which they are to run."""
 
     __slots__ = ("_depth", "_lines", "_numbers", "namespace")

@@ -53,7 +53,7 @@ from protocol.kafka.schema import (
     has_default,
     read_layout,
 )
-from protocol.kafka.source import Source
+from protocol.kafka.source import GeneratedCode
 from protocol.msgpack import primitives
 from protocol.msgpack.decoder import RANGES, is_nullable
 
@@ -84,7 +84,7 @@ class _Writer:
     """Goes through a layout once and writes the reader of each field."""
 
     def __init__(self, layout: Struct, read_records: ReadRecords, flags: tuple[str, ...]) -> None:
-        self.source = source = Source()
+        self.source = source = GeneratedCode()
         source.namespace.update(
             new=object.__new__,
             unpack_double=struct.Struct(">d").unpack_from,

@@ -29,7 +29,7 @@ from typing import Any, Final, TypeAlias
 import msgpack
 
 from protocol.kafka.schema import Array, Struct, WireType, read_layout
-from protocol.kafka.source import Source
+from protocol.kafka.source import GeneratedCode
 
 Encode: TypeAlias = Callable[[Any], dict[str, Any]]
 StepEncode: TypeAlias = Callable[[Any], Generator[int, None, dict[str, Any]]]
@@ -52,7 +52,7 @@ def step_encoder(cls: type[Any], version: int) -> StepEncode:
 
 
 def _compile(cls: type[Any], version: int, how: str, after_element: list[str]) -> Any:
-    source = Source()
+    source = GeneratedCode()
     with source.block("def encode(m):"):
         if after_element:
             source.add("yield 0")  # a message may have no list
@@ -99,7 +99,7 @@ def _has_lists(value: Any) -> bool:
     )
 
 
-def _map(layout: Struct, item: str, source: Source, after_element: list[str]) -> str:
+def _map(layout: Struct, item: str, source: GeneratedCode, after_element: list[str]) -> str:
     """Return the expression for a struct; what must be made before it is written to `source`."""
     pairs = [
         f"{field.name!r}: {_value(field.type, f'{item}.{field.name}', source, after_element)}"
@@ -108,7 +108,9 @@ def _map(layout: Struct, item: str, source: Source, after_element: list[str]) ->
     return f"{{{', '.join(pairs)}}}"
 
 
-def _value(wire_type: WireType, expression: str, source: Source, after_element: list[str]) -> str:
+def _value(
+    wire_type: WireType, expression: str, source: GeneratedCode, after_element: list[str]
+) -> str:
     """Return the expression for a value; None and an empty list are taken as they are."""
     if isinstance(wire_type, Array) and isinstance(wire_type.element, Struct):
         made, items, item = source.name("v"), source.name("a"), source.name("e")

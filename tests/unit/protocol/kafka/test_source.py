@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from protocol.kafka.source import Source
+from protocol.kafka.source import GeneratedCode
 from protocol.wire import ZERO_UUID
 
 
@@ -21,7 +21,7 @@ class Defaults:
 
 
 def test_blocks_indent() -> None:
-    source = Source()
+    source = GeneratedCode()
     with source.block("if a:"):
         source.add("b", "c")
         with source.block("for _ in d:"):
@@ -31,19 +31,19 @@ def test_blocks_indent() -> None:
 
 
 def test_an_empty_block_is_still_python() -> None:
-    source = Source()
+    source = GeneratedCode()
     with source.block("try:"):
         pass
     assert source.text() == "try:\n    pass\n"
 
 
 def test_names_are_given_once() -> None:
-    source = Source()
+    source = GeneratedCode()
     assert [source.name("a"), source.name("b"), source.name("a")] == ["a1", "b1", "a2"]
 
 
 def test_a_name_stands_for_one_thing() -> None:
-    source = Source()
+    source = GeneratedCode()
     assert source.bind("it", int) == "it"
     assert source.bind("it", int) == "it"
     with pytest.raises(TypeError, match="two different things are called it"):
@@ -63,14 +63,14 @@ def test_a_name_stands_for_one_thing() -> None:
     ],
 )
 def test_defaults(name: str, expression: str) -> None:
-    source = Source()
+    source = GeneratedCode()
     assert source.default_of(Defaults, name) == expression
     value = eval(expression, source.namespace)
     assert value == getattr(Defaults(), name)
 
 
 def test_tracebacks_show_the_source() -> None:
-    source = Source()
+    source = GeneratedCode()
     with source.block("def fail():"):
         source.add("return 1 // 0  # here")
     fail = source.compile("<a page>", "fail")
