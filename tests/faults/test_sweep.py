@@ -18,8 +18,6 @@ that stand in the source.
 import contextlib
 import errno
 import gc
-import importlib
-import inspect
 import itertools
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -36,6 +34,9 @@ from tests.support.memory_broker import Killed, MemoryBroker
 from tests.support.memory_filesystem import OPERATIONS, MemoryFileSystem
 from tests.support.scripted_life import Life, os_error
 from tests.support.thorough import STEP
+from tests.unit.storage.compaction import test_copier, test_swap
+from tests.unit.storage.opening import test_quarantine, test_swap_recovery
+from tests.unit.storage.segments import test_checked_batches, test_cold, test_log_file
 
 NEEDS_ROOM = {"pwrite", "open", "mkdir", "rename", "fdatasync"}
 CHANGES = {
@@ -44,37 +45,43 @@ CHANGES = {
 }  # fmt: skip
 NEEDS_DESCRIPTOR = {"open", "list", "sync_directory", "read", "lock"}
 KINDS = ("whole", "large", "repairs", "compacted", "groups", "snapshots")
+Elsewhere = Callable[[MemoryFileSystem, pytest.MonkeyPatch], None]
 # What takes more data than a life has, cold pages, or two faults at once, or a fault at one place:
-# (file, call) -> the unit test that meets it.
-ELSEWHERE = {
-    (
-        "storage/segments/cold.py",
-        "self.file.pull",
-    ): "segments.test_cold.test_a_pull_that_fails_says_so",
+# (file, call) -> a call of the unit test that meets it.
+ELSEWHERE: dict[tuple[str, str], Elsewhere] = {
+    ("storage/segments/cold.py", "self.file.pull"): (
+        lambda _disk, _monkeypatch: test_cold.test_a_pull_that_fails_says_so()
+    ),
     ("storage/segments/log_file.py", "self._open.pull"): (
-        "segments.test_log_file.test_cold_large_slices_that_cannot_be_pulled_are_errors_of_the_log"
+        lambda disk, _monkeypatch: (
+            test_log_file.test_cold_large_slices_that_cannot_be_pulled_are_errors_of_the_log(disk)
+        )
     ),
     ("storage/segments/checked_batches.py", "file.pread"): (
-        "segments.test_checked_batches.test_batches_larger_than_a_chunk_are_read_whole"
+        lambda _disk, _monkeypatch: (
+            test_checked_batches.test_batches_larger_than_a_chunk_are_read_whole()
+        )
     ),
     ("storage/compaction/copier.py", "self._segment.log_file.file().fdatasync"): (
-        "compaction.test_copier.test_what_is_written_is_synced_in_pieces"
+        lambda _disk, monkeypatch: test_copier.test_what_is_written_is_synced_in_pieces(monkeypatch)
     ),
     # This and the next: Kafka's aborted transactions.
     ("storage/compaction/swap.py", "file.pwrite"): (
-        "compaction.test_swap.test_lists_of_aborted_transactions_are_taken_along"
+        lambda _disk, _monkeypatch: test_swap.test_lists_of_aborted_transactions_are_taken_along()
     ),
     ("storage/compaction/swap.py", "self._filesystem.read"): (
-        "compaction.test_swap.test_lists_of_aborted_transactions_are_taken_along"
+        lambda _disk, _monkeypatch: test_swap.test_lists_of_aborted_transactions_are_taken_along()
     ),
     ("storage/compaction/swap.py", "log.home.filesystem.unlink"): (
-        "compaction.test_swap.test_what_a_pass_could_not_remove_the_next_one_does"
+        lambda _disk, _monkeypatch: test_swap.test_what_a_pass_could_not_remove_the_next_one_does()
     ),
     ("storage/opening/quarantine.py", "filesystem.unlink"): (
-        "opening.test_quarantine.test_without_room_for_the_quarantine_the_log_is_read_only"
+        lambda _disk, _monkeypatch: (
+            test_quarantine.test_without_room_for_the_quarantine_the_log_is_read_only()
+        )
     ),
     ("storage/opening/swap_recovery.py", "home.filesystem.unlink"): (
-        "opening.test_swap_recovery.test_a_copy_under_way_is_removed"
+        lambda _disk, _monkeypatch: test_swap_recovery.test_a_copy_under_way_is_removed()
     ),
 }
 STRIDE = 29  # of the calls, in the short run: coprime with how often anything repeats
@@ -319,15 +326,9 @@ def test_every_call_site_is_reached() -> None:
 def test_what_lives_do_not_reach_unit_tests_do(
     site: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module_name, _, name = ELSEWHERE[site].rpartition(".")
-    module = importlib.import_module(f"tests.unit.storage.{module_name}")
     reached: set[tuple[str, int]] = set()
     with mock.patch.object(MemoryFileSystem, "_enter", noting(reached)):
-        disk = MemoryFileSystem()
-        given = {"disk": disk, "monkeypatch": monkeypatch}
-        test = getattr(module, name)
-        wanted = inspect.signature(test).parameters
-        test(**{key: given[key] for key in wanted})
+        ELSEWHERE[site](MemoryFileSystem(), monkeypatch)
     places = [place for place, what in static_sites().items() if (place[0], what) == site]
     assert places, "the place is gone, or is called something else now"
     assert unreached(places, reached) == []
