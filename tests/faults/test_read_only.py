@@ -5,6 +5,8 @@ disk that a power cut may leave are served twice: by a broker that serves read-o
 repairs a copy. Both must give the same batches and the same errors.
 """
 
+import contextlib
+import errno
 import itertools
 import logging
 import random
@@ -12,7 +14,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from storage.errors import CorruptMetadata
+from storage.errors import CorruptMetadata, StorageError
 from storage.files.overlay import Overlay
 from tests.faults import test_crash_states
 from tests.faults.test_damaged_directory import CASES, Case, damaged, ids
@@ -99,6 +101,35 @@ def test_a_flipped_bit_costs_what_it_costs_after_a_repair(
                 hold_against_a_normal_start(original, flip)
             except AssertionError as error:
                 raise AssertionError(str(flip)) from error
+
+
+@pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.faults)])
+@pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE], ids=errno.errorcode.get)
+def test_a_read_that_fails_costs_its_records_and_no_other(
+    sound: Original, killed: Original, number: int, stride: int
+) -> None:
+    """Each call of the disk fails once: a start may be refused, and no wrong record is served."""
+    for original in (sound, killed):
+        for nth in itertools.count(1, stride):
+            disk = original.file_system()
+            before, calls = content(disk), itertools.count(1)
+            disk.before = lambda _op, _path, nth=nth, calls=calls: (
+                (OSError(number, "of the test"), 0.0) if next(calls) == nth else None
+            )
+            broker, found = MemoryBroker(disk, barnabas_read_only="true"), Outcome()
+            try:
+                with contextlib.suppress(StorageError, OSError):
+                    broker.start()
+                    broker.run(rotten.fetch_all(broker, original, found))
+                    assert broker.run(broker.stop()), nth
+            finally:
+                broker.end()
+                disk.before = None
+            assert content(disk) == before, nth
+            assert not found.wrong, nth
+            assert not broker.surprises, nth
+            if next(calls) <= nth:
+                break
 
 
 @pytest.mark.parametrize("length", [1, pytest.param(2, marks=pytest.mark.slow)])
