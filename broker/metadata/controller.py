@@ -27,22 +27,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
 
-from broker.metadata.growth import MorePartitions
-from broker.metadata.image import (
-    PartitionInfo,
-    TopicInfo,
-)
+from broker.metadata.image import PartitionInfo, TopicInfo
 from broker.metadata.leadership import TakenLeadership, leadership_change, may_be_elsewhere
 from broker.metadata.metadata_log import RECORDS_PER_BATCH, MetadataLog
 from broker.metadata.topic_config import TopicConfigs
 from broker.metadata.topic_life import TopicEvent, TopicLife, TopicLives
 from broker.metadata.topic_plans import Plan, TopicPlanner, no_such_topic
-from broker.metadata.topic_rules import (
-    NewTopic,
-    Placement,
-    TopicError,
-    check_record_total,
-)
+from broker.metadata.topic_rules import Placement, TopicError, check_record_total
 from config.topic import TopicConfig
 from protocol.metadata_records import (
     ConfigRecord,
@@ -172,10 +163,6 @@ class Controller:
 
     # -- Topics -------------------------------------------------------------------------------
 
-    def create_topics(self, topics: Sequence[NewTopic], now_ms: int) -> Created:
-        """Plan and record new topics. Raises LogFailed when nothing was created."""
-        return self.record(self.planner.plan_topics(topics), now_ms)
-
     def record(self, plan: Plan, now_ms: int, batch: bytearray | None = None) -> Created:
         """Carry out a plan in one atomic batch of records; `encode_batch` may have made it.
 
@@ -202,25 +189,6 @@ class Controller:
                 self.lives.of(topic).move(TopicEvent.GROWN)
             self._led |= {(topic.topic_id, info.partition) for info in added}
 
-    def create_topic(
-        self,
-        name: str,
-        now_ms: int,
-        *,
-        partition_count: int = -1,
-        configs: Mapping[str, str | None] | None = None,
-    ) -> tuple[TopicInfo, int]:
-        """Create one topic; return it and the end offset to wait for before its logs.
-
-        Raises TopicError, LogFailed.
-        """
-        asked = NewTopic(name=name, partition_count=partition_count, configs=configs or {})
-        created = self.create_topics([asked], now_ms)
-        result = created.results[name]
-        if isinstance(result, TopicError):
-            raise result
-        return result, created.end_offset
-
     def delete_topic(self, name: str, now_ms: int) -> tuple[TopicInfo, int]:
         """Remove one topic; return it and the end offset to wait for before its logs go.
 
@@ -246,10 +214,6 @@ class Controller:
         for partition in life.topic.partitions:
             self._led.discard((life.topic.topic_id, partition.partition))
         self.lives.end(life)
-
-    def create_partitions(self, topics: Sequence[MorePartitions], now_ms: int) -> Created:
-        """Plan and record more partitions. Raises LogFailed when nothing was added."""
-        return self.record(self.planner.plan_partitions(topics), now_ms)
 
     # -- Configs ------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from broker.metadata.controller import Controller
 from broker.metadata.metadata_log import METADATA_TOPIC_ID, open_metadata_log
 from broker.metadata.topic_life import TopicEvent, TopicState
-from broker.metadata.topic_rules import Placement
+from broker.metadata.topic_rules import NewTopic, Placement, TopicError
 from config.topic import TopicConfig
 from storage.files.filenames import log_name
 from tests.support.memory_filesystem import MemoryFileSystem
@@ -65,8 +65,8 @@ class Node:
         drop_logs(self.controller, self.logs.delete_log, topic)
 
     def create(self, name="orders", count=2, **configs):
-        topic, _end_offset = self.controller.create_topic(
-            name, NOW_MS, partition_count=count, configs=configs
+        topic, _end_offset = create_topic(
+            self.controller, name, partition_count=count, configs=configs
         )
         self.controller.metadata_log.flush()
         self.open_logs(topic)
@@ -78,6 +78,26 @@ class Node:
 
     def directories(self):
         return sorted(name for name in self.filesystem.list(DATA) if name != "__cluster_metadata-0")
+
+
+def create_topics(controller, asked, now_ms=NOW_MS):
+    """Plan and record new topics, in one turn; `broker.topics` plans many of them in threads."""
+    return controller.record(controller.planner.plan_topics(asked), now_ms)
+
+
+def create_topic(controller, name, now_ms=NOW_MS, *, partition_count=-1, configs=None):
+    """Create one topic; return it and the end offset to wait for. Raises TopicError."""
+    asked = NewTopic(name=name, partition_count=partition_count, configs=configs or {})
+    created = create_topics(controller, [asked], now_ms)
+    result = created.results[name]
+    if isinstance(result, TopicError):
+        raise result
+    return result, created.end_offset
+
+
+def create_partitions(controller, asked, now_ms=NOW_MS):
+    """Plan and record more partitions, in one turn."""
+    return controller.record(controller.planner.plan_partitions(asked), now_ms)
 
 
 def open_logs(controller, logs, topic):

@@ -11,6 +11,7 @@ from protocol.messages.describe_quorum import (
     TopicToDescribe,
 )
 from tests.support.broker_rig import Rig
+from tests.support.metadata_node import create_topic
 from tests.support.rig_client import ask, create
 
 METADATA = "__cluster_metadata"
@@ -59,7 +60,7 @@ async def test_every_version_names_the_one_voter(rig: Rig, version: int) -> None
 async def test_the_high_watermark_is_what_is_durable(rig: Rig) -> None:
     metadata_log = rig.services.controller.metadata_log
     durable_offset = metadata_log.end_offset
-    rig.services.controller.create_topic("t", rig.clock.now_ms())
+    create_topic(rig.services.controller, "t", rig.clock.now_ms())
     answer = await ask(rig, request((METADATA, [0])), 2)
     (partition,) = answer.topics[0].partitions
     assert partition.high_watermark == durable_offset

@@ -10,6 +10,7 @@ from protocol.messages.describe_topic_partitions import (
     TopicRequest,
 )
 from tests.support.broker_rig import Rig
+from tests.support.metadata_node import create_topic
 from tests.support.rig_client import ask, create
 
 Place = tuple[str, int]
@@ -156,7 +157,7 @@ async def test_no_answer_has_more_partitions_than_kafka_allows(
 
 
 async def test_a_partition_that_is_not_open_yet_has_no_leader(filled: Rig) -> None:
-    filled.services.controller.create_topic("soon", filled.clock.now_ms())
+    create_topic(filled.services.controller, "soon", filled.clock.now_ms())
     body = DescribeTopicPartitionsRequest(topics=[TopicRequest(name="soon")])
     ((partition,),) = (topic.partitions for topic in (await ask(filled, body, 0)).topics)
     assert partition.error_code == 5

@@ -11,7 +11,7 @@ from protocol.metadata_records import (
     TopicRecord,
 )
 from storage.errors import AppendFailed, LogFailed, UnknownPartition
-from tests.support.metadata_node import LOG, NOW_MS, OUR_DIRECTORY, Node, kafka_disk
+from tests.support.metadata_node import LOG, NOW_MS, OUR_DIRECTORY, Node, create_topic, kafka_disk
 
 # -- Topics ---------------------------------------------------------------------------------------
 
@@ -58,10 +58,10 @@ def test_records_stand_in_kafkas_order():
 
 def test_one_topic_or_its_error():
     node = Node(default_partition_count=3)
-    topic, end_offset = node.controller.create_topic("auto", NOW_MS)
+    topic, end_offset = create_topic(node.controller, "auto", NOW_MS)
     assert (len(topic.partitions), end_offset) == (3, 14)
     with pytest.raises(TopicError) as caught:
-        node.controller.create_topic("auto", NOW_MS)
+        create_topic(node.controller, "auto", NOW_MS)
     assert caught.value.code == ErrorCode.TOPIC_ALREADY_EXISTS
 
 
@@ -71,14 +71,14 @@ def test_nothing_is_created_when_the_append_fails():
         LOG, 421, OSError(28, "full"), rolled_back=True
     )
     with pytest.raises(LogFailed):
-        node.controller.create_topic("t", NOW_MS)
+        create_topic(node.controller, "t", NOW_MS)
     assert node.image.topics == {}
     node.create("t")
 
 
 def test_a_crash_before_the_directories_are_made():
     node = Node()
-    node.controller.create_topic("orders", NOW_MS, partition_count=3)
+    create_topic(node.controller, "orders", NOW_MS, partition_count=3)
     node.controller.metadata_log.flush()
     again = node.restart()
     assert again.directories() == []
@@ -88,7 +88,7 @@ def test_a_crash_before_the_directories_are_made():
 
 def test_a_power_cut_before_the_topic_was_durable():
     node = Node()
-    node.controller.create_topic("orders", NOW_MS)
+    create_topic(node.controller, "orders", NOW_MS)
     assert node.restart().image.topics == {}
 
 
@@ -113,7 +113,7 @@ def test_its_name_is_taken_until_its_logs_are_dropped():
     node.create("orders")
     topic, _end_offset = node.controller.delete_topic("orders", NOW_MS)
     with pytest.raises(TopicError, match="is not finished") as caught:
-        node.controller.create_topic("orders", NOW_MS)
+        create_topic(node.controller, "orders", NOW_MS)
     assert caught.value.code == ErrorCode.REQUEST_TIMED_OUT
     node.drop_logs(topic)
     assert node.create("orders").topic_id != topic.topic_id

@@ -19,7 +19,7 @@ from storage.files.filenames import METADATA_DIRECTORY, METADATA_TOPIC, log_name
 from storage.log_manager import LogManager, ManagerSettings
 from tests.support.log_house import delete_log
 from tests.support.memory_filesystem import MemoryFileSystem
-from tests.support.metadata_node import drop_logs, open_logs
+from tests.support.metadata_node import create_topic, drop_logs, open_logs
 
 DATA = "/data"
 NOW_MS = 1_700_000_000_000
@@ -70,7 +70,7 @@ class Started:
         )
 
     def create(self, name, count):
-        topic, _end_offset = self.controller.create_topic(name, NOW_MS, partition_count=count)
+        topic, _end_offset = create_topic(self.controller, name, NOW_MS, partition_count=count)
         self.metadata_log.flush()
         open_logs(self.controller, self.logs, topic)
 

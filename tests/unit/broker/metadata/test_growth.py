@@ -6,7 +6,7 @@ from broker.metadata.growth import MorePartitions, added_replicas
 from broker.metadata.image import PartitionInfo, TopicInfo
 from broker.metadata.topic_rules import Placement, TopicError
 from protocol.errors import ErrorCode
-from tests.support.metadata_node import NOW_MS, OUR_DIRECTORY, Node
+from tests.support.metadata_node import NOW_MS, OUR_DIRECTORY, Node, create_partitions
 
 PLACEMENT = Placement(1, 1, 1, clamp=False)
 
@@ -119,7 +119,7 @@ def test_a_topic_of_a_larger_cluster_grows_as_far_as_its_factor_can_be_had() -> 
 
 
 def grow(node, *asked):
-    return node.controller.create_partitions(more(*asked), NOW_MS)
+    return create_partitions(node.controller, more(*asked), NOW_MS)
 
 
 def more(*asked):

@@ -11,6 +11,7 @@ from tests.support.metadata_node import (
     NOW_MS,
     OUR_DIRECTORY,
     Node,
+    create_topics,
     kafka_disk,
 )
 
@@ -119,7 +120,7 @@ def test_whose_partition_it_is(name, fields, led, changed):
 def test_more_partitions_than_fit_a_batch():
     node = Node()
     asked = [NewTopic(name=f"t{number}", partition_count=500) for number in range(5)]
-    node.controller.create_topics(asked, NOW_MS)
+    create_topics(node.controller, asked, NOW_MS)
     node.controller.metadata_log.flush()
     again = node.restart(unclean=True)
     assert again.leadership.changed_count == 2_500

@@ -5,7 +5,7 @@ import pytest
 from broker.metadata.growth import MorePartitions
 from broker.metadata.image import ClusterImage, TopicInfo
 from broker.metadata.topic_rules import NewTopic
-from tests.support.metadata_node import NOW_MS, Node
+from tests.support.metadata_node import NOW_MS, Node, create_partitions, create_topics
 
 
 def outcome(result):
@@ -29,7 +29,7 @@ def test_each_topic_has_an_outcome_of_its_own():
         NewTopic(name="x.y"),
         NewTopic(name="x_y"),
     ]
-    created = node.controller.create_topics(asked, NOW_MS)
+    created = create_topics(node.controller, asked, NOW_MS)
     assert {name: outcome(result) for name, result in created.results.items()} == {
         "": 17,
         "new": "new",
@@ -66,7 +66,7 @@ def test_too_much_in_one_request(name, counts, code):
     else:
         assert {outcome(result) for result in created.results.values()} == {code}, name
     asked.append(NewTopic(name="a/b"))
-    outcomes = {outcome(r) for r in node.controller.create_topics(asked, NOW_MS).results.values()}
+    outcomes = {outcome(r) for r in create_topics(node.controller, asked, NOW_MS).results.values()}
     assert outcomes == ({44} if code else {f"t{i}" for i in range(len(counts))} | {17})
 
 
@@ -82,7 +82,7 @@ def test_a_plan_changes_nothing():
 def test_topic_ids_are_random_uuids_that_kafka_would_give():
     node = Node()
     names = [f"t{number}" for number in range(300)]
-    node.controller.create_topics([NewTopic(name=name) for name in names], NOW_MS)
+    create_topics(node.controller, [NewTopic(name=name) for name in names], NOW_MS)
     ids = set(node.image.topics_by_id)
     assert len(ids) == 300
     for topic_id in ids:
@@ -99,9 +99,9 @@ def test_what_a_plan_has_made_is_what_its_records_say(monkeypatch):
         NewTopic(name="many", partition_count=500, configs={"retention.ms": "7"}),
         *(NewTopic(name=f"t.{number}") for number in range(50)),
     ]
-    node.controller.create_topics(asked, NOW_MS)
+    create_topics(node.controller, asked, NOW_MS)
     grown = [MorePartitions(name="many", count=900), MorePartitions(name="t.7", count=3)]
-    node.controller.create_partitions(grown, NOW_MS)
+    create_partitions(node.controller, grown, NOW_MS)
     assert applied == []
     node.controller.metadata_log.flush()
     monkeypatch.undo()
