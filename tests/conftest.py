@@ -1,14 +1,14 @@
-"""What holds for every test: names that stay the same, and brokers whose loop never waits.
+"""Rules for every test: test names are stable, and no broker blocks its event loop.
 
-Tests that run in parallel are collected once in each process, and the names must agree; a failed
-test is also run again by its name. Bytes make names that nobody can read and that may hold the
-time of day, so long ones are only numbered.
+Parallel workers each collect the tests, and their names must agree; a failed test is also run
+again by its name. Names made of bytes are unreadable and may contain the time of day, so long
+values are only numbered.
 
-A property's example may take any time: how fast the machine is says nothing about the code.
+Hypothesis examples have no deadline: the speed of the machine says nothing about the code.
 
-A broker that a test runs, in this process or another, makes no file call on its loop that may wait
-for the disk (`tests.support.loop_guard`), and none of its steps fails as nobody expected
-(`tests.support.failures`): either fails the test, unless it has taken what it caused.
+A broker that a test runs, in this process or another, must not make a file call on its loop that
+may wait for the disk (`tests.support.loop_guard`), and must not report an unexpected failure
+(`tests.support.failures`). Both fail the test, unless the test caused them and took the report.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ settings.load_profile("any machine")
 
 loop_guard.guard_work()
 
-# A shell has what it runs in the background ignore Ctrl-C, and programs inherit that: those that
-# tests start and stop by it would not stop.
+# A shell makes its background jobs ignore Ctrl-C, and child processes inherit that: programs that
+# tests start and stop with Ctrl-C would not stop.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -41,7 +41,7 @@ READABLE_BYTES_MAX = 16
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
-    """Name a long value by its argument; pytest numbers those that are called alike."""
+    """Name a long value by its argument; pytest numbers equal names."""
     if isinstance(val, bytes | bytearray) and len(val) > READABLE_BYTES_MAX:
         return f"{argname} bytes"
     return None
@@ -49,7 +49,7 @@ def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str)
 
 @pytest.fixture(autouse=True)
 def brokers_have_nothing_to_complain_of() -> Iterator[None]:
-    """Fail the test whose broker made such a call, or failed so."""
+    """Fail the test if its broker made such a call or reported such a failure."""
     loop_guard.take_violations()
     failures.take()
     yield

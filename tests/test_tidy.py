@@ -1,6 +1,6 @@
-"""The house rules that no linter knows. Each test is one rule; its lists of exceptions only shrink.
+"""The house rules that no linter checks. Each test is one rule; its exceptions only shrink.
 
-An exception that is no longer needed fails its rule, so that the lists stay true.
+A rule fails if one of its exceptions is no longer needed, so the lists stay accurate.
 """
 
 import ast
@@ -15,7 +15,7 @@ PACKAGES = ("broker", "protocol", "storage", "config", "client")
 SOURCES = sorted(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 BENCHMARKS = sorted((ROOT / "benchmarks").rglob("*.py"))
-# The distribution beside: what Spark's executors install.
+# The second distribution: the one that Spark's executors install.
 PIPELINES = ROOT / "pipelines"
 PIPELINE_SOURCES = sorted((PIPELINES / "pyspark_barnabas").rglob("*.py"))
 PIPELINE_TESTS = sorted((PIPELINES / "tests").rglob("*.py"))
@@ -37,7 +37,7 @@ DECISION_MAX = 60
 
 # Sources without a test file of their own. Do not add to it.
 UNTESTED: set[str] = set()
-# Sources of pipelines/ that are tested through another's test file: what Spark or a broker calls.
+# Sources of pipelines/ that Spark or a broker calls, tested in another module's test file.
 TESTED_THROUGH = {
     "clock": "test_outbox",
     "brokers": "test_wire",
@@ -48,10 +48,10 @@ TESTED_THROUGH = {
     "reader": "test_wire",
     "writer": "test_spark",
 }
-# Functions and files beyond their limit, with the limit they have. Do not add to them.
+# Functions and files above the general limit, with their own limit. Do not add to them.
 LONG_FUNCTIONS: dict[str, int] = {}
 LONG_FILES: dict[str, int] = {}
-# Keys that are declared with an effect and that nothing reads yet. Do not add to them.
+# Keys that are declared with an effect but not read yet. Do not add to them.
 UNREAD_KEYS: set[str] = set()
 # Keys that config reads itself: their meaning reaches the broker under another name.
 READ_AS = {
@@ -80,7 +80,7 @@ def tree_of(path):
 
 
 def matches(pattern, paths):
-    """Every match as file:line: text."""
+    """Return every match as file:line: text."""
     found = []
     for path in paths:
         for number, line in enumerate(text_of(path).splitlines(), 1):
@@ -90,7 +90,7 @@ def matches(pattern, paths):
 
 
 def calls(paths):
-    """Every call, as (file:line, the called name with its dots)."""
+    """Return every call as (file:line, dotted name of the function)."""
     for path in paths:
         for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Call):
@@ -101,7 +101,7 @@ def calls(paths):
 
 
 def test_no_line_of_code_is_longer_than_100_columns():
-    """A mark for a tool at the end of a line does not count, as for the formatter."""
+    """A pragma at the end of a line does not count, as in the formatter."""
     mark = re.compile(r"\s+# (noqa|type: ignore|pragma:).*$")
     long = [
         f"{name_of(path)}:{number}"
@@ -141,7 +141,7 @@ def test_every_module_opens_with_its_theory():
 
 
 def has_test(path):
-    """A test file of its own, or one for its whole directory (`test_messages.py`)."""
+    """Whether it has its own test file, or shares its directory's (`test_messages.py`)."""
     relative = path.relative_to(ROOT)
     own = ROOT / "tests" / "unit" / relative.parent / f"test_{path.stem}.py"
     shared = ROOT / "tests" / "unit" / relative.parent.parent / f"test_{relative.parent.name}.py"
@@ -164,7 +164,7 @@ def test_every_source_file_of_pipelines_has_its_test_file():
 
 
 def test_every_test_file_is_collected():
-    """pytest takes test_*.py; what is not such a file must not hold tests."""
+    """pytest collects only test_*.py, so other files must not contain tests."""
     missed = [
         name_of(path)
         for path in [*TESTS, *PIPELINE_TESTS]
@@ -188,7 +188,7 @@ def test_nothing_is_printed():
     assert [place for place, name in calls(sources) if name in ("print", "breakpoint")] == []
 
 
-def test_no_except_takes_everything_in_silence():
+def test_no_except_silently_catches_everything():
     bare = [
         f"{name_of(path)}:{node.lineno}"
         for path in CODE
@@ -199,7 +199,7 @@ def test_no_except_takes_everything_in_silence():
 
 
 def test_time_is_read_in_one_place():
-    """Everything else gets its time as an argument, and can be tested without waiting."""
+    """All other code takes the time as an argument, and is tested without waiting."""
     clocks = re.compile(r"^(time\.\w+|(datetime\.)?datetime\.(now|utcnow|today))$")
     read = {"broker/runtime/clock.py", "pipelines/pyspark_barnabas/clock.py"}
     elsewhere = [path for path in [*SOURCES, *PIPELINE_SOURCES] if name_of(path) not in read]
@@ -218,8 +218,8 @@ def test_the_inner_packages_never_wait():
     ] == []
 
 
-def test_what_the_broker_puts_on_its_loop_has_an_owner():
-    """Tasks, timers and callbacks begin in broker.owners, where their failure has a name."""
+def test_all_tasks_and_timers_of_the_broker_have_an_owner():
+    """Only broker.runtime.owners starts tasks, timers and callbacks; it reports their failures."""
     doors = {"create_task", "ensure_future", "call_later", "call_at", "call_soon",
              "call_soon_threadsafe", "add_done_callback", "run_in_executor", "TaskGroup",
              "to_thread"}  # fmt: skip
@@ -230,8 +230,8 @@ def test_what_the_broker_puts_on_its_loop_has_an_owner():
     assert found == []
 
 
-def test_all_log_through_the_brokers_handler():
-    """A logger of another name has no handler: no time, no JSON, and INFO is dropped."""
+def test_every_module_logs_through_the_brokers_handler():
+    """A logger with another name has no handler: no time, no JSON, and INFO is dropped."""
     packages = ("broker", "protocol", "storage", "config")
     sources = [path for path in SOURCES if name_of(path).startswith(packages)]
     others = [
@@ -261,13 +261,13 @@ def test_handlers_do_not_change_requests():
     assert changed == []
 
 
-def test_integration_tests_know_nothing_of_the_product():
+def test_integration_tests_do_not_import_the_product():
     imports = matches(rf"^\s*(from|import) ({'|'.join(PACKAGES)})\b", TESTS)
     assert [line for line in imports if line.startswith("tests/integration/")] == []
 
 
-def test_pipelines_know_nothing_of_the_broker():
-    """Executors install that one distribution; its tests start the broker as a process."""
+def test_pipelines_do_not_import_the_broker():
+    """Executors install only this distribution; its tests start the broker as a process."""
     imported = rf"^\s*(from|import) ({'|'.join(PACKAGES)})\b"
     assert matches(imported, [*PIPELINE_SOURCES, *PIPELINE_TESTS]) == []
 
@@ -275,7 +275,7 @@ def test_pipelines_know_nothing_of_the_broker():
 # -- the one list of APIs --------------------------------------------------------------------------
 
 
-def test_handlers_and_messages_and_the_unsupported_page_are_one_list():
+def test_handlers_messages_and_the_unsupported_page_list_the_same_apis():
     from broker.handlers import HANDLERS
 
     modules = {handler.handle.__module__.rpartition(".")[2] for handler in HANDLERS}
@@ -287,7 +287,7 @@ def test_handlers_and_messages_and_the_unsupported_page_are_one_list():
     assert sorted(int(key) for key in sections) == [handler.api_key for handler in HANDLERS]
 
 
-def test_each_handler_stands_under_the_name_and_the_versions_of_its_messages():
+def test_each_handler_is_registered_with_the_name_and_versions_of_its_messages():
     from broker.handlers import HANDLERS
 
     for handler in HANDLERS:
@@ -301,8 +301,8 @@ def test_each_handler_stands_under_the_name_and_the_versions_of_its_messages():
             assert handler.max_version == spec.version_max
 
 
-def test_the_advertised_apis_are_the_list():
-    """Produce is advertised from 0, as Kafka does for librdkafka's sake; the rest as served."""
+def test_the_advertised_apis_are_the_served_ones():
+    """Produce is advertised from version 0, as in Kafka (for librdkafka); the rest as served."""
     from broker.assembly import _api_versions
     from broker.handlers import HANDLERS
 
@@ -314,7 +314,7 @@ def test_the_advertised_apis_are_the_list():
 # -- the one table of keys -------------------------------------------------------------------------
 
 
-def test_a_key_is_read_or_says_why_it_has_no_effect():
+def test_a_key_is_read_or_declares_why_it_has_no_effect():
     from config.broker import broker_keys
     from config.topic import topic_keys
 
@@ -338,7 +338,7 @@ def test_a_key_is_read_or_says_why_it_has_no_effect():
 # -- pages -----------------------------------------------------------------------------------------
 
 
-def test_generated_pages_are_fresh():
+def test_generated_pages_are_up_to_date():
     from config.render import page, sample
 
     assert text_of(ROOT / "docs/configuration.md") == page(), "run: make docs"
@@ -346,7 +346,7 @@ def test_generated_pages_are_fresh():
 
 
 @pytest.mark.parametrize("path", PAGES, ids=name_of)
-def test_a_page_has_one_title_and_its_links_lead_somewhere(path):
+def test_a_page_has_one_title_and_no_broken_links(path):
     prose = re.sub(r"^```.*?^```", "", text_of(path), flags=re.M | re.S)
     links = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", prose)
     assert len(re.findall(r"^# ", prose, re.M)) == 1
@@ -359,20 +359,20 @@ def test_a_page_names_files_that_exist(path):
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
-def test_decisions_are_numbered_once():
+def test_decision_numbers_are_unique():
     numbers = [path.name[:4] for path in DECISIONS]
     assert all(number.isdigit() for number in numbers)
     assert len(numbers) == len(set(numbers)) > 0
 
 
 @pytest.mark.parametrize("path", DECISIONS, ids=name_of)
-def test_a_decision_is_short_and_bears_its_number(path):
+def test_a_decision_is_short_and_states_its_number(path):
     lines = text_of(path).splitlines()
     assert lines[0].startswith(f"# {path.name[:4]} ")
     assert len(lines) <= DECISION_MAX
 
 
-def test_the_list_of_pages_has_them_all():
+def test_the_list_of_pages_is_complete():
     docs = ROOT / "docs"
     listed = re.findall(r"\]\(([^)]+\.md)\)", text_of(docs / "README.md"))
     there = [path.relative_to(docs).as_posix() for path in docs.rglob("*.md")]
@@ -380,7 +380,7 @@ def test_the_list_of_pages_has_them_all():
 
 
 def test_nothing_names_one_machine_or_one_package_index():
-    """The locks pin by hash, so any index serves; no path of a developer's machine is of use."""
+    """The locks pin by hash, so any index will do; a path on one machine is useless elsewhere."""
     places = "|".join(f"/{name}/[a-z]" for name in ("work", "home", "root", "Users", "opt"))
     hosts = "|".join(["pypi" + r"\.org", "python" + "hosted", r"repo1?\.maven"])
     texts = [*CODE, *PAGES, *OTHERS, *LOCKS]

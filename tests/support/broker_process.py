@@ -1,10 +1,10 @@
-"""A broker as a user runs it: `barnabas serve` in a process of its own.
+"""A broker as a user runs it: `barnabas serve` in its own process.
 
-Nothing of the product is imported here. The process is started on a free port of loopback and a
-data directory of the caller's, awaited until it accepts, and ended by its process id:
-`stop` asks (SIGTERM), `kill` does not (SIGKILL). What it writes goes to a file beside its data
-directory, which `output()` reads and which is shown when it does not start. Its file calls are
-watched (`tests.support.guarded_broker`): `take_complaints` has what should not have been there.
+This module imports nothing of the product. It starts the process on a free loopback port and the
+caller's data directory, waits until it accepts connections, and ends it by its process id: `stop`
+sends SIGTERM, `kill` SIGKILL. The process writes to a file beside its data directory, which
+`output()` reads and which is shown if the broker does not start. Its file calls are watched
+(`tests.support.guarded_broker`): `take_complaints` returns the calls that are not allowed.
 """
 
 import os
@@ -22,11 +22,11 @@ ROOT = Path(__file__).resolve().parents[2]
 BARNABAS = (sys.executable, "-m", "client.cli")
 COMMAND = (sys.executable, "-m", "tests.support.guarded_broker", "serve")
 POLL_S = 0.005
-PATIENCE_S = 120.0  # with a process on a machine that is busy with other things
+PATIENCE_S = 120.0  # for a process on a busy machine
 BELOW_THE_PORTS_OF_CLIENTS = range(10_000, 32_000)
-PORTS = random.SystemRandom()  # tests that run beside each other draw different ones
+PORTS = random.SystemRandom()  # parallel tests draw different ones
 
-# Lines with which a broker says that one of its parts did what it must not do.
+# Log lines by which a broker reports that a part of it broke a rule.
 COMPLAINTS = (
     "FILE CALL ON THE LOOP",
     "unexpected failure of",
@@ -43,7 +43,7 @@ class BrokerNotReady(Exception):
 
 
 def take_complaints() -> list[str]:
-    """What the brokers of this process have complained of since the last call, with its trace."""
+    """Return the complaints of this process's brokers since the last call, with their traces."""
     found = []
     for broker in tuple(_watched):
         found += broker.complaints()
@@ -53,10 +53,10 @@ def take_complaints() -> list[str]:
 
 
 def free_port() -> int:
-    """Return a port of loopback that nobody listened on a moment ago.
+    """Return a loopback port that was free a moment ago.
 
-    It is below those that the kernel gives to clients: one of its own choice could become the port
-    of a connection, of this test or of one beside it, before the broker binds it or binds it again.
+    It is below the range that the kernel gives to clients: a port in that range could become a
+    connection's, of this test or a parallel one, before the broker binds it or binds it again.
     """
     while True:
         port = PORTS.choice(BELOW_THE_PORTS_OF_CLIENTS)
@@ -139,7 +139,7 @@ class BrokerProcess:
         return self
 
     def wait_until_ready(self, timeout_s: float = PATIENCE_S) -> None:
-        """Return when the broker accepts a connection; BrokerNotReady when it will not."""
+        """Wait until the broker accepts a connection. Raises BrokerNotReady if it does not."""
         deadline = time.monotonic() + timeout_s
         while True:
             if not self.running:
@@ -162,9 +162,9 @@ class BrokerProcess:
         return self.send_signal(signal.SIGTERM).wait(timeout_s)
 
     def end(self) -> None:
-        """Stop a broker that a test is done with, if it runs, so that it says what it still holds.
+        """Stop the broker after its test, if it runs, so that it reports what it still holds.
 
-        What it says is found by `take_complaints`.
+        `take_complaints` returns the report.
         """
         if not self.running:
             return
@@ -175,7 +175,7 @@ class BrokerProcess:
             raise AssertionError(f"did not stop in {STOP_S} s:\n{self.output()}") from None
 
     def kill(self) -> None:
-        """End the broker as a crash would, and wait until it is gone."""
+        """Kill the broker, as a crash would, and wait until the process is gone."""
         self.send_signal(signal.SIGKILL).wait(PATIENCE_S)
 
     def send_signal(self, number: signal.Signals) -> subprocess.Popen[bytes]:
@@ -185,13 +185,13 @@ class BrokerProcess:
         return self.process
 
     def output(self) -> str:
-        """All that the broker has written to stdout and stderr, over all its starts."""
+        """Return everything the broker wrote to stdout and stderr, over all its starts."""
         if not self.output_path.exists():
             return ""
         return self.output_path.read_text(errors="replace")
 
     def complaints(self) -> list[str]:
-        """Its complaints since the last call, each with the lines of its trace."""
+        """Return its complaints since the last call, each with the lines of its trace."""
         if not self.output_path.exists():
             return []
         with self.output_path.open("rb") as file:
@@ -206,17 +206,17 @@ class BrokerProcess:
         ]
 
     def resident_bytes(self) -> int:
-        """The memory the broker has in RAM without the files it has mapped."""
+        """Return the broker's resident memory in bytes, without mapped files."""
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
             if line.startswith("RssAnon:"):
                 return int(line.split()[1]) * 1024
         raise AssertionError("no RssAnon in /proc: is this Linux?")
 
     def cpu_seconds(self) -> float:
-        """The processor time, user and system, that the broker has used."""
+        """Return the user and system CPU time that the broker has used."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def descriptor_count(self) -> int:
-        """How many file descriptors the broker has open."""
+        """Return how many file descriptors the broker has open."""
         return len(os.listdir(f"/proc/{self.pid}/fd"))

@@ -1,7 +1,7 @@
-"""A whole broker but for its sockets: handlers are called with message objects, on real files.
+"""A whole broker without sockets: tests call its handlers with message objects, on real files.
 
-`Rig.call` does what an IO worker does with a request, and returns the response message that the
-connection would have been given.
+`Rig.call` handles a request as an IO worker does, and returns the response message that the
+connection would have got.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ LISTENER = Listener("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 9092)
 
 
 class Rig:
-    """One broker's services over a directory; its file calls are watched, unless it is timed."""
+    """The services of one broker over a directory. Its file calls are watched, unless timed."""
 
     def __init__(self, directory: Path, *, is_timed: bool = False, **settings: str) -> None:
         names = {name.replace("_", "."): value for name, value in settings.items()}
@@ -64,7 +64,7 @@ class Rig:
             await self.services.groups.load()
 
     async def call(self, body: Any, version: int, *, timeout_seconds: float = 10) -> Any:
-        """Handle one request; return the response, or None when nothing is to be sent."""
+        """Handle one request; return the response, or None if there is none to send."""
         connection = FakeConnection()
         self.connection = connection
         request = connection.request(body, api_key=body.MESSAGE.api_key, version=version)
@@ -78,7 +78,7 @@ class Rig:
     async def close(self) -> bool:
         """Stop as the server does; return whether the stop was clean.
 
-        AssertionError if anything is still held: of clients, or a descriptor (I12).
+        Raises AssertionError if client state or a file descriptor is still held (I12).
         """
         await self.loading
         self.services.purgatory.stop()
@@ -104,12 +104,12 @@ class Rig:
             if not left or has_captured_traces():
                 return
             self.connection.sent.clear()  # views of mapped files
-            gc.collect()  # what is in a circle
+            gc.collect()  # reference cycles
         raise AssertionError(f"still open: {left}")
 
 
 def has_captured_traces() -> bool:
-    """Whether pytest's captured log keeps exceptions, and with them what their frames hold."""
+    """Whether pytest's captured log keeps exceptions alive, and so the objects in their frames."""
     return any(
         any(isinstance(said, BaseException) for said in record.args or ()) or record.exc_info
         for record in gc.get_objects()
@@ -121,7 +121,7 @@ def open_files(directory: str) -> list[str]:
     """Return the files below `directory` that this process has open."""
     found = []
     for number in os.listdir("/proc/self/fd"):
-        with suppress(OSError):  # the listing's own
+        with suppress(OSError):  # the descriptor of the listing itself
             path = os.readlink(f"/proc/self/fd/{number}")
             if path.startswith(f"{directory}/"):
                 found.append(path)

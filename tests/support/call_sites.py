@@ -1,8 +1,8 @@
-"""Where the source calls the file system seam, and which of these places a run has reached.
+"""Where the source calls the file system interface, and which of these call sites a run reached.
 
-`static_sites` reads the source: calls of the seam's methods on what is called a file system or a
-file there. `Recording` is a disk in memory that notes from where it is called. What stands in the
-first and not in the second is code that no fault has ever met.
+`static_sites` reads the source: calls of the interface's methods on names that mean a file system
+or a file there. `Recording` is a disk in memory that notes its call sites. A site in the first
+but not in the second is code that no injected fault has reached.
 """
 
 import ast
@@ -15,7 +15,7 @@ from tests.support.memory_filesystem import MemoryFileSystem
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("storage", "broker")
-# The interface and what implements it; an overlay is never below a life.
+# The interface and its implementations; lives never run on an overlay.
 THE_SEAM = tuple(f"storage/files/{name}.py" for name in ("filesystem", "os_filesystem", "overlay"))
 OF_FILE_SYSTEMS = frozenset(
     ("open", "list", "mkdir", "rename", "unlink", "rmdir", "sync_directory", "read", "replace",
@@ -24,14 +24,14 @@ OF_FILE_SYSTEMS = frozenset(
 OF_FILES = frozenset(
     ("pread", "pread_nowait", "pull", "pwrite", "fdatasync", "truncate", "map", "close")
 )
-# What files are called in the source, and what hands one out.
+# The names that the source gives to files, and the calls that return one.
 FILES = frozenset(("file", "source", "target", "open", "get()", "file()", "open()"))
 
 Site = tuple[str, int, int]  # path, first and last line
 
 
 def static_sites() -> dict[Site, str]:
-    """Every call of the seam in the source: place -> what is called."""
+    """Return every call of the interface in the source: site -> name of the method."""
     found: dict[Site, str] = {}
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
@@ -63,7 +63,7 @@ def _last_name(node: ast.expr) -> str:
 
 
 def noting(reached: set[tuple[str, int]]) -> Callable[..., Any]:
-    """A `MemoryFileSystem._enter` that notes the nearest caller outside of the tests' support."""
+    """Return a `MemoryFileSystem._enter` that notes the nearest caller outside tests.support."""
     enter = MemoryFileSystem._enter
 
     def note(
@@ -79,7 +79,7 @@ def noting(reached: set[tuple[str, int]]) -> Callable[..., Any]:
 
 
 class Recording(MemoryFileSystem):
-    """Notes the nearest caller outside of the tests in `reached`: (path, line)."""
+    """A disk that notes the nearest caller outside the tests in `reached`: (path, line)."""
 
     def __init__(self, reached: set[tuple[str, int]]) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class Recording(MemoryFileSystem):
 
 
 def unreached(sites: Iterable[Site], reached: set[tuple[str, int]]) -> list[Site]:
-    """The places of `sites` that no call came from."""
+    """Return those of `sites` that made no call."""
     lines = {(str(Path(path).relative_to(ROOT)), line) for path, line in reached if _is_ours(path)}
     return [
         (path, first, last)

@@ -1,4 +1,4 @@
-"""Members of one classic group, driven by hand against a FakeHost."""
+"""Members of one classic group, driven step by step against a FakeHost."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def protocols(*names: str, topics: tuple[str, ...] = ("t",)) -> list[JoinGroupRe
 
 
 class Party:
-    """A group and what its members were answered, by the name that the test gives a request."""
+    """A group and the answers to its members, by the name that the test gives each request."""
 
     def __init__(self, **settings: Any) -> None:
         self.host = FakeHost(**settings)
@@ -44,7 +44,7 @@ class Party:
     def join(
         self, name: str, member_id: str = "", *, version: int = 9, **fields: Any
     ) -> int | None:
-        """Send a JoinGroup; return the error of its answer, None while it waits."""
+        """Send a JoinGroup; return the error of its answer, or None while it waits."""
         asked: dict[str, Any] = {
             "group_id": "g",
             "session_timeout_ms": SESSION_MS,
@@ -63,7 +63,7 @@ class Party:
         return self.joined[name].error_code if name in self.joined else None
 
     def enter(self, name: str, **fields: Any) -> str:
-        """Join as a new member, with the id that it is told; return the id."""
+        """Join as a new member with the id that the group assigns; return the id."""
         version = fields.pop("version", 9)
         if self.join(name, version=version, **fields) == 79:
             member_id = self.joined[name].member_id
@@ -74,7 +74,7 @@ class Party:
     def sync(
         self, name: str, member_id: str, generation: int | None = None, **fields: Any
     ) -> int | None:
-        """Send a SyncGroup; with `assignments` (a dict) as the leader does."""
+        """Send a SyncGroup; with `assignments` (a dict) as the leader."""
         given = fields.pop("assignments", {})
         self.synced.pop(name, None)
         body = SyncGroupRequest(

@@ -1,4 +1,4 @@
-"""Keyed batches, whole passes of compaction, and what must be true of a log after them."""
+"""Keyed batches, whole compaction passes, and checks of a compacted log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMPACTED = {"cleanup_policy": ("compact",), "min_cleanable_dirty_ratio": 0.0}
 
 
 def keyed(pairs, *, codec=0, pid=-1, epoch=-1, sequence=-1, timestamp=NOW, **build_options):
-    """A batch of (key, value) pairs; a value of None deletes the key."""
+    """Return a batch of (key, value) pairs; a value of None deletes the key."""
     records = [
         Record(0, timestamp + n, key, value, (("h", b"1"),)) for n, (key, value) in enumerate(pairs)
     ]
@@ -43,9 +43,9 @@ FIVE = COMPACTED | {"internal_segment_bytes": 5 * ONE, "index_interval_bytes": O
 def fill(
     log: Log, count: int, keys: int = 4, per_batch: int = 1, start: int = 0, pid=-1, **options
 ) -> None:
-    """Append `count` records k00, k01, … in turn, with their numbers as values.
+    """Append `count` records with the keys k00, k01, … in turn and their numbers as values.
 
-    With a producer id, the first of them has the sequence number 0.
+    With a producer id, the first record has the sequence number 0.
     """
     numbers = iter(range(start, start + count))
     while taken := list(itertools.islice(numbers, per_batch)):
@@ -67,7 +67,7 @@ def limits(**changes) -> PassLimits:
 
 
 def drive(steps) -> PassResult:
-    """Run a pass to its end, jobs and all, on this thread."""
+    """Run a pass to its end on this thread, its jobs included."""
     error = None
     while True:
         try:
@@ -82,13 +82,13 @@ def drive(steps) -> PassResult:
 
 
 def settle(house: House, log: Log) -> None:
-    """Make all that is in the log durable and known to be so: compaction may have it."""
+    """Flush the log and advance its checkpoint, so that compaction may clean all of it."""
     flush(log)
     checkpoint(house, log)
 
 
 def clean(house: House, log: Log, now_ms: int = NOW, **changes) -> PassResult:
-    """Settle the log and compact it once."""
+    """Make the log durable and compact it once."""
     settle(house, log)
     result = drive(compact(log, find_cleanable(log, now_ms), limits(**changes), now_ms))
     house.manager.write_checkpoints()
@@ -96,12 +96,12 @@ def clean(house: House, log: Log, now_ms: int = NOW, **changes) -> PassResult:
 
 
 def headers_of(log: Log):
-    """The headers of all batches, by walking the files."""
+    """Return the headers of all batches, read from the files."""
     return [header for segment in log.segments for _, header in segment.log_file.scan()]
 
 
 def records_of(log: Log) -> list[Record]:
-    """All records as a consumer gets them, from the start of the log to the high watermark."""
+    """Return all records as a consumer gets them, from the log start to the high watermark."""
     found = []
     offset = log.start_offset
     while (piece := log.read(offset, 1 << 20)) is not None:
@@ -117,7 +117,7 @@ def records_of(log: Log) -> list[Record]:
 
 
 def newest(records) -> dict[bytes, tuple[int, bytes]]:
-    """What a reader of a table has at the end: key -> (offset, value), without the deleted."""
+    """Return the table after these records: key -> (offset, value), without deleted keys."""
     table = {record.key: (record.offset, record.value) for record in records}
     return {key: entry for key, entry in table.items() if entry[1] is not None}
 
@@ -141,11 +141,11 @@ def records_of_all(house, log):
 
 
 def nothing(_):
-    """Stand for a pass that is not held back."""
+    """Do nothing: the pass is not throttled."""
 
 
 def placed(offset, batch):
-    """Give a batch its base offset, as the log does; the caller chooses the gaps."""
+    """Set the base offset of a batch, as the log does; the caller chooses the gaps."""
     stamp(batch, 0, offset, 0)
     return bytes(batch)
 

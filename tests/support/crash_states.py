@@ -1,10 +1,10 @@
-"""Every state of the disk that a power cut may leave, as far as small workloads go.
+"""Every state of the disk that a power cut may leave, for small workloads.
 
-After a cut a file holds what the last fdatasync covered, and of the writes since then what the
-kernel happened to write back: any beginning of them, all but one (write-back keeps no order), the
-last one torn in the middle, or a size that grew over zeros. A directory holds the names that its
-last sync covered, and of the changes since then any part. The product over all files and
-directories is what `states` yields, each as a disk of its own.
+After a cut a file holds the bytes that the last fdatasync covered, and those later writes that the
+kernel happened to write back: any prefix of them, all but one (write-back keeps no order), the
+last one torn in the middle, or a larger size filled with zeros. A directory holds the names that
+its last sync covered, and any subset of the later changes. `states` yields the product over all
+files and directories, each state as its own disk.
 """
 
 import itertools
@@ -20,12 +20,12 @@ from tests.support.memory_filesystem import (
     _write,
 )
 
-NAMES_EACH_MAX = 3  # of changed names in a directory, each is there or not; of more all or none
+NAMES_EACH_MAX = 3  # up to this many changed names vary one by one; more vary together
 Content = dict[str, Any]  # name -> bytes, or the content of a directory
 
 
 def states(filesystem: MemoryFileSystem, chance: random.Random, most: int) -> Iterator[Content]:
-    """Yield what the disk may hold if the power goes now; of too many states, some."""
+    """Yield what the disk may hold if the power fails now; at most `most` states, by `chance`."""
     inodes: list[_Inode] = []
     directories: list[_Directory] = []
     _collect(filesystem._root, inodes, directories)
@@ -44,14 +44,14 @@ def states(filesystem: MemoryFileSystem, chance: random.Random, most: int) -> It
 
 
 def disk_of(content: Content) -> MemoryFileSystem:
-    """A disk that holds this, all of it durable."""
+    """Return a disk with this content, all of it durable."""
     filesystem = MemoryFileSystem()
     _fill(filesystem._root, content)
     return filesystem
 
 
 def _collect(directory: _Directory, inodes: list[_Inode], directories: list[_Directory]) -> None:
-    """Whatever may differ: files with unsynced writes, directories with unsynced names."""
+    """Collect what may differ: files with unsynced writes, directories with unsynced names."""
     if directory.live != directory.durable:
         directories.append(directory)
     nodes = {id(node): node for node in (*directory.live.values(), *directory.durable.values())}
@@ -63,7 +63,7 @@ def _collect(directory: _Directory, inodes: list[_Inode], directories: list[_Dir
 
 
 def _contents(inode: _Inode) -> Iterator[bytes]:
-    """What a file may hold."""
+    """Yield each content that the file may have."""
     pending = inode.pending
     count = len(pending)
     seen: set[bytes] = set()
@@ -86,7 +86,7 @@ def _contents(inode: _Inode) -> Iterator[bytes]:
 
 
 def _names(directory: _Directory) -> Iterator[dict[str, Any]]:
-    """Which names a directory may hold."""
+    """Yield each set of names that the directory may hold."""
     live, durable = directory.live, directory.durable
     changed = sorted(n for n in {*live, *durable} if live.get(n) is not durable.get(n))
     if len(changed) > NAMES_EACH_MAX:

@@ -1,7 +1,7 @@
-"""A small data directory on the real disk, with all kinds of files, made by the broker's own parts.
+"""A small data directory on the real disk with all kinds of files, written by the broker's code.
 
 Topic `t`, partition 0: several segments of uncompressed and compressed batches with keys and
-headers, of a plain and an idempotent producer; partition 1: one short segment.
+headers, from a plain and an idempotent producer. Partition 1: one short segment.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SETTINGS = {"internal.segment.bytes": "4000", "index.interval.bytes": "300"}
 
 
 def batch(number: int) -> bytearray:
-    """Batch `number` of partition 0: five records, some compressed, some with a sequence."""
+    """Return batch `number` of partition 0: five records; some are compressed or idempotent."""
     records = [
         Record(
             0,

@@ -1,14 +1,14 @@
-"""What the brokers of this process report as failures that nobody expected.
+"""The unexpected failures that the brokers of this process report.
 
 `broker.runtime.owners` logs them, and `broker.dispatch` those that it answers with
-UNKNOWN_SERVER_ERROR; here they are kept, and `tests/conftest.py` fails the test in which one was
-reported, unless the test has taken it (`take`) as what it was about.
+UNKNOWN_SERVER_ERROR. This module keeps them, and `tests/conftest.py` fails the test in which one
+was reported, unless the test caused it and took the report (`take`).
 """
 
 import logging
 
-NOT_AT_REST = "not at rest at the stop"  # broker.server, of what a stopped broker still holds
-MARK = "unexpected failure of"  # as the log line begins; tests.support.broker_process looks for it
+NOT_AT_REST = "not at rest at the stop"  # broker.server logs it if the broker still holds state
+MARK = "unexpected failure of"  # start of the log line; tests.support.broker_process seeks it
 
 
 class _Keeper(logging.Handler):
@@ -30,7 +30,7 @@ for _name in ("barnabas.failures", "barnabas.requests", "barnabas.server"):
 
 
 def take() -> list[str]:
-    """Return what was reported since the last call, each with its trace."""
+    """Return the failures reported since the last call, each with its trace."""
     taken = _keeper.lines[:]
     _keeper.lines.clear()
     return taken

@@ -1,4 +1,4 @@
-"""A connection without a socket: what handlers and the queue see, and what was sent to it."""
+"""A connection without a socket, for handlers and the request queue; keeps what was sent to it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ LISTENER = Listener("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 9092)
 
 
 class MessageDialect:
-    """Passes messages through unencoded, so that tests compare messages."""
+    """A dialect that passes messages through unencoded, so that tests compare messages."""
 
     def decode_request(self, frame: memoryview) -> Any:
         raise AssertionError("no frames are decoded here")
@@ -28,7 +28,7 @@ NO_DIALECT = MessageDialect()
 
 
 class FakeConnection:
-    """Collects what is answered, and why it was closed."""
+    """A connection that collects its answers and the reason for its close."""
 
     def __init__(self) -> None:
         self.info = ConnectionInfo(LISTENER, NO_DIALECT, ("127.0.0.1", 9092), ("127.0.0.1", 50000))

@@ -1,7 +1,7 @@
-"""A log that holds no bytes: offsets only, and a flush that waits for the test's word.
+"""A log that holds no bytes: offsets only, and a flush that waits until the test releases it.
 
-For the tests of those who wait on logs. That a real log behaves so is tested with real logs
-(tests/unit/storage/test_log.py, and every integration test).
+It serves the tests of code that waits for logs. Tests with real logs show that they behave like
+this (tests/unit/storage/test_log.py, and every integration test).
 """
 
 import threading
@@ -13,7 +13,7 @@ from storage.log import Appended
 
 @dataclass
 class FakeFlush:
-    """Runs when `release` is set; fails if told so."""
+    """A flush that finishes when `release` is set; raises `error` if there is one."""
 
     end_offset: int
     release: threading.Event = field(default_factory=threading.Event)
@@ -26,7 +26,7 @@ class FakeFlush:
 
 
 class FakeLog:
-    """Appends count offsets up; what `begin_flush` captured becomes durable."""
+    """A log of offsets: appends raise the end; a finished flush makes what it captured durable."""
 
     def __init__(self, *, write_caching: bool = False) -> None:
         self.topic = "t"

@@ -1,4 +1,4 @@
-"""Topics for those who only look them up: `broker.topics.Topics` without logs and metadata."""
+"""Topics for code that only looks them up: `broker.topics.Topics` without logs and metadata."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class FakeTopics:
             self.set(name, count)
 
     def set(self, name: str, partition_count: int) -> None:
-        """Make a topic, or give it another number of partitions; 0 takes it away."""
+        """Create a topic or change its number of partitions; 0 deletes it."""
         if partition_count == 0:
             del self._topics[name]
             return
@@ -38,5 +38,5 @@ class FakeTopics:
 
 
 def topic_id(name: str) -> bytes:
-    """Return the id that a topic of that name has here."""
+    """Return the id of the topic with that name."""
     return name.encode().ljust(16, b".")

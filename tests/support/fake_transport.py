@@ -1,4 +1,4 @@
-"""A transport without a socket: records what is written to it, and whether it is read from."""
+"""A transport without a socket: records the bytes written to it, and whether reading is paused."""
 
 import asyncio
 from typing import Any
@@ -7,14 +7,14 @@ from broker.network.connection import Connection
 
 
 class FakeTransport(asyncio.Transport):
-    """Records what is written, and whether it is read from."""
+    """Records the bytes written, and whether reading is paused."""
 
     def __init__(self) -> None:
         super().__init__()
         self.written = b""
         self.reading = True
         self.ended = ""
-        self.full: Connection | None = None  # whose client does not read
+        self.full: Connection | None = None  # the connection whose client does not read
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         pass

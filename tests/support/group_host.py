@@ -1,4 +1,4 @@
-"""A coordinator for one group: time by hand, records kept, and durability at the test's word."""
+"""A coordinator for one group: the test advances time, reads records, and makes them durable."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -26,7 +26,7 @@ class Timer:
 
 
 class FakeHost:
-    """Implements broker.groups.group.Host. With `holds`, writes are durable at `flush`."""
+    """Implements broker.groups.group.Host. With `holds`, writes become durable at `flush`."""
 
     def __init__(self, **settings: Any) -> None:
         self.config = BrokerConfig(**settings)
@@ -68,7 +68,7 @@ class FakeHost:
         return self.configs
 
     def flush(self, code: ErrorCode = ErrorCode.NONE) -> None:
-        """What was written is durable now, or with a code cannot be."""
+        """Complete the held writes: durable, or failed with `code`."""
         held, self._held = self._held, []
         for done in held:
             done(code)
@@ -90,7 +90,7 @@ class FakeHost:
         return timer
 
     def advance(self, ms: int) -> None:
-        """Let time pass; timers fire at their times."""
+        """Advance time by `ms`; timers fire at their times."""
         end_ns = self.clock.monotonic_ns() + ms * MS_NS
         while True:
             live = [timer for timer in self.timers if not timer.cancelled]

@@ -1,8 +1,8 @@
-"""A MSGPACK listener with one topic, `t`, and one group that gives whatever a test says.
+"""A MSGPACK listener with one topic, `t`, and one group whose assignment the test sets.
 
-`target` is what a heartbeat answers that asks for it, or the next after a change (None: nothing);
-`codes` are answered instead, one a request of that API, until they are used up. Each partition has
-a batch of the records 0 and 1.
+`target` is the assignment in the answer to a full heartbeat, and to the next one after a change
+(None: no assignment). `codes` are error codes per API; each fails one request, in order. Each
+partition has one batch with the records 0 and 1.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ END = 2
 
 
 class GroupPeer:
-    """What a MsgpackPeer answers with."""
+    """The answers of a MsgpackPeer."""
 
     def __init__(self, target: list[int] | None = None, *, partition_count: int = 4) -> None:
         self.target = target
@@ -30,7 +30,7 @@ class GroupPeer:
         self._told: list[int] | None = None
 
     def __call__(self, api: str, body: Any) -> Any:
-        """Answer as a broker would, or hang up for the code None."""
+        """Answer as a broker would; close the connection if the code is None."""
         self.heard.append((api, body))
         codes = self.codes.get(api)
         code = codes.pop(0) if codes else 0

@@ -1,4 +1,4 @@
-"""A group's client for rigs: members, commits and fetches with a few words each."""
+"""A group client for rigs: short calls to join, commit and fetch."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ NO_OFFSET = -1
 
 
 async def find(rig: Rig) -> None:
-    """Have the coordinator make its topic."""
+    """Make the coordinator create its topic."""
     answer = await ask(rig, FindCoordinatorRequest(key="g"), 3)
     assert answer.error_code == 0
 
@@ -68,7 +68,7 @@ async def commit(
 async def committed(
     rig: Rig, *wanted: tuple[str, int], group: str = "g", version: int = 9, **fields: Any
 ) -> Any:
-    """Return {(topic, partition): offset}, or the error; without arguments: of everything."""
+    """Return {(topic, partition): offset}, or the error; without arguments for all partitions."""
     topics = [
         OffsetFetchRequestTopics(name=topic, partition_indexes=[partition])
         for topic, partition in wanted
@@ -87,7 +87,7 @@ async def committed(
 
 
 async def member(rig: Rig, group: str = "g", **fields: Any) -> tuple[str, int]:
-    """Be the only member of a stable group; return (member id, generation)."""
+    """Join as the only member of a stable group; return (member id, generation)."""
     asked: dict[str, Any] = {
         "group_id": group,
         "session_timeout_ms": 10_000,
@@ -111,7 +111,7 @@ async def member(rig: Rig, group: str = "g", **fields: Any) -> tuple[str, int]:
 
 
 async def heartbeat(rig: Rig, member_id: str, generation: int, group: str = "g") -> int:
-    """Return the answer to a heartbeat."""
+    """Send a heartbeat; return its error code."""
     body = HeartbeatRequest(group_id=group, generation_id=generation, member_id=member_id)
     code: int = (await ask(rig, body, 3)).error_code
     return code

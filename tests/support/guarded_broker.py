@@ -1,10 +1,10 @@
-"""`barnabas` whose file calls on the loop are watched: what tests start as a broker's process.
+"""`barnabas` with its file calls on the loop watched: the broker process that tests start.
 
-Used as `python -m tests.support.guarded_broker serve …`, in the place of `client.cli`. Each file
-call that `storage.files.filesystem.ON_THE_LOOP` does not allow there is written to standard error,
-beginning with `loop_guard.MARK`; the broker goes on. With LOOP_GUARD_TRIAL in the environment it
-makes one such call itself. With FAIL_ONCE="module:name module:Class.name …" each of these
-functions raises `Injected` the first time it is called once the broker serves.
+Run it as `python -m tests.support.guarded_broker serve …` instead of `client.cli`. It writes each
+file call that `storage.files.filesystem.ON_THE_LOOP` does not allow on the loop to standard error,
+in a line that starts with `loop_guard.MARK`, and continues. With LOOP_GUARD_TRIAL in the
+environment it makes one such call itself. With FAIL_ONCE="module:name module:Class.name …" each of
+these functions raises `Injected` on its first call after the broker has started.
 """
 
 import functools
@@ -21,7 +21,7 @@ _serve = server.Broker.serve
 
 
 class Injected(Exception):
-    """What nobody expected."""
+    """An unexpected error."""
 
 
 def _fail_once(place: str) -> None:

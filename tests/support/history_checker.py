@@ -1,33 +1,33 @@
-"""Judges what clients were told about a log, in the words of Jepsen's checker for Kafka.
+"""Checks the answers that clients got about a log, in the terms of Jepsen's checker for Kafka.
 
-A history is a list of operations in the order in which they ended, each with what it sent (value,
-and the offset that it was told, if it was) and what it polled (offset and value). Values are unique
-in a partition, called a key here. An outcome is `ok`, `fail` (it surely did not happen) or `info`
-(nobody knows: a timeout, a lost connection, acks=0). From all of it follows the version log of a
-key, offset -> values seen there, and from that:
+A history is a list of operations in the order in which they ended. Each has its sends (value, and
+the acknowledged offset if there is one) and its polls (offset and value). Values are unique in a
+partition, called a key here. An outcome is `ok`, `fail` (it certainly did not happen) or `info`
+(unknown: a timeout, a lost connection, acks=0). The history gives the version log of a key,
+offset -> values seen there, and the version log shows these anomalies:
 
     inconsistent-offsets   two values at one offset
     duplicate              one value at two offsets
-    G1a                    a value was polled whose send had failed
-    lost-write             a value that was sent lies before one that was polled, and never was
+    G1a                    a value was polled although its send had failed
+    lost-write             a sent value was never polled, but a later one was
     unseen                 an acknowledged value is not in the log at the end
     vanished               a polled value is not in the log at the end (H3: visible is durable)
-    int-poll-skip, int-nonmonotonic-poll    within one poll: something left out, or gone back
-    poll-skip, nonmonotonic-poll            the same from one poll of a process to its next
-    int-nonmonotonic-send, nonmonotonic-send    a producer's records stand in another order
-    precommitted-read      an operation polls what it sends itself
-    G1c                    operations that read from each other in a circle
-    realtime-lag           a poll was given nothing of what had been known for too long
+    int-poll-skip, int-nonmonotonic-poll    within one poll: an offset was skipped, or went back
+    poll-skip, nonmonotonic-poll            the same between two successive polls of a process
+    int-nonmonotonic-send, nonmonotonic-send    a producer's records are out of order
+    precommitted-read      an operation polls a value that it sends itself
+    G1c                    operations that read from each other in a cycle
+    realtime-lag           a poll returned nothing although records had been known for too long
 
-A power cut may take what only the page cache had: an acks=1 record that nobody polled, and of a
-key with write.caching any record. `cut` says where each key ended after it; what is volatile and
-at or above that end counts as never written, and only that: a hole below it is a loss. (But on a
-compacted key: recovery cannot tell such a hole from compaction's, and must not give offsets out
-twice. So there a volatile record may be gone wherever it stood.)
+A power cut may lose records that only the page cache held: an acks=1 record that was not polled,
+and any record of a key with write.caching. `cut` says where each key ended after the cut. Volatile
+records at or above that end count as never written; a hole below it is a loss. (A compacted key is
+the exception: recovery cannot tell such a hole from compaction's, and must not assign offsets
+twice. So a volatile record of such a key may be missing at any offset.)
 
-On a compacted key a record that a later one with the same record key follows may be missing.
-What retention or DeleteRecords took, everything below the start of the final log, may be, too.
-Nothing here reads a clock, a file or a socket.
+On a compacted key a record may be missing if a later one has the same record key. Records that
+retention or DeleteRecords removed, everything below the start of the final log, may be missing
+too. This module reads no clock, file or socket.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ NEVER = 1 << 62
 
 
 class Send(NamedTuple):
-    """One record sent; the offset is None where nobody said."""
+    """One record sent; the offset is None if no answer gave it."""
 
     key: Key
     value: bytes
@@ -53,7 +53,7 @@ class Send(NamedTuple):
 
 
 class Poll(NamedTuple):
-    """What one key gave from `position` on: (offset, value) in the order of arrival."""
+    """The records of one key from `position` on: (offset, value) in the order of arrival."""
 
     key: Key
     position: int
@@ -71,18 +71,18 @@ class Op:
     invoked_s: float = 0.0
     completed_s: float = 0.0
     is_volatile: bool = False
-    seeks: bool = False  # its polls begin wherever the client liked
+    seeks: bool = False  # the client chose where its polls begin
 
 
 class FinalLog(NamedTuple):
-    """A key as it stands at the end, from its start offset on."""
+    """The final log of a key, from its start offset on."""
 
     start_offset: int
     records: Sequence[tuple[int, bytes]]
 
 
 class Cut(NamedTuple):
-    """A power cut. It could take of the operations from `durable_count` on, before `number`."""
+    """A power cut. It could undo operations from `durable_count` on, before `number`."""
 
     number: int
     durable_count: int
@@ -90,7 +90,7 @@ class Cut(NamedTuple):
 
 
 class Anomaly(NamedTuple):
-    """One breach: which, and where."""
+    """One anomaly: its kind and its place."""
 
     name: str
     detail: str
@@ -98,7 +98,7 @@ class Anomaly(NamedTuple):
 
 @dataclass(slots=True)
 class History:
-    """All that happened to one set of keys."""
+    """All operations on one set of keys."""
 
     ops: list[Op] = field(default_factory=list)
     volatile_keys: frozenset[Key] = frozenset()
@@ -112,13 +112,13 @@ class History:
         self.cuts.append(Cut(len(self.ops), self.durable_count, dict(ends)))
 
     def harden(self) -> None:
-        """Note that all that was acknowledged is durable now, as after a clean stop."""
+        """Note that all acknowledged records are durable now, as after a clean stop."""
         self.durable_count = len(self.ops)
 
 
 @dataclass(slots=True)
 class Verdict:
-    """What was found, and how much was looked at."""
+    """The anomalies found, and how much was checked."""
 
     anomalies: list[Anomaly]
     lag_s_max: float
@@ -127,27 +127,27 @@ class Verdict:
 
     @property
     def names(self) -> set[str]:
-        """The kinds of anomalies."""
+        """Return the kinds of anomalies."""
         return {anomaly.name for anomaly in self.anomalies}
 
 
 def record_key(value: bytes) -> bytes:
-    """The record key that a value of a compacted key carries before its colon."""
+    """Return the record key: the part of a compacted key's value before the colon."""
     return value.partition(b":")[0]
 
 
 def check(history: History, *, lag_s_allowed: float = NEVER) -> Verdict:
-    """Find every anomaly of a history, at most one line for each place."""
+    """Find every anomaly of a history; reports at most one line for each place."""
     return _Check(history).run(lag_s_allowed)
 
 
 class _KeyLog:
-    """What is known of one key."""
+    """The version log of one key."""
 
     def __init__(self, is_compacted: bool) -> None:
         self.is_compacted = is_compacted
-        self.values: dict[int, bytes] = {}  # the first seen at each offset
-        self.offsets: dict[bytes, int] = {}  # the first seen of each value
+        self.values: dict[int, bytes] = {}  # the first value seen at each offset
+        self.offsets: dict[bytes, int] = {}  # the first offset seen for each value
         self.known_s: dict[int, float] = {}  # when each offset was first known
         self.writers: dict[bytes, Op] = {}
         self.polled: set[bytes] = set()
@@ -165,18 +165,18 @@ class _KeyLog:
 
 
 class _Voids:
-    """Which records of a key a power cut was allowed to take."""
+    """Which records of a key a power cut was allowed to lose."""
 
     def __init__(self, history: History) -> None:
         self._cuts = history.cuts
         self._numbers = [cut.number for cut in history.cuts]
 
     def limit(self, number: int, key: Key) -> int:
-        """From which offset on what operation `number` wrote or saw may be gone."""
+        """Return the offset from which records of operation `number` may be lost."""
         limit = NEVER
         for cut in self._cuts[bisect_right(self._numbers, number) :]:
             if cut.durable_count > number:
-                break  # a clean stop was between
+                break  # a clean stop came between
             limit = min(limit, cut.ends.get(key, NEVER))
         return limit
 
@@ -367,7 +367,7 @@ class _Check:
     # -- Transactions and time ----------------------------------------------------------------
 
     def _circles(self) -> None:
-        """Look for circles of operations that read what each other sent, by taking ends away."""
+        """Find cycles of operations that read each other's sends, by removing the leaves."""
         both = [op for op in self.history.ops if op.sends and op.polls and op.outcome != FAIL]
         number_of = {id(op): number for number, op in enumerate(both)}
         readers: dict[int, set[int]] = defaultdict(set)
@@ -403,7 +403,7 @@ class _Check:
 
 
 def _by_key(sends: Sequence[Send]) -> Iterable[tuple[Key, Sequence[bytes]]]:
-    """The values of an operation's sends, by key."""
+    """Return the values of an operation's sends, by key."""
     if len(sends) == 1:
         return ((sends[0].key, (sends[0].value,)),)
     values: dict[Key, list[bytes]] = defaultdict(list)

@@ -1,13 +1,14 @@
 """The project's image, built without a registry, and containers of it, run without an engine.
 
-Needs root on Linux with buildah, mmdebstrap, util-linux and overlay mounts; `missing()` says what
-is not there. The Dockerfile's base is made of Debian's packages once for each Python (a tar below
-.oracle/); BARNABAS_IMAGE_BASE names one from a registry that is reached, for the newest.
+Needs root on Linux with buildah, mmdebstrap, util-linux and overlay mounts; `missing()` names
+those that are not installed. The Dockerfile's base is built from Debian's packages once for each
+Python (a tar below .oracle/). BARNABAS_IMAGE_BASE names a base for the newest Python in a registry
+that this machine can reach.
 
-A Container is what an engine would make of the image: its own mounts over the image's files, the
-command as process 1 of its own process table, a network of its own with only loopback, no
-capabilities and no new privileges, the image's user, environment and directory. `inside` runs a
-function in its network, as a client beside it.
+A Container runs the image as an engine would: with its own mounts over the image's files, the
+command as process 1 of its own process table, its own network with only loopback, no capabilities
+and no new privileges, and the image's user, environment and directory. `inside` runs a function
+in the container's network, as a client there would.
 """
 
 import ctypes
@@ -37,7 +38,7 @@ BASE_SECONDS, BUILD_SECONDS, TESTS_SECONDS, READY_SECONDS = 600, 600, 900, 120
 CERTIFICATES = ("--volume", "/etc/ssl/certs:/etc/ssl/certs:ro")
 CHROOT = ("--isolation", "chroot", "--network", "host")
 VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
-# The unit tests and properties of the tree at /src, which they do not write to, in the base.
+# Runs the unit tests and properties of the tree at /src in the base; they do not write to /src.
 TESTS = """
 cd /src
 python3 -m venv /tmp/environment
@@ -50,8 +51,9 @@ POLL_SECONDS = 0.02
 CLONE_NEWNET = 0x40000000
 UNPRIVILEGED = ("--clear-groups", "--no-new-privs", "--bounding-set=-all", "--inh-caps=-all")
 
-# What an engine does between the image and the command. Arguments: scratch directory, the image's
-# files, the volume's directory, its place, read-only or not, python; then NAME=VALUE… COMMAND.
+# The steps of an engine between the image and the command. Arguments: scratch directory, the
+# image's files, the volume's directory, its mount point, read-only or not, python; then
+# NAME=VALUE… COMMAND.
 PREPARE = r"""
 scratch=$1 image=$2 volume=$3 place=$4 mode=$5 python=$6
 shift 6
@@ -80,11 +82,11 @@ exec env -i "$@"
 
 
 class ImageNotMade(Exception):
-    """The base or the image could not be made; carries the end of what the program wrote."""
+    """The base or the image could not be built; the message ends with the program's output."""
 
 
 def missing() -> str:
-    """What this machine lacks to build and run an image; "" if nothing."""
+    """Return what this machine lacks to build and run an image; "" if nothing."""
     if os.geteuid() != 0:
         return "building and running an image needs root here"
     wanted = [name for name in PROGRAMS if name != "mmdebstrap" or BASE_VARIABLE not in os.environ]
@@ -116,7 +118,7 @@ def _run(command: Sequence[str], seconds: float) -> str:
 
 
 class Image:
-    """The built image: `files` is where its root lies, `config` what its Dockerfile declares."""
+    """The built image: `files` is the path of its root, `config` what its Dockerfile declares."""
 
     def __init__(self, storage: Path, python: str = NEWEST) -> None:
         self._storage = storage
@@ -128,7 +130,7 @@ class Image:
         self.config: dict[str, Any]
 
     def make_base(self) -> Self:
-        """Make the image to build on, if none is named. Raises ImageNotMade."""
+        """Make the base image, if none is named. Raises ImageNotMade."""
         named = os.environ.get(BASE_VARIABLE)
         if named and self.python != NEWEST:
             raise ImageNotMade(f"{BASE_VARIABLE} is the only base")
@@ -136,9 +138,9 @@ class Image:
         return self
 
     def test(self) -> str:
-        """Run the tests that need no socket in the base; return what they wrote.
+        """Run the tests that need no socket in the base; return their output.
 
-        Raises ImageNotMade with the end of it when one fails.
+        Raises ImageNotMade with the end of the output if a test fails.
         """
         container = self._run("from", self._base).strip()
         source = ("--volume", f"{ROOT}:/src:ro")
@@ -146,7 +148,7 @@ class Image:
         return _run([*command, "sh", "-e", "-c", TESTS], TESTS_SECONDS)
 
     def build(self) -> Self:
-        """Build the image and lay its files out. Raises ImageNotMade."""
+        """Build the image and unpack its files. Raises ImageNotMade."""
         self._run(
             "bud", *CHROOT, "--format", "docker", "--layers=false", *CERTIFICATES,
             "--build-arg", f"BASE={self._base}", "--tag", "barnabas", ".",
@@ -167,7 +169,7 @@ class Image:
             CACHE.mkdir(parents=True, exist_ok=True)
             part = CACHE / f"part.{suite}.tar"
             part.unlink(missing_ok=True)
-            # A mirror may be behind; what it holds is signed all the same.
+            # A mirror may be out of date; its packages are signed all the same.
             late = 'Acquire::Check-Valid-Until "false"'
             options = ["--variant=minbase", f"--aptopt={late}", f"--include={PACKAGES}"]
             _run(["mmdebstrap", *options, suite, str(part)], BASE_SECONDS)
@@ -182,30 +184,30 @@ class Image:
         return name
 
     def remove(self) -> None:
-        """Leave nothing but the tars of the bases."""
+        """Remove everything except the tars of the bases."""
         self._run("rm", "--all")
         shutil.rmtree(self._storage)
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the image sets."""
+        """Return the environment variables that the image sets."""
         return dict(entry.split("=", 1) for entry in self.config["Env"])
 
     @property
     def volume(self) -> str:
-        """The path of the image's one volume."""
+        """Return the path of the image's only volume."""
         (path,) = self.config["Volumes"]
         return str(path)
 
     @property
     def user(self) -> tuple[int, int]:
-        """The numbers of the image's user and group."""
+        """Return the user id and group id of the image."""
         user, _, group = self.config["User"].partition(":")
         return int(user), int(group)
 
 
 class Container:
-    """One container of `image`, with `volume` as its data; `place` is for scratch and its log."""
+    """One container of `image` with `volume` as its data; `place` holds scratch and its log."""
 
     def __init__(
         self,
@@ -239,9 +241,9 @@ class Container:
             self.stop(signal.SIGKILL)
 
     def start(self) -> Self:
-        """Start the command; it is process 1 in there and `pid` out here."""
+        """Start the command. It is process 1 inside the container and `pid` outside."""
         self._scratch.mkdir(parents=True, exist_ok=True)
-        if not self.volume.exists():  # as an engine makes a volume: empty, the owner the image's
+        if not self.volume.exists():  # engines make a volume empty, owned by the image's user
             self.volume.mkdir()
             os.chown(self.volume, *self.image.user)
         command = ["unshare", "--mount", "--net", "--pid", "--uts", "--ipc", "--fork"]
@@ -257,7 +259,7 @@ class Container:
         try:
             self._find_first_process()
         except BaseException:
-            self._process.kill()  # --kill-child ends what is inside
+            self._process.kill()  # --kill-child ends the processes inside
             self._process.wait()
             raise
         return self
@@ -276,7 +278,7 @@ class Container:
         return [*drop, "sh", "-c", 'cd "$0" && exec "$@"', directory, *command]
 
     def log(self) -> str:
-        """What the container wrote, over all its starts."""
+        """Return the container's output, over all its starts."""
         return self._log.read_text(errors="replace")
 
     def wait_for(self, pattern: str) -> None:
@@ -297,7 +299,7 @@ class Container:
         Path(f"/proc/{self.pid}/root{path}").mkdir(parents=True)
 
     def copy(self, text: str, path: str, mode: int) -> None:
-        """Put a file into the container, as an engine copies: as root, with one rename."""
+        """Copy a file into the container as an engine does: as root, with one rename."""
         target = Path(f"/proc/{self.pid}/root{path}")
         part = target.with_name(f".{target.name}.part")
         part.write_text(text)
@@ -317,7 +319,7 @@ class Container:
         )
 
     def inside(self, function: Callable[[], Result]) -> Result:
-        """Run a function in the container's network, with the threads that it starts."""
+        """Run a function, and the threads that it starts, in the container's network."""
         results: list[Result] = []
 
         def enter() -> None:
@@ -334,11 +336,11 @@ class Container:
         return results[0]
 
     def status(self) -> dict[str, list[str]]:
-        """What /proc says of process 1."""
+        """Return the /proc status of process 1: name -> fields."""
         lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
         return {name: rest.split() for name, _, rest in (line.partition(":") for line in lines)}
 
     def stop(self, number: signal.Signals | None = None) -> int:
-        """Signal process 1, by default as the image asks for, and return its exit code."""
+        """Signal process 1, by default with the image's stop signal; return its exit code."""
         os.kill(self.pid, number or signal.Signals[self.image.config["StopSignal"]])
         return self._process.wait(READY_SECONDS)

@@ -1,4 +1,4 @@
-"""Kafka 4.3's configuration keys, from tests/golden/kafka_keys.tsv: facts to compare ours with."""
+"""Kafka 4.3's configuration keys, from tests/golden/kafka_keys.tsv, to compare ours with."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -7,7 +7,7 @@ TABLE = Path(__file__).parents[1] / "golden" / "kafka_keys.tsv"
 
 
 class KafkaKey(NamedTuple):
-    """A row; `last` is the update mode of a broker's key, the synonyms of a topic's."""
+    """A row; `last` is the update mode of a broker key, or the synonyms of a topic key."""
 
     scope: str
     name: str
@@ -24,7 +24,7 @@ def rows(scope):
 
 
 def default_text(row):
-    """Kafka's default as text, in the form of config.values.text_of."""
+    """Return Kafka's default as text, in the form of config.values.text_of."""
     if row.kind == "LIST" and row.default.startswith("["):
         return ",".join(part.strip() for part in row.default[1:-1].split(",")).strip()
     return None if row.default == "null" else row.default

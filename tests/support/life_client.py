@@ -1,8 +1,8 @@
-"""The client of a scripted life: sends, reads, and remembers what it was told.
+"""The client of a scripted life: sends, reads, and remembers the answers.
 
-Every answer must come, with a code of those that a failing disk allows. What is read is held
-against what was sent at once: whole batches, each once, end to end, and never another value where
-one was seen before. What follows from it for the next start is `scripted_life`'s part.
+Every request must be answered, with an error code that a failing disk allows. The client compares
+each read with the batches that it sent: whole batches, each once, without holes, and never a new
+value at an offset that it has read before. `scripted_life` checks what must hold at the next start.
 """
 
 from collections.abc import Iterator
@@ -62,7 +62,7 @@ LARGE_BYTES = 4_000_000
 
 @dataclass
 class Sent:
-    """One batch that was sent: its values, and where it was said to be, if it was."""
+    """One batch that was sent: its values, and the acknowledged offset if there is one."""
 
     values: tuple[bytes, ...]
     timestamp: int
@@ -72,7 +72,7 @@ class Sent:
 
 @dataclass
 class Expected:
-    """What is known of one topic (of one partition)."""
+    """What the client knows of one topic (of one partition)."""
 
     is_compacted: bool = False
     is_created: bool = False
@@ -81,14 +81,14 @@ class Expected:
     sent: list[Sent] = field(default_factory=list)
     seen: dict[int, bytes] = field(default_factory=dict)
     start_min: int = 0  # a DeleteRecords was acknowledged
-    start_max: int = 0  # one was tried
+    start_max: int = 0  # a DeleteRecords was tried
     may_be_trimmed: bool = False  # by retention
     sequence: int = 0
     is_broken: bool = False  # its producer has given up
 
 
 class LifeClient:
-    """What a client does to the `broker` of a life, and what it knows of its topics."""
+    """A client of the `broker` of a life, and its knowledge of the topics."""
 
     broker: MemoryBroker
 
@@ -120,9 +120,9 @@ class LifeClient:
         self.topics[name].is_gone |= code == 0
 
     async def create_again(self, name: str) -> None:
-        """Create a topic that was deleted: nothing of the old one may be in it."""
+        """Create a deleted topic again: it must hold nothing of the old one."""
         if not self.topics[name].is_gone:
-            return  # the deletion was refused, or never tried: it may come true at the next start
+            return  # the deletion failed or was never tried: it may take effect at the next start
         self.topics[name] = Expected()
         await self.create(name)
         await self.produce(name)
@@ -132,7 +132,7 @@ class LifeClient:
         answer = await self.broker.call(request, 2)
         assert answer.error_code in {0, STORAGE, int(ErrorCode.COORDINATOR_NOT_AVAILABLE)}, answer
         if answer.error_code == 0:
-            assert answer.producer_id not in self.producer_ids, "a producer id twice"
+            assert answer.producer_id not in self.producer_ids, "a producer id was assigned twice"
             self.producer_ids.append(answer.producer_id)
 
     async def produce(
@@ -144,7 +144,7 @@ class LifeClient:
         again: bool = False,
         repeat: int = 5,
     ) -> int:
-        """Send one batch, or the last one `again`; returns the error code."""
+        """Send one batch, or the last one `again`; return the error code."""
         topic = self.topics[name]
         if idempotent and (not self.producer_ids or topic.is_broken):
             return -1
@@ -196,7 +196,7 @@ class LifeClient:
             await self.read(name)
 
     async def read(self, name: str, size_max: int = 400) -> tuple[int, int, dict[int, bytes]]:
-        """Read a topic from its start as a consumer does; returns code, start, what was found."""
+        """Read a topic from its start as a consumer does; return (code, start, values found)."""
         topic = self.topics[name]
         found: dict[int, bytes] = {}
         offset = start = 0
@@ -240,7 +240,7 @@ class LifeClient:
         return -1 if result.error_code else int(result.offset)
 
     async def look_up(self, name: str) -> None:
-        """Find each batch by its time: at or behind it nothing older is found."""
+        """Look up each batch by its timestamp: a durable one has its own offset, or no answer."""
         for sent in self.topics[name].sent:
             offset = await self._list_offset(name, sent.timestamp)
             is_there = sent.offset >= self.topics[name].start_max and sent.acks == -1
@@ -271,7 +271,7 @@ class LifeClient:
     def _check_content(
         self, name: str, topic: Expected, start: int, found: dict[int, bytes]
     ) -> None:
-        """Whole batches that were sent, each once, end to end."""
+        """Check that the log holds whole batches that were sent, each once, without holes."""
         if not topic.is_compacted:
             assert sorted(found) == list(range(start, start + len(found))), f"{name}: a hole"
         known = {value: (sent, n) for sent in topic.sent for n, value in enumerate(sent.values)}

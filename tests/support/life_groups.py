@@ -1,13 +1,13 @@
-"""The groups of a scripted life: two consumers, what they committed, and what they were told.
+"""The groups of a scripted life: two consumers, their commits, and the answers they got.
 
-A member of a classic group, a member of a consumer group (KIP-848), and a client that commits
-without being one. Whatever goes wrong, a client is told that there is no coordinator now, or is
-answered; and then
+There is a member of a classic group, a member of a consumer group (KIP-848), and a client that
+commits without a membership. Whatever fails, the broker answers each request, if only with "no
+coordinator available", and
 
-- an offset that was committed, or that somebody has fetched, never goes back, and nothing is
-  fetched that was not committed;
-- what was deleted stays deleted;
-- a member that was told that it is one, in a generation or an epoch, still is after a restart.
+- a committed offset, or one that a client has fetched, never goes back, and a fetch returns only
+  offsets that a client committed;
+- deleted offsets and groups stay deleted;
+- a member that joined, with a generation or an epoch, is still a member after a restart.
 """
 
 from __future__ import annotations
@@ -63,37 +63,37 @@ NO_OFFSET = -1
 
 @dataclass
 class Offset:
-    """What was done to the committed offset of one group, in order; NO_OFFSET: deleted."""
+    """The changes of one group's committed offset, in order; NO_OFFSET: deleted."""
 
     tried: list[int] = field(default_factory=lambda: [NO_OFFSET])
-    known: int = 0  # the last of `tried` that was answered, or fetched
+    known: int = 0  # the last of `tried` that was acknowledged or fetched
 
     def check(self, group: str, found: int) -> None:
-        """Take in what was fetched; it stands from now on."""
+        """Check a fetched offset; later fetches must not go back behind it."""
         possible = self.tried[self.known :]
         assert found in possible, f"{group}: committed offset {found}, not one of {possible}"
         self.known = len(self.tried) - 1 - self.tried[::-1].index(found)
 
 
 class LifeGroups:
-    """What the members do, and what they know."""
+    """The members: their requests and their state."""
 
     broker: MemoryBroker
 
     def __init__(self) -> None:
         self.offsets = {name: Offset() for name in (CLASSIC, CONSUMER, SIMPLE, DELETED)}
-        self.classic: tuple[str, int] | None = None  # member id and generation, once told
+        self.classic: tuple[str, int] | None = None  # member id and generation, once joined
         self.epoch = JOIN_EPOCH
         self.assigned: list[TopicPartitions] = []
         self.number = 0
 
     async def find(self) -> None:
-        """Have the coordinator make its topic."""
+        """Make the coordinator create its topic."""
         answer = await self.broker.call(FindCoordinatorRequest(key=SIMPLE), 3)
         assert answer.error_code in {0, *NOW_UNAVAILABLE}, answer
 
     async def commit(self, group: str) -> int:
-        """Commit the next number to a group, as its member where there is one; return the code."""
+        """Commit the next offset to a group, as its member if it has one; return the code."""
         member: dict[str, Any] = {}
         if group == CLASSIC and self.classic is not None:
             member = {
@@ -167,7 +167,7 @@ class LifeGroups:
             self.classic = joined.member_id, joined.generation_id
 
     async def beat(self) -> list[int]:
-        """Both members say that they live, the one of the consumer group joins if it must."""
+        """Send both members' heartbeats; the consumer group's member rejoins if it must."""
         codes = []
         if self.classic is not None:
             member_id, generation = self.classic
@@ -219,7 +219,7 @@ class LifeGroups:
             self.offsets[group].known = len(self.offsets[group].tried) - 1
 
     async def judge(self, *, has_topic: bool) -> None:
-        """On a healthy disk: everything is known, and goes on."""
+        """Check on a healthy disk that offsets and members are known and that groups work."""
         await self.broker.loading
         await self.find()
         codes = await self.fetch_all()

@@ -1,4 +1,4 @@
-"""A log manager on a disk in memory, and the steps that tests of logs take again and again."""
+"""A log manager on a disk in memory, and the steps that many tests of logs share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOPIC_ID = bytes(range(16))
 
 
 class House:
-    """One data directory through the lives of the managers that own it."""
+    """One data directory and the successive log managers that own it."""
 
     def __init__(self, filesystem: MemoryFileSystem | None = None, **settings) -> None:
         self.filesystem = filesystem or MemoryFileSystem()
@@ -36,7 +36,7 @@ class House:
         return self.manager
 
     def log(self, topic="t", partition=0, *, epoch=0, topic_id=TOPIC_ID, **config) -> Log:
-        """Open (or make) a log; small segments unless told otherwise."""
+        """Open or create a log; its segments are small unless `config` says otherwise."""
         config.setdefault("internal_segment_bytes", 1000)
         return self.manager.open_log(
             topic, partition, topic_id, TopicConfig(**config), epoch, create=True
@@ -52,7 +52,7 @@ class House:
         return self.manager.close(clean=clean)
 
     def kill(self) -> None:
-        """End the process without a word; what the kernel has stays."""
+        """Kill the process; the page cache survives."""
         self.manager.abandon()
         self.filesystem.kill()
 
@@ -65,7 +65,7 @@ class House:
         return delete_log(self.manager, topic, partition)
 
     def purge(self, now_ms: int) -> None:
-        """Remove what is due of what was deleted."""
+        """Remove the deleted files and directories that are due."""
         purge(self.manager, now_ms)
 
     def restart(self, **config) -> Log:
@@ -76,13 +76,13 @@ class House:
 def batch(
     value: bytes = b"v" * 30, count: int = 1, *, pid=-1, epoch=-1, sequence=-1, timestamp=NOW
 ) -> memoryview:
-    """A produced batch, which is stamped in place: use it once."""
+    """Return a produced batch. The log stamps it in place, so use it once."""
     records = [Record(n, timestamp + n, None, value) for n in range(count)]
     return memoryview(build(records, producer_id=pid, producer_epoch=epoch, base_sequence=sequence))
 
 
 def apply_retention(log: Log, now_ms: int) -> int:
-    """Delete what retention says, files included; returns how many segments."""
+    """Apply retention, file deletion included; return how many segments were deleted."""
     gone = log.begin_retention(now_ms)
     if gone is None:
         return 0
@@ -92,7 +92,7 @@ def apply_retention(log: Log, now_ms: int) -> int:
 
 
 def append(log: Log, count: int = 1, **kwargs) -> list[int]:
-    """Append `count` batches of one record; returns their offsets."""
+    """Append `count` batches of one record; return their offsets."""
     return [log.append(batch(**kwargs), NOW).base_offset for _ in range(count)]
 
 
@@ -134,14 +134,14 @@ def read_all(log: Log, start: int | None = None, size_max: int = 500) -> dict[in
                 if record.offset >= offset:
                     found[record.offset] = None if record.value is None else bytes(record.value)
             end = header.next_offset
-        assert end > offset, "a read that brings nothing"
+        assert end > offset, "a read returned nothing"
         offset = end
     assert offset == max(log.high_watermark, offset)
     return found
 
 
 def purge(manager: LogManager, now_ms: int) -> None:
-    """Remove what is due of what was deleted, as housekeeping does."""
+    """Remove the deleted files and directories that are due, as housekeeping does."""
     due = manager.home.trash.begin_purge(now_ms)
     if due is not None:
         due.run()

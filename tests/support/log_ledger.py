@@ -1,14 +1,14 @@
-"""What must not change from one life of a broker to the next: H1, H2, H4, H5 and H6.
+"""The invariants over all lives of a broker: H1, H2, H4, H5 and H6.
 
-    H1  a batch that was seen once has the same bytes ever after
-    H2  offsets are dense from the first batch to the last (a compacted key: growing)
-    H4  start offset, high watermark and leader epoch of a key never go back, nor do offsets that
-        groups have committed, which are never above what was sent, either
+    H1  a batch that was read once keeps its bytes
+    H2  offsets are dense from the first batch to the last (a compacted key: increasing)
+    H4  start offset, high watermark and leader epoch of a key never go back; committed offsets
+        never go back either, and never exceed the highest commit that was sent
     H5  ListOffsets by time gives the first record that is not older, by brute force
-    H6  a producer id is given out once
+    H6  a producer id is assigned once
 
-The ledger is told what was seen, in whatever order, and keeps what is wrong. A power cut may take
-the end of a key with write.caching: `cut` forgets what stood there.
+Tests report what they saw, in any order, and the ledger keeps the breaches. A power cut may lose
+the end of a key with write.caching: `cut` forgets the batches there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ START, HIGH_WATERMARK, EPOCH = "start offset", "high watermark", "leader epoch"
 
 
 class SeenBatch(NamedTuple):
-    """One whole batch as the broker served it."""
+    """One whole batch that the broker served."""
 
     base_offset: int
     last_offset: int
@@ -40,7 +40,7 @@ class SeenBatch(NamedTuple):
 
 
 def batches_in(fetched: bytes) -> Iterator[SeenBatch]:
-    """Yield the whole batches of an answer; a part of one at its end is passed over."""
+    """Yield the whole batches of an answer; skips a partial batch at its end."""
     position = 0
     while position + HEADER_BYTES <= len(fetched):
         base, length, epoch, _, _, _, delta, _, timestamp, *_ = _HEAD.unpack_from(fetched, position)
@@ -55,7 +55,7 @@ def batches_in(fetched: bytes) -> Iterator[SeenBatch]:
 
 @dataclass(slots=True)
 class Ledger:
-    """See the module. `found` holds what was wrong."""
+    """See the module. `found` holds the breaches."""
 
     volatile_keys: Collection[Key] = ()
     compacted_keys: Collection[Key] = ()
@@ -66,24 +66,24 @@ class Ledger:
     _producer_ids: set[int] = field(default_factory=set)
 
     def saw_batch(self, key: Key, batch: SeenBatch) -> None:
-        """Hold a batch against what stood at its offset before (H1)."""
+        """Compare a batch with the one seen at its offset before (H1)."""
         if key in self.compacted_keys:
-            return  # it may be written anew without the records that others followed
+            return  # compaction may rewrite it without superseded records
         known = self._batches.setdefault(key, {}).setdefault(batch.base_offset, batch)
         if known.digest != batch.digest:
             self.found.append(Anomaly("H1", f"{key}: the batch at {batch.base_offset} has changed"))
 
     def batch_with(self, key: Key, offset: int) -> SeenBatch | None:
-        """The batch that was seen to hold an offset."""
+        """Return the batch seen at an offset, or None."""
         for batch in self._batches.get(key, {}).values():
             if batch.base_offset <= offset <= batch.last_offset:
                 return batch
         return None
 
     def saw_mark(self, key: Key, name: str, value: int) -> None:
-        """Hold a start offset, high watermark or epoch against what it was (H4).
+        """Compare a start offset, high watermark or epoch with its last value (H4).
 
-        With write.caching the high watermark is ahead of the disk, and falls back when that fails.
+        With write.caching the high watermark is ahead of the disk and falls if the disk fails.
         """
         if name == HIGH_WATERMARK and key in self.volatile_keys:
             return
@@ -97,9 +97,9 @@ class Ledger:
         self._commits[group, key] = max(offset, self._commits.get((group, key), -1))
 
     def saw_committed(self, group: str, key: Key, offset: int, metadata: str) -> None:
-        """Hold an offset that was acknowledged or shown as committed against those before (H4).
+        """Compare an acknowledged or fetched committed offset with earlier ones (H4).
 
-        -1 stands for none. Commits are sent with the offset's digits as metadata.
+        -1 means no offset. Clients commit with the digits of the offset as metadata.
         """
         self.saw_mark(key, f"offset of group {group}", offset)
         highest = self._commits.get((group, key), -1)
@@ -108,13 +108,13 @@ class Ledger:
             self.found.append(Anomaly("H4", detail))
 
     def saw_producer_id(self, producer_id: int) -> None:
-        """Note a producer id that was given out (H6)."""
+        """Note a producer id that the broker assigned (H6)."""
         if producer_id in self._producer_ids:
             self.found.append(Anomaly("H6", f"producer id {producer_id} was given out twice"))
         self._producer_ids.add(producer_id)
 
     def saw_log(self, key: Key, start_offset: int, batches: Sequence[SeenBatch]) -> None:
-        """Hold a whole log, read from its start offset, against H1, H2 and H4."""
+        """Check a whole log, read from its start offset, for H1, H2 and H4."""
         next_offset = batches[0].base_offset if batches else 0
         if batches and next_offset > start_offset and key not in self.compacted_keys:
             self.found.append(Anomaly("H2", f"{key}: nothing from {start_offset} to {next_offset}"))
@@ -137,7 +137,7 @@ class Ledger:
     def saw_offset_of_time(
         self, key: Key, start_offset: int, batches: Sequence[SeenBatch], asked: int, told: int
     ) -> None:
-        """Hold an answer of ListOffsets by time against the whole log (H5)."""
+        """Check an answer of ListOffsets by time against the whole log (H5)."""
         wanted = next(
             (
                 offset
@@ -151,7 +151,7 @@ class Ledger:
             self.found.append(Anomaly("H5", f"{key}: time {asked} is at {wanted}, told {told}"))
 
     def cut(self, ends: Mapping[Key, int]) -> None:
-        """Forget what a power cut may have taken: the end of keys with write.caching."""
+        """Forget what a power cut may have lost: the end of keys with write.caching."""
         for key in self.volatile_keys:
             end = ends.get(key)
             if end is None:

@@ -1,4 +1,4 @@
-"""A look-up by time in one go: what the broker does in steps, some of them in its pool."""
+"""A look-up by time in one call; the broker does it in steps, some of them in its pool."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from storage.segments.timestamp_lookup import TimestampCandidate, TimestampOffse
 
 
 def first_found(candidates: Iterable[TimestampCandidate]) -> TimestampOffset | None:
-    """Look into candidates until one holds the record."""
+    """Search the candidates in order; return the first record found, or None."""
     for candidate in candidates:
         while not candidate.is_over:
             candidate.look_on()

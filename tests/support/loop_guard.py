@@ -1,15 +1,15 @@
-"""Finds file calls that may wait for the disk where the event loop waits with them.
+"""Finds file calls on the event loop that may wait for the disk, and other work too long for it.
 
 `storage.files.filesystem.ON_THE_LOOP` declares what the loop's thread may call while a broker
-serves. `GuardedFileSystem` is the real file system that notes every other call made there, with its
-stack. In-process rigs use it by themselves, and brokers of their own process are started through
-`tests.support.guarded_broker`, which writes each as a line that begins with `MARK`.
-`tests/conftest.py` fails the test in which one was made. So do calls of `LONG_WORK`: functions
-whose work grows with what the broker holds. So does a turn of the loop that does more than
-`storage.files.filesystem.TURN_MAX` of something.
+serves. `GuardedFileSystem` is the real file system; it notes every other call in that thread, with
+its stack. In-process rigs use it directly. Brokers in their own process are started through
+`tests.support.guarded_broker`, which writes each call as a line that begins with `MARK`.
+Three things fail the test (`tests/conftest.py`): such a file call, a call of a function in
+`LONG_WORK`, whose work grows with the broker's data, and a turn of the loop that does more than
+`storage.files.filesystem.TURN_MAX` allows.
 
-A thread is the loop's when a loop runs in it. Nothing is noted before `serving` is set, nor what a
-test itself does with the storage of its rig: the caller of storage must be the broker.
+A thread is the loop's if a loop runs in it. Nothing is noted before `serving` is set, nor are a
+test's own calls to the storage of its rig: the caller of storage must be the broker.
 """
 
 import asyncio
@@ -28,18 +28,18 @@ from storage.segments.log_file import LogFile
 MARK = "FILE CALL ON THE LOOP"
 STACK_DEPTH = 14
 
-# Functions that belong in a thread, as their callers know them: module and name.
+# Functions that belong in a thread, by the module and name that their callers use.
 LONG_WORK = (
     (
         "storage.producers.snapshot_files",
         "encode_snapshot",
-    ),  # some µs a producer, of which there are many
+    ),  # some µs per producer, and there are many producers
     ("storage.producers.snapshot_files", "encode_history"),
 )
 
 
 class Violation(NamedTuple):
-    """One call: the operation as `ON_THE_LOOP` would name it, the file, and who called."""
+    """One call: the operation by its name in `ON_THE_LOOP`, the file, and the caller's stack."""
 
     operation: str
     path: str
@@ -53,7 +53,7 @@ _violations: list[Violation] = []
 
 
 def note(violation: Violation) -> None:
-    """Keep a violation for the test that runs; `report` may be replaced to write it at once."""
+    """Keep a violation for the running test; `report` may be replaced to write it at once."""
     _violations.append(violation)
 
 
@@ -61,14 +61,14 @@ report: Callable[[Violation], None] = note
 
 
 def take_violations() -> list[Violation]:
-    """Return what was noted since the last call."""
+    """Return the violations noted since the last call."""
     taken = _violations[:]
     _violations.clear()
     return taken
 
 
 def operations(protocol: type) -> list[str]:
-    """The operations of a protocol of the seam, as `ON_THE_LOOP` names them."""
+    """Return the operations of a file system protocol, by their names in `ON_THE_LOOP`."""
     return [
         f"{protocol.__name__}.{name}"
         for name, member in vars(protocol).items()
@@ -103,11 +103,11 @@ def _report(operation: str, path: str, frame: FrameType | None) -> None:
     report(Violation(operation, path, stack))
 
 
-_done: dict[str, int] = {}  # in this turn of the loop, of what `TURN_MAX` bounds
+_done: dict[str, int] = {}  # work in this turn of the loop that `TURN_MAX` bounds
 
 
 def _count(work: str, amount: int, path: str) -> None:
-    """Count what the broker does on the loop; a turn that does too much of it is a violation."""
+    """Count work of the broker on the loop; too much of it in one turn is a violation."""
     loop = asyncio._get_running_loop()
     frame = sys._getframe(2)
     if loop is None or not GuardedFileSystem.serving_count or not _is_the_brokers(frame):
@@ -159,7 +159,7 @@ def _guarded_work(function: Callable[..., Any], name: str) -> Callable[..., Any]
 
 
 def guard_work() -> None:
-    """Watch `LONG_WORK` and what `TURN_MAX` bounds in this process, for good."""
+    """Watch `LONG_WORK` and the work that `TURN_MAX` bounds, until this process ends."""
     LogFile.scan = _counted_scan  # type: ignore[method-assign]
     for module_name, name in LONG_WORK:
         module = importlib.import_module(module_name)
@@ -200,7 +200,7 @@ class GuardedFileSystem(OsFileSystem):
     def open(self, path: str, *, create: bool = False, write: bool = True) -> OsFile:
         plain = super().open(path, create=create, write=write)
         file = GuardedFile(path, plain._fd)
-        plain._fd = -1  # one owner
+        plain._fd = -1  # the descriptor has one owner
         file._filesystem = self
         return file
 
@@ -210,7 +210,7 @@ for _name in _may_wait(File):
 for _name in ("rename", "unlink"):
     setattr(GuardedFileSystem, _name, _counted(getattr(OsFileSystem, _name), f"FileSystem.{_name}"))
 for _name in _may_wait(FileSystem):
-    if _name != "lock":  # before anything listens
+    if _name != "lock":  # the broker locks before it listens
         setattr(
             GuardedFileSystem, _name, _guarded(getattr(OsFileSystem, _name), f"FileSystem.{_name}")
         )

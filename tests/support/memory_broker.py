@@ -1,12 +1,12 @@
-"""A whole broker without sockets, threads and a real disk: one run is one sequence of calls.
+"""A whole broker without sockets, threads or a real disk: a run is a fixed sequence of calls.
 
-Everything that `broker_rig.Rig` has, but the files are a `MemoryFileSystem`'s, calls of the
-blocking pool run on the loop, and time is the loop's own: it jumps to the next timer when nothing
-is left to do. So a run takes milliseconds, its nth file call is the same one in every run, and a
-request that is never answered is seen at once (`HangError`).
+It has everything that `broker_rig.Rig` has, but its files are in a `MemoryFileSystem`, calls of the
+blocking pool run on the loop, and time is the loop's own: it jumps to the next timer when the loop
+is idle. So a run takes milliseconds, its nth file call is the same in every run, and a request
+that is never answered shows at once (`HangError`).
 
-`Killed` is the end of the process: raised by a file call, it leaves the loop wherever that stands,
-and every later file call raises it again.
+`Killed` ends the process: a file call raises it out of the loop, and every later file call raises
+it again.
 """
 
 import asyncio
@@ -32,15 +32,15 @@ from tests.support.memory_filesystem import MemoryFileSystem
 
 DATA = "/data"
 NOW_MS = 1_700_000_000_000
-ENDING_TURNS = 9  # of the loop: what waits for a task that ends does so a turn or two later
+ENDING_TURNS = 9  # loop turns; code that awaits an ending task ends a turn or two after it
 
 
-class Killed(KeyboardInterrupt):  # which asyncio lets through, whatever runs
+class Killed(KeyboardInterrupt):  # asyncio always lets a KeyboardInterrupt through
     """The process has ended."""
 
 
 class HangError(Exception):
-    """Something waits for what nobody will do."""
+    """A coroutine waits for something that will not happen."""
 
 
 class _Selector(selectors.SelectSelector):
@@ -50,7 +50,7 @@ class _Selector(selectors.SelectSelector):
 
     def select(self, timeout: float | None = None) -> Any:
         if timeout is None:
-            raise HangError("nothing is left to do, and somebody waits")
+            raise HangError("a coroutine waits, but the loop has no timer or callback left")
         if timeout > 0:
             self.loop.now += timeout
         return ()
@@ -70,7 +70,7 @@ class JumpingLoop(asyncio.SelectorEventLoop):
 
 
 class LoopClock:
-    """Both clocks of the broker, by the loop's time."""
+    """Both clocks of the broker, driven by the loop's time."""
 
     def __init__(self, loop: JumpingLoop, started_ms: int) -> None:
         self._loop = loop
@@ -109,7 +109,7 @@ class InlinePool:
         return call()
 
     def close(self) -> None:
-        """Nothing is left."""
+        """Do nothing: no call is pending."""
 
 
 class MemoryBroker:
@@ -132,11 +132,11 @@ class MemoryBroker:
         )
 
     async def _assemble(self, opened: Opened) -> Assembly:
-        """Put it together on the loop, as the server does: parts of it begin tasks there."""
+        """Assemble the broker on the loop, as the server does: some parts start tasks there."""
         return assemble(self.loaded, opened, lambda: [(LISTENER, 9092)], self.clock, self.loop)
 
     def start(self) -> None:
-        """Open the directory, recover, and put the broker together. Raises as the server does."""
+        """Open the directory, recover, and assemble the broker. Raises what the server raises."""
         with mock.patch("broker.assembly.BlockingPool", InlinePool):
             opened = open_directory(self.loaded.config, self.filesystem, self.clock, os.urandom)
             try:
@@ -152,7 +152,7 @@ class MemoryBroker:
         self.loading = self.loop.create_task(self.services.groups.load())
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Run a coroutine to its end. Raises Killed, HangError and what it raises."""
+        """Run a coroutine to its end. Raises Killed, HangError and whatever it raises."""
         return self.loop.run_until_complete(work)
 
     async def call(self, body: Any, version: int) -> Any:
@@ -174,7 +174,7 @@ class MemoryBroker:
         return first[1]
 
     async def duty(self, name: str) -> None:
-        """One turn of a housekeeping duty; a failure is logged and forgotten, as there."""
+        """Run a housekeeping duty once; a failure is only logged, as in housekeeping."""
         try:
             await getattr(self.housekeeping, f"_{name}")()
         except (OSError, StorageError):
@@ -183,7 +183,7 @@ class MemoryBroker:
             self.surprises.append(f"duty {name}: {error!r}")
 
     async def compact(self, topic: str) -> None:
-        """One pass of compaction over partition 0 of a topic, if it is open."""
+        """Run one compaction pass over partition 0 of a topic, if it is open."""
         self.has_compacted = True
         with mock.patch("broker.maintenance.log_cleaner.BlockingPool", InlinePool):
             cleaner = LogCleaner(self.services)
@@ -192,7 +192,7 @@ class MemoryBroker:
                 await cleaner._clean(partition.log)
 
     async def stop(self) -> bool:
-        """Stop as the server does; whether that was clean. What is still held is a surprise."""
+        """Stop as the server does; return whether it was clean. Held state is a surprise."""
         self.loading.cancel()
         self.services.purgatory.stop()
         self.services.groups.stop()
@@ -202,13 +202,13 @@ class MemoryBroker:
         return self.services.logs.close(clean=True)
 
     def end(self) -> None:
-        """Let go of the loop; what still ran in it ends without a word."""
+        """Close the loop; tasks that still run end silently."""
         for _ in range(0 if self.loop.is_closed() else ENDING_TURNS):
             tasks = asyncio.all_tasks(self.loop)
             for task in tasks:
                 task.cancel()
-            # One turn, and no future to wait for: work that had ended in the turn that killed the
-            # process has left its word to stop in the loop, and would stop the wait for another.
+            # One turn without a future to wait for: work that ended in the turn that killed the
+            # process has left a stop callback in the loop, which would end any other wait.
             self.loop.stop()
             try:
                 self.loop.run_forever()
@@ -218,8 +218,8 @@ class MemoryBroker:
                 continue
         self.loop.close()
         if self.has_compacted:
-            # A pass that was under way tidies up when it is collected: now, while it is dead,
-            # and not in the life of the next broker.
+            # An interrupted pass cleans up when it is collected. Collect it now, while its file
+            # system is dead, and not during the next broker's life.
             with mock.patch("sys.unraisablehook"):
                 gc.collect()
 

@@ -1,20 +1,19 @@
 """A disk in memory that can fail, tear and lose power: `storage.files.filesystem` for tests.
 
-Every file keeps what programs see (live) and what the disk holds (durable), with the writes
-between the two in order; every directory keeps live and durable entries. So
+Every file keeps the bytes that programs see (live), the bytes on the disk (durable), and the
+writes between the two in order. Every directory keeps live and durable entries. So
 
-- `fdatasync` makes a file's bytes durable, `sync_directory` the names in a directory, and nothing
-  else does anything of the kind;
+- only `fdatasync` makes a file's bytes durable, and only `sync_directory` the names in a directory;
 - a failed `fdatasync` forgets the pending writes, as Linux marks the pages clean: a second one
-  succeeds and saves nothing of them;
-- `crash()` is a power cut. What was pending is lost, kept, torn in the middle or present as
-  zeros, by `unsynced`. Files opened before are dead.
-- `kill()` is the end of the process alone: everything live stays.
+  succeeds and saves none of them;
+- `crash()` is a power cut. Pending writes are lost, kept, torn in the middle or present as zeros,
+  by `unsynced`. Files opened before are dead.
+- `kill()` ends only the process: everything live stays.
 
-`fail(op, nth)` makes the nth call of an operation from now raise; `counts` says how often each
-ran, so that a test can count a scenario's calls first and then fail them one by one. `before` is
-asked at every call, whatever it is, for sweeps over all of them. `cold` files answer None to reads
-that must not wait.
+`fail(op, nth)` makes the nth call of an operation from now raise. `counts` holds how often each
+operation ran, so that a test can first count a scenario's calls and then fail them one by one.
+`before` is called before every operation, for sweeps over all calls. Reads of `cold` files that
+must not wait return None.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ OPERATIONS = (
     "rename", "unlink", "rmdir", "sync_directory", "read", "replace", "lock", "size",
 )  # fmt: skip
 
-# (operation, path) -> what to raise, and which part of a pwrite's bytes gets into the file first.
+# (operation, path) -> the error to raise, and how much of a pwrite reaches the file first.
 Before = Callable[[str, str], tuple[BaseException, float] | None]
 
 
 class _Inode:
-    """A file's content: live, durable, and the writes that only live has."""
+    """A file's content: live, durable, and the writes that are only live."""
 
     def __init__(self) -> None:
         self.live = bytearray()
@@ -101,7 +100,7 @@ class MemoryFileSystem:
         self._faults: list[_Fault] = []
         self._locks: set[str] = set()
 
-    # What tests do to it.
+    # Operations for tests.
 
     def fail(
         self,
@@ -113,38 +112,38 @@ class MemoryFileSystem:
         path_part: str = "",
         bytes_written: int = 0,
     ) -> None:
-        """Let the nth call of `op` from now (on a path with `path_part`) raise `error`.
+        """Make the nth call of `op` from now (on a path with `path_part`) raise `error`.
 
-        `forever`: and each one after it. A failing pwrite leaves its first `bytes_written` bytes
-        in the file.
+        With `forever` all later calls raise, too. A failing pwrite leaves its first
+        `bytes_written` bytes in the file.
         """
         assert op in OPERATIONS, op
         self._faults.append(_Fault(op, nth, error, forever, path_part, bytes_written))
 
     def heal(self) -> None:
-        """Take all faults back."""
+        """Remove all faults."""
         self._faults.clear()
 
     def kill(self) -> None:
-        """End the process that used the files: locks and open files go, no byte does."""
+        """End the process that used the files: locks and open files go, all bytes stay."""
         self.generation += 1
         self._locks.clear()
 
     def crash(self, unsynced: str = "lost") -> None:
         """Cut the power. Pending writes are `lost`, `kept`, `torn` (the first half of them, and
         half of the one in the middle) or `zeros` (the size grew, the bytes did not arrive).
-        Names that no sync_directory covered are gone, but with `kept`.
+        Names that no sync_directory covered are lost, except with `kept`.
         """
         assert unsynced in ("lost", "kept", "torn", "zeros"), unsynced
         self.kill()
         self._crash_directory(self._root, unsynced)
 
     def live_bytes(self, path: str) -> bytes:
-        """What programs see in the file."""
+        """Return the bytes that programs see in the file."""
         return bytes(self._inode(path).live)
 
     def durable_bytes(self, path: str) -> bytes | None:
-        """What the disk holds of the file; None if its name is not durable."""
+        """Return the file's bytes on the disk, or None if its name is not durable."""
         node: _Inode | _Directory | None = self._root
         for part in [part for part in path.split("/") if part]:
             if not isinstance(node, _Directory):
@@ -153,7 +152,7 @@ class MemoryFileSystem:
         return bytes(node.durable) if isinstance(node, _Inode) else None
 
     def edit(self, path: str, position: int, data: bytes) -> None:
-        """Change bytes behind everybody's back, durably, as rot does."""
+        """Change bytes durably and outside of any file call, as bit rot does."""
         inode = self._inode(path)
         _write(inode.live, data, position)
         _write(inode.durable, data, position)
@@ -247,7 +246,7 @@ class MemoryFileSystem:
     def lock_shared(self, path: str) -> MemoryLock:
         if path in self._locks:
             raise DirectoryLocked(path)
-        return MemoryLock(set(), path)  # readers do not count
+        return MemoryLock(set(), path)  # a reader's lock does not exclude others
 
     def free_bytes(self, path: str) -> int:
         self._directory(path)
@@ -260,13 +259,13 @@ class MemoryFileSystem:
         return 2**40 if self.capacity_bytes is None else self.capacity_bytes
 
     def used_bytes(self) -> int:
-        """Bytes of all live files."""
+        """Return the total bytes of all live files."""
         return _used(self._root)
 
-    # Within.
+    # Internals.
 
     def _enter(self, op: str, path: str, writes_bytes: int = 0) -> tuple[BaseException, int] | None:
-        """Count a call; raise if it shall fail (a pwrite gets the error, to write its part)."""
+        """Count a call; raise if it must fail (a pwrite gets the error, to write its part)."""
         self.counts[op] += 1
         self.calls.append((op, path))
         found: tuple[BaseException, int] | None = None

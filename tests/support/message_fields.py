@@ -1,8 +1,9 @@
-"""Messages seen from outside: their fields by version, and strategies that fill them.
+"""The fields of messages by version, and strategies that fill them.
 
-Reads the marks of `protocol.wire` by itself, not through the codec, so that a codec that overlooks
-a field is found out. `messages(cls, version)` draws instances that hold in fields of that version
-anything the wire can carry and elsewhere the defaults, so that a round trip gives an equal one.
+Reads the marks of `protocol.wire` itself, not through the codec, so that a test notices a codec
+that overlooks a field. `messages(cls, version)` draws instances with any value that the wire can
+carry in the fields of that version and defaults in the others, so that a round trip gives an equal
+message.
 """
 
 import dataclasses
@@ -21,13 +22,13 @@ from protocol.wire import Nullable, Since, Tag, Until, Wire, message_spec
 
 INTEGER_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
-# A leaf's strategy from its field; None: the usual one for its wire type.
+# Returns the strategy of a leaf field; None: the default strategy of its wire type.
 Leaf = Callable[["MessageField"], st.SearchStrategy[Any] | None]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MessageField:
-    """One field: `wire` is the wire type of the value or of a list's items; "" for a struct."""
+    """One field: `wire` is the wire type of the value or of list items; "" for a struct."""
 
     name: str
     default: Any
@@ -161,7 +162,7 @@ def _value(field: MessageField, version: int, leaf: Leaf) -> st.SearchStrategy[A
         value = st.none() | value
     if field.tag is not None:
         if field.struct and not field.is_list:
-            # Kafka leaves out a structure of defaults, which where None is ours is another value.
+            # Kafka omits a structure of defaults, but where our default is None the two differ.
             value = value.filter(lambda struct: struct != field.struct())
         value = st.just(field.default) | value
     return value
@@ -169,7 +170,7 @@ def _value(field: MessageField, version: int, leaf: Leaf) -> st.SearchStrategy[A
 
 @functools.cache
 def messages(cls: type, version: int, leaf: Leaf = lambda _field: None) -> st.SearchStrategy[Any]:
-    """Draw instances of `cls` that `version` can carry whole."""
+    """Draw instances of `cls` that `version` carries without loss."""
     return st.builds(
         cls, **{field.name: _value(field, version, leaf) for field in fields_in(cls, version)}
     )

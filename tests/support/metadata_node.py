@@ -1,4 +1,4 @@
-"""A controller on a disk in memory, put together as a start of the broker does."""
+"""A controller on a disk in memory, assembled as at a broker start."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OUR_DIRECTORY = b"our directory id"
 
 
 class Node:
-    """A controller on a disk, as it is after a start."""
+    """A started controller and its disk."""
 
     def __init__(self, filesystem=None, *, unclean=False, **placement):
         if filesystem is None:
@@ -101,7 +101,7 @@ def create_partitions(controller, asked, now_ms=NOW_MS):
 
 
 def open_logs(controller, logs, topic):
-    """Open what is not open, as the broker does once the topic is durable."""
+    """Open those logs of a topic that are not open, as the broker does once it is durable."""
     life = controller.lives.of(topic)
     opened = []
     for info in topic.partitions:
@@ -133,7 +133,7 @@ def drop_logs(controller, delete_log, topic):
 
 
 def kafka_disk(directories=("plain-0", "plain-1", "conf-0")):
-    """The disk of a Kafka 4.3.0 that was stopped cleanly, its logs left empty."""
+    """Return the disk of a Kafka 4.3.0 that was stopped cleanly, with empty logs."""
     filesystem = MemoryFileSystem()
     for path in (DATA, DIRECTORY, *(f"{DATA}/{name}" for name in directories)):
         filesystem.mkdir(path)

@@ -1,6 +1,6 @@
-"""A msgpack client of a few lines: one socket, nothing hidden, nothing retried.
+"""A minimal msgpack client: one socket, no hidden requests, no retries.
 
-Nothing of the product is imported.
+It imports nothing of the product.
 """
 
 import socket
@@ -33,7 +33,7 @@ class MsgpackClient:
         self.socket.sendall(struct.pack(">I", len(payload)) + payload)
 
     def receive(self) -> Any:
-        """Return the next answer, its correlation id included; Closed at the end."""
+        """Return the next answer with its correlation id. Raises Closed at the end."""
         try:
             head = self.stream.read(4)
         except ConnectionResetError as error:
@@ -44,7 +44,7 @@ class MsgpackClient:
         return msgpack.unpackb(self.stream.read(size))
 
     def ask(self, api: str | int, body: Any) -> Any:
-        """Return the body of the answer."""
+        """Send a request; return the body of the answer."""
         self._number += 1
         self.send(msgpack.packb([api, self._number, "test", body]))
         number, answer = self.receive()
@@ -68,19 +68,19 @@ class MsgpackClient:
         return topic_id
 
     def produce(self, topic_id: bytes, records: Any, partition: int = 0) -> Any:
-        """Produce with acks=-1; return what is said of the partition."""
+        """Produce with acks=-1; return the partition's part of the answer."""
         answer = self.ask("produce", produce_body(topic_id, records, partition))
         return answer["responses"][0]["partition_responses"][0]
 
     def fetch(self, topic_id: bytes, offset: int, partition: int = 0, **more: Any) -> Any:
-        """Fetch from one partition at once; return what is said of it."""
+        """Fetch from one partition without waiting; return its part of the answer."""
         asked = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
         topics = [{"topic_id": topic_id, "partitions": [asked]}]
         body = {"max_wait_ms": 0, "min_bytes": 1, "topics": topics, **more}
         return self.ask("fetch", body)["responses"][0]["partitions"][0]
 
     def read(self, topic_id: bytes, end: int, partition: int = 0) -> list[Any]:
-        """Return all records below `end`, fetched one answer after the other."""
+        """Return all records below `end`, fetched in as many requests as needed."""
         records: list[Any] = []
         offset = 0
         while offset < end:

@@ -1,8 +1,8 @@
-"""Bytes that are nearly msgpack requests: for the suite by thousands, by hand by the million.
+"""Bytes that are nearly msgpack requests: thousands in the suite, millions by hand.
 
     python -m tests.support.msgpack_fuzz 1000000
 
-feeds that many to the dialect and tells how they ended and what memory is left behind.
+feeds that many to the dialect and prints how they ended and how much memory they leaked.
 """
 
 import random
@@ -23,7 +23,7 @@ RECORDS: list[Any] = [None, b"x" * 70, [{"value": b"v", "headers": [["a", None]]
 
 
 def value_of(wire_type: Any, rng: random.Random) -> Any:
-    """Return a value that fits, mostly."""
+    """Return a value that usually fits the wire type."""
     if rng.random() < 0.03:
         return rng.choice(SCALARS)
     match wire_type:
@@ -50,7 +50,7 @@ def value_of(wire_type: Any, rng: random.Random) -> Any:
 
 
 def inputs(rng: random.Random, count: int) -> Iterator[bytes]:
-    """Yield requests of every API, most of them changed in a byte, cut, or spliced; and noise."""
+    """Yield requests of every API, most of them with a changed byte, cut, or spliced; and noise."""
     layouts = [(row.api_key, read_layout(row.request, row.max_version)) for row in HANDLERS]
     for number in range(count):
         api_key, layout = rng.choice(layouts)

@@ -1,6 +1,7 @@
-"""A MSGPACK listener that answers as a test says: right, wrong, or by hanging up.
+"""A MSGPACK listener with scripted answers: right, wrong, or a closed connection.
 
-`answer(api, body)` returns a body, bytes to send as they are, None to hang up, or NO_ANSWER.
+`answer(api, body)` returns a body, bytes to send as they are, None to close the connection, or
+NO_ANSWER.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ NO_ANSWER = object()
 
 
 class MsgpackPeer:
-    """Serves any number of connections; `asked` is every request of them all, in order."""
+    """A peer with any number of connections; `asked` is every request on them, in order."""
 
     def __init__(self, answer: Callable[[str, Any], Any]) -> None:
         self.asked: list[tuple[str, Any]] = []
@@ -60,14 +61,14 @@ class MsgpackPeer:
 
 
 def metadata(partition_count: int, name: str = "t") -> dict[str, Any]:
-    """An answer to Metadata: one topic."""
+    """Return an answer to Metadata with one topic."""
     partitions = [{"partition_index": index} for index in range(partition_count)]
     topic = {"error_code": 0, "name": name, "topic_id": b"i" * 16, "partitions": partitions}
     return {"topics": [topic]}
 
 
 def produced(body: Any, code: int = 0, base_offset: int = 0) -> dict[str, Any]:
-    """An answer to Produce: the same for every partition."""
+    """Return an answer to Produce with the same result for every partition."""
     responses = [
         {
             "topic_id": topic["topic_id"],

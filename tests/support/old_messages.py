@@ -1,4 +1,4 @@
-"""Messages of magic 0 and 1, and a directory of segments as an old Kafka left them."""
+"""Messages of magic 0 and 1, and segments as an old Kafka wrote them."""
 
 import struct
 import zlib
@@ -19,7 +19,7 @@ def message(
     key: bytes | None = None,
     attributes: int = 0,
 ) -> bytes:
-    """Return one message; `timestamp` is left out in magic 0."""
+    """Return one message; magic 0 has no `timestamp`."""
     body = struct.pack(">bb", magic, attributes)
     body += struct.pack(">q", timestamp) if magic else b""
     for part in (key, value):
@@ -30,7 +30,7 @@ def message(
 def wrapper(
     base_offset: int, timestamps: Sequence[int], *, magic: int, codec: int, append_time: int = -1
 ) -> bytes:
-    """Return a compressed message with one inner message a timestamp."""
+    """Return a compressed message with one inner message per timestamp."""
     inner = b"".join(
         message(
             base_offset + n if magic == 0 else n, b"inner %d" % n, magic=magic, timestamp=time,
@@ -54,7 +54,7 @@ def new_batch(base_offset: int, timestamps: Sequence[int], leader_epoch: int = 0
 
 
 def segments(now_ms: int) -> dict[int, list[bytes]]:
-    """Return base offset -> what the segment holds, oldest first; ends at offset 30."""
+    """Return base offset -> the batches of the segment, oldest first; ends at offset 30."""
     at = now_ms
     return {
         0: [

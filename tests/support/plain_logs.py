@@ -1,6 +1,6 @@
-"""Logs of one plain file each, for tests of what stands above storage.
+"""Logs of one plain file each, for tests of the layers above storage.
 
-They keep the promises of `storage.log.Log` and `LogManager` that the metadata package uses
+They implement those parts of `storage.log.Log` and `LogManager` that the metadata package uses
 (append_own, flush, offsets, a sticky failure, cutting a torn tail) and nothing else.
 """
 
@@ -55,7 +55,7 @@ class PlainLog:
 
     @property
     def segments(self):
-        """As much of a log's segments as the metadata log asks for."""
+        """Return the segments, with only the attributes that the metadata log uses."""
         file = SimpleNamespace(path=self._file.path, size=self._size, reserve=self._reserve)
         return SimpleNamespace(active=SimpleNamespace(log_file=file))
 
@@ -67,7 +67,7 @@ class PlainLog:
         return True
 
     def load_end(self) -> None:
-        """Know all there is to know, always."""
+        """Do nothing: the end is always known."""
 
     def append_own(self, batch, now_ms):
         del now_ms

@@ -1,7 +1,7 @@
-"""Record batches written out field by field, so that tests can make any of them wrong.
+"""Record batches written field by field, so that tests can make any field wrong.
 
-Independent of the product on purpose: what a test sends must not share a mistake with what it
-tests. Layout: Kafka's DefaultRecordBatch and DefaultRecord, magic 2.
+This module is independent of the product on purpose: the bytes that a test sends must not share a
+mistake with the code under test. Layout: Kafka's DefaultRecordBatch and DefaultRecord, magic 2.
 """
 
 import struct
@@ -33,7 +33,7 @@ def record(
     headers: bytes = b"\0",
     size: int | None = None,
 ) -> bytes:
-    """Return one record; `headers` is its raw count and headers, `size` overrides its own."""
+    """Return one record; `headers` is the raw count and headers, `size` overrides the size."""
     inner = b"\0" + varint(timestamp_delta) + varint(offset_delta)
     for field in (key, value):
         inner += varint(-1) if field is None else varint(len(field)) + field
@@ -42,7 +42,7 @@ def record(
 
 
 def records(values: Sequence[bytes | None]) -> bytes:
-    """Return the bytes of as many records as there are values, in order."""
+    """Return the bytes of one record per value, in order."""
     return b"".join(record(value, offset_delta=n) for n, value in enumerate(values))
 
 
@@ -64,9 +64,9 @@ def batch(
     base_sequence: int = -1,
     record_count: int | None = None,
 ) -> bytes:
-    """Return a batch of `values`, right in every field that is not given.
+    """Return a batch of `values`; every field that is not given is right.
 
-    The CRC is right for what is sent, unless `crc` is given: damage gets past it.
+    The CRC matches the bytes unless `crc` is given, so it does not reveal damaged fields.
     """
     body = records(values) if body is None else body
     now_ms = int(time.time() * 1000) if timestamp is None else timestamp
@@ -122,14 +122,14 @@ def keyed_records_of(fetched: bytes) -> list[tuple[int, bytes | None, bytes | No
 
 
 def next_offset_of(fetched: bytes) -> int:
-    """Return the offset after the last whole batch, whose last records may be missing."""
+    """Return the offset after the last whole batch, even if its last records are missing."""
     position, base_offset = _heads_of(fetched)[-1]
     (last_offset_delta,) = struct.unpack_from(">i", fetched, position + 23)
     return int(base_offset + last_offset_delta + 1)
 
 
 def _heads_of(fetched: bytes) -> list[tuple[int, int]]:
-    """(position, base offset) of each whole batch."""
+    """Return (position, base offset) of each whole batch."""
     found = []
     position = 0
     while position + HEADER_BYTES <= len(fetched):

@@ -1,8 +1,8 @@
-"""A Kafka client of a few lines: bytes on a socket, nothing hidden, nothing retried.
+"""A minimal Kafka client: bytes on a socket, no hidden requests, no retries.
 
-It can send what no client library would. Nothing of the product is imported. Requests are
-written in one version each, mostly the last before the flexible ones, as Kafka's message
-definitions (…Request.json) have them; `call` frames them with header version 1.
+It can send requests that no client library would. It imports nothing of the product. It writes
+each request in one version, mostly the last before the flexible ones, by Kafka's message
+definitions (…Request.json); `call` frames them with header version 1.
 """
 
 import socket
@@ -45,7 +45,7 @@ def int64(number: int) -> bytes:
 
 
 def string(text: str | bytes | None) -> bytes:
-    """Return a string with its two bytes of size; None is the null string."""
+    """Return a string with a size of two bytes before it; None is the null string."""
     if text is None:
         return int16(-1)
     raw = text.encode() if isinstance(text, str) else text
@@ -53,12 +53,12 @@ def string(text: str | bytes | None) -> bytes:
 
 
 def sized(data: bytes | None) -> bytes:
-    """Return bytes with their four bytes of size; None is null."""
+    """Return bytes with a size of four bytes before them; None is null."""
     return int32(-1) if data is None else int32(len(data)) + data
 
 
 def array(*items: bytes) -> bytes:
-    """Return an array of items that are written out already."""
+    """Return an array of encoded items."""
     return int32(len(items)) + b"".join(items)
 
 
@@ -73,7 +73,7 @@ def frame(payload: bytes) -> bytes:
 
 
 class Reader:
-    """Takes fields off the front of an answer."""
+    """Reads the fields of an answer from its front."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -103,7 +103,7 @@ class Reader:
 
 @dataclass
 class Produced:
-    """What the broker said of one partition."""
+    """The broker's answer to Produce for one partition."""
 
     error: int
     base_offset: int
@@ -112,7 +112,7 @@ class Produced:
 
 @dataclass
 class Fetched:
-    """What the broker gave of one partition."""
+    """The broker's answer to Fetch for one partition."""
 
     error: int
     high_watermark: int
@@ -141,14 +141,14 @@ class RawClient:
     # -- bytes --
 
     def send(self, data: bytes) -> None:
-        """Send bytes as they are; Closed when the broker has gone."""
+        """Send bytes as they are. Raises Closed if the broker has closed the connection."""
         try:
             self.socket.sendall(data)
         except (BrokenPipeError, ConnectionResetError) as error:
             raise Closed(str(error)) from None
 
     def receive_frame(self) -> bytes:
-        """Return the next answer without its size; Closed at the end, TimeoutError for silence."""
+        """Return the next answer without its size. Raises Closed at the end, and TimeoutError."""
         size = int.from_bytes(self._receive(4), "big", signed=True)
         assert size >= 0, f"answer of size {size}"
         return self._receive(size)
@@ -167,7 +167,7 @@ class RawClient:
         return taken
 
     def is_closed(self, timeout_s: float = TIMEOUT_S) -> bool:
-        """Whether the broker ends the connection within `timeout_s`, answers being skipped."""
+        """Whether the broker closes the connection within `timeout_s`; skips answers."""
         self.socket.settimeout(timeout_s)
         try:
             while self.socket.recv(65536):
@@ -181,12 +181,12 @@ class RawClient:
     # -- requests --
 
     def send_request(self, api_key: int, version: int, body: bytes) -> None:
-        """Send a request under the next correlation id."""
+        """Send a request with the next correlation id."""
         self._correlation_id += 1
         self.send(frame(header(api_key, version, self._correlation_id) + body))
 
     def call(self, api_key: int, version: int, body: bytes) -> Reader:
-        """Send a request and return its answer after the correlation id, which is checked."""
+        """Send a request, check the correlation id, and return the rest of the answer."""
         self.send_request(api_key, version, body)
         answer = Reader(self.receive_frame())
         found = answer.number(4)
@@ -194,7 +194,7 @@ class RawClient:
         return answer
 
     def api_versions(self) -> dict[int, tuple[int, int]]:
-        """Return the versions served, by API key."""
+        """Return the served versions by API key."""
         answer = self.call(API_VERSIONS, 0, b"")
         assert answer.number(2) == 0
         count = answer.number(4)
@@ -206,7 +206,7 @@ class RawClient:
         return self.create_topics(topic_to_create(name, partitions, replicas))[0]
 
     def create_topics(self, *topics: bytes) -> list[int]:
-        """Create topics written out by `topic_to_create` and return their error codes."""
+        """Create topics encoded by `topic_to_create` and return their error codes."""
         answer = self.call(CREATE_TOPICS, 4, array(*topics) + int32(10_000) + int8(0))
         answer.number(4)
         codes = []
@@ -219,14 +219,14 @@ class RawClient:
     def produce(
         self, topic: str, batch: bytes | None, partition: int = 0, acks: int = -1
     ) -> Produced:
-        """Produce one record set and return what is said of it."""
+        """Produce one record set and return its part of the answer."""
         body = produce_body(topic, batch, partition, acks)
         return produced(self.call(PRODUCE, PRODUCE_VERSION, body), partition)
 
     def fetch(
         self, topic: str, offset: int, partition: int = 0, size_max: int = 1 << 20
     ) -> Fetched:
-        """Fetch from one partition, at once."""
+        """Fetch from one partition without waiting."""
         body = fetch_body(topic, offset, partition, size_max)
         return fetched(self.call(FETCH, FETCH_VERSION, body), partition)
 
@@ -266,7 +266,7 @@ def list_offsets_body(topic: str, partition: int, timestamp: int) -> bytes:
 
 
 def _skip_to_partition(answer: Reader, partition: int | None) -> None:
-    """Skip the topic of an answer about one partition; None: whichever it is."""
+    """Skip to the data of the answer's only partition; check its index unless it is None."""
     assert answer.number(4) == 1
     answer.string()
     found = answer.number(4), answer.number(4)

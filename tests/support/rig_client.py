@@ -1,4 +1,4 @@
-"""Asks a rig as a client of one version does: what that version cannot say is lost on the way."""
+"""Calls a rig as a client of one version does: fields that the version lacks are lost."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ RESPONSES = {row.api_key: row.response for row in HANDLERS}
 
 
 def across(message: Any, kind: type, version: int) -> Any:
-    """Encode and decode `message`: what the other side sees of it."""
+    """Encode and decode `message`; return it as the other side sees it."""
     data = memoryview(encode_message(message, version))
     decoded, end = decode_message(kind, version, data)
     assert end == len(data)
@@ -20,7 +20,7 @@ def across(message: Any, kind: type, version: int) -> Any:
 
 
 async def ask(rig: Rig, body: Any, version: int, *, timeout_seconds: float = 60) -> Any:
-    """Return the answer of `rig` as a client of `version` decodes it."""
+    """Send a request to `rig`; return the answer as a client of `version` decodes it."""
     request = across(body, type(body), version)
     response = await rig.call(request, version, timeout_seconds=timeout_seconds)
     return across(response, RESPONSES[body.MESSAGE.api_key], version)
@@ -56,7 +56,7 @@ async def produce(
 
 
 async def crash(rig: Rig) -> None:
-    """Leave the directory as a crash would: the next rig on it recovers, and epochs move on."""
+    """Leave the directory as a crash would: the next rig on it recovers, and epochs increase."""
     await rig.services.commit.drained()
     rig.services.logs.abandon()
     rig.services.pool.close()

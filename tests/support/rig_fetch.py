@@ -1,4 +1,4 @@
-"""Fetches from a rig: requests in a few words, and what their answers hold."""
+"""Fetches from a rig: short ways to build requests and to read their answers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,14 +15,14 @@ BATCH_BYTES = len(batch(VALUE))
 
 
 def of(partition: int, offset: int, size_max: int = MANY, **epochs: int) -> FetchPartition:
-    """Ask for one partition; `epochs` are further fields."""
+    """Return a request's part for one partition; `epochs` are further fields."""
     return FetchPartition(
         partition=partition, fetch_offset=offset, partition_max_bytes=size_max, **epochs
     )
 
 
 def fetch(*partitions: FetchPartition, topic: str = "t", **fields: Any) -> FetchRequest:
-    """Ask for partitions of one topic, without waiting unless `fields` say so."""
+    """Return a request for partitions of one topic that does not wait unless `fields` say so."""
     topic_id = fields.pop("topic_id", ZERO_UUID)
     fields = {"max_wait_ms": 0, "min_bytes": 1, **fields}
     wanted = FetchTopic(topic=topic, topic_id=topic_id, partitions=list(partitions))
@@ -45,7 +45,7 @@ async def read_one(rig: Rig, body: FetchRequest, version: int = 12) -> Any:
 
 
 def values(answer: Any) -> list[bytes]:
-    """Return the values of every record that was read."""
+    """Return the values of all fetched records."""
     found = []
     for position, header in batches(answer.records):
         end = position + header.size
@@ -57,12 +57,12 @@ def values(answer: Any) -> list[bytes]:
 
 
 def sizes(answers: Sequence[Any]) -> list[int]:
-    """Return how many bytes were read from each partition."""
+    """Return how many bytes were fetched from each partition."""
     return [len(answer.records) for answer in answers]
 
 
 async def fill(rig: Rig, count: int = 1) -> None:
-    """Offsets 0 to 6 in four batches: 0-1, 2, 3-5, 6."""
+    """Append the offsets 0 to 6 in four batches: 0-1, 2, 3-5, 6."""
     await create(rig, count=count)
     for chunk in ((b"0", b"1"), (b"2",), (b"3", b"4", b"5"), (b"6",)):
         await produce(rig, batch(*chunk))

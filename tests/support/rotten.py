@@ -1,10 +1,10 @@
-"""A data directory that rots: made once, then one bit of one file is not what it was.
+"""A data directory with bit rot: made once, then copied with one bit of one file flipped.
 
-`make` runs a broker on a disk in memory through two lives: a topic with several segments, all
-codecs, an idempotent producer, two leader epochs and deleted records, and another beside it.
-`flips` says which bits of it to turn, region by region: each field of the headers of several
-batches, among them the 21 bytes that no CRC covers, the records, and every other file. `outcome`
-starts a broker on a copy with one bit turned and says what it serves.
+`make` runs a broker on a disk in memory through two lives. It writes a topic with several
+segments, all codecs, an idempotent producer, two leader epochs and deleted records, and a second
+topic. `flips` chooses the bits to flip in each region: each header field of several batches, with
+the 21 bytes that no CRC covers, the records, and every other file. `outcome` starts a broker on a
+copy with one bit flipped and reports what it serves.
 """
 
 import random
@@ -30,7 +30,7 @@ from tests.support.memory_filesystem import MemoryFileSystem
 
 BATCHES = 24
 DELETED_BEFORE = 7  # in the second batch
-# (name, first byte, end) of a batch: the first four are outside of the CRC.
+# (name, first byte, end) of each header field of a batch; the CRC does not cover the first four.
 FIELDS = (
     ("base offset", 0, 8), ("batch length", 8, 12), ("leader epoch", 12, 16), ("magic", 16, 17),
     ("crc", 17, 21), ("attributes", 21, 23), ("last offset delta", 23, 27),
@@ -42,7 +42,7 @@ assert FIELDS[-1][2] == HEADER_SIZE
 
 @dataclass(frozen=True)
 class Flip:
-    """One bit: of which file, where, and what stands there."""
+    """One bit: its file, its position, and the field that holds it."""
 
     path: str  # below the data directory
     position: int
@@ -56,14 +56,14 @@ class Flip:
 
 @dataclass
 class Original:
-    """A directory as it was: its files, and what it must serve."""
+    """A sound directory: its files, and the batches that it must serve."""
 
     files: dict[str, bytes]
     batches: dict[str, dict[int, bytes]] = field(default_factory=dict)  # topic -> offset -> bytes
     deleted_before: dict[str, int] = field(default_factory=dict)
 
     def file_system(self, flip: Flip | None = None) -> MemoryFileSystem:
-        """The directory on a disk in memory, with one bit turned."""
+        """Return a disk in memory with the directory, with one bit flipped if given."""
         filesystem = MemoryFileSystem()
         filesystem.mkdir(DATA)
         for path, content in self.files.items():
@@ -75,21 +75,21 @@ class Original:
         return filesystem
 
     def write_to(self, place: Path) -> None:
-        """The directory on a real disk."""
+        """Write the directory to a real disk."""
         for path, content in self.files.items():
             (place / path).parent.mkdir(parents=True, exist_ok=True)
             (place / path).write_bytes(content)
 
 
 def turned(content: bytes, flip: Flip) -> bytes:
-    """The content with the flip's bit turned."""
+    """Return the content with the flip's bit flipped."""
     data = bytearray(content)
     data[flip.position] ^= 1 << flip.bit
     return bytes(data)
 
 
 def make(ending: str) -> Original:
-    """A directory whose broker was stopped cleanly, or killed with everything checkpointed."""
+    """Return a directory whose broker was stopped cleanly, or killed after a full checkpoint."""
     filesystem = MemoryFileSystem()
     client = LifeClient()
     for number in range(2):
@@ -151,13 +151,13 @@ def files_of(filesystem: MemoryFileSystem, folder: str = DATA) -> Iterator[tuple
             yield path.removeprefix(f"{DATA}/"), filesystem.live_bytes(path)
 
 
-# -- Which bits -----------------------------------------------------------------------------------
+# -- The choice of bits ---------------------------------------------------------------------------
 
 
 def flips(
     original: Original, chance: random.Random, *, per_field: int, per_file: int
 ) -> list[Flip]:
-    """Bits of every region: `per_field` of each header field, `per_file` of each other file."""
+    """Return bits of every region: `per_field` per header field, `per_file` per other file."""
     found: list[Flip] = []
     for path, content in original.files.items():
         if not content:
@@ -199,16 +199,16 @@ def _region(path: str) -> str:
     return parsed.file
 
 
-# -- What becomes of it ---------------------------------------------------------------------------
+# -- The outcome ----------------------------------------------------------------------------------
 
 
 @dataclass
 class Outcome:
-    """What a broker did on a rotten directory."""
+    """The behaviour of a broker on a directory with bit rot."""
 
-    refused: str = ""  # why it did not start
+    refused: str = ""  # the reason if it did not start
     start_offset: dict[str, int] = field(default_factory=dict)
-    codes: dict[str, dict[int, int]] = field(default_factory=dict)  # of a fetch of each batch
+    codes: dict[str, dict[int, int]] = field(default_factory=dict)  # of the fetch of each batch
     wrong: list[str] = field(default_factory=list)
     retry: tuple[int, int] = (0, -1)  # code and offset of an idempotent batch sent again
     appended: dict[str, int] = field(default_factory=dict)  # code of one more batch
@@ -217,7 +217,7 @@ class Outcome:
 
 
 def outcome(original: Original, flip: Flip | None) -> Outcome:
-    """Start on the directory with the bit turned, fetch every batch, and append."""
+    """Start on the directory with the bit flipped, fetch every batch, and append."""
     filesystem = original.file_system(flip)
     broker = MemoryBroker(filesystem, started_ms=NOW_MS + 10_000)
     found = Outcome()
@@ -238,7 +238,7 @@ def outcome(original: Original, flip: Flip | None) -> Outcome:
 
 
 async def fetch_all(broker: MemoryBroker, original: Original, found: Outcome) -> None:
-    """Fetch every batch, and note where the logs begin."""
+    """Fetch every batch, and note the start offsets of the logs."""
     for topic, known in original.batches.items():
         codes = found.codes[topic] = {}
         for offset in sorted(known):
@@ -258,7 +258,7 @@ async def _ask(broker: MemoryBroker, original: Original, found: Outcome) -> None
 async def _fetch(
     broker: MemoryBroker, original: Original, topic: str, offset: int, found: Outcome
 ) -> int:
-    """Fetch from a batch's last record on, some batches; hold what comes against the original."""
+    """Fetch some batches from a batch's last record on; compare them with the original."""
     known = original.batches[topic]
     wanted_offset = offset + read_header(known[offset]).last_offset_delta
     wanted = FetchPartition(partition=0, fetch_offset=wanted_offset, partition_max_bytes=900)

@@ -1,10 +1,10 @@
-"""Damaged data directories and what `barnabas verify` says of each, for whoever must agree with it.
+"""Damaged data directories and the reports of `barnabas verify`, for tools that must agree with it.
 
     python -m tests.support.rotten_reports DIR [FLIPS]
 
 Below DIR it makes a directory for each row of the table in tests/faults/test_damaged_directory.py,
-and FLIPS of those of tests/support/rotten.py with one bit of a log or an index turned, spread over
-all regions; and prints a line of JSON for each: its name, its path, and the report on it.
+and FLIPS directories of tests/support/rotten.py with one bit of a log or an index flipped, spread
+over all regions. It prints a line of JSON for each: its name, its path, and the report.
 """
 
 import json
@@ -40,17 +40,17 @@ def main() -> None:
 
 
 def altered(sound: Original, files: dict[str, bytes], do: object) -> Original:
-    """A directory after somebody did something to it; as it was where that cannot be done."""
+    """Return the directory after the damage `do`; unchanged if the damage is not possible."""
     assert callable(do)
     try:
         do(files)
-    except KeyError:  # a file that only a clean stop leaves
+    except KeyError:  # the file exists only after a clean stop
         return sound
     return Original(files)
 
 
 def chosen(sound: Original, count: int) -> list[Flip]:
-    """As many flips of logs and indexes, the same in every run."""
+    """Return `count` flips of logs and indexes, the same in every run."""
     chance = random.Random(20)
     found = rotten.flips(sound, chance, per_field=PER_FIELD, per_file=PER_FILE)
     found = [flip for flip in found if flip.path.endswith((".log", "index"))]
@@ -59,7 +59,7 @@ def chosen(sound: Original, count: int) -> list[Flip]:
 
 
 def make(place: Path, name: str, original: Original) -> None:
-    """Write a directory and tell of it."""
+    """Write a directory and print its report."""
     path = place / f"{len(list(place.iterdir())):04}"
     path.mkdir()
     original.write_to(path)
@@ -67,7 +67,7 @@ def make(place: Path, name: str, original: Original) -> None:
 
 
 def tell(name: str, path: Path) -> None:
-    """Print what `barnabas verify` says of a directory."""
+    """Print the report of `barnabas verify` on a directory."""
     report = Verification().run([str(path)])
     print(json.dumps({"name": name, "path": str(path), "report": report.as_json()}), flush=True)
 

@@ -1,7 +1,7 @@
-"""A listener that answers requests as a test says: right, wrong, late, or not at all.
+"""A listener with scripted answers: right, wrong, late, or none.
 
 `answers` maps a request class to a function of the request, which returns a response message, bytes
-to send as they are, or None to hang up. It serves the versions of every class that it answers.
+to send as they are, or None to close the connection. It serves all versions of those classes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Answers = Mapping[type[Any], Callable[[Any], Any]]
 
 
 class ScriptedBroker:
-    """One connection after the other, each until the client hangs up."""
+    """A broker that serves one connection at a time, each until the client closes it."""
 
     def __init__(self, answers: Answers, *, versions: Mapping[type[Any], tuple[int, int]] = {}):
         self.requests: list[Any] = []

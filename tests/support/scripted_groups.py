@@ -1,8 +1,8 @@
-"""What a ScriptedBroker answers about groups: `readers` (consumer), `old` (classic), `idle`.
+"""A ScriptedBroker's answers about groups: `readers` (consumer), `old` (classic), `idle`.
 
 Topic `orders` has partitions 0 and 1 with the offsets 2 to 12. `readers` has a member on partition
-0; `idle` has committed 10 and 12, `old` 7 for partition 0; `connect` is no consumer's. `codes` are
-answered instead, one a request of that class, until they are used up.
+0; `idle` has committed 10 and 12, `old` 7 for partition 0; `connect` is not a consumer's group.
+`codes` are error codes per request class; each fails one request, in order.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ COMMITTED = {
 
 
 class ScriptedGroups:
-    """The answers, and what was committed and deleted."""
+    """The answers, and the offsets committed and deleted."""
 
     def __init__(self) -> None:
         self.codes: dict[type[Any], list[int]] = {}

@@ -1,20 +1,19 @@
-"""A scripted life of a broker, and everything that must be true of it whatever goes wrong.
+"""A scripted life of a broker, and everything that must be true of it whatever fails.
 
-`Life.script` starts a broker on a disk in memory, makes topics, produces (plain, idempotent,
+`Life.script` starts a broker on a disk in memory, creates topics, produces (plain, idempotent,
 retried, acks=1), reads, checkpoints, deletes records, lets retention run, deletes a topic, stops
-cleanly, starts, is killed, recovers, and stops again. Whoever drives it makes file calls fail or
-ends the process at one of them; the script notes what was answered, and goes on where a client
-would. `Life.judge` then starts once more, on a healthy disk, and holds what is there against what
-was promised:
+cleanly, starts, is killed, recovers, and stops again. The test makes file calls fail or ends the
+process at one of them. The script notes the answers and continues as a client would. `Life.judge`
+then starts once more, on a healthy disk, and checks the logs against the answers:
 
-- every batch acknowledged with acks=all is there, at the offsets of its answer, whole, once;
-- a batch acknowledged with acks=1 is there unless the power was cut, and then only a suffix is not;
-- what a reader has seen at an offset is there;
-- nothing else is there but whole batches that were sent, each once; offsets have no holes;
-- deleted records stay deleted, created topics stay created, deleted ones deleted;
-- the broker takes more, stops cleanly, and the next start has nothing to recover.
+- every batch acknowledged with acks=all is in the log, at the offsets of its answer, whole, once;
+- so is every batch acknowledged with acks=1, but for a suffix of the log after a power cut;
+- a value that was read at an offset is still there;
+- the log holds only whole batches that were sent, each once; offsets have no holes;
+- deleted records and topics stay deleted, created topics stay created;
+- the broker appends more, stops cleanly, and the next start has nothing to recover.
 
-While it runs: every request is answered, with a code of those that the fault allows
+During the script every request is answered, with an error code that the fault allows
 (`life_client`).
 """
 
@@ -31,16 +30,16 @@ from tests.support.life_groups import CLASSIC, CONSUMER, DELETED, SIMPLE, LifeGr
 from tests.support.memory_broker import DATA, NOW_MS, MemoryBroker
 from tests.support.memory_filesystem import MemoryFileSystem
 
-# A snapshot of the metadata after every change or two, and none kept but the last two.
+# A metadata snapshot after every change or two, and only the last two are kept.
 SNAPSHOTS = {
     "metadata.log.max.record.bytes.between.snapshots": "100",
     "metadata.max.retention.bytes": "1",
 }
-LARGE_REPEAT = 60_000  # a batch is more than recovery reads at a time
+LARGE_REPEAT = 60_000  # makes a batch larger than one read of recovery
 
 
 class Life(LifeClient):
-    """One run of the script over `filesystem`, and its judgement."""
+    """One run of the script over `filesystem`, and the checks after it."""
 
     def __init__(self, filesystem: MemoryFileSystem, kind: str = "whole") -> None:
         super().__init__()
@@ -50,13 +49,13 @@ class Life(LifeClient):
         self.settings: dict[str, str] = {}
         self.life = 0
         self.power_was_cut = False
-        self.starts_were_unreadable = False  # the file of log starts: deleted records come back
+        self.starts_were_unreadable = False  # without log starts, deleted records come back
         self.refusals: list[str] = []
 
     # -- The script ---------------------------------------------------------------------------
 
     def _whole_script(self) -> None:
-        """All of it. Raises Killed, and AssertionError for what must never be."""
+        """Run the whole script. Raises Killed, and AssertionError for a broken invariant."""
         if not self._start():
             return
         self._drive(self._first())
@@ -71,7 +70,7 @@ class Life(LifeClient):
         self._stop()
 
     def _large_script(self) -> None:
-        """Batches that take more than one read, in recovery, and a map, in sending."""
+        """Batches that recovery reads in several pieces and that are sent from a mapped file."""
         self.topics = {"large": Expected()}
         for work in (self._large, self._read_large):
             if not self._start():
@@ -80,7 +79,7 @@ class Life(LifeClient):
             self._kill()
 
     def _repairs_script(self) -> None:
-        """An index that somebody deleted, and a segment that Kafka was putting in place."""
+        """A deleted index, and a segment from an interrupted swap by Kafka."""
         if not self._start():
             return
         self._drive(self._fill())
@@ -88,7 +87,7 @@ class Life(LifeClient):
         self._tamper("unlink", "plain-0/00000000000000000000.index")
         swap = "idem-0/00000000000000000000.log"
         self._tamper("rename", swap, swap + ".swap")
-        # Zeros behind an index, as a Kafka that was killed leaves them.
+        # Zeros at the end of an index, as a killed Kafka leaves them.
         self._write("plain-0/00000000000000000006.index", bytes(4096))
         if not self._start():
             return
@@ -97,13 +96,13 @@ class Life(LifeClient):
         self._stop()
 
     def _compacted_script(self) -> None:
-        """A log that is compacted twice, so that segments merge, and once more after a kill."""
+        """A log that is compacted twice, so that segments merge, and again after a kill."""
         self.topics = {"kept": Expected(is_compacted=True)}
         if not self._start():
             return
         self._drive(self._keep())
         self._kill()
-        # Kafka's list of aborted transactions, which a merged segment takes along.
+        # Kafka's list of aborted transactions, which a merged segment keeps.
         self._write("kept-0/00000000000000000006.txnindex", bytes(34))
         if not self._start():
             return
@@ -111,7 +110,7 @@ class Life(LifeClient):
         self._stop()
 
     def _groups_script(self) -> None:
-        """Members of both kinds of group, their offsets, and the compaction of those."""
+        """Members of both kinds of group, their offsets, and the compaction of the offsets."""
         self.topics = {"plain": Expected()}
         self.groups = groups = LifeGroups()
         self.settings = life_groups.SETTINGS
@@ -126,7 +125,7 @@ class Life(LifeClient):
                 self._stop()
 
     def _snapshots_script(self) -> None:
-        """Topics come and go, while the metadata log is snapshotted and trimmed."""
+        """Topics are created and deleted while the metadata log is snapshotted and trimmed."""
         self.topics = {name: Expected() for name in ("plain", "gone")}
         self.settings = SNAPSHOTS
         for work in (self._change_metadata, self._change_metadata_on):
@@ -155,7 +154,7 @@ class Life(LifeClient):
         await self.broker.duty("deletions")
 
     async def _snapshot_metadata(self) -> None:
-        """As housekeeping does it: the second checkpoint follows the flush of a roll."""
+        """Snapshot as housekeeping does: the second checkpoint follows the flush of a roll."""
         for duty in ("checkpoints", "metadata", "checkpoints", "metadata"):
             await self.broker.duty(duty)
 
@@ -174,7 +173,7 @@ class Life(LifeClient):
         await groups.commit(SIMPLE)
 
     async def _commit_more(self, groups: LifeGroups) -> None:
-        await groups.commit(SIMPLE)  # which may still be on its way in
+        await groups.commit(SIMPLE)  # the coordinator may still be loading
         await self.broker.loading
         await groups.fetch_all()
         await groups.join()
@@ -214,7 +213,7 @@ class Life(LifeClient):
         await self.broker.duty("deletions")
 
     def _write(self, name: str, content: bytes) -> None:
-        """Put bytes at the end of a file that the broker does not see."""
+        """Append bytes to a file without the broker's knowledge."""
         before, self.filesystem.before = self.filesystem.before, None
         with contextlib.suppress(OSError):
             file = self.filesystem.open(f"{DATA}/{name}", create=True)
@@ -223,7 +222,7 @@ class Life(LifeClient):
         self.filesystem.before = before
 
     def _tamper(self, operation: str, *names: str) -> None:
-        """Do something to files that the broker does not see, if they are there."""
+        """Run a file operation without the broker's knowledge, if the files exist."""
         before, self.filesystem.before = self.filesystem.before, None
         with contextlib.suppress(OSError):
             getattr(self.filesystem, operation)(*(f"{DATA}/{name}" for name in names))
@@ -326,13 +325,13 @@ class Life(LifeClient):
         await self.broker.duty("checkpoints")
 
     def close(self) -> None:
-        """Let go of the broker, whatever became of it."""
+        """Close the broker, whatever its state."""
         self.broker.end()
 
-    # -- Judgement ----------------------------------------------------------------------------
+    # -- Checks -------------------------------------------------------------------------------
 
     def judge(self) -> None:
-        """Start on a healthy disk and hold what is there against what was promised."""
+        """Start on a healthy disk and check the logs against the answers."""
         self.filesystem.before = None
         assert self._start(), f"no start on a healthy disk: {self.refusals[-1]}"
         self._drive(self._judge())
@@ -352,7 +351,7 @@ class Life(LifeClient):
                 assert not is_there, f"{name} is back"
                 continue
             if topic.is_created and not topic.may_be_gone:
-                assert is_there, f"{name} was created, and is not there"
+                assert is_there, f"{name} was created, but does not exist"
             if not is_there:
                 assert topic.may_be_gone or not any(s.offset >= 0 for s in topic.sent), name
                 continue
@@ -361,7 +360,7 @@ class Life(LifeClient):
             self._check_promises(name, topic, start, found)
             if not await self.produce(name):
                 continue
-            raise AssertionError(f"{name} takes no more")
+            raise AssertionError(f"{name} accepts no more records")
         if self.groups is not None:
             self.groups.broker = self.broker
             await self.groups.judge(
@@ -389,11 +388,11 @@ class Life(LifeClient):
                 if at < start or (self.power_was_cut and sent.acks == 1 and at >= end):
                     continue
                 assert found.get(at) == value, f"{name}: {value!r}, acknowledged at {at}, is gone"
-        if self.power_was_cut:  # those that are gone will not be missed again
+        if self.power_was_cut:  # later checks must not expect the lost batches
             topic.sent = [s for s in topic.sent if s.acks != 1 or s.offset < end]
 
     def _check_newest(self, name: str, topic: Expected, found: dict[int, bytes]) -> None:
-        """Of a compacted topic: every batch has the same keys, so the last one must be there."""
+        """Check a compacted topic: all batches have the same keys, so the last one must remain."""
         acknowledged = [sent for sent in topic.sent if sent.offset >= 0]
         if acknowledged:
             newest = acknowledged[-1]
@@ -403,5 +402,5 @@ class Life(LifeClient):
 
 
 def os_error(number: int) -> OSError:
-    """An error as the system gives it."""
+    """Return an error as the system raises it."""
     return OSError(number, errno.errorcode[number])

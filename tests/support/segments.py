@@ -1,4 +1,4 @@
-"""Segments by themselves, without a log."""
+"""Segments without a log."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from storage.segments.segment import Segment
 from tests.support.batches import batch, header_of
 from tests.support.memory_filesystem import MemoryFileSystem
 
-# Timestamps of batches of one record, in the orders that make a difference.
+# Timestamps of batches of one record, in the orders that matter.
 TIMES = {
     "rising": list(range(1_000, 1_060)),
     "constant": [1_000] * 60,
@@ -29,7 +29,7 @@ def create_segment(
     index_max: int = 1 << 20,
     created_ms: int = 0,
 ) -> Segment:
-    """An empty segment with its three files, an index entry each `interval` bytes."""
+    """Return an empty segment with its three files and an index entry every `interval` bytes."""
     segment = Segment(
         files,
         directory,

@@ -1,4 +1,4 @@
-"""APIs as dialects are told of them."""
+"""Served APIs, as dialects get them."""
 
 from typing import Any, NamedTuple
 
@@ -8,7 +8,7 @@ SERVED = {int(row.api_key): row for row in HANDLERS}
 
 
 class Served(NamedTuple):
-    """Implements protocol.dialect.ServedApi for messages of a test's choice."""
+    """Implements protocol.dialect.ServedApi for any message."""
 
     api_key: int
     min_version: int

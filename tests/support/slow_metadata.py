@@ -1,4 +1,4 @@
-"""A metadata log whose fsync ends when a test says so, or fails."""
+"""A metadata log whose fsync waits until the test releases it, and may fail."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DEADLINE_S = 60
 
 
 class SlowMetadata:
-    """Put in the place of `Flush.run` by `hold`; `release` lets the fsyncs end, from then on."""
+    """A replacement for `Flush.run`, installed by `hold`; `release` lets all fsyncs end."""
 
     def __init__(self) -> None:
         self._run = Flush.run
@@ -21,22 +21,22 @@ class SlowMetadata:
         self.held_count = 0
 
     def release(self, error: OSError | None = None) -> None:
-        """Let what is held end, with `error` if given."""
+        """Let held and later fsyncs end, with `error` if given."""
         self.error = error
         self._may_end.set()
 
     def run(self, flush: Flush) -> None:
-        """Do what `Flush.run` does, late if it is the metadata log's."""
+        """Do what `Flush.run` does, but late if it is the metadata log's."""
         if any(METADATA_DIRECTORY in file.path for file in flush._files):
             self.held_count += 1
-            assert self._may_end.wait(DEADLINE_S), "nobody released the metadata log"
+            assert self._may_end.wait(DEADLINE_S), "the test did not release the metadata log"
             if self.error is not None:
                 raise self.error
         self._run(flush)
 
 
 def hold(setattr_: Callable[[object, str, object], None]) -> SlowMetadata:
-    """Hold the fsyncs of the metadata log; `setattr_` is a MonkeyPatch's."""
+    """Hold the fsyncs of the metadata log; `setattr_` is the method of a MonkeyPatch."""
     slow = SlowMetadata()
     setattr_(Flush, "run", lambda flush: slow.run(flush))
     return slow

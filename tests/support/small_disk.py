@@ -1,7 +1,7 @@
 """A small real disk for a test: a tmpfs or an ext4 on a loop device, in a mount namespace.
 
-The namespace belongs to this test process: what is mounted is seen by it and by its children
-only, and is gone when it ends, however it ends. For root.
+The namespace belongs to this test process: only it and its children see the mounts, and the kernel
+removes them when it ends. Needs root.
 """
 
 import ctypes
@@ -32,7 +32,7 @@ def _run(*command: str) -> None:
 
 
 def can_mount(kind: str) -> str:
-    """Return why a small disk of that kind cannot be had here; "" if it can."""
+    """Return why this machine cannot mount a small disk of that kind; "" if it can."""
     if os.geteuid():
         return "mounting needs root"
     if kind == "ext4" and not Path("/dev/loop-control").exists():
@@ -42,7 +42,7 @@ def can_mount(kind: str) -> str:
 
 @contextmanager
 def small_disk(directory: Path, kind: str, size_bytes: int) -> Iterator[Path]:
-    """Mount an empty disk of `kind` (tmpfs, ext4) and yield where."""
+    """Mount an empty disk of `kind` (tmpfs, ext4) and yield its mount point."""
     _enter_namespace()
     where = directory / "disk"
     where.mkdir()
@@ -61,9 +61,9 @@ def small_disk(directory: Path, kind: str, size_bytes: int) -> Iterator[Path]:
 
 
 def fill(directory: Path, name: str, bytes_left: int) -> Path:
-    """Make a file of that name that leaves so many bytes of the disk free; return its path.
+    """Create a file that leaves `bytes_left` bytes of the disk free; return its path.
 
-    The file system takes some for itself: what it calls free does not all go into one file.
+    The file system needs some space itself, so one file cannot take all that it reports as free.
     """
     path = directory / name
     with path.open("wb", buffering=0) as file:
@@ -84,5 +84,5 @@ def fill(directory: Path, name: str, bytes_left: int) -> Path:
 
 
 def remount(where: Path, options: str) -> None:
-    """Change the mount options, as `ro` and `rw`."""
+    """Change the mount options, such as `ro` and `rw`."""
     _run("mount", "-o", f"remount,{options}", str(where))

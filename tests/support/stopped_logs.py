@@ -1,4 +1,4 @@
-"""Logs of one-record batches that were stopped or killed, and what the next start reports."""
+"""Logs of one-record batches that were stopped or killed, and the report of the next start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FIRST, SECOND, THIRD = (f"{base:020}" for base in (0, 5, 10))
 
 
 def house_with(count, *, below=0, **config):
-    """A log of `count` batches of one record, of which the recovery point has passed `below`."""
+    """Return a log of `count` one-record batches whose recovery point has passed `below`."""
     house = House()
     house.open()
     log = house.log(**({"internal_segment_bytes": 10**6} | config))
@@ -34,7 +34,7 @@ def quarantined(house):
 
 
 def stopped_house(count=12, *, clean=True, **config):
-    """Three segments: 0, 5 and 10."""
+    """Return a stopped or killed log of three segments: 0, 5 and 10."""
     house = House()
     house.open()
     append(house.log(**(SEGMENTS | config)), count)

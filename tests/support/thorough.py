@@ -1,7 +1,7 @@
 """How many cases a sweep or a property tries: a share of them in `make test`, all in `.ci/run`.
 
-A sweep fails every call of a script, or flips every bit of a file; its cases are much alike, and a
-share of them finds nearly what all of them find, in a share of the time. THOROUGH=1 runs them all.
+A sweep fails every call of a script, or flips every bit of a file. Its cases are much alike: a
+fifth of them finds nearly as much in a fifth of the time. THOROUGH=1 runs them all.
 """
 
 import os
@@ -20,5 +20,5 @@ def examples(count: int) -> int:
 
 
 def share_of(cases: Iterable[Case]) -> list[Case]:
-    """Every case, or each fifth, the first always among them."""
+    """Return every case, or the first and every fifth after it."""
     return list(cases)[::STEP]

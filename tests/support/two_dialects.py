@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.support.broker_process import BARNABAS, ROOT, BrokerProcess, free_port
 
-WAIT_S = 240  # beside other work; what is right takes seconds
+WAIT_S = 240  # for a busy machine; a correct run takes seconds
 
 
 class TwoDialects(BrokerProcess):
@@ -21,7 +21,7 @@ class TwoDialects(BrokerProcess):
 
 
 def command(broker: TwoDialects, *arguments: str, **more: Any) -> subprocess.Popen[bytes]:
-    """Start a command of the product against the broker."""
+    """Start a `barnabas` command against the broker."""
     environment = {
         **os.environ,
         "BARNABAS_BOOTSTRAP": broker.address,

@@ -1,8 +1,8 @@
-"""The broker that a test talks to: Barnabas, or Apache Kafka 4.3 to try the test itself.
+"""The broker that a test uses: Barnabas, or Apache Kafka 4.3 to check the test itself.
 
-BARNABAS_TEST_AGAINST=kafka starts Kafka in Barnabas's place wherever a test asks for a broker
-here, so that what a test demands can be held against the original. Both kinds have the same few
-members: data, port, address, pid, running, start(), stop(), kill(), output().
+With BARNABAS_TEST_AGAINST=kafka, tests that get their broker here run against Kafka, which shows
+whether the original meets their assertions. Both brokers have the same few members: data, port,
+address, pid, running, start(), stop(), kill(), output().
 """
 
 import os
@@ -23,7 +23,7 @@ def against_kafka() -> bool:
 def broker_on(
     directory: Path, settings: Mapping[str, str] | None = None
 ) -> BrokerProcess | KafkaNode:
-    """A broker that is not yet started, with its data below `directory`."""
+    """Return a broker that is not yet started, with its data below `directory`."""
     directory.mkdir(parents=True, exist_ok=True)
     if against_kafka():
         known = {key: value for key, value in (settings or {}).items() if key != "write.caching"}

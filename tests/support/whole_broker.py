@@ -1,4 +1,4 @@
-"""A broker in the test's own process, sockets included: `server.Broker`, started and asked."""
+"""A broker in the test's own process, with its sockets: starts and calls `server.Broker`."""
 
 import asyncio
 import struct
