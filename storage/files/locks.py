@@ -2,7 +2,7 @@
 
     take           for a broker that writes: exclusive, and the file is made if it is missing
     take_shared    for one that only reads: any number of readers, and no writer beside them
-    lock_holder    for tools: asks the kernel who holds the lock, and takes none
+    lock_holder    for tools: asks the kernel which broker writes, and takes no lock
 
 Such locks belong to the process, and closing any descriptor of the file drops them: so `_held`
 guards against a second taker in this process.
@@ -96,33 +96,34 @@ def _check_not_ours(path: str) -> None:
 
 def _refused(path: str, fd: int, error: OSError) -> DirectoryLocked | OSError:
     """Close the descriptor, and say why there is no lock."""
-    holder_pid = _holder_of(fd)
+    holder_pid = _holder_of(fd, fcntl.F_WRLCK)
     os.close(fd)
     is_taken = error.errno in (errno.EAGAIN, errno.EACCES)
     return DirectoryLocked(path, holder_pid or 0) if is_taken else error
 
 
 def lock_holder(path: str) -> int | None:
-    """Return the id of a process that holds a lock on a file, None if none does.
+    """Return the id of the process that holds an exclusive lock on a file, None if none does.
 
-    0 if it has no id here (it runs in another container). Trying to take the lock instead could
-    keep a broker from starting. Not for a process that holds the lock: it would lose it.
+    0 if it has no id here (it runs in another container). Readers do not count. Trying to take the
+    lock instead could keep a broker from starting. Not for a process that holds the lock: it would
+    lose it.
     """
     try:
         fd = os.open(path, os.O_RDONLY)
     except OSError:
         return None
     try:
-        return _holder_of(fd)
+        return _holder_of(fd, fcntl.F_RDLCK)
     finally:
         os.close(fd)
 
 
-def _holder_of(fd: int) -> int | None:
-    """Who holds a lock on the file, as `lock_holder`; None also where it cannot be told."""
+def _holder_of(fd: int, wanted: int) -> int | None:
+    """Return who holds a lock that excludes the `wanted` one; None also if that is unknown."""
     if not sys.platform.startswith("linux"):
         return None  # the layout of `struct flock` is Linux's, of 64 bits
-    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    asked = _FLOCK.pack(wanted, os.SEEK_SET, 0, 0, 0)
     try:
         found: tuple[int, ...] = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, asked))
     except OSError:

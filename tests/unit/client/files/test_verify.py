@@ -4,6 +4,8 @@ import os
 import random
 import shutil
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -296,6 +298,23 @@ def test_a_missing_file_is_found(data, name):
     path = data / name.replace("{1}", stems[1]).replace("{-1}", stems[-1])
     shutil.rmtree(path) if path.is_dir() else path.unlink()
     assert MISSING[name] in kinds(run(data))
+
+
+def test_damage_is_found_beside_a_broker_that_only_reads(data):
+    """Its lock is shared: what is missing is not being written at this moment."""
+    shutil.rmtree(data / "t-1")
+    program = (
+        "import sys; from storage.files.locks import take_shared;"
+        "held = take_shared(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, data / ".lock"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as reader:
+        assert reader.stdout.readline() == b"held\n"
+        assert (DAMAGE, "missing") in kinds(run(data))
+        reader.communicate(b"")
 
 
 GARBAGE = {

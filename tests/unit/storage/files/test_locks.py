@@ -70,3 +70,13 @@ def test_a_holder_is_named_and_nothing_is_taken(tmp_path: Path) -> None:
         assert locks.lock_holder(str(path)) == writer.pid
         writer.communicate(b"")
     assert locks.lock_holder(str(path)) is None, "nobody holds it"
+
+
+def test_readers_are_not_named_as_the_holder(tmp_path: Path) -> None:
+    path = tmp_path / ".lock"
+    with other_process(path, "LOCK_SH") as reader:
+        assert locks.lock_holder(str(path)) is None
+        with pytest.raises(DirectoryLocked) as caught:
+            locks.take(str(path), MODE)
+        reader.communicate(b"")
+    assert caught.value.holder_pid == reader.pid
