@@ -115,7 +115,7 @@ DURATION: Final = re.compile(
 
 
 class ResourceConfigError(ValueError):
-    """A value of a group or of a subscription that is refused; says found, wanted and where.
+    """A value of a group or of a subscription that is refused; says found, expected and where.
 
     `is_bound` tells a value outside of its bounds from one that is none at all.
     """

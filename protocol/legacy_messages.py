@@ -86,11 +86,12 @@ def read_message(buffer: Buffer, position: int = 0) -> LegacyMessage:
         raise CorruptBatch(position, f"{remaining} bytes, a message takes {MESSAGE_SIZE_MIN}")
     offset, length, crc, magic, attributes = _HEAD.unpack_from(buffer, position)
     if magic not in (0, 1):
-        raise CorruptBatch(position, f"magic {magic}, wanted 0 or 1")
+        raise CorruptBatch(position, f"magic {magic}, expected 0 or 1")
     if not _LENGTH_MIN[magic] <= length <= remaining - LOG_OVERHEAD:
         raise CorruptBatch(
             position,
-            f"message of size {length}, wanted {_LENGTH_MIN[magic]} to {remaining - LOG_OVERHEAD}",
+            f"message of size {length}, "
+            f"expected {_LENGTH_MIN[magic]} to {remaining - LOG_OVERHEAD}",
         )
     end = position + LOG_OVERHEAD + length
     at = position + _HEAD.size
@@ -156,7 +157,7 @@ def _iterate(data: bytes, wrapper: LegacyMessage) -> Iterator[LegacyMessage]:
         if message.magic != wrapper.magic or message.codec != NONE:
             raise InvalidRecord(
                 f"Inside the compressed message at offset {wrapper.offset}: magic {message.magic} "
-                f"codec {message.codec}, wanted magic {wrapper.magic} codec {NONE}"
+                f"codec {message.codec}, expected magic {wrapper.magic} codec {NONE}"
             )
         yield message
         position += message.size

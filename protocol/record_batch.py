@@ -178,15 +178,15 @@ def check_structure(header: BatchHeader, remaining: int, position: int = 0) -> N
 def _check_format(header: BatchHeader, position: int) -> None:
     if header.batch_length < _LENGTH_MIN_ANY_MAGIC:
         raise CorruptBatch(
-            position, f"batch length {header.batch_length}, wanted at least {BATCH_LENGTH_MIN}"
+            position, f"batch length {header.batch_length}, expected at least {BATCH_LENGTH_MIN}"
         )
     if header.magic != MAGIC:
         if header.magic in (0, 1):
-            raise InvalidRecord(f"Record batch of magic {header.magic}, wanted {MAGIC}")
-        raise CorruptBatch(position, f"magic {header.magic}, wanted {MAGIC}")
+            raise InvalidRecord(f"Record batch of magic {header.magic}, expected {MAGIC}")
+        raise CorruptBatch(position, f"magic {header.magic}, expected {MAGIC}")
     if header.batch_length < BATCH_LENGTH_MIN:
         raise CorruptBatch(
-            position, f"batch length {header.batch_length}, wanted at least {BATCH_LENGTH_MIN}"
+            position, f"batch length {header.batch_length}, expected at least {BATCH_LENGTH_MIN}"
         )
 
 
@@ -311,7 +311,7 @@ def _refuse_short(buffer: Buffer) -> NoReturn:
     header = read_header(bytes(buffer).ljust(HEADER_SIZE, b"\0"))
     if len(buffer) >= LOG_OVERHEAD and header.batch_length < _LENGTH_MIN_ANY_MAGIC:
         raise CorruptBatch(
-            0, f"batch length {header.batch_length}, wanted at least {BATCH_LENGTH_MIN}"
+            0, f"batch length {header.batch_length}, expected at least {BATCH_LENGTH_MIN}"
         )
     raise InvalidRecord(
         f"Wanted exactly one record batch a partition, found {len(buffer)} bytes and no batch"
@@ -343,7 +343,8 @@ def batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeade
         header = read_header(buffer, position)
         if header.batch_length < BATCH_LENGTH_MIN:
             raise CorruptBatch(
-                position, f"batch length {header.batch_length}, wanted at least {BATCH_LENGTH_MIN}"
+                position,
+                f"batch length {header.batch_length}, expected at least {BATCH_LENGTH_MIN}",
             )
         if position + header.size > end:
             return

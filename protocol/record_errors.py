@@ -61,7 +61,7 @@ class UnsupportedCompression(RecordError):
 
     def __init__(self, codec: int) -> None:
         super().__init__(
-            f"Unknown codec id {codec}, wanted 0 none, 1 gzip, 2 snappy, 3 lz4 or 4 zstd"
+            f"Unknown codec id {codec}, expected 0 none, 1 gzip, 2 snappy, 3 lz4 or 4 zstd"
         )
         self.codec = codec
 

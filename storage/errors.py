@@ -1,7 +1,7 @@
 """The errors of storage, by type.
 
 Storage knows no protocol error codes: `broker.error_mapping` turns each type into the code that a
-client sees. Attributes hold what was found, what was wanted and where, so that tests and callers
+client sees. Attributes hold what was found, what was expected and where, so that tests and callers
 compare values and never texts.
 
     StorageError
@@ -68,7 +68,7 @@ class InvalidTimestamp(StorageError):
 
     def __init__(self, timestamp: int, earliest: int, latest: int) -> None:
         super().__init__(
-            f"timestamp {timestamp} ms, wanted {earliest} to {latest} "
+            f"timestamp {timestamp} ms, expected {earliest} to {latest} "
             "(message.timestamp.before.max.ms, message.timestamp.after.max.ms)"
         )
         self.timestamp = timestamp
@@ -80,7 +80,7 @@ class OutOfOrderSequence(StorageError):
     """An idempotent producer's batch does not follow its last one."""
 
     def __init__(self, producer_id: int, found: int, wanted: int) -> None:
-        super().__init__(f"producer {producer_id}: base sequence {found}, wanted {wanted}")
+        super().__init__(f"producer {producer_id}: base sequence {found}, expected {wanted}")
         self.producer_id = producer_id
         self.found = found
         self.wanted = wanted
@@ -170,7 +170,7 @@ class DamagedLog(LogFailed):
 
     def __init__(self, path: str, position: int, offset: int, *, found: str, wanted: str) -> None:
         super().__init__(
-            path, f"damaged at position {position} (offset {offset}): {found}, wanted {wanted}"
+            path, f"damaged at position {position} (offset {offset}): {found}, expected {wanted}"
         )
         self.position = position
         self.offset = offset

@@ -47,7 +47,7 @@ class LeaderEpochs:
         start offset that is not below it) are removed: the new one is right.
         """
         if epoch < 0 or start_offset < 0:
-            raise ValueError(f"leader epoch {epoch} from offset {start_offset}, wanted both >= 0")
+            raise ValueError(f"leader epoch {epoch} from offset {start_offset}, expected both >= 0")
         if self._epochs and self._epochs[-1] == epoch:
             return False
         if epoch in self._epochs and self._starts[self._epochs.index(epoch)] == start_offset:

@@ -291,7 +291,7 @@ def _say_mistimed(
         BatchIndexAndErrorMessage(
             batch_index=index,
             batch_index_error_message=(
-                f"timestamp {timestamp} ms, wanted {error.earliest} to {error.latest}"
+                f"timestamp {timestamp} ms, expected {error.earliest} to {error.latest}"
             ),
         )
         for index, timestamp in found.first

@@ -274,7 +274,7 @@ def _batches_of(
                 return
             if header.base_offset != wanted:
                 raise _damaged(
-                    path, position + used, f"base offset {header.base_offset}, wanted {wanted}"
+                    path, position + used, f"base offset {header.base_offset}, expected {wanted}"
                 )
             yield header, chunk[used : used + header.size]
             wanted = header.next_offset
@@ -319,7 +319,7 @@ def _check_epoch(path: str, header: BatchHeader, batch: memoryview, previous: in
             return
     raise CorruptMetadata(
         path,
-        f"the batch at offset {header.base_offset} has leader epoch {epoch}, wanted {previous} "
+        f"the batch at offset {header.base_offset} has leader epoch {epoch}, expected {previous} "
         f"or a LeaderChange to a higher one. {_WHAT_TO_DO}.",
     )
 

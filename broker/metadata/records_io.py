@@ -85,7 +85,7 @@ def decode_record(frame: bytes) -> Any:
     """
     frame_version, position = _read_uvarint(frame, 0)
     if frame_version != FRAME_VERSION:
-        raise DecodeError(f"metadata record with frame version {frame_version}, wanted 1")
+        raise DecodeError(f"metadata record with frame version {frame_version}, expected 1")
     record_type, position = _read_uvarint(frame, position)
     version, position = _read_uvarint(frame, position)
     cls = _BY_TYPE.get(record_type)

@@ -44,7 +44,7 @@ def damage_of_tail(tail: bytes, position: int, wanted_offset: int) -> str:
     if not is_ours:
         return (
             f"base offset {header.base_offset} and magic {header.magic}, "
-            f"wanted {wanted_offset} and {MAGIC}"
+            f"expected {wanted_offset} and {MAGIC}"
         )
     if size > len(tail):
         if _is_whole_without_length(tail):

@@ -94,7 +94,7 @@ _NO_TLS: Final = (
 def _address(text: str) -> tuple[str, int]:
     host, colon, port = text.removeprefix("PLAINTEXT://").rpartition(":")
     if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise BadOption(f"kafka.bootstrap.servers holds {text!r}, wanted host:port")
+        raise BadOption(f"kafka.bootstrap.servers holds {text!r}, expected host:port")
     return host.strip("[]"), int(port)
 
 
@@ -198,19 +198,19 @@ def _subscription(settings: Settings) -> Subscription:
     given = [name for name in _STRATEGIES if settings.get(name) is not None]
     if len(given) != 1:
         raise BadOption(
-            f"{' and '.join(given) if given else 'no topic'} given, wanted exactly one of the "
+            f"{' and '.join(given) if given else 'no topic'} given, expected exactly one of the "
             "options subscribe, subscribePattern and assign"
         )
     text = str(settings.get(given[0])).strip()
     if given[0] == "assign":
         assigned = _assigned(settings.json("assign"))
         if not assigned:
-            raise BadOption('assign names no partition, wanted JSON such as {"topic": [0, 1]}')
+            raise BadOption('assign names no partition, expected JSON such as {"topic": [0, 1]}')
         return Subscription(assigned=assigned)
     if given[0] == "subscribe":
         topics = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
         if not topics:
-            raise BadOption("subscribe names no topic, wanted names separated by commas")
+            raise BadOption("subscribe names no topic, expected names separated by commas")
         return Subscription(topics=topics)
     try:
         re.compile(text)
@@ -266,7 +266,7 @@ def _each(value: Any, name: str, lowest: int) -> tuple[tuple[TopicPartition, int
         raise BadOption(f'{name} is not of the form {{"topic": {{"0": 23, "1": -2}}}}') from None
     low = {at: number for at, number in found.items() if number < lowest}
     if low:
-        raise BadOption(f"{name} holds {min(low.values())}, wanted at least {lowest}")
+        raise BadOption(f"{name} holds {min(low.values())}, expected at least {lowest}")
     return tuple(sorted(found.items()))
 
 

@@ -40,7 +40,7 @@ class Settings:
         except ValueError:
             number = lowest - 1
         if number < lowest:
-            raise BadOption(f"{name} is {text!r}, wanted a whole number of at least {lowest}")
+            raise BadOption(f"{name} is {text!r}, expected a whole number of at least {lowest}")
         return number
 
     def number(self, name: str, default: int, lowest: int = 1) -> int:
@@ -57,7 +57,7 @@ class Settings:
         """Return an option that is one of the words in `allowed`, in lower case."""
         text = str(self.get(name, default)).strip().lower()
         if text not in allowed:
-            raise BadOption(f"{name} is {text!r}, wanted one of {', '.join(allowed)}")
+            raise BadOption(f"{name} is {text!r}, expected one of {', '.join(allowed)}")
         return text
 
     def duration_ms(self, name: str, default: str) -> int:
@@ -66,7 +66,9 @@ class Settings:
         found = re.fullmatch(r"(\d+)\s*([a-z]*)", text)
         unit = _DELAYS_MS.get(found[2] or "ms") if found else None
         if found is None or unit is None:
-            raise BadOption(f"{name} is {text!r}, wanted a duration such as 500ms, 30s, 15m or 2h")
+            raise BadOption(
+                f"{name} is {text!r}, expected a duration such as 500ms, 30s, 15m or 2h"
+            )
         return int(int(found[1]) * unit)
 
     def require_known(self) -> None:

@@ -155,8 +155,8 @@ def test_following_ends_when_it_is_told_to(archive, spark, topic, tmp_path):
     [
         (["--topic", "nowhere"], 1, "there is no nowhere on this cluster"),
         (["--pattern", "nothing-.*"], 1, "no topic of this cluster matches --pattern"),
-        (["--to", "s3://bucket/a"], 2, "s3://bucket/a, wanted a path"),
-        (["--max-offsets", "0"], 2, "--max-offsets is 0, wanted at least 1"),
+        (["--to", "s3://bucket/a"], 2, "s3://bucket/a, expected a path"),
+        (["--max-offsets", "0"], 2, "--max-offsets is 0, expected at least 1"),
         (["--option", "startingOffsets=never"], 2, "startingOffsets is 'never', which is not JSON"),
     ],
 )

@@ -121,5 +121,5 @@ def test_a_directory_is_a_path(tmp_path):
     assert archive_files.local(str(tmp_path)) == tmp_path
     assert archive_files.local(f"file://{tmp_path}") == tmp_path
     assert archive_files.local("here") == Path.cwd() / "here"
-    with pytest.raises(BadOption, match=r"s3://bucket/x, wanted a path"):
+    with pytest.raises(BadOption, match=r"s3://bucket/x, expected a path"):
         archive_files.local("s3://bucket/x")

@@ -57,8 +57,8 @@ def test_every_flipped_byte_under_the_crc_is_found(position):
     ("field", "layout", "position", "value", "reason"),
     [
         ("magic", ">b", 16, 1, "message format 1, from before Kafka 0.11, is not supported"),
-        ("magic", ">b", 16, 9, "magic 9, wanted 2"),
-        ("batch length", ">i", 8, 48, "batch length 48, wanted at least 49"),
+        ("magic", ">b", 16, 9, "magic 9, expected 2"),
+        ("batch length", ">i", 8, 48, "batch length 48, expected at least 49"),
         ("batch length", ">i", 8, -1, "batch length -1"),
         ("base offset", ">q", 0, -5, "base offset -5"),
         ("last offset delta", ">i", 23, -1, "last offset delta -1"),

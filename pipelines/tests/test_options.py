@@ -63,9 +63,9 @@ def test_offsets_are_taken_as_a_streams_progress_shows_them():
     ("options", "words"),
     [
         ({"kafka.bootstrap.servers": " "}, "kafka.bootstrap.servers is missing: give host:port"),
-        ({"kafka.bootstrap.servers": "a"}, "kafka.bootstrap.servers holds 'a', wanted host:port"),
-        ({"kafka.bootstrap.servers": "a:99999"}, "wanted host:port"),
-        ({"assign": "{}"}, "assign and subscribe given, wanted exactly one"),
+        ({"kafka.bootstrap.servers": "a"}, "kafka.bootstrap.servers holds 'a', expected host:port"),
+        ({"kafka.bootstrap.servers": "a:99999"}, "expected host:port"),
+        ({"assign": "{}"}, "assign and subscribe given, expected exactly one"),
         ({"subscribe": " , "}, "subscribe names no topic"),
         ({"startingOffsets": "latest"}, r"startingOffsets cannot be latest \(-1\) in a batch"),
         ({"startingOffsets": '{"t": {"0": -1}}'}, "startingOffsets cannot be latest"),
@@ -74,9 +74,9 @@ def test_offsets_are_taken_as_a_streams_progress_shows_them():
         ({"startingOffsets": "{"}, "startingOffsets is '{', which is not JSON"),
         ({"startingOffsets": "[1]"}, "startingOffsets is not of the form"),
         ({"startingOffsets": '{"t": {"0": -3}}'}, "startingOffsets holds -3"),
-        ({"startingTimestamp": "-1"}, "startingTimestamp is '-1', wanted a whole number"),
-        ({"failOnDataLoss": "yes"}, "failOnDataLoss is 'yes', wanted one of true, false"),
-        ({"minPartitions": "0"}, "minPartitions is '0', wanted a whole number of at least 1"),
+        ({"startingTimestamp": "-1"}, "startingTimestamp is '-1', expected a whole number"),
+        ({"failOnDataLoss": "yes"}, "failOnDataLoss is 'yes', expected one of true, false"),
+        ({"minPartitions": "0"}, "minPartitions is '0', expected a whole number of at least 1"),
         ({"kafka.isolation.level": "strict"}, "kafka.isolation.level is 'strict'"),
         ({"kafka.security.protocol": "SASL_SSL"}, "is SASL_SSL, but this source supports plain"),
         ({"kafka.ssl.truststore.location": "x"}, "kafka.ssl.truststore.location is given, but"),
@@ -105,10 +105,10 @@ def test_a_stream_has_no_end(name):
     ("strategy", "words"),
     [
         ({"assign": "{}"}, "assign names no partition"),
-        ({"assign": '{"t": 5}'}, "assign names no partition, wanted JSON"),
+        ({"assign": '{"t": 5}'}, "assign names no partition, expected JSON"),
         ({"subscribePattern": "("}, r"subscribePattern '\(' is no regular expression"),
         ({"subscribePattern": ""}, "subscribePattern is empty"),
-        ({}, "no topic given, wanted exactly one"),
+        ({}, "no topic given, expected exactly one"),
     ],
 )
 def test_a_strategy_that_names_nothing(strategy, words):
@@ -145,7 +145,7 @@ def test_limits_of_a_trigger_are_as_spark_writes_them(text, delay_ms):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"maxTriggerDelay": "5 weeks"}, "maxTriggerDelay is '5 weeks', wanted a duration such as"),
+        ({"maxTriggerDelay": "5 weeks"}, "maxTriggerDelay is '5 weeks', expected a duration"),
         ({"maxTriggerDelay": "-5s"}, "maxTriggerDelay is '-5s'"),
         ({"minOffsetsPerTrigger": "6", "maxOffsetsPerTrigger": "5"}, "is 6, above max.*, 5"),
     ],
@@ -165,7 +165,7 @@ def test_a_sink_is_told_topic_codec_and_size():
     ("options", "words"),
     [
         ({"kafka.acks": "1"}, "kafka.acks is 1, but"),
-        ({"kafka.compression.type": "brotli"}, "kafka.compression.type is 'brotli', wanted one"),
+        ({"kafka.compression.type": "brotli"}, "kafka.compression.type is 'brotli', expected one"),
         ({"kafka.transactional.id": "x"}, "kafka.transactional.id cannot be used here"),
         (
             {"kafka.partitioner.class": "x"},

@@ -27,10 +27,10 @@ def test_what_is_not_given_is_the_default():
 @pytest.mark.parametrize(
     ("read", "words"),
     [
-        (lambda settings: settings.integer("o", None, 0), "wanted a whole number of at least 0"),
-        (lambda settings: settings.boolean("o", default=True), "wanted one of true, false"),
-        (lambda settings: settings.choice("o", ("x", "y"), "x"), "wanted one of x, y"),
-        (lambda settings: settings.duration_ms("o", "1s"), "wanted a duration such as 500ms"),
+        (lambda settings: settings.integer("o", None, 0), "expected a whole number of at least 0"),
+        (lambda settings: settings.boolean("o", default=True), "expected one of true, false"),
+        (lambda settings: settings.choice("o", ("x", "y"), "x"), "expected one of x, y"),
+        (lambda settings: settings.duration_ms("o", "1s"), "expected a duration such as 500ms"),
         (lambda settings: settings.json("o"), "which is not JSON"),
     ],
 )

@@ -136,7 +136,7 @@ def test_a_frame_reads_what_it_was_planned_with_and_a_table_with_options_what_th
 def test_rows_of_a_wrong_type_are_refused_before_anything_is_written(spark, topic):
     frame = spark.range(3)
     for query, words in [
-        (frame.selectExpr("id value"), "the column value is bigint, wanted BinaryType or String"),
+        (frame.selectExpr("id value"), "the column value is bigint, expected BinaryType or String"),
         (frame, "the column value is missing; there are id"),
         (frame.selectExpr("'x' value", "id headers"), "the column headers is bigint"),
     ]:

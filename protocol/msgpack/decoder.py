@@ -38,7 +38,7 @@ def integer_reader(first: int, last: int) -> Read:
     def read(reader: Reader) -> int:
         number = reader.integer()
         if not first <= number <= last:
-            raise BodyError(f"wanted an integer from {first} to {last}, found {number}")
+            raise BodyError(f"found {number}, expected an integer from {first} to {last}")
         return number
 
     return read
@@ -148,7 +148,7 @@ def _fixed(form: str) -> Read:
 def _uuid(reader: Reader) -> bytes:
     value = reader.binary()
     if len(value) != _UUID_BYTES:
-        raise BodyError(f"wanted a uuid of {_UUID_BYTES} bytes, found {len(value)}")
+        raise BodyError(f"found {len(value)} bytes, expected a uuid of {_UUID_BYTES}")
     return value
 
 

@@ -189,8 +189,9 @@ class MsgpackDialect:
             correlation_id = reader.integer()
         except (BodyError, IndexError, struct.error) as error:
             raise DecodeError(
-                "wanted [api, correlation_id, client_id, body] in msgpack, "
-                f"of {len(frame)} bytes: {_said(error)}{said(of_msgpack_frame(frame))}"
+                f"found a frame of {len(frame)} bytes, expected "
+                "[api, correlation_id, client_id, body] in msgpack: "
+                f"{_said(error)}{said(of_msgpack_frame(frame))}"
             ) from None
         if not -_INTEGER_END <= correlation_id < _INTEGER_END:
             raise DecodeError(f"correlation id {correlation_id} does not fit 32 bits")
@@ -205,7 +206,9 @@ class MsgpackDialect:
         self, reader: Reader, count: int, api: int | str, correlation_id: int
     ) -> DecodedRequest:
         if count != ENVELOPE_COUNT:
-            raise BodyError(f"wanted [api, correlation_id, client_id, body], found {count} values")
+            raise BodyError(
+                f"found {count} values, expected [api, correlation_id, client_id, body]"
+            )
         served = self._served.get(api)
         if served is None:
             raise BodyError("no such API is served")

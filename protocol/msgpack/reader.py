@@ -116,7 +116,7 @@ class Reader:
             return head - 0x100
         form = _INTEGERS.get(head)
         if form is None:
-            raise BodyError(f"wanted an integer, found {kind_of(head)}")
+            raise BodyError(f"found {kind_of(head)}, expected an integer")
         number: int = form.unpack_from(self.data, position + 1)[0]
         self.position = position + 1 + form.size
         return number
@@ -125,7 +125,7 @@ class Reader:
         """Return true or false."""
         head = self.data[self.position]
         if head not in (_FALSE, _TRUE):
-            raise BodyError(f"wanted true or false, found {kind_of(head)}")
+            raise BodyError(f"found {kind_of(head)}, expected true or false")
         self.position += 1
         return head == _TRUE
 
@@ -147,7 +147,7 @@ class Reader:
         """Return a str."""
         head = self.data[self.position]
         if not (0xA0 <= head <= 0xBF or head in _STRINGS):
-            raise BodyError(f"wanted a str, found {kind_of(head)}")
+            raise BodyError(f"found {kind_of(head)}, expected a str")
         encoded = self._sized(head)
         if len(encoded) > bytes_max:
             raise BodyError(f"a str of {len(encoded)} bytes, it may have {bytes_max}")
@@ -167,7 +167,7 @@ class Reader:
                 raise BodyError("the frame ends inside the name of a field")
             return name
         if head not in _STRINGS:
-            raise BodyError(f"wanted the name of a field, found {kind_of(head)}")
+            raise BodyError(f"found {kind_of(head)}, expected the name of a field")
         piece = self._sized(head)
         if len(piece) > STRING_BYTES_MAX:
             raise BodyError(f"the name of a field has {len(piece)} bytes")
@@ -187,7 +187,7 @@ class Reader:
         """Return a bin, or a str's bytes, as a part of the frame."""
         head = self.data[self.position]
         if not (0xA0 <= head <= 0xBF or head in _BINARIES):
-            raise BodyError(f"wanted a bin, found {kind_of(head)}")
+            raise BodyError(f"found {kind_of(head)}, expected a bin")
         return self._sized(head)
 
     def _sized(self, head: int) -> memoryview:
@@ -226,7 +226,7 @@ class Reader:
             count = form.unpack_from(self.data, start)[0]
             start += form.size
         else:
-            raise BodyError(f"wanted {what}, found {kind_of(head)}")
+            raise BodyError(f"found {kind_of(head)}, expected {what}")
         remaining = len(self.data) - start
         if count * bytes_each > remaining:
             raise BodyError(f"{what} of {count} announced, {remaining} bytes remain")

@@ -85,7 +85,7 @@ def _headers(reader: Reader) -> tuple[tuple[str, bytes | None], ...]:
     for _ in range(reader.array()):
         count = reader.array()
         if count != 2:
-            raise BodyError(f"wanted an array of key and value, found {count} elements")
+            raise BodyError(f"found {count} elements, expected an array of key and value")
         headers.append((reader.text(), _binary_or_nil(reader)))
     return tuple(headers)
 

@@ -68,11 +68,11 @@ def decode(path: str, text: bytes) -> MetaProperties:
     values = parse_properties(text.decode("latin-1"))
     version = _required(path, values, "version")
     if version != VERSION:
-        raise CorruptMetadata(path, f"version={version}, wanted {VERSION} (KRaft)")
+        raise CorruptMetadata(path, f"version={version}, expected {VERSION} (KRaft)")
     cluster_id = _required(path, values, "cluster.id")
     node_id = _required(path, values, "node.id")
     if not re.fullmatch("[0-9]{1,10}", node_id, re.ASCII) or int(node_id) > NODE_ID_MAX:
-        raise CorruptMetadata(path, f"node.id={node_id}, wanted a number from 0 to {NODE_ID_MAX}")
+        raise CorruptMetadata(path, f"node.id={node_id}, expected a number from 0 to {NODE_ID_MAX}")
     directory_id = None
     if "directory.id" in values:
         try:
@@ -120,7 +120,7 @@ def _required(path: str, values: dict[str, str], key: str) -> str:
     if not value:
         raise CorruptMetadata(
             path,
-            f"no {key}, wanted version, cluster.id and node.id; restore the file from a backup, "
+            f"no {key}, expected version, cluster.id and node.id; restore the file from a backup, "
             "or start on an empty directory",
         )
     return value

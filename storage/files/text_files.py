@@ -9,7 +9,7 @@
 The leading 0 is the format's version (Kafka: CheckpointFile, OffsetCheckpointFile,
 LeaderEpochCheckpointFile, PartitionMetadataFile, CleanShutdownFileHandler). Encoding and decoding
 are pure. The read functions take a file system and return an empty value for a missing file. Any
-violation of the format raises CheckpointError with path, line, found and wanted: these files are
+violation of the format raises CheckpointError with path, line, found and expected: these files are
 caches, and the caller resets what it cannot read. Writes use `FileSystem.replace`, so a crash
 leaves the old or the new content.
 """
@@ -153,7 +153,7 @@ def differ_in_a_character(one: bytes, other: bytes) -> bool:
 def uuid_bytes(text: str) -> bytes:
     """Read a uuid that `uuid_text` wrote. Raises ValueError."""
     if not re.fullmatch(r"[A-Za-z0-9_-]{22}", text, re.ASCII):
-        raise ValueError(f"uuid {text!r}, wanted 22 characters of base64url")
+        raise ValueError(f"uuid {text!r}, expected 22 characters of base64url")
     try:
         return base64.urlsafe_b64decode(text + "==")
     except binascii.Error as error:
@@ -196,7 +196,7 @@ def _integer(path: str, number: int, field: bytes, maximum: int) -> int:
 def _malformed(path: str, number: int, found: bytes, wanted: str) -> CheckpointError:
     text = found[:80].decode("ascii", "backslashreplace")
     return CheckpointError(
-        path, f"Malformed line in checkpoint file, line {number}: {text!r}, wanted {wanted}"
+        path, f"Malformed line in checkpoint file, line {number}: {text!r}, expected {wanted}"
     )
 
 

@@ -207,7 +207,7 @@ class _Recovery:
         if not segment.fits(header.last_offset):
             return f"last offset {header.last_offset} in a segment from {segment.base_offset}"
         if breaks_row(segment, position, header, self.next_offset, self.holes_below):
-            return f"base offset {header.base_offset}, wanted {self.next_offset}"
+            return f"base offset {header.base_offset}, expected {self.next_offset}"
         segment.note_batch(position, header)
         self.visit(header, batch)
         self.next_offset = header.next_offset

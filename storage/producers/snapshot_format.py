@@ -95,10 +95,10 @@ def encode_snapshot(entries: Collection[ProducerEntry]) -> bytes:
 def decode_snapshot(data: bytes, path: str) -> list[ProducerEntry]:
     """Read a `.snapshot` file. Raises CheckpointError."""
     if len(data) < _SNAPSHOT_HEAD.size:
-        raise CheckpointError(path, f"{len(data)} bytes, wanted at least {_SNAPSHOT_HEAD.size}")
+        raise CheckpointError(path, f"{len(data)} bytes, expected at least {_SNAPSHOT_HEAD.size}")
     version, crc, count = _SNAPSHOT_HEAD.unpack_from(data)
     if version != _SNAPSHOT_VERSION:
-        raise CheckpointError(path, f"version {version}, wanted {_SNAPSHOT_VERSION}")
+        raise CheckpointError(path, f"version {version}, expected {_SNAPSHOT_VERSION}")
     computed = crc32c(memoryview(data)[_SNAPSHOT_CRC_START:])
     if crc != computed:
         raise CheckpointError(path, f"CRC-32C {computed:#010x}, the file says {crc:#010x}")
@@ -145,13 +145,13 @@ def decode_history(data: bytes, path: str) -> list[tuple[int, int, int, list[App
     Raises CheckpointError.
     """
     if len(data) < _HISTORY_HEAD.size:
-        raise CheckpointError(path, f"{len(data)} bytes, wanted at least {_HISTORY_HEAD.size}")
+        raise CheckpointError(path, f"{len(data)} bytes, expected at least {_HISTORY_HEAD.size}")
     magic, version, crc, count = _HISTORY_HEAD.unpack_from(data)
     if magic != _HISTORY_MAGIC or version != _HISTORY_VERSION:
         raise CheckpointError(
             path,
             f"begins {magic!r} version {version}, "
-            f"wanted {_HISTORY_MAGIC!r} version {_HISTORY_VERSION}",
+            f"expected {_HISTORY_MAGIC!r} version {_HISTORY_VERSION}",
         )
     computed = crc32c(memoryview(data)[_HISTORY_CRC_START:])
     if crc != computed:

@@ -383,5 +383,5 @@ def _unreadable(file: File, position: int, error: OSError) -> LogFailed:
 
 
 def _short(file: File, position: int, wanted: int, found: int) -> LogFailed:
-    reason = f"read at position {position} returned {found} bytes, wanted {wanted}: file is cut"
+    reason = f"read at position {position} returned {found} bytes, expected {wanted}: file is cut"
     return LogFailed(file.path, reason)

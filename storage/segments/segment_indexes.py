@@ -88,7 +88,7 @@ class SegmentIndexes:
         if not self.damage:
             self.damage = reason
             _log.warning(
-                "Found a corrupted index file corresponding to log file %s due to %s, wanted "
+                "Found a corrupted index file corresponding to log file %s due to %s, expected "
                 "entries that fit its batches; answers come from the log until it is rebuilt",
                 self._log_file.path,
                 reason,

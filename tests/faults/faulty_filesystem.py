@@ -87,7 +87,7 @@ class Fault:
         """Read one fault. Raises ValueError with what is wrong."""
         words = line.split()
         if len(words) not in (4, 5):
-            raise ValueError(f"{line!r}: wanted ACTION WHEN OPERATION NAME [NTH[+]]")
+            raise ValueError(f"{line!r}: expected ACTION WHEN OPERATION NAME [NTH[+]]")
         action, moment, operation, pattern = words[:4]
         nth = words[4] if len(words) == 5 else "1"
         if not (action in ACTIONS or action.startswith("delay:")):

@@ -68,7 +68,7 @@ def test_every_failpoint_is_a_fault(place) -> None:
 @pytest.mark.parametrize(
     ("line", "what"),
     [
-        ("kill before", "wanted ACTION"),
+        ("kill before", "expected ACTION"),
         ("maim before pwrite *.log", "no action"),
         ("kill during pwrite *.log", "no moment"),
         ("kill half fdatasync *.log", "no moment"),

@@ -27,7 +27,7 @@ def wait_for_end(broker: FaultyBroker, topic: str, code: int) -> None:
         if found == code:
             return
         time.sleep(0.1)
-    raise AssertionError(f"produce to {topic} is answered {found}, wanted {code}")
+    raise AssertionError(f"produce to {topic} is answered {found}, expected {code}")
 
 
 def test_clients_that_leave_do_not_stop_what_they_asked_for(tmp_path: Path) -> None:

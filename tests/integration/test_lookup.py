@@ -137,7 +137,7 @@ def client(stored: Stored) -> Iterator[RawClient]:
 def sample(stored: Stored) -> list[int]:
     """Offsets to ask for: the ends, both sides of every segment bound, and some at random."""
     bases = sorted(int(path.stem) for path in (stored.data / f"{TOPIC}-0").glob("*.log"))
-    assert len(bases) > 3, f"wanted several segments, found {bases}"
+    assert len(bases) > 3, f"expected several segments, found {bases}"
     near = [offset for base in bases for offset in (base - 1, base, base + 1) if offset >= 0]
     chance = random.Random(6)
     return [*near, *(chance.randrange(BATCHES * RECORDS) for _ in range(150))]

@@ -134,7 +134,7 @@ def make(log: Path, lines: int = LINES) -> str:
     with log.open("rb") as file:
         found = sum(1 for _ in file)
     if found != lines:
-        raise RuntimeError(f"nginx wrote {found} lines to {log}, wanted {lines}")
+        raise RuntimeError(f"nginx wrote {found} lines to {log}, expected {lines}")
     return "nginx"
 
 

@@ -269,7 +269,7 @@ def test_kafka_serves_it_and_so_do_we_again(ours: Written, tmp_path: Path) -> No
 
 def test_we_serve_kafkas_and_so_does_kafka_again(kafkas: Written, tmp_path: Path) -> None:
     snapshots = list((kafkas.place / "data" / "__cluster_metadata-0").glob("*.checkpoint"))
-    assert any(int(path.name[:20]) > 0 for path in snapshots), "wanted a metadata snapshot"
+    assert any(int(path.name[:20]) > 0 for path in snapshots), "expected a metadata snapshot"
     place = kafkas.copied_to(tmp_path / "copy")
     found = served_by(broker_on(place, SETTINGS), kafkas.found)
     served_by(KafkaNode(place, settings=SETTINGS), found)

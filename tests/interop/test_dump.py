@@ -177,7 +177,7 @@ def test_the_dump_tool_reads_every_file_without_a_complaint(ours: Written) -> No
             folder = ours.data / f"{topic}-{number}"
             logs = sorted(folder.glob("*.log"))
             if topic == TOPICS["none"]:
-                assert len(logs) > 2, "wanted several segments"
+                assert len(logs) > 2, "expected several segments"
             said = dump("--deep-iteration", "--files", ",".join(map(str, logs)))
             assert records_in(said) == counts[number], folder
             others = [str(path) for name in KNOWN_TO_KAFKA[1:] for path in folder.glob(name)]

@@ -121,7 +121,7 @@ def files_of(directory):
 def test_every_file_of_a_partition_is_shown_alike(data, topic):
     files = files_of(data / topic)
     if topic.startswith("mixed"):
-        assert sum(file.endswith(".log") for file in files) > 1, "wanted several segments"
+        assert sum(file.endswith(".log") for file in files) > 1, "expected several segments"
     theirs = kafkas("--print-data-log", "--deep-iteration", "--files", ",".join(files))
     assert len(theirs) > RECORDS
     assert ours(*files) == theirs

@@ -220,7 +220,7 @@ def live(house: House, *names: str) -> None:
     wait_until(
         lambda: committed(house, "g") == dict(house.produced),
         30,
-        lambda: f"committed {committed(house, 'g')}, wanted {dict(house.produced)}",
+        lambda: f"committed {committed(house, 'g')}, expected {dict(house.produced)}",
     )
     house.broker.kill()
     house.broker.start()

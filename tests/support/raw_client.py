@@ -190,7 +190,7 @@ class RawClient:
         self.send_request(api_key, version, body)
         answer = Reader(self.receive_frame())
         found = answer.number(4)
-        assert found == self._correlation_id, f"answer to {found}, wanted {self._correlation_id}"
+        assert found == self._correlation_id, f"answer to {found}, expected {self._correlation_id}"
         return answer
 
     def api_versions(self) -> dict[int, tuple[int, int]]:

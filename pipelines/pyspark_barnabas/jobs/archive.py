@@ -107,7 +107,7 @@ def run(run: Run) -> Outcome:
     for name in ("max_offsets", "interval"):
         if getattr(given, name) < 1:
             raise BadOption(
-                f"--{name.replace('_', '-')} is {getattr(given, name)}, wanted at least 1"
+                f"--{name.replace('_', '-')} is {getattr(given, name)}, expected at least 1"
             )
     options = ArchiveOptions(
         source=source_options(given),

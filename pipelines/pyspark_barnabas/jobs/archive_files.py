@@ -191,7 +191,7 @@ def read_description(root: Path) -> Description | None:
     try:
         value = json.loads(path.read_text())
         if value["version"] != _VERSION:
-            raise CorruptArchive(f"{path} is of version {value['version']}, wanted {_VERSION}")
+            raise CorruptArchive(f"{path} is of version {value['version']}, expected {_VERSION}")
         starts = value["startingOffsets"]
         return Description(from_json(starts), bool(value["byDate"]), topic_ids_of(starts))
     except FileNotFoundError:
@@ -248,7 +248,7 @@ def local(directory: str) -> Path:
     scheme, colon, rest = directory.partition("://")
     if colon and scheme != "file":
         raise BadOption(
-            f"the directory is {directory}, wanted a path: files are renamed and flushed, which "
+            f"the directory is {directory}, expected a path: files are renamed and flushed, which "
             "object stores do not support. Archive to a disk that all executors have mounted, and "
             "copy the files"
         )

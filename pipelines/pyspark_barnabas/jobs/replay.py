@@ -136,7 +136,7 @@ def run(run: Run) -> Outcome:
     """Replay, and return the summary."""
     given = run.arguments
     if given.max_records < 1:
-        raise BadOption(f"--max-records is {given.max_records}, wanted at least 1")
+        raise BadOption(f"--max-records is {given.max_records}, expected at least 1")
     sink = dict(given.option)
     sink.setdefault("kafka.bootstrap.servers", bootstrap(given))
     topics = given.topic.split(",") if given.topic else None

@@ -68,14 +68,14 @@ def check_schema(schema: StructType, options: SinkOptions) -> None:
         if name in found and not isinstance(found[name], kinds):
             words = " or ".join(kind.__name__ for kind in kinds)
             raise BadOption(
-                f"the column {name} is {found[name].simpleString()}, wanted {words}; cast it"
+                f"the column {name} is {found[name].simpleString()}, expected {words}; cast it"
             )
     headers = found.get("headers")
     if headers is not None:
         kind = headers.simpleString()
         if kind != "array<struct<key:string,value:binary>>":
             raise BadOption(
-                f"the column headers is {kind}, wanted array<struct<key:string,value:binary>>"
+                f"the column headers is {kind}, expected array<struct<key:string,value:binary>>"
             )
 
 

@@ -192,5 +192,5 @@ def _not_a_batch(batch: Batch) -> str:
             "copy the topic with a broker that converts it, or start at a later offset"
         )
     if batch.magic != 2:
-        return f"magic {batch.magic}, wanted 2"
-    return f"batch length {batch.batch_length}, wanted at least {HEADER_BYTES - PREFIX_BYTES}"
+        return f"magic {batch.magic}, expected 2"
+    return f"batch length {batch.batch_length}, expected at least {HEADER_BYTES - PREFIX_BYTES}"

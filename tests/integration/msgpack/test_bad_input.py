@@ -53,17 +53,21 @@ ANSWERED = [
     ("unknown API", msgpack.packb(["make_coffee", 5, None, {}]), "no such API"),
     ("unknown key", msgpack.packb([12345, 5, None, {}]), "no such API"),
     ("unknown field", msgpack.packb(["metadata", 5, None, {"topic": 1}]), "unknown field"),
-    ("wrong type", msgpack.packb(["metadata", 5, None, {"topics": "t"}]), "wanted an array"),
+    ("wrong type", msgpack.packb(["metadata", 5, None, {"topics": "t"}]), "expected an array"),
     ("no body", msgpack.packb(["metadata", 5, None]), "found 3 values"),
-    ("a str for a body", msgpack.packb(["metadata", 5, None, "{}"]), "wanted a map"),
+    ("a str for a body", msgpack.packb(["metadata", 5, None, "{}"]), "expected a map"),
     ("repeated key", repeated("topics"), "stands twice"),
-    ("deep nesting", deep(1_000_000), "wanted a map, found an array"),
+    ("deep nesting", deep(1_000_000), "found an array, expected a map"),
     ("4 Gi elements", announced(b"\xdd\xff\xff\xff\xff"), "remain"),
-    ("4 Gi pairs", announced(b"\xdf\xff\xff\xff\xff"), "wanted an array"),
+    ("4 Gi pairs", announced(b"\xdf\xff\xff\xff\xff"), "expected an array"),
     ("4 GiB of str", announced(b"\x91\x81\xa4name\xdb\xff\xff\xff\xff"), "remain"),
     ("elements beyond the bound", announced(msgpack.packb([{}] * 70_000)), "more than one"),
-    ("a number out of range", msgpack.packb(["produce", 5, None, {"acks": 2**40}]), "acks: wanted"),
-    ("bad records", msgpack.packb(["produce", 5, None, produce_body(TOPIC, [7])]), "records: want"),
+    ("a number out of range", msgpack.packb(["produce", 5, None, {"acks": 2**40}]), "acks: found"),
+    (
+        "bad records",
+        msgpack.packb(["produce", 5, None, produce_body(TOPIC, [7])]),
+        "records: found",
+    ),
 ]
 
 

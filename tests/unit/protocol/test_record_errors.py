@@ -1,4 +1,4 @@
-"""The family of record errors: one root, and messages that say what was found and wanted."""
+"""The family of record errors: one root, and messages that say what was found and expected."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from protocol import record_errors as errors
         (errors.RecordsWithoutKey([1, 3], 2), "2 record errors in total: Compacted topic cannot"),
         (errors.RecordsWithoutKey([1, 3], 2), "without key, found at 1, 3 of the batch"),
         (errors.RecordsWithoutKey([0, 1, 2], 9), "found at 0, 1, 2, ... of the batch"),
-        (errors.UnsupportedCompression(5), "Unknown codec id 5, wanted 0 none, 1 gzip, 2 snappy"),
+        (errors.UnsupportedCompression(5), "Unknown codec id 5, expected 0 none, 1 gzip, 2 snappy"),
         (errors.DecompressedTooLarge(4, 10, 99), "10 bytes of codec 4 decompress to more than 99"),
         (errors.TooManyRecords("headers", 9, 5), "9 headers, more than the 5 that are looked at"),
         (errors.RecordBatchTooLarge(11, 10), "has 11 bytes, more than the limit of 10"),

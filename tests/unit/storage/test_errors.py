@@ -1,4 +1,4 @@
-"""Errors say found, wanted and where, and their family is what the edge maps by."""
+"""Errors say found, expected and where, and their family is what the edge maps by."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CASES = [
     (errors.UnknownPartition("t", 3), ["t-3"]),
     (errors.BatchTooLarge(9, 8), ["9 bytes", "8", "segment.bytes"]),
     (errors.InvalidTimestamp(9, 1, 5), ["9 ms", "1 to 5", "message.timestamp.after.max.ms"]),
-    (errors.OutOfOrderSequence(44, 9, 7), ["producer 44", "9", "wanted 7"]),
+    (errors.OutOfOrderSequence(44, 9, 7), ["producer 44", "9", "expected 7"]),
     (errors.InvalidProducerEpoch(44, 1, 2), ["producer 44", "epoch 1", "2"]),
     (errors.NoTransaction(44), ["producer 44", "transaction"]),
     (errors.ProducerInDoubt(44, 9, 7), ["producer 44", "sequence 9", "offset 7", "new epoch"]),
@@ -26,7 +26,7 @@ CASES = [
     ),
     (
         errors.DamagedLog("/d/x.log", 5, 6, found="magic 1", wanted="2"),
-        ["/d/x.log", "position 5", "offset 6", "magic 1", "wanted 2"],
+        ["/d/x.log", "position 5", "offset 6", "magic 1", "expected 2"],
     ),
     (errors.DirectoryLocked("/d/.lock"), ["Failed to acquire lock on file .lock in /d", "Stop it"]),
     (errors.CorruptMetadata("/d/m", "empty"), ["/d/m", "empty"]),

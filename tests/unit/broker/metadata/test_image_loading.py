@@ -408,7 +408,7 @@ def test_other_refusals(name, log, text):
     if not text:
         log.epoch = 2
         log.records(topic(1))
-        text = "leader epoch 2, wanted 1"
+        text = "leader epoch 2, expected 1"
     with pytest.raises(CorruptMetadata, match=text):
         loaded(log.data)
     del name

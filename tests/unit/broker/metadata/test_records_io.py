@@ -105,7 +105,7 @@ def test_types_without_a_meaning_here(frame, expected):
         ("01", "ends inside its frame"),
         ("0102", "ends inside its frame"),
         ("0182", "ends inside its frame"),
-        ("02020006706c61696e", "frame version 2, wanted 1"),
+        ("02020006706c61696e", "frame version 2, expected 1"),
         ("01030300000000", "PartitionRecord of version 3: versions 0 to 2 are known"),
         ("01020106706c61696e", "TopicRecord of version 1"),
         ("01ffffffffffff0f00", "longer than 5 bytes"),

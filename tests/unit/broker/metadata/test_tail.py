@@ -47,7 +47,7 @@ def test_every_single_sector_that_was_not_written_is_a_torn_write(position, behi
 def test_a_lost_sector_that_would_hold_but_zeroes_of_the_offset_explains_nothing():
     for position in (505, 508, 511):  # one to seven bytes before the sector's end
         wrong = (OFFSET + 1).to_bytes(8, "big") + LARGE[8:]
-        assert "wanted 41" in damage_of_tail(wrong, position, OFFSET)
+        assert "expected 41" in damage_of_tail(wrong, position, OFFSET)
 
 
 def test_zeroes_at_the_end_of_the_file_are_a_torn_write():
@@ -80,4 +80,4 @@ def test_zeroes_within_one_sector_are_damage():
 
 
 def test_garbage_is_damage():
-    assert "wanted 41 and 2" in damage_of_tail(b"\x5a" * 300, 0, OFFSET)
+    assert "expected 41 and 2" in damage_of_tail(b"\x5a" * 300, 0, OFFSET)

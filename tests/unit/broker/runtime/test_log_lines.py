@@ -33,7 +33,7 @@ def _restored_logger():
 def test_json_lines_are_one_object_each(capsys: pytest.CaptureFixture[str]) -> None:
     log_lines.configure("json")
     try:
-        raise ValueError("found 3, wanted 4")
+        raise ValueError("found 3, expected 4")
     except ValueError:
         logging.getLogger("barnabas.x").exception("line\nbreak %d", 7)
     line = capsys.readouterr().err
@@ -42,7 +42,7 @@ def test_json_lines_are_one_object_each(capsys: pytest.CaptureFixture[str]) -> N
     assert parsed["level"] == "ERROR"
     assert parsed["logger"] == "barnabas.x"
     assert parsed["message"] == "line\nbreak 7"
-    assert "found 3, wanted 4" in parsed["trace"]
+    assert "found 3, expected 4" in parsed["trace"]
 
 
 @pytest.mark.usefixtures("_restored_logger")

@@ -56,26 +56,29 @@ REFUSED = [
     ({"acks": 1}, "field 'timeout_ms' is missing"),
     ({"acks": 1, "timeout_ms": 1, "name": "t"}, "unknown field 'name'"),
     ({"acks": 1, "timeout_ms": 1, "x" * 999: 1}, "unknown field"),
-    ({"acks": 1, "timeout_ms": 1, 7: 1}, "wanted the name of a field, found an integer"),
-    ({"acks": 40_000, "timeout_ms": 1}, "acks: wanted an integer from -32768 to 32767"),
-    ({"acks": True, "timeout_ms": 1}, "acks: wanted an integer, found a boolean"),
-    ({"acks": 1.0, "timeout_ms": 1}, "acks: wanted an integer, found a float"),
-    ({"acks": None, "timeout_ms": 1}, "acks: wanted an integer, found nil"),
-    ({"acks": 1, "timeout_ms": 2**31}, "timeout_ms: wanted an integer from"),
-    ({"acks": 1, "timeout_ms": 1, "topic_data": {}}, "topic_data: wanted an array, found a map"),
-    ({"acks": 1, "timeout_ms": 1, "topic_data": None}, "topic_data: wanted an array, found nil"),
-    ({"acks": 1, "timeout_ms": 1, "topic_data": [1]}, "topic_data: wanted a map"),
+    ({"acks": 1, "timeout_ms": 1, 7: 1}, "found an integer, expected the name of a field"),
+    (
+        {"acks": 40_000, "timeout_ms": 1},
+        "acks: found 40000, expected an integer from -32768 to 32767",
+    ),
+    ({"acks": True, "timeout_ms": 1}, "acks: found a boolean, expected an integer"),
+    ({"acks": 1.0, "timeout_ms": 1}, "acks: found a float, expected an integer"),
+    ({"acks": None, "timeout_ms": 1}, "acks: found nil, expected an integer"),
+    ({"acks": 1, "timeout_ms": 2**31}, "timeout_ms: found 2147483648, expected"),
+    ({"acks": 1, "timeout_ms": 1, "topic_data": {}}, "topic_data: found a map, expected an array"),
+    ({"acks": 1, "timeout_ms": 1, "topic_data": None}, "topic_data: found nil, expected an array"),
+    ({"acks": 1, "timeout_ms": 1, "topic_data": [1]}, "topic_data: found an integer, expected"),
     (
         {"acks": 1, "timeout_ms": 1, "topic_data": [{"topic_id": b"short"}]},
-        "topic_data.topic_id: wanted a uuid of 16 bytes, found 5",
+        "topic_data.topic_id: found 5 bytes, expected a uuid of 16",
     ),
     (
         {"acks": 1, "timeout_ms": 1, "topic_data": [{**TOPIC, "name": "t"}]},
         "topic_data: unknown field 'name'",
     ),
     ({"acks": 1, "timeout_ms": 1, "topic_data": [TOPIC] * 2000}, "topic_data: 2000 elements more"),
-    ([], "wanted a map, found an array"),
-    (None, "wanted a map, found nil"),
+    ([], "found an array, expected a map"),
+    (None, "found nil, expected a map"),
 ]
 
 
@@ -106,7 +109,7 @@ def test_fields_of_the_dialect_alone_are_returned_apart() -> None:
 def test_nesting_is_that_of_the_message() -> None:
     deep = b"\x91" * 100_000 + b"\x01"
     packed = b"\x81" + msgpack.packb("topic_data") + deep
-    with pytest.raises(BodyError, match=r"topic_data: wanted a map, found an array"):
+    with pytest.raises(BodyError, match=r"topic_data: found an array, expected a map"):
         decoder(ProduceRequest, 13, Reader.view, ())(Reader(memoryview(packed), 1000))
 
 

@@ -82,12 +82,12 @@ ANSWERED = [
     (["nonsense", 9, None, {}], "nonsense: no such API is served"),
     ([999, 9, None, {}], "API key 999: no such API is served"),
     (["x" * 9999, 9, None, {}], "no such API is served"),
-    (["metadata", 9], "metadata: wanted [api, correlation_id, client_id, body], found 2 values"),
+    (["metadata", 9], "metadata: found 2 values, expected [api, correlation_id, client_id, body]"),
     (["metadata", 9, None, {}, 1], "found 5 values"),
-    (["metadata", 9, 5, {}], "metadata: wanted a str, found an integer"),
-    (["metadata", 9, None, []], "metadata: wanted a map, found an array"),
+    (["metadata", 9, 5, {}], "metadata: found an integer, expected a str"),
+    (["metadata", 9, None, []], "metadata: found an array, expected a map"),
     (["metadata", 9, None, {"topic": []}], "metadata: unknown field 'topic'"),
-    (["metadata", 9, None, {"topics": [{"name": 5}]}], "topics.name: wanted a str, found"),
+    (["metadata", 9, None, {"topics": [{"name": 5}]}], "topics.name: found an integer, expected"),
 ]
 
 
@@ -128,7 +128,7 @@ CLOSED = [
 def test_without_a_correlation_id_there_is_no_answer(
     dialect: MsgpackDialect, name: str, data: bytes
 ) -> None:
-    with pytest.raises(DecodeError, match=r"wanted \[api|does not fit"):
+    with pytest.raises(DecodeError, match=r"expected \[api|does not fit"):
         dialect.decode_request(memoryview(data))
 
 

@@ -142,8 +142,8 @@ def test_a_str_must_be_utf8_and_its_bytes_need_not() -> None:
 
 
 def test_an_error_says_where() -> None:
-    error = BodyError("wanted an integer").within("partition").within("topics")
-    assert str(error) == "topics.partition: wanted an integer"
+    error = BodyError("expected an integer").within("partition").within("topics")
+    assert str(error) == "topics.partition: expected an integer"
 
 
 @pytest.mark.parametrize("method", [Reader.string, Reader.name])

@@ -64,17 +64,17 @@ def test_a_bin_is_batches_as_they_are_and_can_be_stamped() -> None:
 
 REFUSED = [
     ([], "an empty array of records"),
-    ([1], "wanted a map"),
+    ([1], "expected a map"),
     ([{"offset": 1}], "unknown field 'offset' of a record"),
-    ([{"key": 1}], "key: wanted a bin, found an integer"),
-    ([{"timestamp": 2**63}], "timestamp: wanted an integer from"),
-    ([{"timestamp": "now"}], "timestamp: wanted an integer, found a str"),
-    ([{"headers": {"a": b"b"}}], "headers: wanted an array, found a map"),
-    ([{"headers": [["a"]]}], "headers: wanted an array of key and value, found 1"),
-    ([{"headers": [[b"a", b"b"]]}], "headers: wanted a str, found a bin"),
-    ([{"headers": [[None, b"b"]]}], "headers: wanted a str, found nil"),
-    (7, "wanted a bin, found an integer"),
-    ({}, "wanted a bin, found a map"),
+    ([{"key": 1}], "key: found an integer, expected a bin"),
+    ([{"timestamp": 2**63}], "timestamp: found 9223372036854775808, exp"),
+    ([{"timestamp": "now"}], "timestamp: found a str, expected an integer"),
+    ([{"headers": {"a": b"b"}}], "headers: found a map, expected an array"),
+    ([{"headers": [["a"]]}], "headers: found 1 elements, expected an array of key and value"),
+    ([{"headers": [[b"a", b"b"]]}], "headers: found a bin, expected a str"),
+    ([{"headers": [[None, b"b"]]}], "headers: found nil, expected a str"),
+    (7, "found an integer, expected a bin"),
+    ({}, "found a map, expected a bin"),
 ]
 
 

@@ -244,7 +244,7 @@ def test_cold_large_slices_that_cannot_be_pulled_are_errors_of_the_log(
         part.load()
     disk.open(PATH).truncate(300_000)
     with pytest.raises(
-        LogFailed, match="read at position 262144 returned 37856 bytes, wanted 262144"
+        LogFailed, match="read at position 262144 returned 37856 bytes, expected 262144"
     ):
         part.load()
 
