@@ -1,13 +1,13 @@
-"""Crash a broker again and again, and say what was found.
+"""Crash a broker again and again, and report the findings.
 
-    .venv/bin/python -m tests.faults kill 50        at random moments and at every failpoint
+    .venv/bin/python -m tests.faults kill 50        kills at random moments and at every failpoint
     .venv/bin/python -m tests.faults power 50       power cuts in the three shapes of ext4; as root
     .venv/bin/python -m tests.faults flip 4         kills, and a bit of an old batch flips
-    .venv/bin/python -m tests.faults kill 8 --broken NAME     one that must be found out
+    .venv/bin/python -m tests.faults kill 8 --broken NAME     a broker that must be detected
 
 `make test` or `make faults` sets .venv up; another Python lacks what the broker needs. Each
-directory lives through ten crashes. The last line is the tally; the exit code is 1 if anything was
-wrong, and then the directory stays. `--seed` repeats the choices, not the timing.
+directory goes through ten crashes. The last line is the tally; the exit code is 1 if anything was
+wrong, and then the directory is kept. `--seed` repeats the choices, not the timing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ except ModuleNotFoundError as error:
 
 
 def main() -> int:
-    """Parse, go into a mount namespace if power is to be cut, and run."""
+    """Parse the arguments, enter a mount namespace for power cuts, and run."""
     parser = argparse.ArgumentParser(prog=".venv/bin/python -m tests.faults")
     parser.add_argument("kind", choices=("kill", "power", "flip"))
     parser.add_argument("cycles", type=int)

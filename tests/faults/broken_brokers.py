@@ -1,7 +1,7 @@
-"""Brokers with one promise broken on purpose, each of which the harness must find out.
+"""Brokers with one promise broken on purpose; the harness must detect each of them.
 
-A variant says how the promise is broken, by which crashes it shows, and as which anomalies. They
-are applied in the broker's own process (`tests.faults.faulty_broker`).
+A variant says how the promise is broken, which crashes expose it, and as which anomalies. The
+promise is broken in the broker's own process (`tests.faults.faulty_broker`).
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from storage.opening import log_loading, producer_replay, recovery
 from storage.producers.producer_state import ProducerState
 from tests.faults.failpoints import DATA_LOG, GROUP_LOG, Crash
 
-# The time between an append and its fsync, made long enough that a crash falls into it.
+# The time between an append and its fsync, long enough that a crash falls into it.
 SLOW_FSYNC = f"delay:60 before fdatasync {DATA_LOG} 1+"
 LOSS = frozenset({"unseen", "vanished", "lost-write", "inconsistent-offsets"})
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One broken promise. `kind` is the campaign that finds it out."""
+    """One broken promise. `kind` is the campaign that detects it."""
 
     apply: Callable[[], None]
     kind: str
@@ -161,7 +161,7 @@ def _do_not_wait_for_metadata() -> None:
 
 
 def _forget_acknowledged_pages() -> None:
-    """Keep a log's last batches in the process: acks=1 from there, not from the page cache."""
+    """Keep a log's last batches in the process and serve acks=1 from there, not the page cache."""
     from storage.files.os_filesystem import OsFile
     from tests.faults.faulty_filesystem import FaultyFile
 

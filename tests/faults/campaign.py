@@ -1,6 +1,6 @@
 """Many lives: which crashes, in which order, until there were enough of them.
 
-Crashes at failpoints take turns with crashes at random moments, so that any run of some length
+Crashes at failpoints alternate with crashes at random moments, so that any run that is long enough
 meets every failpoint. How a campaign goes on after a finding is the caller's choice.
 """
 
@@ -41,7 +41,7 @@ class Campaign:
         self.seed = seed
 
     async def run(self, cycles: int, *, keep_going: bool = False) -> Tally:
-        """Live until `cycles` crashes have been; stop at the first finding unless told not to."""
+        """Run until `cycles` crashes have happened, or until a finding unless `keep_going`."""
         total = Tally()
         crashes = self.crashes()
         lives = 0
@@ -80,10 +80,10 @@ class Campaign:
                 )
 
     def crashes(self) -> Iterator[Crash]:
-        """Yield crashes for ever: one at random, one at a failpoint, and the same again."""
+        """Yield crashes for ever, alternately at a random moment and at a failpoint."""
         if self.broken:
             yield from itertools.cycle(VARIANTS[self.broken].crashes)
-        if self.kind == "flip":  # what is rotten stays so: not too many in one life
+        if self.kind == "flip":  # rotten batches stay: not too many in one life
             yield from itertools.cycle([Crash("kill"), Crash("flip", "flip")])
         while True:
             places = [("serving", place) for place in SERVING]

@@ -1,7 +1,7 @@
-"""Campaigns of a test module, two at a time: each spends half of its time waiting.
+"""Runs the campaigns of a test module two at a time: each spends half of its time waiting.
 
-A test that is parametrized with a `campaign`, the arguments of `python -m tests.faults`, finds in
-`ended` how it went. Those of the tests that were selected are begun together.
+A test that is parametrized with a `campaign`, the arguments of `python -m tests.faults`, finds its
+result in `ended`. The campaigns of all selected tests start together.
 """
 
 import subprocess
@@ -27,7 +27,7 @@ Running = dict[Campaign, Future[CompletedProcess[str]]]
 def running(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Running]:
-    """What the tests of this module wait for."""
+    """Start the campaigns of this module's tests."""
 
     def run(campaign: Campaign, directory: Path) -> CompletedProcess[str]:
         command = [sys.executable, "-m", "tests.faults", *campaign, "--directory", str(directory)]
@@ -40,7 +40,7 @@ def running(
     wanted = [test.callspec.params.get("campaign") for test in tests if hasattr(test, "callspec")]
     with ThreadPoolExecutor(AT_A_TIME) as pool:
         yield {
-            # Made here, not in the pool: pytest's factory is not for several threads at once.
+            # Created here, not in the pool: pytest's factory is not thread-safe.
             campaign: pool.submit(run, campaign, tmp_path_factory.mktemp("campaign"))
             for campaign in wanted
             if campaign and not (campaign[0] == "power" and cannot_cut)
@@ -50,7 +50,7 @@ def running(
 
 @pytest.fixture
 def ended(campaign: Campaign, running: Running) -> CompletedProcess[str]:
-    """How a campaign went; skips one that cannot be."""
+    """Return the result of a campaign; skip one that cannot run."""
     if campaign not in running:
         pytest.skip(why_not())
     return running[campaign].result()

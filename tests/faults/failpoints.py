@@ -1,7 +1,7 @@
-"""The places where a broker is killed: each step of what it does to its files, by name.
+"""The places where a broker is killed: each step of its file operations, by name.
 
 A place is a moment of a file call (`tests.faults.faulty_filesystem`) without its action and number,
-both of which the test chooses: kill or power, and how often the place is passed before.
+which the test chooses: kill or power, and how often the broker passes the place first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ STARTS = "*log-start-offset-checkpoint"
 
 
 class Place(NamedTuple):
-    """A failpoint. `nth_max`: it is passed so often in a second or two of load, at least."""
+    """A failpoint. `nth_max`: the broker passes it at least so often in a second or two of load."""
 
     name: str
     moment: str
@@ -27,28 +27,28 @@ class Place(NamedTuple):
     nth_max: int
 
     def fault(self, action: str, nth: int) -> str:
-        """The fault's line for the faulty broker."""
+        """Return the fault's line for the faulty broker."""
         return f"{action} {self.moment} {self.operation} {self.pattern} {nth}"
 
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """How a cycle ends: by kill, power or stop; or by a kill behind which files change.
+    """How a cycle ends: by kill, power cut or stop, or by a kill after which files change.
 
-    These are flip (a bit of an old batch) and tail (the ends of logs look torn). All that, if no
-    fault has ended the broker before. `recovering` are faults from the start of the
-    process on, `serving` ones from its listening.
+    The last are flip (a bit of an old batch) and tail (torn ends of logs). The crash happens unless
+    a fault has ended the broker before. `recovering` are faults from the start of the
+    process, `serving` ones from when it listens.
     """
 
     name: str
     ending: str = "kill"
     recovering: Sequence[str] = ()
     serving: Sequence[str] = ()
-    power_after: bool = False  # the power goes behind the stop or kill
+    power_after: bool = False  # the power is cut after the stop or kill
 
 
 def _each(name: str, operation: str, pattern: str, nth_max: int) -> tuple[Place, ...]:
-    """Before and after a call; half-way, too, if it is a write."""
+    """Return the places before and after a call, and half-way if it is a write."""
     moments = ("before", "half", "after") if operation == "pwrite" else ("before", "after")
     return tuple(
         Place(f"{moment} {name}", moment, operation, pattern, nth_max) for moment in moments
@@ -56,7 +56,7 @@ def _each(name: str, operation: str, pattern: str, nth_max: int) -> tuple[Place,
 
 
 def _replaced(name: str, pattern: str, nth_max: int) -> tuple[Place, ...]:
-    """Each step of giving a small file new content."""
+    """Return each step of replacing a small file."""
     temporary = pattern + ".tmp"
     return (
         *_each(f"writing {name}", "pwrite", temporary, nth_max),
@@ -93,7 +93,7 @@ SERVING = (
     *_each("the fsync of the metadata log", "fdatasync", METADATA_LOG, 3),
 )
 
-# Passed while a broker repairs what the crash before has left, until it listens.
+# Passed while a broker repairs what the last crash left, until it listens.
 RECOVERING = (
     *_each("writing again", "pwrite", DATA_LOG, 3),
     *_each("the fsync of what was written again", "fdatasync", DATA_LOG, 3),

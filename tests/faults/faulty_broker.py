@@ -4,10 +4,10 @@
 
     --at FAULT        from the start of the process on; also while it recovers
     --serving FAULT   once it listens
-    --broken NAME     a promise is broken (`tests.faults.broken_brokers`)
+    --broken NAME     break a promise (`tests.faults.broken_brokers`)
 
-Nothing in the broker knows of this: the file system is put in its place from outside, and so are
-the promises that are broken on purpose.
+The broker does not know of this: this module replaces the file system, and the functions whose
+promises are broken on purpose, from outside.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class FaultyBroker(BrokerProcess):
         self.serving: Sequence[str] = ()
 
     def command(self) -> list[str]:
-        """The command line, with this module in the place of the product's."""
+        """The command line, with this module instead of the product's."""
         options = [word for fault in self.recovering for word in ("--at", fault)]
         options += [word for fault in self.serving for word in ("--serving", fault)]
         if self.broken:
@@ -45,7 +45,7 @@ class FaultyBroker(BrokerProcess):
 
 
 def main() -> None:
-    """Put the faults in place, then be the broker."""
+    """Install the faults, then run the broker."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--at", action="append", default=[], type=Fault.parse)
     parser.add_argument("--serving", action="append", default=[], type=Fault.parse)

@@ -1,13 +1,13 @@
-"""A disk that fails where it is told to: storage's seam to the operating system, with faults.
+"""A disk with faults at chosen calls: storage's file system interface over the operating system.
 
 A fault is one line:   ACTION WHEN OPERATION NAME [NTH[+]]
 
     ACTION     kill (SIGKILL to this process), power (cut the power of the ext4 below, then
                kill), eio, enospc, or delay:MILLISECONDS
-    WHEN       before or after the operation, or half: half of a pwrite's bytes get there
+    WHEN       before or after the operation, or half: half of a pwrite's bytes are written
     OPERATION  open, create, pwrite, fdatasync, truncate, rename, unlink, sync_directory
     NAME       a pattern for the end of the path (fnmatch); of a rename, for the new name
-    NTH        at which such call from the start of the process, default 1; `+`: from then on
+    NTH        the number of the call since the process started, default 1; `+`: from then on
 
 so `kill after fdatasync *.log 3`. `replace` is done in its steps here (write, fsync, rename, fsync
 of the directory), so that each of them can fail.
@@ -51,10 +51,10 @@ def cut_power(path: str) -> None:
 
 
 def cut_power_of(pid: int, path: str) -> None:
-    """Cut the power below a process, which does not live to see it.
+    """Cut the power below a process that does not survive it.
 
-    It is stopped first: an fdatasync under way may return success after the cut (the kernel's jbd2
-    takes an aborted transaction for a complete one), and nobody must be told of that.
+    The process is stopped first: an fdatasync under way may return success after the cut (the
+    kernel's jbd2 takes an aborted transaction for a complete one), and no client may hear of it.
     """
     os.kill(pid, signal.SIGSTOP)
     deadline_s = time.monotonic() + 5
@@ -72,7 +72,7 @@ def _state(pid: int) -> str:
 
 @dataclass(slots=True)
 class Fault:
-    """One line of the module's little language, and how often its place was passed."""
+    """One parsed fault line, and how often its place was passed."""
 
     action: str
     moment: str
@@ -102,7 +102,7 @@ class Fault:
         return Fault(action, moment, operation, pattern, number, nth.endswith("+"))
 
     def hits(self, moment: str, operation: str, path: str) -> bool:
-        """Whether this call is the one; counts it if it is of the kind."""
+        """Return whether the fault is due at this call; count the call if it is of this kind."""
         if moment != self.moment or operation != self.operation or not fnmatch(path, self.pattern):
             return False
         self.passed += 1
@@ -116,7 +116,7 @@ class FaultyFileSystem(OsFileSystem):
     _lock = threading.Lock()  # calls come from the pool, too
 
     def _pass(self, moment: str, operation: str, path: str) -> None:
-        """Be hurt if a fault is due here."""
+        """Fail if a fault is due here."""
         with self._lock:
             due = [fault for fault in self.faults if fault.hits(moment, operation, path)]
         for fault in due:
@@ -131,7 +131,7 @@ class FaultyFileSystem(OsFileSystem):
                 time.sleep(int(fault.action.removeprefix("delay:")) / 1000)
 
     def _lose_power(self, path: str) -> None:
-        """Have a child cut the power below this process."""
+        """Let a child process cut the power below this process."""
         there = path if os.path.exists(path) else os.path.dirname(path)
         child = os.fork()
         if not child:

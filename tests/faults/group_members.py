@@ -1,14 +1,14 @@
-"""Members of groups, who read, commit and outlive the broker, and what they were told.
+"""Group members that read, commit and outlive the broker, and the answers they got.
 
-    classic     two members of one group; the leader deals the partitions out anew now and then
-    consumer    two members of a KIP-848 group, who leave and come back now and then
-    alone       commits from outside of any membership, one after the other
+    classic     two members of one group; the leader sometimes reassigns the partitions
+    consumer    two members of a KIP-848 group, which sometimes leave and rejoin
+    alone       commits without a membership, one after the other
 
-What must be true of them, at any time and over every crash: the committed offset of a partition is
-never below one that was acknowledged or shown, and never above the highest that was sent; it comes
-with the metadata that it was sent with; generations and epochs do not go back; a member whose place
-in the group was acknowledged is never unknown; nobody is refused with an error that a client could
-not go on from. The sessions are so long that nobody is ever put out for being slow.
+These hold at any time and over every crash. The committed offset of a partition is never below an
+acknowledged or fetched commit, and never above the highest that was sent. It comes with the
+metadata that was sent with it. Generations and epochs do not go back. A member whose join was
+acknowledged is never unknown. No member gets an error that it cannot recover from. The session
+timeouts are long enough that no slow member is ever removed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ JOIN_AGAIN = {22, 27, 110, 113}  # illegal generation, rebalance, fenced and sta
 
 
 class Member:
-    """What both kinds of members have in common; they differ in how they `settle`."""
+    """What both kinds of members have in common; `settle` differs."""
 
     group: str
 
@@ -53,7 +53,7 @@ class Member:
         self.number = number
         self.member_id = ""
         self.epoch = 0  # or generation; 0: joins
-        self.is_known = False  # its place in the group was acknowledged
+        self.is_known = False  # its join was acknowledged
         self.process = workload.new_process()
         self.positions: dict[Key, int] = {}  # of what it was assigned
         self.sought: set[Key] = set()
@@ -68,11 +68,11 @@ class Member:
             await asyncio.sleep(REST_S)
 
     async def settle(self, connection: Connection) -> bool:
-        """Take a step towards membership; whether this member may consume what it has."""
+        """Take a step towards membership; return whether the member may consume its partitions."""
         raise NotImplementedError
 
     def _took(self, error: int) -> bool:
-        """Whether a request was taken; if not, what follows for the membership."""
+        """Return whether a request succeeded; if not, adjust the membership to the error."""
         if error == 0:
             return True
         if error in TRY_AGAIN:
@@ -88,7 +88,7 @@ class Member:
         return False
 
     def forget(self) -> None:
-        """Give up a member id that the broker does not know."""
+        """Drop a member id that the broker does not know."""
 
     def _found(self, name: str, detail: str) -> None:
         self.workload.found.append(Anomaly(name, f"group {self.group}: {detail}"))
@@ -99,7 +99,7 @@ class Member:
         self.workload.ledger.saw_mark((self.group, self.number), "epoch", epoch)
 
     async def _assign(self, connection: Connection, numbers: Sequence[int]) -> None:
-        """Hold these partitions from now on, the new ones from their committed offsets."""
+        """Take over these partitions, the new ones from their committed offsets."""
         new = [(TOPIC, number) for number in numbers if (TOPIC, number) not in self.positions]
         self.positions = {key: at for key, at in self.positions.items() if key[1] in numbers}
         if not new:
@@ -160,7 +160,7 @@ class ClassicMember(Member):
 
 
 class ConsumerMember(Member):
-    """A member of a KIP-848 group, under an id of its own."""
+    """A member of a KIP-848 group, with a member id of its own."""
 
     group = CONSUMER
 
@@ -172,7 +172,7 @@ class ConsumerMember(Member):
     async def settle(self, connection: Connection) -> bool:
         """See Member."""
         if self.epoch and self.workload.chance.random() < MOVES:
-            self.is_known = False  # if the answer is lost, nobody knows
+            self.is_known = False  # the answer may get lost, and with it the certainty
             await self._beat(connection, -1)
             self.epoch = 0
         if not self.epoch:
@@ -199,7 +199,7 @@ def members(workload: Workload) -> list[Member]:
 
 
 async def commit_alone(workload: Workload, connection: Connection) -> None:
-    """Commit ever higher offsets of all keys, as one who is no member."""
+    """Commit ever higher offsets of all keys without being a member."""
     while True:
         await group_wire.find_coordinator(connection, ALONE)
         for _ in range(50):
@@ -216,7 +216,7 @@ async def commit_alone(workload: Workload, connection: Connection) -> None:
 
 
 async def look(workload: Workload, connection: Connection, patience_s: float) -> None:
-    """Hold what is committed against what was ever said of it, once the groups are loaded."""
+    """Check the committed offsets against the history, once the groups are loaded."""
     async with asyncio.timeout(patience_s):
         for group in GROUPS:
             while True:

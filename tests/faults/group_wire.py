@@ -1,8 +1,8 @@
-"""What members of groups say, over `tests.faults.wire`: a function a request.
+"""The requests of group members, over `tests.faults.wire`: one function for each request.
 
-Requests are in old versions, but for those that members of consumer groups (KIP-848) send: these
-are flexible, and begin with the tags of their header. The definitions are Kafka's
-(JoinGroupRequest.json and so on), those of what is inside of a classic group's join and assignment
+Requests use old versions, except those of consumer group members (KIP-848), which are flexible
+and begin with the tags of their header. The definitions are Kafka's (JoinGroupRequest.json and so
+on); for the subscription and assignment of a classic group they are
 ConsumerProtocolSubscription.json and ConsumerProtocolAssignment.json.
 """
 
@@ -19,7 +19,7 @@ OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 8, 9, 10
 JOIN_GROUP, HEARTBEAT, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT = 11, 12, 14, 68
 NULL = b"\0"  # as a compact string or array
 NO_TAGS = b"\0"
-NOBODY = ("", -1)  # member id and generation of a commit from outside of any membership
+NOBODY = ("", -1)  # member id and generation of a commit without a membership
 
 
 class Joined(NamedTuple):
@@ -33,7 +33,7 @@ class Joined(NamedTuple):
 
 
 class Beat(NamedTuple):
-    """The answer to a ConsumerGroupHeartbeat; `assigned` is None where nothing has changed."""
+    """The answer to a ConsumerGroupHeartbeat; `assigned` is None if nothing has changed."""
 
     error: int
     epoch: int
@@ -41,11 +41,11 @@ class Beat(NamedTuple):
 
 
 def _compact(text: str) -> bytes:
-    return bytes([len(text) + 1]) + text.encode()  # of less than 127 bytes
+    return bytes([len(text) + 1]) + text.encode()  # shorter than 127 bytes
 
 
 async def find_coordinator(connection: Connection, group: str) -> int:
-    """Ask for the coordinator, of whom there is one; the error."""
+    """Ask for the group's coordinator; return the error code."""
     return (await connection.call(FIND_COORDINATOR, 0, string(group))).number(2)
 
 
@@ -102,7 +102,7 @@ async def committed(
 async def join(
     connection: Connection, group: str, member_id: str, topic: str, timeout_ms: int
 ) -> Joined:
-    """Join a classic group of consumers; answered when all of its members have joined."""
+    """Join a classic group of consumers; the broker answers when all members have joined."""
     subscription = int16(0) + array(string(topic)) + sized(None)
     body = string(group) + int32(timeout_ms) + int32(timeout_ms) + string(member_id)
     body += string("consumer") + array(string("random") + sized(subscription))
@@ -125,7 +125,7 @@ async def sync(
     topic: str,
     shares: Mapping[str, Sequence[int]],
 ) -> tuple[int, list[int]]:
-    """Hand out the shares as the leader, or none; (error, partitions of one's own)."""
+    """Send the assignments as the leader, or none; (error, this member's partitions)."""
     given = [
         string(member_id)
         + sized(int16(0) + array(string(topic) + array(*map(int32, share))) + sized(None))
@@ -143,7 +143,7 @@ async def sync(
 
 
 async def heartbeat(connection: Connection, group: str, member: tuple[str, int]) -> int:
-    """Say that a classic member is alive; the error."""
+    """Send the heartbeat of a classic member; return the error code."""
     body = string(group) + int32(member[1]) + string(member[0])
     answer = await connection.call(HEARTBEAT, 2, body)
     answer.number(4)
@@ -160,7 +160,7 @@ async def consumer_heartbeat(
     topic: str,
     owned: Mapping[bytes, Sequence[int]],
 ) -> Beat:
-    """Join (epoch 0), stay, or leave (epoch -1), and say everything of oneself each time."""
+    """Join (epoch 0), stay, or leave (epoch -1), with all fields in each request."""
     topics = b"".join(
         topic_id + bytes([len(numbers) + 1]) + b"".join(map(int32, numbers)) + NO_TAGS
         for topic_id, numbers in owned.items()

@@ -1,10 +1,10 @@
 """One data directory, from crash to crash, judged after each.
 
-A cycle: the broker starts (with faults, perhaps dying while it recovers), every partition is read
-from end to end and held against all that was ever said of it, then the clients are let in until
+A cycle: the broker starts (with faults, possibly dying during recovery), every partition is read
+from end to end and checked against the whole history, then the clients run until
 the crash: a place in the code that kills, or a kill, a power cut or a stop at a random moment. The
 clients outlive the broker. `finish` stops it without load: then `barnabas verify` must find nothing
-(H8). A cycle in which too little was acknowledged proves nothing and counts as a failure (H9).
+(H8). A cycle with too few acknowledgements proves nothing and counts as a failure (H9).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ TOPICS = {
     "compacted": (1, COMPACTING),
     "cached": (1, {"internal.segment.bytes": "65536", "write.caching": "true", **SMALL}),
 }
-GROUP_TOPIC = ("__consumer_offsets", (2, COMPACTING))  # its records are not of the workload
+GROUP_TOPIC = ("__consumer_offsets", (2, COMPACTING))  # its records are not the workload's
 GROUP_KEYS: list[Key] = [(GROUP_TOPIC[0], number) for number in range(GROUP_TOPIC[1][0])]
 KEYS: list[Key] = [(name, n) for name, (count, _) in TOPICS.items() for n in range(count)]
 VOLATILE = frozenset({("cached", 0)})
@@ -64,7 +64,7 @@ PLAN = Plan(
         [("orders", 0), ("orders", 1)],
         [("rolls", 1), ("trimmed", 0), ("compacted", 0)],
     ],
-    # Of a key with write.caching a power cut may take what an idempotent producer goes on from.
+    # A power cut may lose the producer state of a key with write.caching.
     plain=[
         [("orders", 2), ("rolls", 1), ("compacted", 0)],
         [("cached", 0), ("trimmed", 0)],
@@ -75,16 +75,16 @@ PLAN = Plan(
     trimmed=[("trimmed", 0)],
     keyed=frozenset({("compacted", 0)}),
 )
-ACKNOWLEDGED_MIN = 10  # in a cycle that was not ended by a failpoint, or the cycle is void
+ACKNOWLEDGED_MIN = 10  # in a cycle without a failpoint, or the cycle proves nothing
 LOAD_S_MAX = 10.0
-START_S_MAX = 90.0  # of a machine that is busy with other things, too
+START_S_MAX = 90.0  # for a machine that is busy with other work
 REFUSALS_OF_ROT = {2, 56}  # CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR
-FAILPOINT_S_MAX = 1.0  # how long a failpoint is waited for
+FAILPOINT_S_MAX = 1.0  # how long to wait for a failpoint
 
 
 @dataclass(slots=True)
 class Tally:
-    """What a life, or many, came to."""
+    """The figures of one life, or of many."""
 
     cycles: int = 0
     kills: int = 0
@@ -97,7 +97,7 @@ class Tally:
     found: list[str] = field(default_factory=list)
 
     def summary(self) -> str:
-        """One line for a person."""
+        """Return one line for a person."""
         return (
             f"{self.cycles} cycles: {self.kills} kills, {self.power_cuts} power cuts, "
             f"{self.stops} clean stops ({self.by_failpoint} at a failpoint); "
@@ -107,7 +107,7 @@ class Tally:
         )
 
     def add(self, other: Tally) -> None:
-        """Take another's figures in."""
+        """Add the figures of another tally."""
         for field_ in fields(self):
             if field_.type == "int":
                 setattr(self, field_.name, getattr(self, field_.name) + getattr(other, field_.name))
@@ -137,7 +137,7 @@ class Life:
     # -- the cycle ----------------------------------------------------------------------------
 
     async def live_through(self, crash: Crash) -> list[str]:
-        """One cycle; returns what was wrong with what the crashes before it have left."""
+        """Run one cycle; return what is wrong with the state that the earlier crashes left."""
         await self._start(crash.recovering, crash.serving)
         found = await self._look()
         before, committed = self.workload.acknowledged, self.workload.committed
@@ -153,7 +153,7 @@ class Life:
         return found
 
     async def finish(self) -> list[str]:
-        """Look once more, stop without load, verify, and look at a clean start, too."""
+        """Check once more, stop without load, verify, and check after a clean start, too."""
         await self._start()
         found = await self._look()
         await self.workload.stop()
@@ -165,7 +165,7 @@ class Life:
         return found
 
     async def abandon(self) -> None:
-        """Leave nothing running or mounted, whatever has happened."""
+        """Stop all processes and unmount, whatever has happened."""
         if self.broker.running:
             await self._kill()
         for task in self.workload._tasks:
@@ -173,12 +173,12 @@ class Life:
         if self.disk is None or not self.disk.image.exists():
             return
         if self.tally.found:
-            self.disk.unmount()  # the image stays, to be looked at
+            self.disk.unmount()  # the image stays for inspection
         else:
             self.disk.remove()
 
     async def _start(self, recovering: Sequence[str] = (), serving: Sequence[str] = ()) -> None:
-        """Start until it listens: faults may end it before that is seen, once."""
+        """Start until the broker listens; a fault may end it before that once."""
         self.broker.recovering, self.broker.serving = recovering, serving
         try:
             await asyncio.to_thread(self.broker.start, START_S_MAX)
@@ -188,7 +188,7 @@ class Life:
             await asyncio.to_thread(self.broker.start, START_S_MAX)
 
     def _note_death(self) -> None:
-        """The broker has ended by itself: that must have been a fault that kills."""
+        """Check that a fault that kills ended the broker."""
         process = self.broker.process
         assert process is not None
         assert process.returncode == -9, (
@@ -208,7 +208,7 @@ class Life:
             self._was_cut = True
 
     async def _load(self, crash: Crash, before: int) -> bool:
-        """Let the clients work until the crash is due; whether the broker died by itself."""
+        """Let the clients work until the crash is due; return whether the broker died by itself."""
         began_s = time.monotonic()
         span_s = self.chance.uniform(0.02, 0.4)
         if crash.serving:
@@ -252,7 +252,7 @@ class Life:
                 spoil_the_ends(self.broker.data, self.chance)
 
     async def _has_died(self) -> bool:
-        """Whether a broker that does not answer is gone; give it a moment to be."""
+        """Return whether a broker that does not answer has exited; wait a moment for its exit."""
         for _ in range(200):
             if not self.broker.running:
                 return True
@@ -274,7 +274,7 @@ class Life:
             return [] if found else [f"H8: verify does not find the rot at {self.rotten}"]
         return [f"H8: {one}" for one in report.findings if one.weight != NOTE]
 
-    # -- the look -----------------------------------------------------------------------------
+    # -- checks -------------------------------------------------------------------------------
 
     async def _look(self) -> list[str]:
         """Read everything, and judge all that is known so far."""
@@ -287,7 +287,7 @@ class Life:
             except (Closed, OSError):
                 if not await self._has_died():
                     raise
-                self._note_death()  # a fault of its housekeeping, say
+                self._note_death()  # from a fault in its housekeeping, for example
                 await self._start()
         verdict = check(self.history)
         self.tally.lag_s_max = max(self.tally.lag_s_max, verdict.lag_s_max)
@@ -302,7 +302,7 @@ class Life:
                 connection = await Connection.open(self.broker.host, self.broker.port)
                 for name, (partitions, configs) in (*TOPICS.items(), GROUP_TOPIC):
                     error = await connection.create_topic(name, partitions, configs)
-                    assert error in (0, 36), f"creating {name}: error {error}"  # 36: there already
+                    assert error in (0, 36), f"creating {name}: error {error}"  # 36: it exists
                 connection.close()
                 break
             except (Closed, OSError):
@@ -336,7 +336,7 @@ class Life:
     async def _read(
         self, connection: Connection, key: Key, end: int
     ) -> tuple[int, Sequence[SeenBatch]]:
-        """Read a key from its start, which is returned with the batches, to its end."""
+        """Read a key from its start to its end; return the start and the batches."""
         _, start = await connection.offset_at(*key, EARLIEST)
         batches: list[SeenBatch] = []
         position = start
@@ -345,7 +345,7 @@ class Life:
             got = list(batches_in(answer.records))
             known = self.ledger.batch_with(key, position)
             if known and answer.error in REFUSALS_OF_ROT and self._is_rotten(key, known):
-                got = [known]  # refused, and rightly; what was in it is not lost by the broker
+                got = [known]  # refused as it should be; the broker has not lost its records
             elif answer.error or not got:
                 self.ledger.found.append(
                     Anomaly("unreadable", f"{key} at {position} of {end}: error {answer.error}")
@@ -360,7 +360,7 @@ class Life:
     async def _note_records(
         self, connection: Connection, key: Key, start: int, batches: Sequence[SeenBatch]
     ) -> None:
-        """Take what was read into the history, and ask for the offsets of some times."""
+        """Add the batches to the history, and look up the offsets of some timestamps."""
         records = [seen for one in batches for seen in one.records if seen[0] >= start]
         self.history.final[key] = FinalLog(start, records)
         now_s = time.monotonic()
@@ -380,7 +380,7 @@ class Life:
             asked = self.chance.choice(batches).timestamp + self.chance.randint(-1, 1)
             _, told = await connection.offset_at(*key, asked)
             _, start_now = await connection.offset_at(*key, EARLIEST)
-            if start_now == start:  # or retention has been there meanwhile
+            if start_now == start:  # unless retention ran meanwhile
                 self.ledger.saw_offset_of_time(key, start, batches, asked, told)
 
     def _is_rotten(self, key: Key, batch: SeenBatch) -> bool:

@@ -1,14 +1,14 @@
-"""An ext4 of its own, on a loop device, whose power can be cut.
+"""An ext4 file system on a loop device whose power can be cut.
 
-The kernel's shutdown ioctl stops the file system as a loss of power would: what was not fsynced,
-and what the journal holds in memory, is gone at the next mount. Mount options choose what a crash
-leaves of an unsynced tail:
+The kernel's shutdown ioctl stops the file system as a loss of power would: unsynced data, and
+what the journal holds in memory, are missing after the next mount. Mount options choose what a
+crash leaves of an unsynced tail:
 
     lost    the defaults: neither data nor size arrived
     zeros   data=writeback,nodelalloc,commit=1: the size arrived, the data did not
-    kept    data=ordered,nodelalloc,commit=1: what a commit of the journal took along is there
+    kept    data=ordered,nodelalloc,commit=1: what a journal commit included is there
 
-Needs to be root, in a mount namespace of its own: nothing of it is seen, or stays, outside.
+Needs root and its own mount namespace: nothing is visible, or left behind, outside of it.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ class Ext4:
         self.mount()
 
     def mount(self) -> None:
-        """Give it power: the journal is replayed."""
+        """Mount it; the kernel replays the journal."""
         _run("mount", "-o", self.options, str(self.image), str(self.mountpoint))
 
     def cut(self) -> None:
-        """Take its power away. Whoever has files open on it gets EIO from now on."""
+        """Cut its power. Every process with open files on it gets EIO from now on."""
         cut_power(str(self.mountpoint))
 
     def unmount(self) -> None:
-        """Let go of it. Whoever was killed may take a moment to let go of its files."""
+        """Unmount it. A killed process may take a moment to close its files."""
         deadline_s = time.monotonic() + 5
         while True:
             try:
@@ -68,7 +68,7 @@ class Ext4:
 
 
 def why_not() -> str:
-    """Why no power can be cut here; empty if it can."""
+    """Return why power cannot be cut here; empty if it can."""
     if os.geteuid() != 0:
         return "power cuts need root"
     script = (

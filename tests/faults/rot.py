@@ -1,7 +1,7 @@
-"""What happens to files behind the broker's back, while it is down.
+"""Changes to files behind the broker's back, while it is down.
 
-One bit of an old batch flips; or the ends of logs are as a crash may leave them: with zeros, with
-the beginning of a batch, or with something else that was never acknowledged.
+One bit of an old batch flips; or the ends of logs look as after a crash: zeros,
+the beginning of a batch, or other bytes that were never acknowledged.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from tests.support.raw_batches import HEADER_BYTES
 
 
 def flip_a_bit(data: Path, keys: Sequence[Key], chance: random.Random) -> tuple[Key, int] | None:
-    """Flip a bit that the CRC covers, of a batch below the recovery point; says whose.
+    """Flip a bit under the CRC of a batch below the recovery point.
 
-    The batches must be of logs that begin at 0 and have one segment. Returns key and base offset;
-    None where there is no such batch.
+    The log must begin at 0 and have one segment. Returns key and base offset;
+    None if there is no such batch.
     """
     points = _recovery_points(data / "recovery-point-offset-checkpoint")
     places = [
@@ -28,7 +28,7 @@ def flip_a_bit(data: Path, keys: Sequence[Key], chance: random.Random) -> tuple[
         for base_offset, last_offset, position, size in _batches(data, key)
         if last_offset + 1 < points.get(key, 0)
     ]
-    if not places:  # no checkpoint has passed a batch yet
+    if not places:  # no checkpoint has passed a batch
         return None
     key, base_offset, position, size = chance.choice(places)
     with _log(data, key).open("r+b") as file:
@@ -41,10 +41,10 @@ def flip_a_bit(data: Path, keys: Sequence[Key], chance: random.Random) -> tuple[
 
 
 def spoil_the_ends(data: Path, chance: random.Random) -> None:
-    """Append what was never written to the last segment of each topic's partitions."""
+    """Append bytes that were never written to the last segment of each topic's partitions."""
     for directory in data.glob("[a-z]*-*/"):
         last = max(directory.glob("*.log"), default=None)
-        if last is None:  # it was being made, deleted or compacted when the broker was killed
+        if last is None:  # the broker was creating, deleting or compacting it when it was killed
             continue
         with last.open("r+b") as file:
             content = file.read()
@@ -63,7 +63,7 @@ def _recovery_points(path: Path) -> dict[Key, int]:
 
 
 def _batches(data: Path, key: Key) -> list[tuple[int, int, int, int]]:
-    """(base offset, last offset, position, size) of each batch."""
+    """Return (base offset, last offset, position, size) of each batch."""
     content, position, found = _log(data, key).read_bytes(), 0, []
     while position + HEADER_BYTES <= len(content):
         base_offset, length = struct.unpack_from(">qi", content, position)

@@ -1,15 +1,15 @@
-"""One bit of a data directory is not what it was: nothing wrong is served, nothing good is lost.
+"""One bit of a data directory is flipped: nothing wrong is served, nothing good is lost.
 
-`tests.support.rotten` makes the directory and turns the bits, region by region, in every file.
-After each turn a broker is started on it and asked for every batch, and `verify` is run on it:
+`tests.support.rotten` makes the directory and flips the bits, region by region, in every file.
+After each flip a broker is started on it and asked for every batch, and `verify` is run on it:
 
-- a batch is served byte by byte as it was written, or not at all (error 56); only the batch that
-  the bit is in may be refused;
-- an idempotent batch that is sent again is answered by where it is, or refused;
-- in other files a bit costs nothing but what is listed here: the metadata refuses to start, and a
-  digit of a checkpoint may become another digit, which no one can see;
+- a batch is served byte by byte as it was written, or not at all (error 56); only the batch with
+  the flipped bit may be refused;
+- an idempotent batch that is sent again is answered with its offset, or refused;
+- in other files a flipped bit costs only what is listed here: the broker refuses damaged metadata,
+  and a digit of a checkpoint may become another digit, which cannot be detected;
 - nothing is deleted: every byte of every log file is still there afterwards;
-- `verify` finds it, in that file, and says what to do.
+- `verify` finds the flip, names the file, and says what to do.
 """
 
 import logging
@@ -27,13 +27,13 @@ from tests.support.thorough import share_of
 
 STORAGE, OUT_OF_RANGE = 56, 1
 ENDINGS = ("clean", "killed")
-# The last: a digit may say that records of the metadata are missing.
+# The last one: a digit may claim that metadata records are missing.
 MAY_REFUSE = ("metadata", "meta.properties", "recovery-point-offset-checkpoint")
-# A bit in one of their texts may make a digit another one, a comment another, a name another.
+# A flipped bit in these texts may change a digit, a comment or a name into another valid one.
 TEXTS = (
     "meta.properties", "log-start-offset-checkpoint", "recovery-point-offset-checkpoint",
     "leader-epoch-checkpoint", "cleaner-offset-checkpoint", ".kafka_cleanshutdown",
-    "partition.metadata",  # the last character of an id has bits to spare
+    "partition.metadata",  # the last character of an id has unused bits
 )  # fmt: skip
 SIZES = [
     pytest.param(1, 4, id="some"),
@@ -54,7 +54,7 @@ def original(request: pytest.FixtureRequest) -> Original:
 
 
 def judge(original: Original, sound: Outcome, flip: Flip, found: Outcome) -> list[str]:
-    """What must not be, of the outcome of one flip."""
+    """Return what is wrong with the outcome of one flip."""
     if found.refused:
         return [] if flip.region.startswith(MAY_REFUSE) else [f"no start: {found.refused}"]
     wrong = list(found.wrong)
@@ -74,7 +74,7 @@ def judge(original: Original, sound: Outcome, flip: Flip, found: Outcome) -> lis
         if path.endswith(".log") and found.files.get(path, -1) < len(content):
             kept = sum(size for other, size in found.files.items() if "quarantine" in other)
             if found.files.get(path, 0) + kept < len(content):
-                wrong.append(f"{path}: bytes are gone")
+                wrong.append(f"{path}: bytes are missing")
     return wrong
 
 
@@ -99,7 +99,7 @@ def test_nothing_wrong_is_served_and_nothing_good_is_lost(
 
 
 def findings(place: Path) -> list[Finding]:
-    """What verify says of a directory, but for notes."""
+    """Return what verify finds in a directory, without the notes."""
     report = Verification().run([str(place)])
     return [finding for finding in report.findings if finding.weight != NOTE]
 
@@ -120,7 +120,7 @@ def test_verify_finds_each_and_says_what_to_do(
         path.write_bytes(content)
         was = chr(content[flip.position])
         is_text = path.name in TEXTS and (was.isalnum() or was.isspace() or was in "_-")
-        # The metadata log's own is never asked.
+        # The recovery point of the metadata log is never read.
         is_text |= flip.region == "metadata: timeindex"
         if not is_text and not any(_is_of(finding, path) for finding in found):
             missed.append(f"{flip}: {content[flip.position : flip.position + 1]!r}, {found}")
@@ -128,6 +128,6 @@ def test_verify_finds_each_and_says_what_to_do(
 
 
 def _is_of(finding: Finding, path: Path) -> bool:
-    """Whether a finding is about the file, or its partition, and helps."""
+    """Return whether a finding names the file or its partition, and gives advice."""
     says_all = finding.found and finding.meaning and finding.remedy
     return bool(says_all) and finding.path in (str(path), str(path.parent))

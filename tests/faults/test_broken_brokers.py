@@ -1,7 +1,7 @@
-"""Every broken promise is found out, and as what it is.
+"""The harness detects every broken promise, and names the right anomaly.
 
-Each variant of `tests.faults.broken_brokers` lives through the crashes that its breach shows by,
-until something is found. A variant that is not found out means that the harness is blind.
+Each variant of `tests.faults.broken_brokers` goes through the crashes that expose it until an
+anomaly is found. A variant without a finding means that the harness is blind.
 """
 
 from subprocess import CompletedProcess
@@ -16,7 +16,7 @@ CAMPAIGNS = [(one.kind, CYCLES_MAX, "--broken", name) for name, one in VARIANTS.
 
 @pytest.mark.faults
 @pytest.mark.parametrize("campaign", CAMPAIGNS, ids=VARIANTS)
-def test_a_broken_broker_is_found_out(
+def test_a_broken_broker_is_detected(
     campaign: tuple[str, ...], ended: CompletedProcess[str]
 ) -> None:
     found = {line.split(":")[0].strip() for line in ended.stderr.splitlines() if ": " in line}

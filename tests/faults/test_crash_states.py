@@ -1,18 +1,18 @@
-"""Every disk that a power cut may leave in the middle of a small workload is recovered from.
+"""Recovery from every disk state that a power cut may leave in the middle of a small workload.
 
-Small workloads find most of what there is to find: of the known crash bugs of file systems,
+Small workloads find most crash bugs: of the known crash bugs of file systems,
 nearly all show with three operations or fewer behind an fsync (CrashMonkey, OSDI 2018). So: a log
-with some synced batches, then every row of up to three operations out of an alphabet, and at each
-file call of theirs the power goes. `tests.support.crash_states` says what the disk may hold then:
-unsynced writes in part, without one in the middle, torn, or zeros, and names there or not. The
-next start must find, in each of these states:
+with some synced batches, then every sequence of up to three operations, and at each
+of their file calls the power is cut. `tests.support.crash_states` lists what the disk may then
+hold: unsynced writes in part, without one in the middle, torn, or as zeros, and names present or
+missing. The next start must find, in each of these states:
 
 - every record that was durable, and none that was never appended, without a hole or a change;
-- the deleted records still deleted where that was written down;
-- the same again after it is killed at once: recovery is done, and does nothing twice.
+- the deleted records still deleted if the deletion was recorded;
+- the same after an immediate kill: recovery is complete and idempotent.
 
-Rows of one and two run with all tests, those of three with the long ones. BARNABAS_CRASH_STATES is
-how many states of one cut are looked at, at most.
+Sequences of one and two run with all tests, those of three with the long ones.
+BARNABAS_CRASH_STATES limits the states that are checked for each cut.
 """
 
 import itertools
@@ -38,12 +38,12 @@ from tests.support.log_house import (
 from tests.support.memory_broker import Killed
 from tests.support.memory_filesystem import MemoryFileSystem
 
-STATES_MAX = int(os.environ.get("BARNABAS_CRASH_STATES", "12"))  # of one cut
+STATES_MAX = int(os.environ.get("BARNABAS_CRASH_STATES", "12"))  # for each cut
 CONFIG = {"internal_segment_bytes": 330, "index_interval_bytes": 60, "file_delete_delay_ms": 0}
 
 
 class Run:
-    """One log through a row of operations, and what was promised of it."""
+    """One log through a sequence of operations, and what it acknowledged."""
 
     def __init__(self, filesystem: MemoryFileSystem) -> None:
         self.house = House(filesystem)
@@ -120,7 +120,7 @@ class _Cut:
 
 
 def cuts(row: tuple[str, ...]) -> Iterator[Run]:
-    """Run the row, once for each of its file calls, up to that call; and once whole."""
+    """Run the sequence once for each of its file calls, up to that call; and once whole."""
     for nth in itertools.count(1):
         run = Run(MemoryFileSystem())
         run.house.filesystem.before = cut = _Cut(nth)
@@ -167,7 +167,7 @@ def _quiet() -> Iterator[None]:
     ("length", "most"),
     [(1, 200), (2, STATES_MAX), pytest.param(3, STATES_MAX, marks=pytest.mark.slow)],
 )
-def test_every_state_is_recovered_from(length: int, most: int) -> None:
+def test_recovery_succeeds_from_every_state(length: int, most: int) -> None:
     chance = random.Random(length)
     count, failures = 0, []
     for row in itertools.product(ALPHABET, repeat=length):
@@ -184,7 +184,7 @@ def test_every_state_is_recovered_from(length: int, most: int) -> None:
 
 
 def test_a_broken_log_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that calls durable what it has not synced."""
+    """A log that reports unsynced records as durable."""
     monkeypatch.setattr("storage.flush.Flush.run", lambda _flush: None)
     caught = 0
     for run in cuts(("append", "flush", "append")):

@@ -1,7 +1,7 @@
-"""Kills and power cuts of a real broker under load: nothing is lost, doubled or changed.
+"""Kills and power cuts of a real broker under load: nothing is lost, duplicated or changed.
 
-The campaigns run in processes of their own, side by side (`tests/faults/conftest.py`); the power
-cuts in a mount namespace. `make faults` runs these; `.venv/bin/python -m tests.faults` runs longer
+The campaigns run in parallel, each in its own process (`tests/faults/conftest.py`); the power cuts
+run in a mount namespace. `make faults` runs these; `.venv/bin/python -m tests.faults` runs longer
 ones.
 """
 
@@ -23,7 +23,7 @@ SEED = ("--seed", "20261121")
 
 
 def figure(ended: CompletedProcess[str], what: str) -> int:
-    """The last number before `what` of a campaign that must have found nothing."""
+    """Return the last number before `what` in the output of a campaign without findings."""
     assert ended.returncode == 0, ended.stdout + ended.stderr[-4000:]
     found = re.findall(rf"(\d+) {what}", ended.stdout)
     assert found, ended.stdout
@@ -59,7 +59,7 @@ def test_a_flipped_bit_in_an_old_batch_costs_that_batch_alone(
 
 
 @pytest.mark.parametrize("place", [*SERVING, *RECOVERING], ids=lambda place: place.name)
-def test_every_failpoint_is_a_fault(place) -> None:
+def test_every_failpoint_is_a_valid_fault(place) -> None:
     fault = Fault.parse(place.fault("kill", 3))
     assert (fault.action, fault.moment, fault.operation) == ("kill", place.moment, place.operation)
     assert (fault.nth, fault.forever, place.nth_max >= 1) == (3, False, True)
@@ -76,7 +76,7 @@ def test_every_failpoint_is_a_fault(place) -> None:
         ("kill before pwrite *.log often", "invalid literal"),
     ],
 )
-def test_a_fault_that_is_none_says_why(line: str, what: str) -> None:
+def test_a_malformed_fault_line_is_refused_with_a_reason(line: str, what: str) -> None:
     with pytest.raises(ValueError, match=what):
         Fault.parse(line)
 
@@ -92,12 +92,12 @@ def test_a_fault_that_is_none_says_why(line: str, what: str) -> None:
         ("kill before fdatasync *.log", []),
     ],
 )
-def test_a_fault_hits_its_call_alone(line: str, hits: list[int]) -> None:
+def test_a_fault_hits_only_its_call(line: str, hits: list[int]) -> None:
     fault = Fault.parse(line)
     assert [n for n in range(1, 5) if fault.hits("before", "pwrite", "/d/t-0/0.log")] == hits
 
 
-def test_a_campaign_of_some_length_meets_every_failpoint() -> None:
+def test_a_long_campaign_reaches_every_failpoint() -> None:
     crashes = Campaign(Path("nowhere"), "kill", 1).crashes()
     met = {next(crashes).name.rpartition(" (")[0] for _ in range(2 * len([*SERVING, *RECOVERING]))}
     wanted = {f"serving: kill {place.name}" for place in SERVING}
@@ -106,7 +106,7 @@ def test_a_campaign_of_some_length_meets_every_failpoint() -> None:
 
 
 def run_command(*arguments: str) -> CompletedProcess[str]:
-    """Run the harness as docs/durability.md says, by the command's own words."""
+    """Run the harness as docs/durability.md says, with the documented arguments."""
     command = [sys.executable, *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
@@ -117,7 +117,7 @@ def test_the_documented_command_runs(tmp_path: Path) -> None:
     assert "1 cycles: 1 kills" in done.stdout
 
 
-def test_a_python_without_the_dependencies_is_told_how_to_get_them() -> None:
+def test_a_python_without_the_dependencies_gets_instructions() -> None:
     done = run_command("-S", "-m", "tests.faults", "kill", "1")
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1, done.stderr

@@ -1,9 +1,9 @@
-"""Files that are missing, cut, empty, garbage or too many: what the broker does, what verify says.
+"""Files that are missing, cut, empty, garbage or surplus: what the broker and verify do with them.
 
-A table: what somebody did to a directory that was stopped cleanly, which offsets may be missing
-after it, and the kind of finding that `verify` has for it. In every row but the last ones the
-broker starts, serves everything else as it was written, takes more, and deletes no log file.
-Without its metadata it refuses to start, says which file and what to do, and changes nothing.
+A table: the damage to a directory that was stopped cleanly, the offsets that may be missing after
+it, and the kind of finding that `verify` reports for it. In every row but the last ones the broker
+starts, serves everything else as it was written, accepts more records, and deletes no log file.
+Without its metadata it refuses to start, names the file and what to do, and changes nothing.
 """
 
 import asyncio
@@ -33,13 +33,13 @@ Files = dict[str, bytes]
 
 @dataclass
 class Case:
-    """What was done, what may be missing for it, and what verify calls it ("": a note, or none)."""
+    """The damage, what may be missing, and the kind of verify's finding ("": a note, or none)."""
 
     name: str
     do: Callable[[Files], None]
     kind: str
-    missing: dict[int, int] = field(default_factory=dict)  # offset of plain -> its code
-    are_back: bool = False  # deleted records
+    missing: dict[int, int] = field(default_factory=dict)  # offset in "plain" -> its error code
+    are_back: bool = False  # deleted records return
 
 
 def put(path: str, content: bytes) -> Callable[[Files], None]:
@@ -72,7 +72,7 @@ def drop_segment(files: Files) -> None:
 
 
 def older(end_offset: int) -> Callable[[Files], None]:
-    """Put a partition back as it was in a backup, which ended at `end_offset`."""
+    """Restore a partition from an older backup, which ended at `end_offset`."""
 
     def restore(files: Files) -> None:
         for path in list(files):
@@ -174,7 +174,7 @@ def damaged(sound: Original, case: Case) -> Original:
 
 
 @pytest.mark.parametrize("case", CASES, ids=ids)
-def test_the_broker_serves_what_is_there(sound: Original, case: Case) -> None:
+def test_the_broker_serves_undamaged_records(sound: Original, case: Case) -> None:
     original = damaged(sound, case)
     found = rotten.outcome(original, None)
     assert not found.refused
@@ -189,7 +189,7 @@ def test_the_broker_serves_what_is_there(sound: Original, case: Case) -> None:
             elif not case.are_back and offset + 4 < DELETED_BEFORE:
                 assert code == 1, (topic, offset)
     gone = {path for path in original.files if path.endswith(".log")} - set(found.files)
-    assert not gone, "log files are gone"
+    assert not gone, "log files are missing"
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=ids)
@@ -217,7 +217,7 @@ def test_verify_finds_it_and_says_what_to_do(sound: Original, case: Case, tmp_pa
 
 
 async def test_a_partition_may_lie_on_another_disk(tmp_path: Path) -> None:
-    """By a symbolic link, as operators do who run out of room: served, verified, deleted."""
+    """By a symbolic link, as operators do when a disk is full: served, verified, deleted."""
     elsewhere = tmp_path / "elsewhere"
     data = await asyncio.to_thread(data_directory.make, tmp_path / "data")
     (data / "t-0").rename(elsewhere)
@@ -235,8 +235,8 @@ async def test_a_partition_may_lie_on_another_disk(tmp_path: Path) -> None:
     assert await rig.close()
 
 
-async def test_a_partition_on_a_disk_that_is_not_there(tmp_path: Path) -> None:
-    """It is not made anew: its records are somewhere, and are served when the disk is back."""
+async def test_a_partition_on_a_missing_disk_is_not_created_again(tmp_path: Path) -> None:
+    """The broker does not create it again; its records are served when the disk is back."""
     elsewhere = tmp_path / "elsewhere"
     data = await asyncio.to_thread(data_directory.make, tmp_path / "data")
     (data / "t-0").rename(tmp_path / "unplugged")

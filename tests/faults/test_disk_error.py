@@ -1,6 +1,6 @@
-"""One log's disk error: it goes offline alone, nothing after it is acknowledged, others serve.
+"""One log's disk error: only that log goes offline, and acknowledges nothing after the error.
 
-And the metadata log's: topics cannot be changed any more, data go on.
+After an error of the metadata log, topics cannot be changed; produce and fetch go on.
 """
 
 import os
@@ -31,7 +31,7 @@ def all_values(client: RawClient, topic: str) -> list[bytes]:
 
 
 def test_no_acknowledgement_follows_a_failed_fsync(tmp_path: Path) -> None:
-    """Each of many logs fails at its third fsync; the ones after it succeed and save nothing."""
+    """Each of many logs fails at its third fsync; later fsyncs succeed without writing anything."""
     broker = FaultyBroker(tmp_path / "data", {})
     broker.recovering = [
         f"eio before fdatasync */bad{number}-0/*.log 3" for number in range(TOPICS)
@@ -63,7 +63,7 @@ def test_no_acknowledgement_follows_a_failed_fsync(tmp_path: Path) -> None:
         with RawClient(broker.host, broker.port) as client:
             for topic, values in told.items():
                 found = all_values(client, topic)
-                assert found[:2] == values, "acknowledged, so there"
+                assert found[:2] == values, "an acknowledged record is missing"
                 assert client.produce(topic, batch([b"z"])).error == 0
             assert len(all_values(client, "good")) == TOPICS
 
@@ -91,7 +91,7 @@ def test_a_failed_metadata_log_stops_changes_and_nothing_else(
         broker.start()
         with RawClient(broker.host, broker.port) as again:
             assert len(all_values(again, "t")) == 3
-            assert again.create_topic("v") in (0, 36)  # not made before, or made after all
+            assert again.create_topic("v") in (0, 36)  # not created before the error, or despite it
 
 
 def test_a_directory_that_turns_read_only_is_read(tmp_path: Path) -> None:

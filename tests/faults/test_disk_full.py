@@ -29,7 +29,7 @@ SETTINGS = {
 
 
 def values(client: RawClient, topic: str) -> int:
-    """Return how many records a reader gets from the start to the end."""
+    """Return how many records a consumer reads from the start to the end."""
     offset = 0
     while True:
         fetched = client.fetch(topic, offset)
@@ -41,7 +41,7 @@ def values(client: RawClient, topic: str) -> int:
             base = int.from_bytes(fetched.records[position : position + 8], "big")
             size = int.from_bytes(fetched.records[position + 8 : position + 12], "big")
             delta = int.from_bytes(fetched.records[position + 23 : position + 27], "big")
-            assert base == offset, f"offset {base} where {offset} was due"
+            assert base == offset, f"offset {base} , expected {offset}"
             offset = base + delta + 1
             position += 12 + size
 
@@ -60,7 +60,7 @@ def seconds_until_accepted(client: RawClient, topic: str) -> float:
     """Produce until it works again; return how long that took."""
     began = time.monotonic()
     while client.produce(topic, batch([BATCH_VALUE])).error:
-        assert time.monotonic() - began < BACK_WITHIN_S, "producing did not come back"
+        assert time.monotonic() - began < BACK_WITHIN_S, "producing did not resume"
         time.sleep(0.01)
     return time.monotonic() - began
 
@@ -82,7 +82,7 @@ def test_filling_and_freeing_never_ends_the_broker(kind: str, tmp_path: Path) ->
             create(client, "t")
             acknowledged, slowest_s = 0, 0.0
             for cycle in range(CYCLES):
-                # A little more is left each time: the end comes at another write.
+                # Each time a little more space is left, so that another write is the first to fail.
                 ballast = fill(disk, "ballast", 40_000 + cycle % 10 * 4_096)
                 acknowledged += produce_until_refused(client, "t")
                 assert values(client, "t") == acknowledged
@@ -105,7 +105,7 @@ def test_filling_and_freeing_never_ends_the_broker(kind: str, tmp_path: Path) ->
 
 
 def print_figures(kind: str, slowest_s: float, acknowledged: int) -> None:
-    """For the one who runs it by hand: pytest -s."""
+    """Print the figures; visible with `pytest -s`."""
     os.write(
         1,
         f"\n{kind}: {CYCLES} cycles, {acknowledged} records, back after at most "
@@ -116,7 +116,7 @@ def print_figures(kind: str, slowest_s: float, acknowledged: int) -> None:
 def wait_for(condition, seconds: float = 5.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
+        assert time.monotonic() < deadline, "the condition was not met in time"
         time.sleep(0.02)
 
 
@@ -136,7 +136,7 @@ def test_deleting_a_topic_on_a_full_disk_makes_room(kind: str, tmp_path: Path) -
             acknowledged = 1 + produce_until_refused(client, "t")
             made = create_without_room(client)
             assert delete_topic(client, "other") == 0
-            # Its files go at once: file.delete.delay.ms is for disks with room.
+            # Its files are deleted at once: file.delete.delay.ms is for disks with room.
             for topic in made:
                 seconds_until_accepted(client, topic)
             seconds_until_accepted(client, "t")
@@ -185,7 +185,7 @@ def delete_topic(client: RawClient, name: str) -> int:
 
 
 def create_without_room(client: RawClient) -> list[str]:
-    """Create topics that have no room for their files; return the names of those that are."""
+    """Create topics without room for their files; return the names of those that were created."""
     names = [f"new{number}" for number in range(30)]
     codes = {name: client.create_topic(name) for name in names}
     assert set(codes.values()) <= {0, STORAGE_ERROR}

@@ -1,4 +1,4 @@
-"""The checker is checked: every kind of mutated history is caught, and no near miss is flagged."""
+"""The checker is tested: it catches every kind of mutated history, and flags no near miss."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -48,7 +48,7 @@ def names(*ops: Op, **kwargs) -> set[str]:
 
 THREE = ((0, 0), (1, 1), (2, 2))
 
-# name, the history that has it, a near miss that has not
+# name, a history with the anomaly, a near miss without it
 CASES: list[tuple[str, History, History]] = [
     (
         "inconsistent-offsets",
@@ -93,7 +93,7 @@ CASES: list[tuple[str, History, History]] = [
     (
         "int-poll-skip",
         History([send(*THREE), poll((0, 0), (2, 2)), poll(*THREE, process=8)]),
-        # offsets that never held a value, a marker's for example, are no skip
+        # offsets that never held a value, such as a marker's, are not skipped records
         History([send((0, 0), (1, 1), (2, 3)), poll((0, 0), (1, 1), (3, 2))]),
     ),
     (
@@ -158,7 +158,9 @@ CASES: list[tuple[str, History, History]] = [
 @pytest.mark.parametrize(
     ("name", "bad", "near"), CASES, ids=[f"{n}-{case[0]}" for n, case in enumerate(CASES)]
 )
-def test_an_anomaly_is_told_from_its_near_miss(name: str, bad: History, near: History) -> None:
+def test_the_checker_flags_the_anomaly_and_not_its_near_miss(
+    name: str, bad: History, near: History
+) -> None:
     assert name in check(bad, lag_s_allowed=10).names
     assert check(near, lag_s_allowed=10).anomalies == []
 
@@ -169,7 +171,7 @@ def test_an_anomaly_is_told_from_its_near_miss(name: str, bad: History, near: Hi
 def cut_history(
     *, volatile: bool, polled: bool, end: int, key_is_volatile: bool = False
 ) -> History:
-    """Offsets 0 and 1 are told, 1 perhaps polled; a cut leaves `end`; then that is written anew."""
+    """Acknowledge offsets 0 and 1, perhaps poll 1; a cut leaves `end`; write it again."""
     history = History(volatile_keys=frozenset({A} if key_is_volatile else ()))
     history.ops += [send((0, 0)), send((1, 1), is_volatile=volatile)]
     if polled:
@@ -201,7 +203,7 @@ def test_a_power_cut_takes_only_what_was_volatile(history: History, expected: se
     assert check(history).names - {"lost-write", "duplicate"} == expected
 
 
-def test_what_a_clean_stop_has_hardened_no_cut_may_take() -> None:
+def test_a_power_cut_loses_nothing_that_a_clean_stop_synced() -> None:
     def told(*, stop: bool) -> set[str]:
         history = History([send((0, 0), is_volatile=True)])
         if stop:
@@ -231,7 +233,7 @@ def test_a_stop_after_a_cut_revives_nothing() -> None:
         ([(2, 2), (3, 3)], {"unseen"}),
     ],
 )
-def test_of_a_compacted_key_the_newest_of_each_record_key_stays(
+def test_a_compacted_log_keeps_the_newest_record_of_each_key(
     left: list[tuple[int, int]], expected: set[str]
 ) -> None:
     history = History([send((0, 0), (1, 1), (2, 2), (3, 3))], compacted_keys=frozenset({A}))
@@ -243,7 +245,7 @@ def test_of_a_compacted_key_the_newest_of_each_record_key_stays(
     ("volatile", "compacted", "expected"),
     [(True, True, set()), (True, False, {"unseen"}), (False, True, {"unseen"})],
 )
-def test_a_hole_that_a_cut_left_is_told_from_compactions_but_on_a_compacted_key(
+def test_a_hole_from_a_power_cut_is_an_anomaly_except_on_a_compacted_key(
     volatile: bool, compacted: bool, expected: set[str]
 ) -> None:
     history = History([send((0, 0)), send((1, 1), is_volatile=volatile)])
@@ -257,7 +259,7 @@ def test_a_hole_that_a_cut_left_is_told_from_compactions_but_on_a_compacted_key(
 
 
 def good_history(ops: int, seed: int = 1) -> History:
-    """Producers and consumers of two keys who see what a sound broker shows them."""
+    """Operations of producers and consumers of two keys on a correct broker."""
     chance = random.Random(seed)
     history = History()
     logs: dict = {A: [], B: []}
@@ -294,7 +296,7 @@ Mutation = Callable[[History, random.Random], None]
 
 
 def _some(history: History, chance: random.Random, kind: str, least: int = 1) -> int:
-    """The place of an acknowledged send, or of a consumer's poll with enough records."""
+    """Return the index of an acknowledged send, or of a consumer's poll with enough records."""
     places = [
         place
         for place, op in enumerate(history.ops)
@@ -308,7 +310,7 @@ def _some(history: History, chance: random.Random, kind: str, least: int = 1) ->
 
 
 def _records(history: History, chance: random.Random, change: Callable, least: int = 3) -> None:
-    """Let a poll have seen what `change` makes of its records."""
+    """Let `change` alter the records of a poll."""
     place = _some(history, chance, "poll", least)
     (old,) = history.ops[place].polls
     records = change(list(old.records))
@@ -321,7 +323,7 @@ def _sends(history: History, chance: random.Random, change: Callable, least: int
 
 
 def _everywhere(history: History, chance: random.Random, change: Callable) -> None:
-    """Change key A's log, as everybody sees it after the fact."""
+    """Change key A's log, as all readers see it afterwards."""
     place = _some(history, chance, "send")
     victim = history.ops[place].sends[0]
     for number, op in enumerate(history.ops):
@@ -353,7 +355,7 @@ def _drop_final(history: History, chance: random.Random) -> None:
 
 
 def _revive(history: History, chance: random.Random) -> None:
-    """Let a poll return, at its end, what a failed send of its key sent."""
+    """Let a poll return, at its end, a record whose send failed."""
     dead = {op.sends[0].key: op.sends[0].value for op in history.ops if op.outcome == FAIL}
     place = _some(history, chance, "poll", 2)
     (old,) = history.ops[place].polls
@@ -371,13 +373,13 @@ def _lose_poll(history: History, chance: random.Random) -> None:
 
 
 def _deny(history: History, chance: random.Random) -> None:
-    """An acknowledged send had failed after all."""
+    """Record an acknowledged send as failed."""
     place = _some(history, chance, "send")
     history.ops[place] = replace(history.ops[place], outcome=FAIL)
 
 
 def _send_again(history: History, chance: random.Random) -> None:
-    """A retry that the broker took for a new batch."""
+    """Let the broker append a retry again."""
     place = _some(history, chance, "send")
     sent = history.ops[place].sends[0]
     end = len(history.final[sent.key].records)
@@ -388,7 +390,7 @@ def _send_again(history: History, chance: random.Random) -> None:
 
 
 def _exchange_sends(history: History, chance: random.Random) -> None:
-    """Two sends of one producer were told each other's offsets."""
+    """Swap the offsets that two sends of one producer got."""
     places = [n for n, op in enumerate(history.ops) if op.outcome == OK and len(op.sends) == 1]
     first = places[len(places) // 2]
     of_same = (
@@ -403,7 +405,7 @@ def _exchange_sends(history: History, chance: random.Random) -> None:
 
 
 def _reorder_producer(history: History, chance: random.Random) -> None:
-    """What one process sent second stands first."""
+    """Put a later send of one process first."""
     sends = [op for op in history.ops if op.outcome == OK and op.sends]
     op = chance.choice(sends[: len(sends) // 2])
     later = next(o for o in reversed(sends) if o.sends[0].key == op.sends[0].key and o is not op)
@@ -452,13 +454,13 @@ MUTATIONS: dict[str, Mutation] = {
 
 
 def mutated(original: History, seed: int, mutation: Mutation) -> set[str]:
-    """The anomalies of a copy: mutations put other operations in, and change none."""
+    """Return the anomalies of a mutated copy; mutations replace operations and modify none."""
     history = History(list(original.ops), final=dict(original.final))
     mutation(history, random.Random(seed))
     return check(history).names
 
 
-def test_a_good_history_has_nothing() -> None:
+def test_a_good_history_has_no_anomalies() -> None:
     for seed in range(5):
         verdict = check(good_history(3000, seed))
         assert verdict.anomalies == []
@@ -483,7 +485,7 @@ def test_every_mutation_of_a_history_of_a_hundred_thousand_operations_is_caught(
     assert [name for name, mutation in MUTATIONS.items() if not mutated(history, 7, mutation)] == []
 
 
-def test_nothing_is_held_against_an_empty_history() -> None:
+def test_an_empty_history_has_no_anomalies() -> None:
     assert check(History()).anomalies == []
     empty: Sequence[Op] = [poll(), send()]
     assert names(*empty, final=final()) == set()

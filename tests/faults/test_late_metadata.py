@@ -1,4 +1,4 @@
-"""A metadata log whose fsyncs take long, in a real broker, and clients who do not wait for them."""
+"""A metadata log with slow fsyncs, in a real broker, and clients that do not wait for them."""
 
 import time
 from pathlib import Path
@@ -30,7 +30,7 @@ def wait_for_end(broker: FaultyBroker, topic: str, code: int) -> None:
     raise AssertionError(f"produce to {topic} is answered {found}, expected {code}")
 
 
-def test_clients_that_leave_do_not_stop_what_they_asked_for(tmp_path: Path) -> None:
+def test_requests_complete_after_their_clients_disconnect(tmp_path: Path) -> None:
     broker = FaultyBroker(tmp_path / "data", {})
     broker.serving = [f"delay:{HELD_S * 1000} before fdatasync */__cluster_metadata-0/*.log 1+"]
     with broker:

@@ -1,4 +1,4 @@
-"""The ledger finds what has changed between two lives of a broker, and nothing else."""
+"""The ledger finds all changes between two lives of a broker, and reports nothing else."""
 
 from collections.abc import Callable
 
@@ -85,7 +85,9 @@ def told(offset: int, *, group: str = "g", metadata: str = "") -> Callable[[Ledg
         ([lambda book: book.saw_producer_id(1), lambda book: book.saw_producer_id(1)], ["H6"]),
     ],
 )
-def test_a_breach_is_told_from_its_near_miss(steps: list, expected: list[str]) -> None:
+def test_the_ledger_flags_the_breach_and_not_its_near_miss(
+    steps: list, expected: list[str]
+) -> None:
     assert found(*steps) == expected
 
 

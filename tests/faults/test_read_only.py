@@ -1,4 +1,4 @@
-"""Damaged directories served read-only: what a normal start would serve, and no byte changes.
+"""Damaged directories served read-only: the same answers as a normal start, and no byte changes.
 
 Each case of `tests.faults.test_damaged_directory`, each kind of flipped bit, and every state of a
 disk that a power cut may leave are served twice: by a broker that serves read-only, and by one that
@@ -86,7 +86,9 @@ def test_a_damaged_directory_is_served_as_after_a_repair(sound: Original, case: 
 
 
 @pytest.mark.parametrize("case", OF_ANY_DIRECTORY, ids=ids)
-def test_so_is_one_of_a_killed_broker(killed: Original, case: Case) -> None:
+def test_a_killed_brokers_directory_is_served_as_after_a_repair(
+    killed: Original, case: Case
+) -> None:
     hold_against_a_normal_start(damaged(killed, case))
 
 

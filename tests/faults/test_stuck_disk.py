@@ -1,6 +1,6 @@
-"""An fsync that does not end: everything that does not need it goes on as if nothing were.
+"""An fsync that does not end: whatever does not need it goes on undisturbed.
 
-The fsyncs of some logs are held up in a real broker. Metadata and fetches of other partitions must
+The fsyncs of some logs are delayed in a real broker. Metadata and fetches of other partitions must
 stay fast, other logs must be acknowledged, producers to a stuck log get their own timeout, and a
 stop must not wait for the disk.
 """
@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.faults]
 
 REQUEST_TIMED_OUT = 7
 STUCK_S = float(os.environ.get("BARNABAS_STUCK_S", "5"))
-FAST_S = 1.0  # whoever waits for the disk waits for STUCK_S; a busy machine costs less
+FAST_S = 1.0  # a request that waits for the disk takes STUCK_S; a busy machine adds less
 
 
 def produce(client: RawClient, topic: str, timeout_ms: int) -> int:
@@ -62,13 +62,13 @@ def metadata(client: RawClient) -> None:
 
 
 def wait_for_stuck(client: RawClient, topics: list[str]) -> None:
-    """Have one flush of each topic begin, which will not end."""
+    """Start one flush of each topic; it will not end."""
     for topic in topics:
         assert produce(client, topic, 300) == REQUEST_TIMED_OUT
 
 
 @pytest.mark.parametrize("count", [1, 6])
-def test_the_rest_goes_on_while_fsyncs_are_stuck(count: int, tmp_path: Path) -> None:
+def test_other_requests_stay_fast_while_fsyncs_are_stuck(count: int, tmp_path: Path) -> None:
     topics = [f"stuck{number}" for number in range(count)]
     broker = FaultyBroker(tmp_path / "data", {})
     broker.recovering = [f"delay:{int(STUCK_S * 1000)} before fdatasync */stuck*-0/*.log 1+"]
@@ -103,7 +103,7 @@ def test_the_rest_goes_on_while_fsyncs_are_stuck(count: int, tmp_path: Path) -> 
 
 
 def hold_up(broker: FaultyBroker, topics: list[str], until: float) -> None:
-    """Produce to what is stuck, again and again; every answer is REQUEST_TIMED_OUT, in time."""
+    """Produce to the stuck topics again and again; every answer is REQUEST_TIMED_OUT, in time."""
     with RawClient(broker.host, broker.port) as client:
         wait_for_stuck(client, topics)
         while time.monotonic() < until:
@@ -112,7 +112,7 @@ def hold_up(broker: FaultyBroker, topics: list[str], until: float) -> None:
             assert time.monotonic() - began < 0.3 + 5
 
 
-def test_a_stop_does_not_wait_for_a_disk_that_does_not_answer(tmp_path: Path) -> None:
+def test_a_stop_does_not_wait_for_a_stuck_disk(tmp_path: Path) -> None:
     settings = {"barnabas.shutdown.deadline.ms": "1000"}
     broker = FaultyBroker(tmp_path / "data", settings)
     broker.recovering = ["delay:30000 before fdatasync */stuck-0/*.log 1+"]

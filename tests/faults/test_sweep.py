@@ -1,18 +1,18 @@
-"""Every file call of a broker's life fails once, and fails from then on; and the life ends at each.
+"""Each file call of a broker's life fails once, or from then on, or ends the process.
 
 SQLite's method: run a scripted life (`tests.support.scripted_life`), let its first file call fail,
-judge what is there; then its second, and so on until the life ends without meeting the fault. Each
-call is met by each error that it can meet, and by the end of the process and of the power.
+and check the result; then its second, and so on until the life ends without meeting the fault.
+Each call gets each error that it can return, and the end of the process and of the power there.
 
     EIO, ENOSPC, EMFILE     once, and from that call on until the script ends
-    short write             half of the bytes are in the file, and there is no room for the rest
+    short write             half of the bytes reach the file, and the disk is full for the rest
     kill                    the process ends there; a write may be half done
     power cut               the same, and what was not synced is lost, torn, zeros, or all there
 
 Then the same while a start repairs what a cut left (`test_faults_while_recovering`).
 
-`test_every_call_site_is_reached` holds the calls that were seen, by file and line, against those
-that stand in the source.
+`test_every_call_site_is_reached` checks the calls that were seen, by file and line, against those
+in the source.
 """
 
 import contextlib
@@ -46,8 +46,8 @@ CHANGES = {
 NEEDS_DESCRIPTOR = {"open", "list", "sync_directory", "read", "lock"}
 KINDS = ("whole", "large", "repairs", "compacted", "groups", "snapshots")
 Elsewhere = Callable[[MemoryFileSystem, pytest.MonkeyPatch], None]
-# What takes more data than a life has, cold pages, or two faults at once, or a fault at one place:
-# (file, call) -> a call of the unit test that meets it.
+# Calls that need more data than a life has, cold pages, two faults at once, or a fault at one
+# place: (file, call) -> a call of the unit test that makes them.
 ELSEWHERE: dict[tuple[str, str], Elsewhere] = {
     ("storage/segments/cold.py", "self.file.pull"): (
         lambda _disk, _monkeypatch: test_cold.test_a_pull_that_fails_says_so()
@@ -84,7 +84,7 @@ ELSEWHERE: dict[tuple[str, str], Elsewhere] = {
         lambda _disk, _monkeypatch: test_swap_recovery.test_a_copy_under_way_is_removed()
     ),
 }
-STRIDE = 29  # of the calls, in the short run: coprime with how often anything repeats
+STRIDE = 29  # of the calls, in the short run: coprime with the periods of the script
 
 # name -> (errno, operations that can meet it, part of a write that gets through)
 ERRORS = {
@@ -98,16 +98,16 @@ ENDS = ("kill", "lost", "torn", "zeros", "kept")
 
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
-    """What a broker says of thousands of faults is not read, and costs more than the faults."""
+    """Discard log lines: nothing reads them here, and they cost more than the faults."""
     logging.disable(logging.CRITICAL)
-    gc.freeze()  # lives that compact collect what they leave: of what there was before, once
+    gc.freeze()  # lives that compact collect garbage; exclude what existed before
     yield
     gc.unfreeze()
     logging.disable(logging.NOTSET)
 
 
 def calls_of(wanted: Collection[str], kind: str = "whole") -> list[int]:
-    """The numbers of the calls of some operations, in a script in which nothing fails."""
+    """Return the numbers of the calls of these operations in a script without faults."""
     with contextlib.closing(Life(MemoryFileSystem(), kind)) as life:
         life.script()
         calls = list(life.filesystem.calls)
@@ -159,7 +159,7 @@ def run_with_fault(
     kind: str = "whole",
     reached: set[tuple[str, int]] | None = None,
 ) -> bool:
-    """One life with a fault, judged; whether the fault was met."""
+    """Run one life with a fault and check it; return whether the fault was met."""
     filesystem = MemoryFileSystem() if reached is None else Recording(reached)
     fault = Fault(name, nth, forever=forever)
     with contextlib.closing(Life(filesystem, kind)) as life:
@@ -234,7 +234,7 @@ def test_each_call_fails(name: str, forever: bool, stride: int) -> None:
 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("stride", STRIDES)
-def test_the_life_ends_at_each_call(end: str, stride: int) -> None:
+def test_the_process_ends_at_each_call(end: str, stride: int) -> None:
     sweep(lambda nth: run_with_end(nth, end), calls_of(CHANGES)[::stride])
 
 
@@ -259,7 +259,7 @@ def test_each_call_of_the_short_lives(kind: str, stride: int) -> None:
     + [pytest.param(end, STRIDE, marks=pytest.mark.slow) for end in ("lost", "torn", "zeros")],
 )
 def test_faults_while_recovering(end: str, stride: int) -> None:
-    """The power goes at some call; each call of the start after that fails, or is the last one."""
+    """The power is cut at some call; each call of the next start fails, or is the last one."""
 
     def run(nth: int) -> None:
         for step in itertools.count(1, 7 if stride > STRIDE else 3):
@@ -281,7 +281,7 @@ def test_faults_while_recovering(end: str, stride: int) -> None:
 
 
 def start_with(life: Life, fault: Fault | End) -> bool:
-    """Start a broker under a fault, and kill it; whether the fault was met."""
+    """Start a broker under a fault, and kill it; return whether the fault was met."""
     life.filesystem.before = fault
     broker = MemoryBroker(life.filesystem)
     try:
@@ -296,10 +296,10 @@ def start_with(life: Life, fault: Fault | End) -> bool:
 
 @pytest.mark.faults
 def test_every_call_site_is_reached() -> None:
-    """None of the places that touch a file has been spared: for one that is, a life must change.
+    """Every place that touches a file was reached; for one that was not, extend a life.
 
-    By the lives themselves, with the process ending in the middle of each write, and with each
-    call failing.
+    The lives reach them without faults, with the process ending in the middle of each write, and
+    with each call failing.
     """
     reached: set[tuple[str, int]] = set()
     for kind in KINDS:
@@ -315,7 +315,7 @@ def test_every_call_site_is_reached() -> None:
             life.starts_were_unreadable = True
             life.judge()
     sites = static_sites()
-    assert len(sites) > 70, "the seam is called something else now"
+    assert len(sites) > 70, "the file system's interface has been renamed"
     missing = unreached(sites, reached)
     told = [f"{path}:{line} {sites[path, line, end]}" for path, line, end in missing]
     elsewhere = {(path, sites[path, line, end]) for path, line, end in missing}
@@ -323,30 +323,30 @@ def test_every_call_site_is_reached() -> None:
 
 
 @pytest.mark.parametrize("site", ELSEWHERE, ids=" ".join)
-def test_what_lives_do_not_reach_unit_tests_do(
+def test_unit_tests_reach_what_the_lives_do_not(
     site: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reached: set[tuple[str, int]] = set()
     with mock.patch.object(MemoryFileSystem, "_enter", noting(reached)):
         ELSEWHERE[site](MemoryFileSystem(), monkeypatch)
     places = [place for place, what in static_sites().items() if (place[0], what) == site]
-    assert places, "the place is gone, or is called something else now"
+    assert places, "the place has been removed or renamed"
     assert unreached(places, reached) == []
 
 
-# -- The judgement is judged ----------------------------------------------------------------------
+# -- The checks are checked ----------------------------------------------------------------------
 
 
 def no_fsync(self: Any) -> None:
-    """A flush that says it has, and has not."""
+    """A flush that reports success without an fsync."""
 
 
 def no_check(self: Any, header: Any) -> None:
-    """A producer state that takes everything for new."""
+    """A producer state that accepts every batch as new."""
 
 
 def forgiving(log: Any, flush: Any, error: OSError | None) -> None:
-    """A log that takes a failed fsync for a good one."""
+    """A log that treats a failed fsync as a success."""
     FINISH_FLUSH(log, flush, None)
 
 

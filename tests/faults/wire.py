@@ -1,7 +1,7 @@
-"""The raw client, pipelined: requests go out, each answer is a future, nothing is retried.
+"""The raw client, pipelined: each answer is a future, and nothing is retried.
 
-Requests and their versions are those of `tests.support.raw_client`. A broker that goes away ends
-every future with `Closed`.
+Requests and their versions are those of `tests.support.raw_client`. When the broker closes the
+connection, every future ends with `Closed`.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from tests.support.raw_client import (
 )
 
 DELETE_RECORDS = 21
-ANSWER_S_MAX = 30.0  # a broker that is silent for so long is as good as gone
+ANSWER_S_MAX = 30.0  # a broker that is silent for longer counts as gone
 
 
 class Connection:
-    """One connection; requests may be sent before their predecessors are answered."""
+    """One connection; requests may be sent before earlier ones are answered."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -64,7 +64,7 @@ class Connection:
         future: asyncio.Future[Reader] = asyncio.get_running_loop().create_future()
         if self._closed:
             future.set_exception(Closed(self._closed))
-            future.exception()  # asked for here, so that nobody is warned if nobody asks
+            future.exception()  # retrieved, so that asyncio does not warn about it
             return future
         self._sent += 1
         self._writer.write(frame(header(api_key, version, self._sent) + body))
@@ -80,7 +80,7 @@ class Connection:
             return await self.send(api_key, version, body)
 
     def close(self) -> None:
-        """Close, and fail what is not answered."""
+        """Close, and fail all requests without an answer."""
         self._end("closed by this side")
         self._task.cancel()
 

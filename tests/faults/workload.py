@@ -1,16 +1,16 @@
-"""Clients of all kinds at once, and the history of what they were told.
+"""Clients of all kinds at once, and the history of the answers they got.
 
-    idempotent    acks=all, up to five batches in flight, sent again in order until acknowledged:
-                  over errors, lost connections and dead brokers
-    plain         acks=1, one batch at a time, never sent again
+    idempotent    acks=all, up to five batches in flight, retried in order until acknowledged:
+                  across errors, lost connections and dead brokers
+    plain         acks=1, one batch at a time, never retried
     careless      acks=0
-    consumer      polls its keys in turn, each from where it stands
-    trimmer       DeleteRecords, now and then
-    admin         makes topics and asks for producer ids
+    consumer      polls its keys in turn, each from its position
+    trimmer       DeleteRecords, every now and then
+    admin         creates topics and asks for producer ids
     members       of groups (`tests.faults.group_members`)
 
-They live longer than the broker: `gate` holds them back while it is down or being looked at.
-Retrying is for the idempotent producer only, and nothing else hides behind a library.
+They outlive the broker: `gate` holds them back while it is down or being checked. Only the
+idempotent producer retries, and no library retries unseen.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from tests.support.log_ledger import HIGH_WATERMARK, START, Ledger, batches_in
 from tests.support.raw_batches import batch, record
 from tests.support.raw_client import EARLIEST, Closed, produced
 
-IN_FLIGHT_MAX = 5  # what Kafka's clients allow themselves, and what the broker remembers
+IN_FLIGHT_MAX = 5  # the limit of Kafka's clients, and of the broker's producer state
 NONE, OFFSET_OUT_OF_RANGE = 0, 1
 SEQUENCE_ERRORS = {45, 46, 47, 59}  # out of order, duplicate, old epoch, unknown producer
-SURE_FAILURES = {2, 10, 18, 32, 87}  # refused as it is: nothing was written
+SURE_FAILURES = {2, 10, 18, 32, 87}  # refused before anything was written
 RETRY_S = 0.02
 PADDING = b"x" * 120  # so that segments fill
-REST_S = 0.003  # of a producer after each batch: a crash needs load, not the most of it
+REST_S = 0.003  # pause of a producer after each batch: a crash needs load, not the maximum
 
 
 @dataclass(slots=True)
 class Plan:
-    """Who writes and reads which keys."""
+    """Which client writes and reads which keys."""
 
     idempotent: Sequence[Sequence[Key]]
     plain: Sequence[Sequence[Key]]
@@ -73,7 +73,7 @@ class Workload:
     topics: set[str] = field(default_factory=set)  # acknowledged
     found: list[Anomaly] = field(default_factory=list)
     acknowledged: int = 0  # operations with acks=all
-    committed: int = 0  # commits of offsets
+    committed: int = 0  # committed offsets
     _processes: int = 0
     _number: int = 0
     _stopping: bool = False
@@ -84,7 +84,7 @@ class Workload:
     # -- life ---------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Let all clients begin; they wait at the gate."""
+        """Start all clients; they wait at the gate."""
         runs: list[Awaitable[None]] = [
             *map(self._idempotent, self.plan.idempotent),
             *(self._plain(keys, acks=1) for keys in self.plan.plain),
@@ -98,7 +98,7 @@ class Workload:
         self._tasks = [asyncio.ensure_future(run) for run in runs]
 
     async def pause(self) -> None:
-        """Close the gate and all connections, and wait until every client stands before it."""
+        """Close the gate and all connections, and wait until every client has reached it."""
         self.gate.clear()
         async with asyncio.timeout(30):
             while self._busy:
@@ -116,7 +116,7 @@ class Workload:
                 raise outcome
 
     def check_alive(self) -> None:
-        """Raise what a client died of: none may."""
+        """Raise the error that ended a client; none may end."""
         for task in self._tasks:
             if task.done():
                 task.result()
@@ -132,7 +132,7 @@ class Workload:
         return self._number
 
     async def _while_connected(self, work: Callable[[Connection], Awaitable[None]]) -> None:
-        """Run `work` on a connection, again on a new one whenever it ends, for good."""
+        """Run `work` on a connection, and again on a new one whenever it ends."""
         while True:
             await self.gate.wait()
             self._busy += 1
@@ -177,7 +177,7 @@ class Workload:
         process = self.new_process()
         sequences = dict.fromkeys(keys, 0)
         unacknowledged: deque[_InFlight] = deque()
-        begun: set[Key] = set()  # keys of which a batch was acknowledged
+        begun: set[Key] = set()  # keys with an acknowledged batch
         producer_id = -1
 
         async def work(connection: Connection) -> None:
@@ -190,8 +190,8 @@ class Workload:
                 while len(unacknowledged) < IN_FLIGHT_MAX:
                     key = self.chance.choice(keys)
                     if key not in begun and any(sent.key == key for sent in unacknowledged):
-                        # Of a producer that it does not know the broker takes any sequence, as
-                        # Kafka does: were the first batch refused, the second would be taken.
+                        # For a producer id it does not know the broker accepts any sequence, as
+                        # Kafka does: if it refused the first batch, it would accept the second.
                         break
                     values = self._values(key)
                     data = self._batch(
@@ -211,12 +211,12 @@ class Workload:
                     await asyncio.sleep(REST_S)
                 else:
                     await asyncio.sleep(RETRY_S)
-                    return  # all that is left is sent again, in order
+                    return  # the unacknowledged batches are sent again, in order
 
         await self._while_connected(work)
 
     async def _settle_first(self, process: int, unacknowledged: deque[_InFlight]) -> bool:
-        """Wait for the oldest batch; whether it was acknowledged. The others are taken, too."""
+        """Wait for the oldest batch and return whether it was acknowledged; collect the others."""
         first = unacknowledged[0]
         assert first.future is not None
         async with asyncio.timeout(30):
@@ -227,7 +227,7 @@ class Workload:
             self.acknowledged += 1
             return True
         if answer.error in SEQUENCE_ERRORS:
-            # Nothing before it is missing on our side, so nothing may be missing there.
+            # The client has sent every batch before it, so the broker must have them all.
             self.found.append(
                 Anomaly("sequence-refused", f"{first.key}: error {answer.error} for a retry")
             )
@@ -288,7 +288,7 @@ class Workload:
                     self._sent(process, outcome, sent, base, acks=acks)
                 await asyncio.sleep(REST_S)
                 if outcome != OK and acks:
-                    return  # nobody knows what became of it: a new process goes on
+                    return  # the outcome is unknown: a new process continues
 
         await self._while_connected(work)
 
@@ -314,7 +314,7 @@ class Workload:
         positions: dict[Key, int],
         sought: set[Key],
     ) -> None:
-        """Fetch from a key once, from its position, and note what came."""
+        """Fetch from a key once, from its position, and note the records."""
         position, invoked_s = positions[key], time.monotonic()
         answer = await connection.fetch(*key, position, wait_ms=5)
         if answer.error == OFFSET_OUT_OF_RANGE:
