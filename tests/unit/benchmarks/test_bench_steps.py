@@ -10,11 +10,11 @@ def test_steps_are_timed_on_plain_files_and_the_run_ends(monkeypatch, capsys):
     guarded = []
 
     def judge(operation, path):
-        if path != "long work":  # which is watched in the whole process, while any rig serves
+        if path != "long work":  # long work is watched in the whole process while a rig serves
             guarded.append((operation, path))
 
     monkeypatch.setattr(loop_guard, "_judge", judge)
     assert bench_steps.main() == 0
     rows = capsys.readouterr().out.splitlines()
     assert len(rows) == 2 + 12, rows
-    assert not guarded, f"{len(guarded)} of the calls that were timed are a guard's: {guarded[:3]}"
+    assert not guarded, f"{len(guarded)} of the timed calls went through a guard: {guarded[:3]}"

@@ -1,4 +1,4 @@
-"""How an interpreter was built is told from what it says of itself."""
+"""The build options of an interpreter, derived from its own configuration."""
 
 import platform
 
@@ -16,12 +16,12 @@ from benchmarks import interpreter
         ("'--prefix=/usr'", "-g -O2", ("deb_system", "posix_prefix"), True),
     ],
 )
-def test_optimisation_is_told(configured, flags, schemes, expected):
+def test_optimisation_is_recognized(configured, flags, schemes, expected):
     assert interpreter.is_optimised(configured, flags, schemes) is expected
 
 
 @pytest.mark.parametrize("configured", ["'--enable-shared'", "'--enable-optimizations'"])
-def test_an_interpreter_that_is_not_optimised_is_warned_of(configured, monkeypatch, capsys):
+def test_an_unoptimised_interpreter_causes_a_warning(configured, monkeypatch, capsys):
     known = {"CONFIG_ARGS": configured}
     monkeypatch.setattr(interpreter.sysconfig, "get_config_var", known.get)
     monkeypatch.setattr(interpreter.sysconfig, "get_scheme_names", lambda: ("posix_prefix",))

@@ -1,4 +1,4 @@
-"""The results of a comparison: pairs kept as they come, ratios within a pair, goals in words."""
+"""The results of a comparison: pairs saved one by one, ratios within a pair, and goals."""
 
 import json
 
@@ -20,7 +20,7 @@ def pair(kafka, ours, cpu=1.0):
     }
 
 
-def test_a_run_that_was_cut_is_taken_up(tmp_path):
+def test_an_interrupted_run_continues(tmp_path):
     path = tmp_path / "peers.json"
     Results(path, MACHINE).add(CELL, pair(100.0, 200.0), {"seconds": "3"})
     again = Results(path, MACHINE)
@@ -28,7 +28,7 @@ def test_a_run_that_was_cut_is_taken_up(tmp_path):
     assert ratios(Results(path, MACHINE).pairs(CELL), "cached", MB_S) == [2.0, 3.0]
 
 
-def test_another_machine_is_not_mixed_in(tmp_path):
+def test_results_of_another_machine_are_not_mixed_in(tmp_path):
     path = tmp_path / "peers.json"
     Results(path, MACHINE).add(CELL, pair(100.0, 200.0), {})
     with pytest.raises(SystemExit, match="processor was one"):
@@ -36,13 +36,13 @@ def test_another_machine_is_not_mixed_in(tmp_path):
     assert Results(path, MACHINE | {"processor": "two"}, fresh=True).pairs(CELL) == []
 
 
-def test_a_spread_is_the_median_with_the_least_and_the_greatest():
+def test_a_spread_is_the_median_with_the_minimum_and_the_maximum():
     assert spread([3.0, 1.0, 2.0]) == "2.00 (1.00-3.00)"
     assert spread([2.0]) == "2.00"
     assert spread([]) == "-"
 
 
-def test_a_goal_that_is_missed_is_bold_and_told(tmp_path):
+def test_a_missed_goal_is_bold_and_reported(tmp_path):
     results = Results(tmp_path / "peers.json", MACHINE)
     results.add(CELL, pair(100.0, 90.0, cpu=1.4), {"seconds": "3"})
     results.put("limits", {"receive and write": {MB_S: 180.0, CPU_GB: 0.7}})
@@ -58,7 +58,7 @@ def test_a_goal_that_is_missed_is_bold_and_told(tmp_path):
     assert "`life`" in table.text(results).partition("Not measured in this run")[2]
 
 
-def test_only_what_stands_between_the_marks_is_written(tmp_path):
+def test_only_the_text_between_the_marks_is_replaced(tmp_path):
     path = tmp_path / "page.md"
     path.write_text(f"before\n{page.BEGIN}\nwas here\n{page.END}\nafter\n")
     results = Results(tmp_path / "peers.json", MACHINE)
@@ -70,7 +70,7 @@ def test_only_what_stands_between_the_marks_is_written(tmp_path):
     assert "Kafka 4.3.0" in text
 
 
-def test_cells_have_names_of_their_own_and_run_by_rank():
+def test_cells_have_unique_names_and_run_by_rank():
     names = [cell.name for cell in CELLS]
     assert len(names) == len(set(names))
     ranks = [cell.rank for cell in chosen("")]
@@ -80,7 +80,7 @@ def test_cells_have_names_of_their_own_and_run_by_rank():
         chosen("raw-2m")
 
 
-def test_the_file_is_json_that_others_can_read(tmp_path):
+def test_the_file_is_standard_json(tmp_path):
     results = Results(tmp_path / "peers.json", MACHINE)
     results.add(CELL, pair(1.0, 2.0), {"seconds": "3"})
     kept = json.loads((tmp_path / "peers.json").read_text())

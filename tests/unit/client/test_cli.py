@@ -1,4 +1,4 @@
-"""The command line: what it hands to the broker, and how it refuses."""
+"""The command line: the configuration that it passes to the broker, and its refusals."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ from client import cli
 
 @pytest.fixture
 def served(monkeypatch):
-    """Stand in for broker.server: keeps what was handed over, and answers exit code 0."""
+    """Replace broker.server: keep its arguments, and return exit code 0."""
     calls = []
 
     def run(loaded):
@@ -32,7 +32,7 @@ def invoke(*arguments):
     return CliRunner().invoke(cli.main, arguments)
 
 
-def test_serve_hands_over_the_whole_configuration(served, tmp_path, monkeypatch):
+def test_serve_passes_the_whole_configuration(served, tmp_path, monkeypatch):
     path = tmp_path / "server.properties"
     path.write_text("num.partitions=2\nnum.io.threads=2\nnum.network.threads=2\n")
     monkeypatch.setenv("KAFKA_NUM_IO_THREADS", "3")
@@ -50,7 +50,7 @@ def test_serve_hands_over_the_whole_configuration(served, tmp_path, monkeypatch)
     assert config.served_listeners[0].port == 19092
 
 
-def test_the_brokers_exit_code_is_the_commands(served, monkeypatch):
+def test_the_command_returns_the_brokers_exit_code(served, monkeypatch):
     monkeypatch.setattr(sys.modules["broker.server"], "run", lambda _loaded: 1)
     assert invoke("serve").exit_code == 1
 
@@ -65,14 +65,14 @@ def test_the_brokers_exit_code_is_the_commands(served, monkeypatch):
         (["surplus"], "unexpected extra argument"),
     ],
 )
-def test_what_cannot_start_is_refused_with_2_and_its_reason(served, arguments, words):
+def test_a_start_with_bad_arguments_fails_with_2_and_the_reason(served, arguments, words):
     result = invoke("serve", *arguments)
     assert result.exit_code == 2
     assert words in result.stderr
     assert served == []
 
 
-def test_on_a_terminal_the_reason_is_the_same(monkeypatch, capsys):
+def test_the_reason_is_the_same_on_a_terminal(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     cli._say("a=[b]: no")
     assert "a=[b]: no" in capsys.readouterr().err
@@ -84,12 +84,12 @@ def test_the_version_is_shown():
     assert result.output.startswith("barnabas ")
 
 
-def test_help_names_the_contract():
+def test_help_states_the_contract():
     output = invoke("serve", "--help").output
     assert all(option in output for option in ("--config FILE", "--data DIR", "--set KEY=VALUE"))
 
 
-def test_a_start_imports_nothing_that_it_does_not_use():
+def test_a_start_imports_only_what_it_uses():
     script = (
         "import sys; import client.cli; from config.load import load; load();"
         "print(*sorted({'rich', 'uvloop', 'asyncio', 'difflib', 'importlib.metadata'}"

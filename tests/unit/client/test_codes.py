@@ -1,4 +1,4 @@
-"""Error codes: Kafka's names for those that are known, numbers for the others."""
+"""Error codes: Kafka's names for known codes, numbers for the others."""
 
 from __future__ import annotations
 

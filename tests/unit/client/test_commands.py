@@ -1,4 +1,4 @@
-"""The commands as they are typed, against a scripted broker and files: output and exit codes."""
+"""The commands as users type them, on a scripted broker and files: output and exit codes."""
 
 import json
 import os
@@ -265,7 +265,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("command", "code", "words"), CASES, ids=[case[0] for case in CASES])
-def test_what_a_command_says(broker, command, code, words):
+def test_a_command_prints_and_exits(broker, command, code, words):
     result = invoke(*command.split(), broker=broker)
     assert result.exit_code == code, result.output
     assert [word for word in words if word not in result.output] == []
@@ -292,7 +292,7 @@ JSON = [
 
 
 @pytest.mark.parametrize(("command", "check"), JSON, ids=[case[0] for case in JSON])
-def test_what_a_program_gets(broker, command, check):
+def test_json_output(broker, command, check):
     result = invoke(*command.split(), "--json", broker=broker)
     assert result.exit_code == 0, result.output
     assert check(json.loads(result.stdout))
@@ -306,7 +306,7 @@ def test_what_a_program_gets(broker, command, check):
         ("config set --topic orders retntion.ms=5", IncrementalAlterConfigsRequest),
     ],
 )
-def test_what_is_only_tried_or_misspelt_asks_for_nothing(broker, command, cls):
+def test_a_dry_run_or_a_misspelt_name_sends_no_change(broker, command, cls):
     invoke(*command.split(), broker=broker)
     assert asked(broker, cls) == []
 
@@ -337,13 +337,13 @@ def test_settings_of_several_topics_are_changed_in_one_request(broker):
     ]
 
 
-def test_a_broker_that_is_not_there_is_one_sentence():
+def test_an_unreachable_broker_is_reported_in_one_sentence():
     result = CliRunner().invoke(cli.main, ["health", "--bootstrap", "127.0.0.1:1"])
     assert result.exit_code == 1
     assert result.output.startswith("no broker answers at 127.0.0.1:1")
 
 
-def test_a_broker_that_knows_no_broker_is_not_healthy():
+def test_a_broker_that_lists_no_broker_is_not_healthy():
     with ScriptedBroker({MetadataRequest: lambda _request: MetadataResponse()}) as scripted:
         assert invoke("health", broker=scripted).exit_code == 1
 
@@ -353,7 +353,7 @@ def original(tmp_path_factory):
     return data_directory.make(tmp_path_factory.mktemp("commands") / "data")
 
 
-def test_dump_and_verify_leave_with_what_they_found(original, tmp_path):
+def test_dump_and_verify_exit_by_their_findings(original, tmp_path):
     data = shutil.copytree(original, tmp_path / "data")
     log = data / "t-0" / "00000000000000000000.log"
     assert invoke("verify", data).output.startswith("Sound: 3 partitions")
@@ -376,7 +376,7 @@ def piped(data, **how):
     return subprocess.Popen(command, stderr=subprocess.PIPE, **how)
 
 
-def test_a_reader_that_has_had_enough_is_a_success(original):
+def test_a_closed_pipe_is_a_success(original):
     reading, writing = os.pipe()
     os.close(reading)
     dumping = piped(original / "t-0", stdout=writing)
@@ -384,7 +384,7 @@ def test_a_reader_that_has_had_enough_is_a_success(original):
     assert (dumping.communicate()[1], dumping.returncode) == (b"", 0)
 
 
-def test_an_output_that_cannot_be_written_is_one_sentence(original):
+def test_an_unwritable_output_is_reported_in_one_sentence(original):
     with open("/dev/full", "wb") as full:
         dumping = piped(original / "t-0", stdout=full)
         complaint = dumping.communicate()[1].decode()
@@ -393,14 +393,14 @@ def test_an_output_that_cannot_be_written_is_one_sentence(original):
 
 
 @pytest.mark.parametrize("command", ["dump", "verify"])
-def test_a_path_that_cannot_be_read_is_refused(command, tmp_path):
+def test_an_unreadable_path_is_refused(command, tmp_path):
     for path in (tmp_path / "nowhere", tmp_path, tmp_path / "00000000000000000000.log"):
         result = invoke(command, path)
         assert result.exit_code == 2
         assert str(path) in result.output
 
 
-def test_a_running_broker_is_told(original, monkeypatch):
+def test_a_running_broker_is_reported(original, monkeypatch):
     for holder, said in ((77, "process 77"), (0, "in another container")):
         monkeypatch.setattr("client.files.verify_home.lock_holder", lambda _path, it=holder: it)
         result = invoke("verify", original)
@@ -408,8 +408,8 @@ def test_a_running_broker_is_told(original, monkeypatch):
         assert said in result.output
 
 
-def test_health_imports_little():
-    """It runs every few seconds in a container."""
+def test_health_imports_few_modules():
+    """A container runs it every few seconds."""
     import subprocess
     import sys
 

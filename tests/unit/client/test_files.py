@@ -1,4 +1,4 @@
-"""Files shown in Kafka's form, the short one and JSON; the walk past what is damaged."""
+"""Files shown in Kafka's format, the short format and JSON; the walk past damage."""
 
 import json
 import struct
@@ -31,7 +31,7 @@ def lines(path, **options):
 
 @pytest.fixture
 def log(tmp_path):
-    """Three batches at offsets 0, 10 and 20, the second with everything a record can have."""
+    """Write batches at offsets 0, 10 and 20; the second uses every feature of records."""
     path = tmp_path / "00000000000000000000.log"
     full = [
         Record(0, TIME, b"k\x1b[31m", b"two\nlines \xff", (("a", b"1"), ("b", None))),
@@ -45,7 +45,7 @@ def log(tmp_path):
     return path
 
 
-def test_the_short_form_is_one_line_a_record(log):
+def test_the_short_format_has_one_line_per_record(log):
     found, complaints = lines(log, form=SHORT, record_count_max=2)
     assert found == [
         f"offset: 0 position: 0 CreateTime: {TIME} payload: message_0",
@@ -54,7 +54,7 @@ def test_the_short_form_is_one_line_a_record(log):
     assert complaints == []
 
 
-def test_kafkas_form_has_a_line_a_batch_too(log):
+def test_kafkas_format_has_a_line_per_batch_too(log):
     found, _ = lines(log, offset_start=10)
     assert found[:2] == [f"Dumping {log}", "Log starting offset: 0"]
     assert found[2].startswith("baseOffset: 10 lastOffset: 11 count: 2 baseSequence: 2147483647")
@@ -80,7 +80,7 @@ def test_json_has_headers_values_and_bytes(log):
 
 
 @pytest.mark.parametrize("form", ["kafka", SHORT, JSON])
-def test_less_is_shown_on_request(log, form):
+def test_options_show_less(log, form):
     assert not any("message" in line for line in lines(log, form=form, values=False)[0])
     assert not any("two" in line for line in lines(log, form=form, records=False)[0])
 
@@ -91,7 +91,7 @@ def damaged(log, position, data):
     log.write_bytes(content)
 
 
-def test_a_batch_that_cannot_be_opened_is_complained_of_and_passed(log):
+def test_an_unreadable_batch_is_reported_and_skipped(log):
     damaged(log, 61, b"\xff\xff\xff\xff")
     found, (complaint,) = lines(log)
     assert "isvalid: false" in found[2]
@@ -99,7 +99,7 @@ def test_a_batch_that_cannot_be_opened_is_complained_of_and_passed(log):
     assert sum(line.startswith("| offset: ") for line in found) == 12
 
 
-def test_bytes_that_are_no_batch_are_counted(log):
+def test_bytes_outside_of_batches_are_counted(log):
     size = log.stat().st_size
     log.write_bytes(log.read_bytes() + b"\0" * 30)
     found, (complaint,) = lines(log)
@@ -107,7 +107,7 @@ def test_bytes_that_are_no_batch_are_counted(log):
     assert f"from position {size} on" in complaint
 
 
-def test_the_walk_goes_on_behind_damage(log):
+def test_the_walk_continues_after_damage(log):
     second = len(build(TEN))
     damaged(log, second + 8, b"\x7f\xff\xff\xff")
     file = OsFileSystem().open(str(log), write=False)
@@ -146,12 +146,12 @@ def test_every_file_of_a_partition_is_shown(tmp_path):
 @pytest.mark.parametrize(
     "name", ["meta.properties", "x.log", "00000000000000000000.what", "leader-epoch-checkpoint"]
 )
-def test_what_cannot_be_shown_says_what_can(tmp_path, name):
+def test_a_refused_file_names_the_supported_kinds(tmp_path, name):
     with pytest.raises(NotDumpable, match=r"segment's file \(<20 digits>\.log"):
         kind_of(str(tmp_path / name))
 
 
-def test_a_path_that_is_not_there_is_told_as_that(tmp_path):
+def test_a_missing_path_is_reported_as_missing(tmp_path):
     with pytest.raises(NotDumpable, match="absent: No such file or directory"):
         files_in(str(tmp_path / "absent"))
 
@@ -161,7 +161,7 @@ def test_an_empty_directory_cannot_be_shown(tmp_path):
         files_in(str(tmp_path))
 
 
-def test_damaged_caches_are_complained_of(tmp_path):
+def test_damaged_caches_are_reported(tmp_path):
     for name in ("00000000000000000009.snapshot", "00000000000000000009.producers"):
         (tmp_path / name).write_bytes(b"garbage, and more of it than a head")
         assert len(lines(tmp_path / name)[1]) == 1
@@ -205,7 +205,7 @@ def test_metadata_records_are_kafkas_json():
         framed(TopicRecord(name="t", topic_id=bytes(16)), 2, 0) + b"x",
     ],
 )
-def test_what_is_no_metadata_record_is_refused(value):
+def test_a_value_that_is_no_metadata_record_is_refused(value):
     with pytest.raises(DecodeError):
         metadata_object(value)
 
@@ -223,7 +223,7 @@ def test_what_is_no_metadata_record_is_refused(value):
         ),
     ],
 )
-def test_control_records_are_kafkas_words(kind, value, wanted):
+def test_control_records_are_shown_as_in_kafka(kind, value, wanted):
     assert control_text(struct.pack(">hh", 0, kind), value) == wanted
 
 
@@ -237,7 +237,7 @@ def test_control_records_are_kafkas_words(kind, value, wanted):
         (b"\0\0\0\2", b"\0\x63"),
     ],
 )
-def test_what_is_no_control_record_is_refused(key, value):
+def test_a_record_that_is_no_control_record_is_refused(key, value):
     with pytest.raises(DecodeError):
         control_text(key, value)
 
@@ -257,7 +257,7 @@ def test_small_texts():
     ]  # fmt: skip
 
 
-def test_a_report_keeps_the_first_of_many():
+def test_a_report_keeps_the_first_findings():
     report = Report()
     for number in range(KEPT_MAX + 3):
         report.damage("order", "path", str(number), "meaning")

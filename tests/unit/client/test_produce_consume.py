@@ -1,4 +1,4 @@
-"""The commands produce and consume: lines in, lines out, and what is no such line."""
+"""The commands produce and consume: lines in, lines out, and invalid lines."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from tests.unit.client.msgpack.test_producer import Script
         (b"x" * 700_000 + b"\ny\n", [b"x" * 700_000, b"y"]),
     ],
 )
-async def test_lines_are_what_stands_between_newlines(data, lines):
+async def test_input_is_split_at_newlines(data, lines):
     assert [line async for line in lines_of(io.BytesIO(data))] == lines
 
 
 class Acknowledging:
-    """A producer of which only the tally is asked."""
+    """A producer with nothing but a tally."""
 
     def __init__(self):
         self.tally = Tally()
 
 
-def test_progress_is_what_was_acknowledged_and_not_what_was_read():
+def test_progress_counts_acknowledged_records_not_lines_read():
     producer = Acknowledging()
     progress = ProgressBar("t", 100, producer)
     assert progress.acknowledged_bytes == 0
@@ -52,7 +52,7 @@ def test_progress_is_what_was_acknowledged_and_not_what_was_read():
     assert progress.acknowledged_bytes == 100
 
 
-def test_a_reason_to_try_again_is_said_once(capsys):
+def test_the_reason_of_a_retry_is_printed_once(capsys):
     said = Trouble()
     for reason in ("full", "full", "gone", "full"):
         said(reason)
@@ -60,7 +60,7 @@ def test_a_reason_to_try_again_is_said_once(capsys):
     assert [line for line in lines if "Retrying" not in line] == ["full", "gone", "full"]
 
 
-async def test_reading_stops_when_the_broker_takes_nothing_any_more(tmp_path):
+async def test_reading_stops_when_the_broker_accepts_no_more(tmp_path):
     brief = ProducerSettings(linger_ms=0, delivery_ms=50, buffer_bytes=200)
     path = tmp_path / "lines"
     path.write_bytes(b"line\n" * 1_000)
@@ -76,7 +76,7 @@ async def test_reading_stops_when_the_broker_takes_nothing_any_more(tmp_path):
     assert producer.tally.acknowledged_count == 0
 
 
-def test_json_that_is_nested_too_deeply_is_refused_in_a_sentence():
+def test_json_that_is_nested_too_deeply_is_refused_in_one_sentence():
     with pytest.raises(ValueError, match="nested too deeply"):
         Reader(None, [], as_json=True).record(b"[" * 100_000)
 
@@ -106,7 +106,7 @@ def test_json_out_is_json_in():
      b'{"value": 1, "headers": [["\\ud800", null]]}', b'{"value": "\\ud800"}',
      b'{"value": {"base64": "?"}}', b'{"value": 1, "partition": true}', b"\xff"],
 )  # fmt: skip
-def test_what_is_no_record_is_refused(line):
+def test_an_invalid_record_is_refused(line):
     with pytest.raises(ValueError):
         Reader(None, [], as_json=True).record(line)
 
@@ -132,7 +132,7 @@ def test_where_to_start(start, time, place):
     assert parse_start(start, time) == place
 
 
-def test_what_is_no_place_or_header_is_a_usage_error():
+def test_an_invalid_position_or_header_is_a_usage_error():
     for call in (lambda: parse_start("soon", None), lambda: parse_header("x")):
         with pytest.raises(click.UsageError):
             call()

@@ -1,4 +1,4 @@
-"""Settings as they are typed: assignments, and keys that do not exist."""
+"""Settings as users type them: assignments, and keys that do not exist."""
 
 import click
 import pytest
@@ -11,10 +11,10 @@ def test_assignments_are_split_at_the_first_equals_sign():
 
 
 @pytest.mark.parametrize("text", ["", "a", "=1", " =1"])
-def test_what_is_none_is_refused(text):
+def test_a_text_that_is_no_assignment_is_refused(text):
     with pytest.raises(click.UsageError, match="is not KEY=VALUE"):
         parse_assignments([text])
 
 
-def test_a_misspelt_key_is_told_what_was_probably_meant():
+def test_a_misspelt_key_gets_a_suggestion():
     assert unknown_keys({"clenup.policy": "", "retention.ms": ""}) == "Did you mean cleanup.policy?"

@@ -1,4 +1,4 @@
-"""What was meant by a misspelt name."""
+"""Suggestions for misspelt names."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which comparisons run: those whose subject changed, and a third of the rest."""
+"""The comparisons to run: those whose subject changed, and a third of the others."""
 
 from collections import Counter
 from fnmatch import fnmatch
@@ -18,10 +18,10 @@ def test_every_module_has_a_subject_that_exists() -> None:
     files += [path.name for path in ROOT.iterdir()] + ["docker/run"]
     patterns = {pattern for subject in SUBJECTS.values() for pattern in subject}
     stale = [one for one in patterns if not any(fnmatch(path, one) for path in files)]
-    assert stale == [], "nothing is called so any more"
+    assert stale == [], "these subjects no longer exist"
 
 
-def test_a_change_brings_its_comparisons() -> None:
+def test_a_change_runs_its_comparisons() -> None:
     for commit in COMMITS:
         assert {"test_metadata_snapshots", "test_refusals"} <= due(
             commit, ["broker/metadata/image.py"]
@@ -30,13 +30,13 @@ def test_a_change_brings_its_comparisons() -> None:
     assert due(COMMITS[0], ["tests/interop/oracle/kafka.py"]) == set(SUBJECTS)
 
 
-def test_everybody_else_comes_in_one_of_three_commits() -> None:
+def test_every_other_comparison_runs_in_one_of_three_commits() -> None:
     rounds = [due(commit, []) for commit in COMMITS]
     assert {len(one) for one in rounds} <= {len(SUBJECTS) // 3, len(SUBJECTS) // 3 + 1}
     assert Counter(name for one in rounds for name in one) == dict.fromkeys(SUBJECTS, 10)
 
 
-def test_all_run_where_nothing_is_known_of_what_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_comparisons_run_if_the_changes_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert due("", []) == due(COMMITS[1], None) == set(SUBJECTS)
     monkeypatch.setenv("TURNS", "1")
     monkeypatch.setattr(turns, "due_now", lambda: frozenset({"test_image"}))

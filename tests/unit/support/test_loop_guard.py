@@ -1,4 +1,4 @@
-"""The judge of file calls on the loop sees what it is there to see, and nothing else."""
+"""The guard of file calls on the loop notes what it must note, and nothing else."""
 
 import asyncio
 from pathlib import Path
@@ -17,11 +17,11 @@ from tests.support.loop_guard import GuardedFileSystem, operations
 from tests.support.rig_client import create, produce
 
 
-def test_what_the_loop_may_call_are_operations_of_the_seam() -> None:
+def test_the_loop_may_call_only_operations_of_the_file_system() -> None:
     assert set(ON_THE_LOOP) <= {*operations(File), *operations(FileSystem)}
 
 
-def test_what_may_wait_for_the_disk_is_not_among_them() -> None:
+def test_the_loop_may_not_call_operations_that_wait_for_the_disk() -> None:
     never = {
         "File.fdatasync",
         "File.pread",
@@ -46,7 +46,7 @@ def filesystem_of(rig: Rig) -> Any:
     return rig.services.logs.directory.filesystem
 
 
-async def test_a_call_of_the_brokers_is_noted_with_who_made_it(tmp_path: Path) -> None:
+async def test_a_call_by_the_broker_is_noted_with_its_stack(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     broker_asks(filesystem_of(rig))
     (found,) = loop_guard.take_violations()
@@ -63,7 +63,7 @@ def rename(filesystem: GuardedFileSystem, path: str) -> None:
 broker_renames = FunctionType(rename.__code__, {"__name__": "broker.made_up"}, "rename")
 
 
-async def test_what_adds_up_is_bounded_in_each_turn(
+async def test_accumulating_work_is_bounded_in_each_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(TURN_MAX, "FileSystem.rename", 5)
@@ -88,7 +88,7 @@ def walk(log_file: LogFile) -> int:
 broker_walks = FunctionType(walk.__code__, {"__name__": "broker.made_up"}, "walk")
 
 
-async def test_batches_that_are_walked_and_bytes_that_are_read_are_counted(
+async def test_scanned_batches_and_read_bytes_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig = Rig(tmp_path)
@@ -116,14 +116,14 @@ async def test_batches_that_are_walked_and_bytes_that_are_read_are_counted(
     await rig.close()
 
 
-async def test_one_of_the_tests_is_not(tmp_path: Path) -> None:
+async def test_a_call_by_a_test_is_not_noted(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     ask(filesystem_of(rig))
     assert loop_guard.take_violations() == []
     await rig.close()
 
 
-async def test_a_call_in_a_thread_is_not(tmp_path: Path) -> None:
+async def test_a_call_in_a_thread_is_not_noted(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     await rig.services.pool.run(lambda: broker_asks(filesystem_of(rig)))
     assert loop_guard.take_violations() == []
@@ -136,7 +136,7 @@ async def test_nothing_is_noted_before_the_broker_serves(tmp_path: Path) -> None
     assert loop_guard.take_violations() == []
 
 
-def test_the_complaints_of_a_process_are_found_once(
+def test_the_complaints_of_a_process_are_returned_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker = BrokerProcess(tmp_path / "data")

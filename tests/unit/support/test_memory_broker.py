@@ -1,4 +1,4 @@
-"""The broker of scripted lives ends wherever its process was killed."""
+"""The broker of scripted lives ends at any point where its process is killed."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ def die() -> None:
     raise Killed
 
 
-def test_it_ends_when_it_was_killed_in_the_turn_in_which_its_work_ended() -> None:
+def test_a_broker_killed_in_the_turn_in_which_its_work_ended_ends() -> None:
     broker = MemoryBroker(MemoryFileSystem())
 
     async def work() -> None:
@@ -24,7 +24,7 @@ def test_it_ends_when_it_was_killed_in_the_turn_in_which_its_work_ended() -> Non
     assert broker.loop.is_closed()
 
 
-def test_every_task_has_ended_when_it_has_also_when_the_process_dies_in_each_of_them() -> None:
+def test_all_tasks_end_with_the_broker_even_if_the_process_dies_in_each() -> None:
     broker = MemoryBroker(MemoryFileSystem())
     ended = []
 

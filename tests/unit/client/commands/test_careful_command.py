@@ -1,4 +1,4 @@
-"""Options that are given twice: they add up, or are refused."""
+"""Repeated options: they accumulate, or are refused."""
 
 import click
 import pytest
@@ -24,7 +24,7 @@ def command(one, many, *, flag):
         (("--flag", "--flag"), "None () True"),
     ],
 )
-def test_what_may_be_repeated_adds_up(arguments, said):
+def test_a_repeatable_option_accumulates(arguments, said):
     assert CliRunner().invoke(command, arguments).output.strip() == said
 
 
@@ -45,7 +45,7 @@ def leaves(group, context):
             yield name, found
 
 
-def test_every_command_is_careful():
+def test_every_command_refuses_repeated_options():
     careless = [
         name
         for name, found in leaves(cli.main, click.Context(cli.main))

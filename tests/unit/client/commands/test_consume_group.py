@@ -1,4 +1,4 @@
-"""`barnabas consume --group`: what is committed, and when it ends."""
+"""`barnabas consume --group`: which offsets it commits, and when it ends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WAIT_S = 120
 
 
 class Shown:
-    """What stands on standard output; `full_after` lines nobody reads it any more."""
+    """A standard output whose reader closes it after `full_after` lines."""
 
     def __init__(self, full_after=1_000):
         self.records = []
@@ -60,7 +60,7 @@ def last_word(peer):
     return peer.asked("consumer_group_heartbeat")[-1]["member_epoch"]
 
 
-async def test_it_reads_to_the_end_commits_and_leaves():
+async def test_the_command_reads_to_the_end_commits_and_leaves():
     peer, shown = GroupPeer([0, 1]), Shown()
     peer.committed = {1: 1}
     await read(peer, shown)
@@ -69,14 +69,14 @@ async def test_it_reads_to_the_end_commits_and_leaves():
     assert last_word(peer) == -1
 
 
-async def test_only_what_was_written_is_committed():
+async def test_only_written_records_are_committed():
     peer, shown = GroupPeer([0]), Shown()
     await read(peer, shown, count_max=1, follow=True)
     assert shown.records == [(0, 0)]
     assert peer.committed == {0: 1}
 
 
-async def test_what_could_not_be_written_is_not_committed():
+async def test_records_that_could_not_be_written_are_not_committed():
     peer = GroupPeer([0])
     with pytest.raises(BrokenPipeError):
         await read(peer, Shown(full_after=1))
@@ -85,7 +85,7 @@ async def test_what_could_not_be_written_is_not_committed():
 
 
 @pytest.mark.parametrize(("instance_id", "epoch"), [(None, -1), ("i", -2)])
-async def test_sigterm_is_an_end_in_good_order(instance_id, epoch):
+async def test_sigterm_ends_the_command_cleanly(instance_id, epoch):
     peer = GroupPeer([0])
 
     class Stopping(Shown):
@@ -100,19 +100,19 @@ async def test_sigterm_is_an_end_in_good_order(instance_id, epoch):
     assert last_word(peer) == epoch
 
 
-async def test_a_group_that_gives_nothing_is_told(capsys):
+async def test_a_group_that_assigns_nothing_is_reported(capsys):
     await read(GroupPeer([]), Shown(), timeout_s=0.2)
     assert "assigned no partition of t within 0.2 s" in capsys.readouterr().err
 
 
-async def test_a_broker_that_answers_no_heartbeat_is_an_error_and_no_group_without_partitions():
+async def test_an_unanswered_heartbeat_is_an_error_not_a_group_without_partitions():
     peer = GroupPeer([])
     peer.codes["consumer_group_heartbeat"] = [None] * 1_000
     with pytest.raises(TransportError, match="did not answer consumer_group_heartbeat"):
         await read(peer, Shown(), timeout_s=0.2)
 
 
-async def test_a_group_that_does_not_take_it_ends_it():
+async def test_a_group_that_rejects_the_member_ends_the_command():
     peer = GroupPeer([0])
     peer.codes["consumer_group_heartbeat"] = [30]
     with pytest.raises(GroupRefused, match="GROUP_AUTHORIZATION_FAILED"):
@@ -123,7 +123,7 @@ async def test_a_group_that_does_not_take_it_ends_it():
     ("codes", "said"),
     [([12, 12], "OFFSET_METADATA_TOO_LARGE"), ([None, None], "it hung up")],
 )
-async def test_a_commit_that_fails_is_said_and_at_the_end_an_error(capsys, codes, said):
+async def test_a_failed_commit_is_reported_and_at_the_end_an_error(capsys, codes, said):
     peer = GroupPeer([0])
     peer.codes["offset_commit"] = codes
     with pytest.raises(CommitError, match=f"will be read again: .*{said}"):
@@ -131,7 +131,7 @@ async def test_a_commit_that_fails_is_said_and_at_the_end_an_error(capsys, codes
     assert "Not committed yet: " in capsys.readouterr().err
 
 
-async def test_a_slow_reader_does_not_keep_the_loop_waiting():
+async def test_a_slow_reader_does_not_block_the_loop():
     reading, writing = os.pipe()
     data = b"x" * (1 << 20)  # more than a pipe holds
     writer = asyncio.create_task(write(writing, data))
@@ -156,7 +156,7 @@ async def test_a_slow_reader_does_not_keep_the_loop_waiting():
         "--instance-id i",
     ],
 )
-def test_what_a_group_cannot_mean_is_refused(options):
+def test_options_that_contradict_a_group_are_refused(options):
     result = CliRunner().invoke(cli.main, ["consume", "t", *options.split()])
     assert result.exit_code == 2
     assert "group" in result.output

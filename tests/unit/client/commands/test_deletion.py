@@ -1,4 +1,4 @@
-"""How a command deletes: shown, asked for, done, counted."""
+"""Deletion by a command: it lists, asks, deletes, and counts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def command():
     return run
 
 
-def test_it_is_shown_deleted_and_counted(command):
+def test_a_deletion_is_listed_done_and_counted(command):
     result, gone = command("a", "b", "--yes")
     assert result.output.splitlines() == [
         "To be deleted: a, all of it",
@@ -53,21 +53,21 @@ def test_a_dry_run_deletes_nothing(command):
     assert (result.output, gone) == ("Would delete a, all of it\n", [])
 
 
-def test_json_is_one_object_and_asks_nothing(command):
+def test_json_output_is_one_object_and_asks_no_question(command):
     result, gone = command("a", "--json")
     assert (result.exit_code, gone) == (2, [])
     result, gone = command("a", "--json", "--yes")
     assert result.output == '{"deleted": true, "topics": [{"name": "a"}]}\n'
 
 
-def test_without_a_terminal_it_must_be_said(command):
+def test_without_a_terminal_a_deletion_needs_yes(command):
     result, gone = command("a")
     assert (result.exit_code, gone) == (2, [])
     assert "Not a terminal; pass --yes to delete" in result.output
 
 
 @pytest.mark.parametrize(("answer", "deleted"), [("y", ["a"]), ("n", [])])
-def test_on_a_terminal_it_is_asked(monkeypatch, answer, deleted):
+def test_on_a_terminal_the_command_asks(monkeypatch, answer, deleted):
     monkeypatch.setattr(click, "confirm", lambda _text, abort: answer == "y" or _abort())
     monkeypatch.setattr(deletion.sys, "stdin", Terminal)
 
@@ -84,7 +84,7 @@ def test_on_a_terminal_it_is_asked(monkeypatch, answer, deleted):
     assert gone == deleted
 
 
-def test_what_the_broker_refuses_is_said_and_the_exit_code_is_1(command):
+def test_a_refusal_by_the_broker_is_reported_and_the_exit_code_is_1(command):
     result, _ = command("bad", "--yes")
     assert result.exit_code == 1
     assert "bad was refused" in result.output

@@ -1,4 +1,4 @@
-"""Blocking calls that are left behind."""
+"""Detached blocking calls."""
 
 import asyncio
 import threading
@@ -8,13 +8,13 @@ import pytest
 from client.commands.detached import detached
 
 
-async def test_the_result_and_the_error_come_back():
+async def test_the_result_and_the_error_are_returned():
     assert await detached(lambda: 5) == 5
     with pytest.raises(OSError, match="full"):
         await detached(lambda: (_ for _ in ()).throw(OSError("full")))
 
 
-async def test_who_does_not_wait_any_more_is_not_held_up():
+async def test_a_cancelled_caller_does_not_wait_for_the_call():
     begun, released = threading.Event(), threading.Event()
 
     def call():

@@ -1,4 +1,4 @@
-"""`barnabas groups` as it is typed, against a scripted broker: output and exit codes."""
+"""`barnabas groups` as users type it, on a scripted broker: output and exit codes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def invoke(broker, *arguments):
 
 
 def committed(broker):
-    """What was committed, by topic and partition."""
+    """Return the committed offsets by topic and partition."""
     return {
         (topic.name, one.partition_index): one.committed_offset
         for request in broker.requests
@@ -68,7 +68,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("command", "code", "words"), CASES)
-def test_what_a_command_says(broker, command, code, words):
+def test_a_command_prints_and_exits(broker, command, code, words):
     result = invoke(broker, *command.split())
     assert result.exit_code == code, result.output
     assert [word for word in words if word not in result.output] == []
@@ -92,7 +92,7 @@ def test_what_a_command_says(broker, command, code, words):
         ("new --to-earliest --topic orders", BOTH),
     ],
 )
-def test_each_way_to_say_where_to_go_on(broker, options, offsets):
+def test_each_option_resets_the_offsets(broker, options, offsets):
     result = invoke(broker, "reset-offsets", *options.split())
     assert result.exit_code == 0, result.output
     assert committed(broker) == offsets
@@ -111,13 +111,13 @@ def test_each_way_to_say_where_to_go_on(broker, options, offsets):
         ("reset-offsets idle --to-latest --dry-run", lambda found: not found["reset"]),
     ],
 )
-def test_what_a_program_gets(broker, command, check):
+def test_json_output(broker, command, check):
     result = invoke(broker, *command.split(), "--json")
     assert result.exit_code == 0, result.output
     assert check(json.loads(result.stdout))
 
 
-def test_what_the_broker_does_not_delete_is_said():
+def test_undeleted_groups_are_reported():
     scripted = ScriptedGroups()
     scripted.codes = {DeleteGroupsRequest: [68]}
     with ScriptedBroker(scripted.answers) as broker:
@@ -126,5 +126,5 @@ def test_what_the_broker_does_not_delete_is_said():
     assert "group 'idle' was not deleted: NON_EMPTY_GROUP (68)" in result.output
 
 
-def test_a_duration_is_taken_off_the_clock():
+def test_a_duration_is_subtracted_from_the_current_time():
     assert _time_of(None, "1h", wall_ns=lambda: 5_000_000 * 1_000_000) == 1_400_000

@@ -28,19 +28,19 @@ def test_a_subcommand_is_imported_when_it_is_called(group):
     assert "client.commands.dump" in sys.modules
 
 
-def test_one_that_is_there_already_needs_no_import(group):
+def test_a_registered_subcommand_needs_no_import(group):
     assert CliRunner().invoke(group, ["here"]).exit_code == 0
     assert "client.commands.dump" not in sys.modules
 
 
 @pytest.mark.parametrize(("typed", "words"), [("dmp", "dump"), ("heer", "here")])
-def test_a_misspelt_one_is_answered_with_what_was_meant(group, typed, words):
+def test_a_misspelt_subcommand_gets_a_suggestion(group, typed, words):
     result = CliRunner().invoke(group, [typed])
     assert result.exit_code == 2
     assert words in result.output
 
 
-def test_nothing_is_suggested_for_nothing_alike(group):
+def test_an_unlike_name_gets_no_suggestion(group):
     result = CliRunner().invoke(group, ["qqqqqqq"])
     assert result.exit_code == 2
     assert "mean" not in result.output
@@ -52,20 +52,20 @@ def run(arguments, tail="", **streams):
 
 
 @pytest.mark.parametrize("arguments", ["--help", "--version", "topics list --help"])
-def test_help_into_a_full_disk_is_one_sentence(arguments):
+def test_help_on_a_full_disk_fails_in_one_sentence(arguments):
     done = run(arguments, ">/dev/full")
     assert (done.returncode, done.stderr) == (1, "standard output: No space left on device\n")
 
 
 @pytest.mark.parametrize("arguments", ["--help", "dump ."])
-def test_a_closed_output_is_one_sentence(arguments, tmp_path):
+def test_a_closed_output_fails_in_one_sentence(arguments, tmp_path):
     (tmp_path / "00000000000000000000.index").write_bytes(b"")
     done = run(arguments.replace(" .", f" {tmp_path}"), ">&-")
     assert (done.returncode, done.stderr) == (1, "standard output: Bad file descriptor\n")
 
 
 def test_nothing_is_read_from_a_closed_input():
-    with socket.create_server(("127.0.0.1", 0)) as peer:  # connects, and is asked nothing
+    with socket.create_server(("127.0.0.1", 0)) as peer:  # accepts, and gets no request
         done = run(f"produce t --bootstrap 127.0.0.1:{peer.getsockname()[1]}", "<&-")
     assert done.returncode == 1
     assert "standard input: Bad file descriptor" in done.stderr

@@ -1,4 +1,4 @@
-"""Tables, on a terminal and not, and refusals."""
+"""Tables, on a terminal and elsewhere, and refusals."""
 
 import sys
 
@@ -12,14 +12,14 @@ from client.kafka.connection import BrokerError
 ROWS = [["orders", 12, None], ["p[red]", 3, "x"]]
 
 
-def test_columns_stand_under_each_other(capsys):
+def test_columns_are_aligned(capsys):
     show_table(["Topic", "Count", "More"], ROWS)
     assert capsys.readouterr().out == "Topic   Count  More\norders     12\np[red]      3  x\n"
     show_table(["Topic"], [])
     assert capsys.readouterr().out == "Topic\n"
 
 
-def test_a_terminal_gets_a_table_and_no_markup_is_read(capsys, monkeypatch):
+def test_a_terminal_gets_a_table_without_markup(capsys, monkeypatch):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     show_table(["Topic", "Count", "More"], ROWS)
     out = capsys.readouterr().out
@@ -53,7 +53,7 @@ def test_json_is_one_line(capsys):
         (["--timeout", "0"], 2, "Invalid value"),
     ],
 )
-def test_a_refusal_is_one_sentence(arguments, code, words):
+def test_a_refusal_is_printed_as_one_sentence(arguments, code, words):
     @click.command()
     @broker_options
     @refusing

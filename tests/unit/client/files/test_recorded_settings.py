@@ -1,4 +1,4 @@
-"""Settings taken back in a directory that no broker runs on."""
+"""Removal of recorded settings from a directory that no broker runs on."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ KEY = "max.connections.per.ip.overrides"
 
 
 async def recorded(directory: Path, *, clean: bool = True) -> None:
-    """Leave a directory in which a setting of all brokers, and one of broker 1, is recorded."""
+    """Make a directory that records one setting of all brokers and one of broker 1."""
     rig = Rig(directory)
     await create(rig)
     await produce(rig, batch(b"a"))
@@ -31,7 +31,7 @@ async def recorded(directory: Path, *, clean: bool = True) -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-async def test_what_is_taken_back_is_gone_at_the_next_start(tmp_path: Path, clean: bool) -> None:
+async def test_a_removed_setting_is_gone_at_the_next_start(tmp_path: Path, clean: bool) -> None:
     data = tmp_path / "data"
     await recorded(data, clean=clean)
     assert unset_recorded(str(data), ["", "1"], [KEY]) == [
@@ -46,7 +46,7 @@ async def test_what_is_taken_back_is_gone_at_the_next_start(tmp_path: Path, clea
     assert await rig.close()
 
 
-async def test_what_is_not_recorded_changes_nothing(tmp_path: Path) -> None:
+async def test_removing_an_unrecorded_setting_changes_nothing(tmp_path: Path) -> None:
     data = tmp_path / "data"
     await recorded(data)
     with pytest.raises(NotRecorded, match=r"num\.partitions is not recorded for broker 1"):
@@ -57,7 +57,7 @@ async def test_what_is_not_recorded_changes_nothing(tmp_path: Path) -> None:
     assert await rig.close()
 
 
-def test_a_directory_that_is_none_is_not_made(tmp_path: Path) -> None:
+def test_a_missing_directory_is_not_created(tmp_path: Path) -> None:
     with pytest.raises(NotRecorded, match=r"no meta\.properties"):
         unset_recorded(str(tmp_path / "none"), [""], [KEY])
     assert not (tmp_path / "none").exists()

@@ -1,4 +1,4 @@
-"""`verify` against a generator of damage: each kind is found, and a healthy directory is sound."""
+"""`verify` on generated damage: it finds each kind, and reports a healthy directory as sound."""
 
 import os
 import random
@@ -52,7 +52,7 @@ def change(path, position, data):
 
 
 def flip(path, bit):
-    """In place: ext4 writes a file out that is cut to nothing and filled again."""
+    """Flip a bit in place: ext4 flushes a file that is truncated to zero and rewritten."""
     with path.open("r+b") as file:
         file.seek(bit // 8)
         (byte,) = file.read(1)
@@ -85,25 +85,25 @@ def test_an_empty_log_is_healthy(original, data):
     assert run(data).findings == []
 
 
-def test_so_it_is_when_it_was_killed(data):
+def test_a_directory_is_sound_after_a_kill(data):
     (data / ".kafka_cleanshutdown").unlink()
     assert run(data).findings == []
 
 
 @pytest.mark.parametrize("one", ["t-0", "t-0/00000000000000000000.log", "t-1"])
-def test_a_part_of_it_may_be_checked_alone(data, one):
+def test_a_part_of_a_directory_can_be_checked_alone(data, one):
     report = run(data / one)
     assert report.findings == []
     assert report.batch_count > 0
 
 
-# What a flipped bit may hit without a trace: base64 has two letters for the same id, and the ids of
-# a cluster and the broker epoch of the last stop stand nowhere else.
+# Places where a flipped bit cannot be detected: base64 has two letters for the same id, and the
+# cluster id and the broker epoch of the last stop are stored nowhere else.
 UNTOLD = ("partition.metadata", "meta.properties", ".kafka_cleanshutdown")
 
 
-def test_a_flipped_bit_is_found_wherever_it_is(original, data):
-    """Every byte of the log of one segment, and some of every other file."""
+def test_a_flipped_bit_is_found_in_every_file(original, data):
+    """Flips a bit in every byte of one segment's log, and in some of every other file."""
     draw = random.Random(4)
     missed = []
     for path in sorted(data.rglob("*")):
@@ -115,10 +115,10 @@ def test_a_flipped_bit_is_found_wherever_it_is(original, data):
             continue
         is_whole = path == logs(data)[1]
         chosen = share_of(range(size)) if is_whole else draw.choices(range(size), k=6)
-        asked = path.parent if is_whole else data  # a log's damage shows in its partition
+        asked = path.parent if is_whole else data  # checking the partition finds damage of a log
         for byte in chosen:
             if path.suffix == ".timeindex" and byte % 12 > 7:
-                continue  # an offset: it may become the one that older Kafkas wrote, which is right
+                continue  # it may turn into the offset that older Kafkas wrote, which is valid
             bit = byte * 8 + draw.randrange(8)
             flip(path, bit)
             if run(asked).is_sound:
@@ -142,7 +142,7 @@ REGIONS = {
 
 
 @pytest.mark.parametrize("region", REGIONS)
-def test_each_region_of_a_batch_is_told_with_its_place(data, region):
+def test_damage_in_each_region_of_a_batch_is_reported_with_its_place(data, region):
     at, wrong, kind = REGIONS[region]
     path = logs(data)[1]
     position, header = positions(path)[2]
@@ -155,7 +155,7 @@ def test_each_region_of_a_batch_is_told_with_its_place(data, region):
 
 
 def risen_epoch(data, checkpoint):
-    """A partition with nothing around it: the last batch of its first segment says epoch 1."""
+    """Make a lone partition in which the last batch of the first segment has epoch 1."""
     partition = Path(shutil.copytree(data / "t-0", data.parent / "alone" / "t-0"))
     if checkpoint:
         (partition / "leader-epoch-checkpoint").write_text(checkpoint)
@@ -174,22 +174,22 @@ def risen_epoch(data, checkpoint):
         pytest.param("0\n1\n0 80\n", id="a deletion cut its beginning off"),
     ],
 )
-def test_a_risen_epoch_is_told_of_its_own_segment(data, checkpoint):
-    """It was told of each batch behind it, in the next file."""
+def test_a_raised_epoch_is_reported_for_its_own_segment(data, checkpoint):
+    """It used to be reported for each later batch, in the next file."""
     partition, path, _, place = risen_epoch(data, checkpoint)
     (finding,) = run(partition).findings
     assert (finding.weight, finding.kind, finding.path) == (DAMAGE, "epoch", str(path))
     assert (finding.position, finding.offset) == place
 
 
-def test_where_nothing_says_which_epoch_is_wrong_both_places_are_told(data):
+def test_both_places_are_reported_if_either_epoch_may_be_wrong(data):
     partition, path, behind, (position, offset) = risen_epoch(data, "")
     finding = run(partition).findings[0]
     assert (finding.kind, finding.path, finding.offset) == ("epoch", str(behind), 80)
     assert f"offset {offset} ({path.name} at {position})" in finding.found
 
 
-def test_what_stands_behind_damage_is_checked_too(data):
+def test_batches_after_damage_are_checked_too(data):
     path = logs(data)[1]
     places = positions(path)
     change(path, places[1][0] + 8, b"\x7f\xff\xff\xff")
@@ -200,7 +200,7 @@ def test_what_stands_behind_damage_is_checked_too(data):
 
 
 def data_copy_without(data, path):
-    """The same without one segment: how many batches the others have."""
+    """Return how many batches the other segments have."""
     copy = data.parent / "without"
     shutil.copytree(data, copy)
     (copy / path.relative_to(data)).unlink()
@@ -239,7 +239,7 @@ def test_a_cut_log_is_found(data, how, which):
     assert not report.is_sound
 
 
-def test_a_log_cut_between_two_batches_is_found_by_what_else_is_known(data):
+def test_a_log_cut_between_two_batches_is_found_from_other_files(data):
     for which in (1, -1):
         path = logs(data)[which]
         os.truncate(path, positions(path)[-1][0])
@@ -249,7 +249,7 @@ def test_a_log_cut_between_two_batches_is_found_by_what_else_is_known(data):
 
 @pytest.mark.parametrize("suffix", ["index", "timeindex", "snapshot", "producers"])
 @pytest.mark.parametrize("how", ["by a byte", "zeros behind", "zeros at the end"])
-def test_a_cut_cache_is_found_as_one(data, suffix, how):
+def test_a_damaged_cache_file_is_reported_as_a_cache(data, suffix, how):
     path = max((data / "t-0").glob(f"*.{suffix}"), key=os.path.getsize)
     CUTS[how](path)
     report = run(data)
@@ -269,7 +269,7 @@ def test_a_wrong_entry_of_an_index_is_found(data, suffix, shape, column, by):
     assert {(finding.weight, finding.path) for finding in report.findings} == {(CACHE, str(path))}
 
 
-def test_two_segments_in_each_others_place_are_found(data):
+def test_two_swapped_segments_are_found(data):
     first, second = logs(data)[1:3]
     a, b = first.read_bytes(), second.read_bytes()
     first.write_bytes(b)
@@ -338,7 +338,7 @@ def test_garbage_in_a_small_file_is_found(data, name):
     assert GARBAGE[name] in kinds(run(data))
 
 
-def test_another_topics_directory_is_found(data):
+def test_the_directory_of_another_topic_is_found(data):
     (data / "t-0" / "partition.metadata").write_text("version: 0\ntopic_id: " + "A" * 21 + "g")
     assert (DAMAGE, "identity") in kinds(run(data))
 
@@ -353,7 +353,7 @@ def test_holes_are_damage_unless_the_topic_is_compacted(data):
 
 
 def produced(data, records, **changes):
-    """Replace the only batch of t-1 by one that says something else, with a right checksum."""
+    """Replace the only batch of t-1 with a changed one that has a valid checksum."""
     (path,) = logs(data, "t-1")
     made = build(records, codec=changes.pop("codec", 0), leader_epoch=0)
     for position, packed in changes.pop("at", {}).items():
@@ -375,13 +375,13 @@ INSIDE = {
 
 
 @pytest.mark.parametrize("what", INSIDE)
-def test_what_a_right_checksum_hides_is_found_on_request(data, what):
+def test_damage_behind_a_valid_checksum_is_found_on_request(data, what):
     path = produced(data, [Record(0, 1_000, b"key", b"value" * 3)], at=INSIDE[what])
     assert run(path).is_sound
     assert (DAMAGE, "records") in kinds(run(path, open_records=True))
 
 
-def test_what_is_nobodys_is_noted_and_healthy(data):
+def test_unknown_files_are_noted_and_healthy(data):
     (data / "t-0" / "notes.txt").write_text("mine")
     (data / "lost+found").mkdir()
     (data / "stray-0").mkdir()
@@ -394,12 +394,12 @@ def test_what_is_nobodys_is_noted_and_healthy(data):
 
 
 @pytest.mark.parametrize("name", ["nowhere", "data/meta.properties", "."])
-def test_what_cannot_be_checked_is_refused(data, name):
+def test_a_path_that_cannot_be_checked_is_refused(data, name):
     with pytest.raises(NotVerifiable):
         run(data.parent / name)
 
 
-def test_a_file_of_garbage_says_so_in_a_few_lines(data):
+def test_a_file_of_garbage_is_reported_in_a_few_lines(data):
     path = logs(data)[0]
     places = positions(path)
     for position, _ in places:
@@ -410,7 +410,7 @@ def test_a_file_of_garbage_says_so_in_a_few_lines(data):
 
 
 async def compacted(path):
-    """A topic compacted under two leader epochs: few of its offsets are left."""
+    """Make a topic that was compacted under two leader epochs and kept few offsets."""
     for life in range(2):
         rig = Rig(path)
         if not life:
@@ -450,7 +450,7 @@ async def test_a_compacted_log_is_sound_with_its_holes_and_epochs(tmp_path):
     assert (DAMAGE, "checksum") in kinds(run(tmp_path / "data"))
 
 
-async def test_a_compaction_under_way_is_noted(tmp_path):
+async def test_a_running_compaction_is_noted(tmp_path):
     await compacted(tmp_path / "data")
     path = logs(tmp_path / "data", "c-0")[-2]
     path.rename(f"{path}.swap")

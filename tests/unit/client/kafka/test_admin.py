@@ -1,4 +1,4 @@
-"""Questions to a broker: the errors that stand inside answers."""
+"""Requests to a broker: the errors inside its answers."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_a_refused_topic_is_an_error(topics, words):
         admin.topics(connection, ["x"])
 
 
-def test_topics_come_in_the_order_asked_for_and_all_of_them_by_name():
+def test_topics_are_in_the_requested_order_and_all_topics_by_name():
     found = [MetadataResponseTopic(name=name) for name in ("b", "a")]
     with (
         ScriptedBroker({MetadataRequest: answer_topics(*found)}) as broker,
@@ -42,10 +42,10 @@ def test_topics_come_in_the_order_asked_for_and_all_of_them_by_name():
     ):
         assert [one.name for one in admin.topics(connection, ["b", "a"])] == ["b", "a"]
         assert [one.name for one in admin.topics(connection, [])] == ["a", "b"]
-        assert admin.sizes(connection) is None, "it does not serve DescribeLogDirs"
+        assert admin.sizes(connection) is None, "the broker does not serve DescribeLogDirs"
 
 
-def test_an_offset_that_is_refused_names_its_partition():
+def test_a_refused_offset_names_its_partition():
     wrong = ListOffsetsPartitionResponse(partition_index=4, error_code=56)
     answer = ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[wrong])])
     with (

@@ -14,12 +14,12 @@ from client.kafka.configs import (
 from client.kafka.connection import BrokerError
 
 
-def test_a_resource_is_named_as_a_person_would():
+def test_a_resource_has_a_readable_name():
     resources = (Resource(TOPIC, "t"), Resource(BROKER, "1"), Resource(BROKER, ""))
     assert [str(one) for one in resources] == ["topic t", "broker 1", "all brokers"]
 
 
-def test_an_unknown_key_is_refused_with_what_was_meant():
+def test_an_unknown_key_is_refused_with_a_suggestion():
     known = [Setting(name="retention.ms")]
     topic = Resource(TOPIC, "t")
     check_keys(None, ["retention.ms"], known, topic)
@@ -30,7 +30,7 @@ def test_an_unknown_key_is_refused_with_what_was_meant():
         check_keys(None, ["zzz"], known, topic)
 
 
-def test_a_broker_that_does_not_tell_has_no_overrides():
+def test_a_broker_that_does_not_describe_configs_has_no_overrides():
     class Old:
         def serves(self, _request):
             return False
@@ -51,7 +51,7 @@ def test_a_broker_that_does_not_tell_has_no_overrides():
         ("min.insync.replicas", "1", 2, True),
     ],
 )
-def test_what_somebody_set_on_a_broker_is_shown(name, value, source, expected):
-    """What --set, the environment or a file gave was hidden, and what every directory has shown."""
+def test_settings_of_a_broker_are_shown(name, value, source, expected):
+    """Settings from --set, the environment or a file used to be hidden, and defaults shown."""
     setting = Setting(name=name, value=value, config_source=source)
     assert was_set(Resource(BROKER, "1"), setting) is expected

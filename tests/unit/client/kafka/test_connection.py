@@ -1,4 +1,4 @@
-"""The connection: versions that both sides know, and what it says of a bad other side."""
+"""The connection: versions that both sides know, and its errors about a bad peer."""
 
 import socket
 import struct
@@ -34,7 +34,7 @@ def test_a_call_takes_the_newest_version_that_both_know():
         assert broker.headers[-1].api_version == 7
 
 
-def test_an_old_brokers_versions_are_asked_again_in_version_0():
+def test_an_old_broker_is_asked_again_for_its_versions_in_version_0():
     versions = {ApiVersionsRequest: (0, 2)}
     with ScriptedBroker({MetadataRequest: metadata}, versions=versions) as broker:
         assert ask(broker.address).cluster_id == "the cluster"
@@ -45,7 +45,7 @@ def test_an_old_brokers_versions_are_asked_again_in_version_0():
     ("versions", "words"),
     [({}, "does not serve it"), ({DeleteTopicsRequest: (7, 9)}, "serves versions 7 to 9")],
 )
-def test_what_is_not_served_is_said(versions, words):
+def test_an_unserved_api_is_reported(versions, words):
     answers = {MetadataRequest: metadata}
     if versions:
         answers[DeleteTopicsRequest] = metadata
@@ -74,7 +74,7 @@ def frame(data):
         (frame(struct.pack(">i", 2) + bytes(5) + b"\xff" * 9), "with something else"),
     ],
 )
-def test_an_answer_that_is_none_is_refused(answer, words):
+def test_an_invalid_answer_is_refused(answer, words):
     with (
         ScriptedBroker({MetadataRequest: lambda _request: answer}) as broker,
         pytest.raises(BrokerError, match=words),
@@ -82,7 +82,7 @@ def test_an_answer_that_is_none_is_refused(answer, words):
         ask(broker.address)
 
 
-def test_a_broker_that_hangs_up_inside_an_answer_is_named():
+def test_a_broker_that_closes_inside_an_answer_is_named():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
         connection = Connection(address, TIMEOUT_S)
@@ -96,14 +96,14 @@ def test_a_broker_that_hangs_up_inside_an_answer_is_named():
         connection.close()
 
 
-def test_a_broker_that_is_silent_is_given_up():
+def test_a_silent_broker_times_out():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
         with pytest.raises(BrokerError, match=r"did not answer API_VERSIONS within 0\.05 s"):
             ask(address, 0.05)
 
 
-def test_a_refusal_of_the_versions_is_told():
+def test_a_refusal_of_the_versions_is_reported():
     def refuse(_request):
         return ApiVersionsResponse(error_code=31)
 
@@ -114,7 +114,7 @@ def test_a_refusal_of_the_versions_is_told():
         ask(broker.address)
 
 
-def test_nobody_there_says_what_to_look_at():
+def test_an_unreachable_broker_is_reported_with_what_to_check():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
     with pytest.raises(BrokerError, match=r"no broker answers at .*BARNABAS_BOOTSTRAP"):

@@ -39,7 +39,7 @@ def asked(broker, cls):
     return [request for request in broker.requests if isinstance(request, cls)]
 
 
-def test_groups_come_in_order(connection):
+def test_groups_are_in_order(connection):
     found = [one.group_id for one in groups.list_groups(connection)]
     assert found == ["connect", "idle", "old", "readers"]
 
@@ -61,19 +61,19 @@ def test_a_group_of_either_kind_is_described(
     assert [member.partitions for member in found.members] == partitions
 
 
-def test_a_broker_without_consumer_groups_is_asked_for_classic_ones(scripted):
+def test_a_broker_without_consumer_groups_lists_classic_ones(scripted):
     del scripted.answers[ConsumerGroupDescribeRequest]
     with ScriptedBroker(scripted.answers) as broker, Connection(broker.address, 5) as connection:
         assert groups.describe(connection, "old").kind == "classic"
 
 
-def test_a_group_that_is_not_there_is_an_error_with_a_suggestion(connection):
+def test_a_missing_group_is_an_error_with_a_suggestion(connection):
     with pytest.raises(BrokerError, match=r"no group 'reader' at .* Did you mean readers\?"):
         groups.describe(connection, "reader")
 
 
 @pytest.mark.parametrize("versions", [(1, 7), (1, 9), (1, 10)])
-def test_offsets_are_asked_for_by_name_in_any_version(scripted, versions):
+def test_offsets_are_requested_by_name_in_any_version(scripted, versions):
     if versions[1] < 8:
         answer = scripted.answers[OffsetFetchRequest]
 
@@ -99,7 +99,7 @@ def test_offsets_are_asked_for_by_name_in_any_version(scripted, versions):
         }
 
 
-def test_a_coordinator_that_loads_is_waited_for(scripted, broker, connection):
+def test_a_loading_coordinator_is_awaited(scripted, broker, connection):
     scripted.codes = {OffsetFetchRequest: [14, 14], ListGroupsRequest: [14]}
     assert len(groups.committed(connection, "idle")) == 2
     assert len(groups.list_groups(connection)) == 4
@@ -107,13 +107,13 @@ def test_a_coordinator_that_loads_is_waited_for(scripted, broker, connection):
 
 
 @pytest.mark.parametrize("code", [15, 16])
-def test_a_coordinator_that_is_nowhere_is_sought(scripted, broker, connection, code):
+def test_a_missing_coordinator_is_retried(scripted, broker, connection, code):
     scripted.codes = {OffsetCommitRequest: [code]}
     groups.commit(connection, "g", {Place("orders", 0): 1})
     assert len(asked(broker, FindCoordinatorRequest)) == 1
 
 
-def test_one_that_stays_elsewhere_is_named(scripted, connection):
+def test_a_coordinator_on_another_broker_is_named(scripted, connection):
     scripted.codes = {DeleteGroupsRequest: [16] * groups.TRIES}
     (why,) = groups.delete(connection, ["g"])
     assert "NOT_COORDINATOR (16)" in why
@@ -135,20 +135,20 @@ def test_one_that_stays_elsewhere_is_named(scripted, connection):
         ),
     ],
 )  # fmt: skip
-def test_a_refusal_is_said_at_once(scripted, broker, connection, cls, code, act, words):
+def test_a_refusal_is_reported_at_once(scripted, broker, connection, cls, code, act, words):
     scripted.codes = {cls: [code]}
     with pytest.raises(BrokerError, match=words):
         act(connection)
     assert len(asked(broker, cls)) == 1
 
 
-def test_what_is_not_deleted_is_told_and_the_rest_goes(scripted, connection):
+def test_undeleted_groups_are_reported_and_the_others_are_deleted(scripted, connection):
     scripted.codes = {DeleteGroupsRequest: [0, 68]}
     (why,) = groups.delete(connection, ["a", "b"])
     assert why.startswith("group 'b' was not deleted: NON_EMPTY_GROUP (68)")
 
 
-def test_offsets_of_partitions_that_are_gone_are_left_out(connection):
+def test_offsets_of_deleted_partitions_are_omitted(connection):
     places = [Place("orders", 0), Place("orders", 7), Place("gone", 0)]
     assert groups.offsets_at(connection, places, -1) == {Place("orders", 0): 12}
     assert groups.offsets_at(connection, places[1:], -1) == {}

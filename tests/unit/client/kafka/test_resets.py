@@ -1,4 +1,4 @@
-"""Where a group shall go on: each rule, at the bounds and beyond them."""
+"""Offset resets of a group: each rule, at the bounds and beyond them."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ BOUNDS = Bounds(5, 20)
         (shift_by(30), 9, 20),
     ],
 )
-def test_a_rule_says_where_within_what_there_is(rule, before, after):
+def test_a_rule_gives_an_offset_within_the_log(rule, before, after):
     known = {} if before is None else {ONE: before}
     assert plan(rule, known, {ONE: BOUNDS}) == [Reset(ONE, before, after, BOUNDS)]
 
 
-def test_only_what_has_bounds_is_set_in_order():
+def test_offsets_are_set_in_order_and_only_for_partitions_with_bounds():
     found = plan(to_earliest, {Place("gone", 0): 3}, {TWO: BOUNDS, ONE: BOUNDS})
     assert [one.place for one in found] == [ONE, TWO]
 
 
-def test_nothing_cannot_be_shifted():
+def test_a_missing_offset_cannot_be_shifted():
     with pytest.raises(BrokerError, match="t-1 has no committed offset"):
         plan(shift_by(1), {ONE: 7}, {ONE: BOUNDS, TWO: BOUNDS})
 
 
-def test_topics_are_read():
+def test_topics_are_parsed():
     assert parse_topics(("a", "b:0,2")) == {"a": None, "b": [0, 2]}
 
 
@@ -64,6 +64,6 @@ def test_a_topic_named_again_adds_its_partitions():
 
 
 @pytest.mark.parametrize("text", ["", ":1", "a:", "a:x", "a:1,", "a:-1"])
-def test_what_names_no_topic_is_refused(text):
+def test_a_text_without_a_topic_is_refused(text):
     with pytest.raises(ValueError, match="is not TOPIC"):
         parse_topics((text,))

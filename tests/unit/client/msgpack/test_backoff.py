@@ -1,4 +1,4 @@
-"""Pauses between attempts: how long each is."""
+"""The lengths of the pauses between attempts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def pauses(monkeypatch):
     return found
 
 
-async def test_a_pause_doubles_up_to_the_longest_and_begins_anew_after_a_success(pauses):
+async def test_a_pause_doubles_up_to_the_maximum_and_restarts_after_a_success(pauses):
     backoff = Backoff()
     assert not backoff.has_paused
     for _ in range(6):
@@ -31,7 +31,7 @@ async def test_a_pause_doubles_up_to_the_longest_and_begins_anew_after_a_success
     assert (backoff.has_paused, backoff.next_s) == (False, 0.1)
 
 
-async def test_the_longest_may_be_said(pauses):
+async def test_the_maximum_is_configurable(pauses):
     backoff = Backoff(5.0)
     for _ in range(8):
         await backoff.pause()

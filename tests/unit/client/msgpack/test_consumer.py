@@ -1,4 +1,4 @@
-"""The consumer: what it makes of raw batches, and where its positions go."""
+"""The consumer: the records from raw batches, and its positions."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_several_partitions_are_read_each_from_its_position():
         assert await consumer.poll() == []
         assert await consumer.end_offsets() == {0: 2, 1: 2}
         first = [body["topics"][0]["partitions"][0] for api, body in peer.asked if api == "fetch"]
-        assert [one["partition"] for one in first] == [0, 1]  # everyone has a turn at the front
+        assert [one["partition"] for one in first] == [0, 1]  # each partition comes first in turn
 
 
 @pytest.mark.parametrize(("asked", "position"), [(-2, 0), (-1, 2), (5, 1), (999, 2)])
@@ -74,7 +74,7 @@ async def test_a_time_or_place_becomes_a_position(asked, position):
         assert all(isinstance(one, Consumed) for one in await consumer.poll())
 
 
-async def test_what_cannot_be_read_is_said():
+async def test_an_unreadable_partition_is_reported():
     async with MsgpackPeer(Script(code=1)) as peer:
         async with Consumer(peer.address, "t") as consumer:
             with pytest.raises(FetchError, match="t-0 at offset 0: OFFSET_OUT_OF_RANGE"):
@@ -89,7 +89,7 @@ async def test_what_cannot_be_read_is_said():
     ("code", "retriable", "said"),
     [(100, True, "UNKNOWN_TOPIC_ID"), (29, False, "TOPIC_AUTH"), (31_999, False, "error 31999")],
 )
-async def test_an_error_says_whether_it_may_pass(code, retriable, said):
+async def test_an_error_says_whether_it_is_retriable(code, retriable, said):
     async with MsgpackPeer(Script(code=code)) as peer, Consumer(peer.address, "t") as consumer:
         with pytest.raises(FetchError, match=said) as error:
             await consumer.poll()
@@ -101,7 +101,7 @@ async def test_an_error_says_whether_it_may_pass(code, retriable, said):
         assert [api for api, _ in peer.asked].count("metadata") == 1 + retriable
 
 
-async def test_a_damaged_batch_takes_away_nothing_but_itself():
+async def test_a_damaged_batch_hides_only_its_own_records():
     async with MsgpackPeer(Script(damaged=1)) as peer, Consumer(peer.address, "t") as consumer:
         found = await consumer.poll()
         assert sorted((one.partition, one.record.value) for one in found) == [
@@ -110,5 +110,5 @@ async def test_a_damaged_batch_takes_away_nothing_but_itself():
         with pytest.raises(RecordError):
             await consumer.poll()
         assert consumer.positions == {0: 2, 1: 1}
-        with pytest.raises(RecordError):  # it stays where it is, and says so again
+        with pytest.raises(RecordError):  # the position stays, and the error comes again
             await consumer.poll(partitions=[1])

@@ -1,4 +1,4 @@
-"""Delivery: what an answer makes of a batch, and what is counted."""
+"""Delivery: the effect of each answer on a batch, and the counts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.msgpack_peer import metadata, produced
 
 
 class Answering:
-    """A transport: `fates` are the codes that Produce answers next, or errors of the connection."""
+    """A transport: `fates` are the next answers to Produce: codes, or connection errors."""
 
     def __init__(self, *fates):
         self.fates = list(fates)
@@ -56,7 +56,7 @@ async def send(delivery, held, topic="t"):
 
 
 @pytest.mark.parametrize("code", [0, 46])
-async def test_appended_now_or_before_is_acknowledged(code):
+async def test_a_batch_appended_now_or_earlier_is_acknowledged(code):
     delivery, held, told = delivery_of(Answering(code))
     batch = await send(delivery, held)
     assert (batch.base_offset, batch.error) == (7, None)
@@ -64,7 +64,7 @@ async def test_appended_now_or_before_is_acknowledged(code):
     assert (held.is_empty, told) == (True, [])
 
 
-async def test_a_refusal_fails_the_batch_and_the_first_is_kept():
+async def test_a_refusal_fails_the_batch_and_the_first_refusal_is_kept():
     delivery, held, _ = delivery_of(Answering(10, 29))
     first = await send(delivery, held)
     await send(delivery, held)
@@ -77,7 +77,7 @@ async def test_a_refusal_fails_the_batch_and_the_first_is_kept():
     ("fate", "unsure"),
     [(NotConnected("gone"), False), (TransportError("gone"), True), (6, True)],
 )
-async def test_what_may_be_tried_again_stays_and_the_reason_is_told(fate, unsure):
+async def test_a_retriable_batch_stays_and_the_reason_is_reported(fate, unsure):
     delivery, held, told = delivery_of(Answering(fate))
     batch = await send(delivery, held)
     assert (batch.attempts, batch.unsure, batch.error) == (1, unsure, None)
@@ -90,7 +90,7 @@ async def test_what_may_be_tried_again_stays_and_the_reason_is_told(fate, unsure
     assert delivery.tally.gave_up
 
 
-async def test_a_topic_that_is_not_there_fails_what_was_for_it():
+async def test_a_missing_topic_fails_its_batches():
     class Missing(Topics):
         async def find(self, topic, *, create):
             raise UnknownPlace(f"topic {topic!r}")
@@ -101,27 +101,27 @@ async def test_a_topic_that_is_not_there_fails_what_was_for_it():
     assert "topic 't'" in str((await send(delivery, held)).error)
 
 
-async def test_an_id_is_asked_for_with_longer_and_longer_pauses(monkeypatch):
-    """A wrong port was asked ten times a second."""
+async def test_requests_for_a_producer_id_back_off(monkeypatch):
+    """The client used to ask a wrong port ten times a second."""
     pauses = []
 
     async def pause(seconds):
         pauses.append(seconds)
 
-    class Nobody(Answering):
+    class Unreachable(Answering):
         async def call(self, api, _body, *, wait_ms=0):
-            raise NotConnected("nobody")
+            raise NotConnected("unreachable")
 
-    delivery, _, told = delivery_of(Nobody(), idempotent=True)
+    delivery, _, told = delivery_of(Unreachable(), idempotent=True)
     monkeypatch.setattr(asyncio, "sleep", pause)
     for _ in range(6):
         await delivery.identify()
     assert (pauses[0], pauses[-1]) == (FIRST_S, LONGEST_S)
     assert pauses == sorted(pauses)
-    assert told == ["nobody"] * 6
+    assert told == ["unreachable"] * 6
 
 
-async def test_an_id_that_is_refused_is_an_end():
+async def test_a_refused_producer_id_ends_the_producer():
     answer = {"error_code": 53, "producer_id": -1, "producer_epoch": -1}
     delivery, held, _ = delivery_of(Answering(answer), idempotent=True)
     with pytest.raises(DeliveryError, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):

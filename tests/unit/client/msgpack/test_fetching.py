@@ -1,4 +1,4 @@
-"""Fetching: the body of a request, and what is made of raw batches."""
+"""Fetching: the body of a request, and records from raw batches."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def test_a_fetch_asks_for_raw_batches_from_each_offset_in_order():
 
 
 def read(raw, position):
-    """All that `opened` yields, together."""
+    """Return everything that `opened` yields."""
     found = []
     for records, batch in opened(raw, position):
         found += records
@@ -32,7 +32,7 @@ def read(raw, position):
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_records_before_the_position_are_left_out(codec):
+def test_records_before_the_position_are_skipped(codec):
     raw = batch(10, b"a", b"b", b"c", codec=codec) + batch(20, b"d", codec=codec)
     records, position = read(raw, 11)
     assert [(one.offset, one.value) for one in records] == [(11, b"b"), (12, b"c"), (20, b"d")]
@@ -49,7 +49,7 @@ def test_records_before_the_position_are_left_out(codec):
         (batch(0, b"a"), 5, [], 5),
     ],
 )
-def test_positions_move_behind_whole_batches_only(raw, position, found, next_position):
+def test_positions_advance_only_past_whole_batches(raw, position, found, next_position):
     records, moved = read(raw, position)
     assert [one.offset for one in records] == found
     assert moved == next_position

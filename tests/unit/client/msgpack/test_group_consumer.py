@@ -1,4 +1,4 @@
-"""The consumer of a group against a scripted one: in which order things happen."""
+"""The group consumer against a scripted group: the order of its actions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def places(*numbers):
 
 
 class Told(RebalanceListener):
-    """Writes down what it is told, beside what the peer hears."""
+    """Records its callbacks among the requests that the peer gets."""
 
     def __init__(self, peer):
         self.told = []
@@ -58,14 +58,14 @@ async def consumer_of(peer, **settings):
 
 
 async def until(consumer, condition):
-    """Poll until `condition` holds; return what was read."""
+    """Poll until `condition` holds; return the records read."""
     found = []
     while not condition():
         found += await consumer.poll(wait_ms=20)
     return found
 
 
-async def test_it_reads_from_what_was_committed_and_else_from_the_start():
+async def test_it_reads_from_the_committed_offset_or_else_from_the_start():
     peer = GroupPeer([0, 1, 2])
     peer.committed = {1: 1, 2: 2}
     async with consumer_of(peer) as (consumer, listener):
@@ -84,13 +84,13 @@ async def test_it_reads_from_what_was_committed_and_else_from_the_start():
 
 
 @pytest.mark.parametrize(("reset", "count"), [("earliest", 2), ("latest", 0)])
-async def test_without_a_committed_offset_the_reset_says_where_to_begin(reset, count):
+async def test_without_a_committed_offset_the_reset_decides_the_start(reset, count):
     async with consumer_of(GroupPeer([3]), auto_offset_reset=reset) as (consumer, _):
         found = await until(consumer, lambda: consumer.positions() == {Place("t", 3): 2})
         assert len(found) == count
 
 
-async def test_no_reset_means_that_somebody_must_say():
+async def test_the_reset_error_fails_the_poll_until_a_seek():
     peer = GroupPeer([3])
     async with consumer_of(peer, auto_offset_reset="error") as (consumer, _):
         with pytest.raises(FetchError, match=r"t-3 has no position.*reset-offsets"):
@@ -100,7 +100,7 @@ async def test_no_reset_means_that_somebody_must_say():
         assert read.record.offset == 1
 
 
-async def test_a_position_outside_of_the_log_is_reset():
+async def test_a_position_outside_the_log_is_reset():
     peer = GroupPeer([0])
     peer.committed = {0: 50}
     peer.codes["fetch"] = [1]
@@ -109,7 +109,7 @@ async def test_a_position_outside_of_the_log_is_reset():
         assert [one.record.offset for one in found] == [0, 1]
 
 
-async def test_revoked_means_committed_told_and_only_then_given_up():
+async def test_a_revoked_partition_is_committed_reported_and_only_then_released():
     peer = GroupPeer([0, 1])
     async with consumer_of(peer, auto_commit_ms=3_600_000) as (consumer, listener):
         await until(consumer, lambda: set(consumer.positions().values()) == {2})
@@ -122,7 +122,7 @@ async def test_revoked_means_committed_told_and_only_then_given_up():
         told = next(n for n, body in beats(peer) if "topic_partitions" in body)
         assert commit < revoked < told
         assert peer.heard[commit][1]["topics"][0]["partitions"][0]["partition_index"] == 0
-    assert peer.committed == {0: 2, 1: 2, 2: 2}  # the others when it left
+    assert peer.committed == {0: 2, 1: 2, 2: 2}  # it committed the others when it left
 
 
 def beats(peer):
@@ -136,7 +136,7 @@ def index(peer, what):
 
 
 @pytest.mark.parametrize("code", [25, 110])
-async def test_fenced_it_tells_what_is_lost_commits_nothing_and_joins_again(code):
+async def test_a_fenced_consumer_reports_the_loss_commits_nothing_and_rejoins(code):
     peer = GroupPeer([0, 1])
     async with consumer_of(peer, auto_commit_ms=3_600_000) as (consumer, listener):
         await until(consumer, lambda: set(consumer.positions().values()) == {2})
@@ -145,10 +145,10 @@ async def test_fenced_it_tells_what_is_lost_commits_nothing_and_joins_again(code
         found += await until(consumer, lambda: set(consumer.positions().values()) == {2})
         assert listener.told[1:] == [("lost", [0, 1]), ("assigned", [0, 1])]
         assert peer.asked("offset_commit") == []
-        assert len(found) == 4  # again, as nothing was committed
+        assert len(found) == 4  # read again, as nothing was committed
 
 
-async def test_what_was_fetched_when_it_was_fenced_is_not_handed_out():
+async def test_records_fetched_while_it_was_fenced_are_not_returned():
     peer = GroupPeer([0])
 
     class Fencing(GroupPeer):
@@ -164,7 +164,7 @@ async def test_what_was_fetched_when_it_was_fenced_is_not_handed_out():
         assert ("lost", [0]) in listener.told
 
 
-async def test_paused_partitions_stay_held_and_are_not_read():
+async def test_paused_partitions_stay_assigned_and_are_not_read():
     peer = GroupPeer([0, 1])
     async with consumer_of(peer) as (consumer, _):
 
@@ -185,7 +185,7 @@ async def test_paused_partitions_stay_held_and_are_not_read():
             consumer.pause(Place("t", 3))
 
 
-async def test_a_coordinator_that_is_nowhere_is_sought():
+async def test_a_missing_coordinator_is_retried():
     peer = GroupPeer([0])
     peer.codes["consumer_group_heartbeat"] = [16, 15]
     async with consumer_of(peer) as (consumer, _):
@@ -193,7 +193,7 @@ async def test_a_coordinator_that_is_nowhere_is_sought():
     assert peer.asked("find_coordinator") == [{"key_type": 0, "coordinator_keys": ["g"]}] * 2
 
 
-async def test_a_lost_connection_is_made_anew_and_nothing_is_lost():
+async def test_a_lost_connection_is_reopened_and_nothing_is_lost():
     peer = GroupPeer([0])
     peer.codes = {"consumer_group_heartbeat": [0, None], "fetch": [None]}
     async with consumer_of(peer) as (consumer, listener):
@@ -205,7 +205,7 @@ async def test_a_lost_connection_is_made_anew_and_nothing_is_lost():
         assert listener.told == [("assigned", [0])]
 
 
-async def test_a_group_that_does_not_take_it_is_an_error_of_the_poll():
+async def test_a_group_that_rejects_the_member_fails_the_poll():
     peer = GroupPeer([0])
     peer.codes["consumer_group_heartbeat"] = [81]
     async with consumer_of(peer) as (consumer, _):
@@ -213,7 +213,7 @@ async def test_a_group_that_does_not_take_it_is_an_error_of_the_poll():
             await until(consumer, lambda: False)
 
 
-async def test_a_topic_without_a_name_yet_is_taken_when_it_has_one():
+async def test_a_topic_is_taken_once_its_name_is_known():
     peer = GroupPeer([0])
     peer.codes["metadata"] = [100]
     async with consumer_of(peer) as (consumer, listener):
@@ -221,7 +221,7 @@ async def test_a_topic_without_a_name_yet_is_taken_when_it_has_one():
         assert listener.told == [("assigned", [0])]
 
 
-async def test_what_a_partition_says_comes_after_the_records_of_the_others():
+async def test_an_error_of_a_partition_comes_after_the_records_of_the_others():
     peer = GroupPeer([0])
     peer.codes["fetch"] = [29, 100]
     async with consumer_of(peer) as (consumer, _):
@@ -230,7 +230,7 @@ async def test_what_a_partition_says_comes_after_the_records_of_the_others():
         assert len(await until(consumer, lambda: consumer.position(Place("t", 0)) == 2)) == 2
 
 
-async def test_a_failed_automatic_commit_is_kept_and_an_asked_one_is_raised():
+async def test_a_failed_automatic_commit_is_kept_and_an_explicit_one_is_raised():
     peer = GroupPeer([0])
     async with consumer_of(peer, auto_commit_ms=1) as (consumer, _):
         peer.codes["offset_commit"] = [12]
@@ -239,7 +239,7 @@ async def test_a_failed_automatic_commit_is_kept_and_an_asked_one_is_raised():
         await until(consumer, lambda: peer.committed == {0: 2})
 
 
-async def test_leaving_by_an_error_commits_nothing():
+async def test_an_exit_by_an_error_commits_nothing():
     peer = GroupPeer([0])
 
     async def fail_after_reading():
@@ -254,7 +254,7 @@ async def test_leaving_by_an_error_commits_nothing():
     assert peer.asked("consumer_group_heartbeat")[-1]["member_epoch"] == -1
 
 
-async def test_what_makes_no_sense_is_refused():
+async def test_invalid_arguments_are_refused():
     with pytest.raises(ValueError, match="earliest, latest, error"):
         GroupSettings(group_id="g", auto_offset_reset="none")
     consumer = GroupConsumer("127.0.0.1:1", GroupSettings(group_id="g"))

@@ -1,4 +1,4 @@
-"""Commits and committed offsets: what each error means, and what is asked again."""
+"""Commits and committed offsets: the meaning of each error, and which requests are retried."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _no_waiting(monkeypatch):
 
 @asynccontextmanager
 async def offsets(peer, timeout_s=5.0):
-    """The offsets of a member in epoch 7 that holds two partitions."""
+    """Yield the offsets of a member in epoch 7 that holds two partitions."""
     membership = Membership(MemberSettings(group_id="g", member_id="m"), Subscription(("t",)), 0)
     membership.state = State.MEMBER
     membership.epoch = 7
@@ -64,7 +64,7 @@ async def test_a_commit_carries_the_member_and_its_epoch():
 
 
 @pytest.mark.parametrize("code", [14, 15, 16, 113])
-async def test_what_passes_is_asked_again_in_the_epoch_of_then(code):
+async def test_a_retriable_error_is_retried_in_the_current_epoch(code):
     peer = GroupPeer()
     peer.codes["offset_commit"] = [code, code]
     async with offsets(peer) as (group, membership, _):
@@ -88,7 +88,7 @@ async def test_what_passes_is_asked_again_in_the_epoch_of_then(code):
         (31_999, State.MEMBER, "error 31999"),
     ],
 )
-async def test_what_does_not_pass_is_said(code, state, said):
+async def test_a_permanent_error_is_reported(code, state, said):
     peer = GroupPeer()
     peer.codes["offset_commit"] = [code]
     async with offsets(peer) as (group, membership, positions):
@@ -99,7 +99,7 @@ async def test_what_does_not_pass_is_said(code, state, said):
     assert peer.committed == {}
 
 
-async def test_no_member_commits_nothing():
+async def test_without_a_membership_nothing_is_committed():
     peer = GroupPeer()
     async with offsets(peer) as (group, membership, _):
         membership.disowned()
@@ -108,7 +108,7 @@ async def test_no_member_commits_nothing():
     assert peer.heard == []
 
 
-async def test_a_coordinator_that_stays_away_is_given_up():
+async def test_an_unavailable_coordinator_times_out():
     peer = GroupPeer()
     peer.codes["offset_commit"] = [14] * 1000
     async with offsets(peer, timeout_s=0.05) as (group, _, _):
@@ -116,7 +116,7 @@ async def test_a_coordinator_that_stays_away_is_given_up():
             await group.commit({ONE: 5})
 
 
-async def test_a_partition_that_the_answer_leaves_out_is_not_committed():
+async def test_a_partition_missing_from_the_answer_is_not_committed():
     async with offsets(lambda _api, _body: {"topics": []}) as (group, _, positions):
         with pytest.raises(CommitError, match="UNKNOWN_SERVER_ERROR"):
             await group.commit({ONE: 5})
@@ -126,7 +126,7 @@ async def test_a_partition_that_the_answer_leaves_out_is_not_committed():
 @pytest.mark.parametrize(
     ("code", "state"), [(14, State.MEMBER), (113, State.MEMBER), (25, State.FENCED)]
 )
-async def test_committed_offsets_come_later_or_never(code, state):
+async def test_committed_offsets_are_retried_or_fenced(code, state):
     peer = GroupPeer()
     peer.committed[1] = 9
     peer.codes["offset_fetch"] = [code]
@@ -140,7 +140,7 @@ async def test_committed_offsets_come_later_or_never(code, state):
     assert (asked["groups"][0]["member_id"], asked["groups"][0]["member_epoch"]) == ("m", 7)
 
 
-async def test_committed_offsets_that_are_refused_are_an_error():
+async def test_refused_committed_offsets_are_an_error():
     peer = GroupPeer()
     peer.codes["offset_fetch"] = [30]
     async with offsets(peer) as (group, _, _):

@@ -1,4 +1,4 @@
-"""What a member reads: where it begins, and what is kept back."""
+"""A member's reader: where it starts, and which errors it keeps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.group_peer import TOPIC_ID, GroupPeer
 
 
 class Called:
-    """A transport whose peer is asked at once."""
+    """A transport that calls its peer directly."""
 
     def __init__(self, peer):
         self._peer = peer
@@ -39,11 +39,11 @@ def at(positions):
     return {one.number: offset for one, offset in positions.offsets().items()}
 
 
-async def test_it_begins_at_the_committed_offset_and_else_by_the_reset():
+async def test_reading_starts_at_the_committed_offset_or_else_by_the_reset():
     peer = GroupPeer()
     peer.committed = {1: 1}
     reader, positions = await reader_of(peer, 0, 1)
-    assert await reader.read(10) is None, "nothing has a position yet"
+    assert await reader.read(10) is None, "no partition has a position yet"
     await reader.find_positions()
     assert at(positions) == {0: 0, 1: 1}
     found = await reader.read(10)
@@ -62,7 +62,7 @@ async def test_without_a_reset_a_partition_without_a_committed_offset_is_an_erro
 
 
 @pytest.mark.parametrize(("code", "trouble"), [(29, "t-0: TOPIC_AUTH"), (100, None)])
-async def test_an_error_that_passes_waits_for_the_group_and_another_is_kept(code, trouble):
+async def test_a_retriable_error_waits_for_the_group_and_any_other_is_kept(code, trouble):
     peer = GroupPeer()
     reader, _ = await reader_of(peer, 0)
     await reader.find_positions()

@@ -1,4 +1,4 @@
-"""The heartbeats' task: what it sends when, and how it ends."""
+"""The heartbeat task: what it sends, when, and how it ends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def beating(peer):
             transport.close()
 
 
-async def test_it_joins_and_an_answer_is_news():
+async def test_the_task_joins_and_reports_an_answer_as_news():
     async with beating(GroupPeer([0])) as (heartbeats, membership):
         heartbeats.expect_news()
         await heartbeats.wait_for_news(60)
@@ -40,7 +40,7 @@ async def test_it_joins_and_an_answer_is_news():
         heartbeats.check()
 
 
-async def test_what_is_new_is_sent_at_once_when_it_is_woken():
+async def test_a_change_is_sent_at_once_when_the_task_is_woken():
     peer = GroupPeer([0])
     peer.interval_ms = 3_600_000
     async with beating(peer) as (heartbeats, membership):
@@ -54,7 +54,7 @@ async def test_what_is_new_is_sent_at_once_when_it_is_woken():
         assert told[-1] == ["u"]
 
 
-async def test_one_that_is_not_answered_is_kept_until_the_next_is():
+async def test_the_error_of_a_failed_heartbeat_is_kept_until_one_succeeds():
     peer = GroupPeer([0])
     peer.codes[API] = [None, None]
     async with beating(peer) as (heartbeats, membership):
@@ -66,7 +66,7 @@ async def test_one_that_is_not_answered_is_kept_until_the_next_is():
         assert heartbeats.failure is None
 
 
-async def test_a_refusal_ends_it():
+async def test_a_refusal_ends_the_task():
     peer = GroupPeer([0])
     peer.codes[API] = [81]
     async with beating(peer) as (heartbeats, membership):
@@ -77,7 +77,7 @@ async def test_a_refusal_ends_it():
         assert len(peer.asked(API)) == 1
 
 
-async def test_before_it_is_started_there_is_nothing_to_check():
+async def test_there_is_nothing_to_check_before_the_start():
     membership = Membership(MemberSettings(group_id="g", member_id="m"), Subscription(), 0)
     heartbeats = Heartbeats(Transport("127.0.0.1:1", 1), membership)
     assert not heartbeats.have_begun

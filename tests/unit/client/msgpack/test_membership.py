@@ -1,4 +1,4 @@
-"""A member, answer by answer: what it says, gives up and takes, and when it is lost."""
+"""A member, answer by answer: its heartbeats, revocations, assignments, and when it is fenced."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def held(*numbers, topic_id=A):
 
 
 def answer(epoch=1, numbers=None, code=0, topic_id=A):
-    """A broker's answer; `numbers` are the partitions to hold, None for no news."""
+    """Return a broker's answer; `numbers` are the assigned partitions, None for no change."""
     assignment = None
     if numbers is not None:
         topics = [{"topic_id": topic_id, "partitions": list(numbers)}] if numbers else []
@@ -32,7 +32,7 @@ def answer(epoch=1, numbers=None, code=0, topic_id=A):
 
 
 class Member(Membership):
-    """A membership whose clock is the test's."""
+    """A membership whose clock the test sets."""
 
     def __init__(self, **settings):
         super().__init__(
@@ -44,16 +44,16 @@ class Member(Membership):
         return self.request(self.now_ms)
 
     def hear(self, *arguments, **more):
-        """Let what is due be asked, and answered so; return what was asked."""
+        """Send the due heartbeat, answer it with `answer(...)`, and return its body."""
         due_ms = self.due_ms()
-        assert due_ms is not None, "it has nothing to say"
+        assert due_ms is not None, "no heartbeat is due"
         self.now_ms = max(self.now_ms, due_ms)
         asked = self.say()
         self.answered(answer(*arguments, **more), self.now_ms)
         return asked
 
     def follow(self):
-        """Give up and take what the target asks for."""
+        """Revoke and take partitions as the target assignment demands."""
         change = self.change(NAMED)
         if change is not None:
             self.give_up(change.revoked, self.now_ms)
@@ -62,7 +62,7 @@ class Member(Membership):
 
     @classmethod
     def holding(cls, *numbers, **settings):
-        """A member in epoch 1 that has told what it holds."""
+        """Return a member in epoch 1 that has reported the partitions it holds."""
         member = cls(**settings)
         member.hear(1, numbers)
         member.follow()
@@ -70,7 +70,7 @@ class Member(Membership):
         return member
 
 
-def test_joining_tells_everything_and_what_follows_only_that_it_is_here():
+def test_joining_sends_all_fields_and_later_heartbeats_only_the_epoch():
     member = Member(assignor="range", instance_id="i")
     assert member.say() == {
         "group_id": "g",
@@ -84,7 +84,7 @@ def test_joining_tells_everything_and_what_follows_only_that_it_is_here():
         "topic_partitions": [],
     }
     assert member.say() is None
-    assert member.due_ms() is None  # one at a time
+    assert member.due_ms() is None  # one heartbeat at a time
     member.answered(answer(3), 10)
     assert (member.state, member.epoch, member.due_ms()) == (State.MEMBER, 3, 10 + INTERVAL_MS)
     assert member.request(10 + INTERVAL_MS - 1) is None
@@ -93,7 +93,7 @@ def test_joining_tells_everything_and_what_follows_only_that_it_is_here():
     }  # fmt: skip
 
 
-def test_it_gives_up_before_it_takes_and_tells_both_at_once():
+def test_a_member_revokes_before_it_takes_and_reports_both_at_once():
     member = Member.holding(0, 1)
     assert member.is_settled
     member.hear(2, [1, 2])
@@ -111,15 +111,15 @@ def test_it_gives_up_before_it_takes_and_tells_both_at_once():
     assert member.change(NAMED) is None
 
 
-def test_a_newer_target_takes_the_place_of_one_that_was_not_reached():
+def test_a_newer_target_replaces_an_unreached_one():
     member = Member.holding(0, 1)
     member.hear(2, [1])
     member.hear(3, [0])
     assert member.change(NAMED) == (held(1), frozenset())
 
 
-def test_a_target_taken_back_before_it_was_reached_is_acknowledged():
-    """Else the broker would wait, for as long as a rebalance may take, to hear of the rest."""
+def test_a_target_withdrawn_before_it_was_reached_is_acknowledged():
+    """Otherwise the broker would wait for the acknowledgement until the rebalance timeout."""
     member = Member.holding(0)
     member.hear(2, [0, 1])
     member.hear(3, [0])
@@ -129,8 +129,8 @@ def test_a_target_taken_back_before_it_was_reached_is_acknowledged():
     assert member.due_ms() == member.now_ms + INTERVAL_MS
 
 
-def test_what_was_told_not_to_be_held_is_not_taken_before_the_answer():
-    """Its answer may take it back, and may be lost."""
+def test_a_partition_reported_as_revoked_is_not_taken_before_the_answer():
+    """The answer may withdraw the partition, and may be lost."""
     member = Member.holding(0)
     member.hear(2, [0, 1])
     for _ in range(2):
@@ -144,7 +144,7 @@ def test_what_was_told_not_to_be_held_is_not_taken_before_the_answer():
     assert member.change(NAMED) == (frozenset(), held(1))
 
 
-def test_what_has_no_name_yet_is_not_taken():
+def test_a_topic_without_a_known_name_is_not_taken():
     member = Member()
     member.hear(1, [0], topic_id=B)
     assert member.change({A}) is None
@@ -152,7 +152,7 @@ def test_what_has_no_name_yet_is_not_taken():
     assert member.change({A, B}) == (frozenset(), held(0, topic_id=B))
 
 
-def test_another_subscription_is_told_at_once_also_while_an_answer_is_awaited():
+def test_a_new_subscription_is_sent_at_once_even_while_an_answer_is_awaited():
     member = Member.holding(0)
     member.subscribe(Subscription(regex="t.*"), member.now_ms)
     asked = member.say()
@@ -161,12 +161,12 @@ def test_another_subscription_is_told_at_once_also_while_an_answer_is_awaited():
     member.answered(answer(1), member.now_ms)
     assert member.due_ms() == member.now_ms
     assert member.hear(2)["subscribed_topic_names"] == ["u"]
-    member.subscribe(Subscription(("u",)), member.now_ms)  # no news
+    member.subscribe(Subscription(("u",)), member.now_ms)  # unchanged
     assert member.due_ms() == member.now_ms + INTERVAL_MS
 
 
 @pytest.mark.parametrize("code", [14, 15, 16])
-def test_a_coordinator_that_is_away_is_asked_again_ever_later_and_told_everything(code):
+def test_an_unavailable_coordinator_is_retried_with_backoff_and_sent_all_fields(code):
     member = Member.holding(0)
     waits = []
     for _ in range(6):
@@ -182,13 +182,13 @@ def test_a_coordinator_that_is_away_is_asked_again_ever_later_and_told_everythin
     assert member.due_ms() == member.now_ms + INTERVAL_MS
 
 
-def test_a_lost_answer_leaves_what_is_held_and_tells_everything_again():
+def test_a_lost_answer_keeps_the_partitions_and_resends_all_fields():
     member = Member.holding(0, 1)
     member.now_ms = member.due_ms()
     member.say()
     member.unanswered(member.now_ms)
     assert member.is_member
-    asked = member.hear(2, [0])  # of the epoch that the lost answer brought
+    asked = member.hear(2, [0])  # the epoch of the lost answer
     assert asked["member_epoch"] == 1
     assert asked["topic_partitions"] == [{"topic_id": A, "partitions": [0, 1]}]
     assert member.follow() == (held(1), frozenset())
@@ -202,13 +202,13 @@ def test_a_lost_answer_leaves_what_is_held_and_tells_everything_again():
         ErrorCode.GROUP_ID_NOT_FOUND,
     ],
 )
-def test_who_is_known_no_more_loses_all_and_joins_from_scratch(code):
+def test_a_fenced_member_loses_all_partitions_and_rejoins(code):
     member = Member.holding(0, 1)
     member.hear(code=code)
     assert member.state is State.FENCED
     assert not member.is_member
     assert member.change(NAMED) is None
-    assert member.due_ms() is None  # not before the loss is taken note of
+    assert member.due_ms() is None  # not before the caller has taken the loss
     assert member.take_loss() == held(0, 1)
     assert member.take_loss() == frozenset()
     assert member.due_ms() > member.now_ms
@@ -218,14 +218,14 @@ def test_who_is_known_no_more_loses_all_and_joins_from_scratch(code):
     assert member.follow() == (frozenset(), held(1))
 
 
-def test_who_held_nothing_joins_again_by_itself():
+def test_a_fenced_member_without_partitions_rejoins_by_itself():
     member = Member()
     member.hear(1, [])
     member.hear(code=ErrorCode.FENCED_MEMBER_EPOCH)
     assert member.hear(2, [])["member_epoch"] == 0
 
 
-def test_what_a_commit_learns_counts_and_the_answer_on_its_way_does_not():
+def test_a_commit_that_fences_the_member_outdates_the_pending_answer():
     member = Member.holding(0)
     member.now_ms = member.due_ms()
     member.say()
@@ -238,7 +238,7 @@ def test_what_a_commit_learns_counts_and_the_answer_on_its_way_does_not():
     assert member.state is State.JOINING
 
 
-def test_giving_up_while_fenced_is_no_loss_and_nothing_is_taken():
+def test_a_revocation_while_fenced_is_no_loss_and_nothing_is_taken():
     member = Member.holding(0, 1)
     member.hear(2, [1, 2])
     change = member.change(NAMED)
@@ -261,7 +261,7 @@ def test_giving_up_while_fenced_is_no_loss_and_nothing_is_taken():
         (31_999, True),
     ],
 )
-def test_a_refusal_for_good_ends_it(code, was_member):
+def test_a_permanent_refusal_ends_the_membership(code, was_member):
     member = Member.holding(0) if was_member else Member()
     member.hear(code=code)
     assert member.state is State.FAILED
@@ -272,7 +272,7 @@ def test_a_refusal_for_good_ends_it(code, was_member):
     assert member.leave() is None
 
 
-def test_an_instance_id_held_by_another_is_waited_for_and_not_for_ever():
+def test_a_member_waits_for_an_instance_id_in_use_but_not_forever():
     member = Member(instance_id="i", unreleased_ms=5_000)
     began_ms = member.now_ms
     while member.state is State.JOINING:
@@ -286,7 +286,7 @@ def test_an_instance_id_held_by_another_is_waited_for_and_not_for_ever():
 
 
 @pytest.mark.parametrize(("instance_id", "epoch"), [(None, -1), ("i", -2)])
-def test_a_reader_that_does_not_poll_leaves_until_it_does(instance_id, epoch):
+def test_a_consumer_that_does_not_poll_leaves_until_it_polls(instance_id, epoch):
     member = Member.holding(0, instance_id=instance_id, rebalance_ms=8_000)
     member.hear(1)
     assert member.due_ms() == 8_000
@@ -301,17 +301,17 @@ def test_a_reader_that_does_not_poll_leaves_until_it_does(instance_id, epoch):
     assert member.hear(2, [])["member_epoch"] == 0
 
 
-def test_the_answer_to_a_farewell_is_not_taken_for_that_to_a_join():
+def test_the_answer_to_a_leave_is_not_taken_for_the_answer_to_a_join():
     member = Member.holding(0, rebalance_ms=1_000)
     member.now_ms = 1_000
     member.say()
-    member.take_loss()  # polled again, before the answer
+    member.take_loss()  # the consumer polls again before the answer
     member.answered(answer(-1), member.now_ms)
     assert (member.state, member.epoch) == (State.JOINING, 0)
     assert member.hear(4, [])["member_epoch"] == 0
 
 
-def test_what_is_to_be_given_up_is_held_until_it_is():
+def test_a_partition_is_held_until_it_is_revoked():
     member = Member.holding(0, 1)
     member.hear(2, [0])
     member.now_ms = member.due_ms()
@@ -320,7 +320,7 @@ def test_what_is_to_be_given_up_is_held_until_it_is():
     assert member.hear(2, [0])["topic_partitions"] == [{"topic_id": A, "partitions": [0, 1]}]
 
 
-def test_one_that_held_nothing_waits_for_a_poll_as_well():
+def test_a_member_without_partitions_waits_for_a_poll_too():
     member = Member(rebalance_ms=1_000)
     member.hear(1, [])
     member.now_ms = 1_000
@@ -330,14 +330,14 @@ def test_one_that_held_nothing_waits_for_a_poll_as_well():
 
 
 @pytest.mark.parametrize(("instance_id", "epoch"), [(None, -1), ("i", -2)])
-def test_leaving_is_the_last_word(instance_id, epoch):
+def test_a_leave_is_the_last_heartbeat(instance_id, epoch):
     member = Member.holding(0, instance_id=instance_id)
     assert member.leave()["member_epoch"] == epoch
     assert (member.state, member.owned, member.due_ms()) == (State.LEFT, frozenset(), None)
     member.answered(answer(5, [1]), member.now_ms)
     assert member.state is State.LEFT
-    assert Member().leave() is None  # nobody knows of it
+    assert Member().leave() is None  # the broker does not know it
     joining = Member()
     joining.say()
     joining.unanswered(0)
-    assert joining.leave() is not None  # the broker may
+    assert joining.leave() is not None  # the broker may know it

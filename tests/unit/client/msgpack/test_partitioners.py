@@ -1,4 +1,4 @@
-"""Where records go: random spreads, round-robin is even, a key stays where Java sends it."""
+"""Partitioners: random spreads, round-robin is even, a key gets the partition that Java chooses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from client.msgpack.partitioners import PARTITIONERS, murmur2, partition_of_key
 
 # Computed by Apache Kafka 4.3's own classes: Utils.murmur2 of each key, and
-# BuiltInPartitioner.partitionForKey of it among COUNTS partitions.
+# BuiltInPartitioner.partitionForKey of the key among COUNTS partitions.
 COUNTS = (1, 3, 12, 1000)
 BY_JAVA = [
     (b"", 275646681, 0, 0, 9, 681),
@@ -56,11 +56,11 @@ def sent(name, keys, partition_count, *, topic="t", seed=1):
 def test_random_spreads_over_all_partitions_whatever_the_key():
     counts = Counter(sent("random", [b"one key"] * 12_000, 12))
     assert sorted(counts) == list(range(12))
-    # 1,000 expected, standard deviation 30: seven of them either way.
+    # 1,000 expected, standard deviation 30: seven deviations either way.
     assert all(790 < count < 1_210 for count in counts.values()), counts
 
 
-def test_random_is_the_chance_it_is_given():
+def test_random_uses_the_given_generator():
     assert sent("random", [None] * 50, 12, seed=1) != sent("random", [None] * 50, 12, seed=2)
     assert sent("random", [None] * 50, 12, seed=1) == sent("random", [None] * 50, 12, seed=1)
 
@@ -73,26 +73,26 @@ def test_round_robin_is_even_to_one_record(records, partition_count):
     assert max(counts.values()) - min(counts[n] for n in range(partition_count)) <= 1
 
 
-def test_round_robin_takes_turns_in_each_topic_by_itself():
+def test_round_robin_rotates_within_each_topic():
     choose = PARTITIONERS["round_robin"](Random(1))
     asked = ["a", "b", "a", "b", "b"]
     assert [choose(topic, None, 3) for topic in asked] == [0, 0, 1, 1, 2]
 
 
-def test_a_key_goes_where_java_sends_it_and_stays():
+def test_a_key_always_gets_the_partition_that_java_chooses():
     keys = [f"user-{n}".encode() for n in range(500)]
     found = sent("key_hash", keys * 2, 12)
     assert found == [partition_of_key(key, 12) for key in keys] * 2
     assert len(set(found)) == 12
 
 
-def test_an_empty_key_is_a_key_and_none_takes_turns():
+def test_an_empty_key_is_a_key_and_records_without_one_rotate():
     assert sent("key_hash", [b"", None, b"", None, None], 3) == [0, 0, 0, 1, 2]
     assert sent("key_hash", [b""] * 4, 12) == [9] * 4
 
 
 @pytest.mark.parametrize(("key", "hashed", "partitions"), [(r[0], r[1], r[2:]) for r in BY_JAVA])
-def test_a_key_is_hashed_as_java_does_and_goes_where_java_sends_it(key, hashed, partitions):
+def test_a_key_gets_the_hash_and_partition_of_java(key, hashed, partitions):
     assert murmur2(key) == hashed % (1 << 32)
     assert tuple(partition_of_key(key, count) for count in COUNTS) == partitions
 

@@ -1,4 +1,4 @@
-"""Positions: what is read next, what the group knows, and whose turn it is."""
+"""Positions: the next offset to read, the committed offset, and the order of partitions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def positions():
     return held
 
 
-def test_partitions_come_without_a_position_and_keep_the_one_they_get(positions):
+def test_partitions_start_without_a_position_and_keep_the_one_they_get(positions):
     assert positions.unplaced() == [ONE, TWO, THREE]
     assert positions.readable() == []
     positions.place(TWO, 5)
@@ -27,13 +27,13 @@ def test_partitions_come_without_a_position_and_keep_the_one_they_get(positions)
     assert (positions.offset(ONE), positions.offset(TWO)) == (-1, 5)
 
 
-def test_another_one_is_at_the_front_each_time(positions):
+def test_each_fetch_starts_with_another_partition(positions):
     for one in positions:
         positions.place(one, 0)
     assert [positions.readable()[0] for _ in range(4)] == [ONE, TWO, THREE, ONE]
 
 
-def test_what_is_paused_is_not_read_and_stays(positions):
+def test_a_paused_partition_is_not_read_but_kept(positions):
     for one in positions:
         positions.place(one, 3)
     positions.pause(TWO, paused=True)
@@ -43,7 +43,7 @@ def test_what_is_paused_is_not_read_and_stays(positions):
     assert positions.offset(TWO) == 3
 
 
-def test_what_the_group_knows_is_not_told_again(positions):
+def test_a_committed_offset_is_not_committed_again(positions):
     positions.place(ONE, 7, committed=True)
     positions.place(TWO, 0)
     assert positions.uncommitted() == {TWO: 0}
@@ -54,10 +54,10 @@ def test_what_the_group_knows_is_not_told_again(positions):
     positions.committed({ONE: 9, TWO: 0})
     assert positions.uncommitted() == {ONE: 12}
     positions.place(ONE, 2)
-    assert positions.leader_epoch(ONE) == -1  # nothing is known of what stands before it
+    assert positions.leader_epoch(ONE) == -1  # the epoch of the record before it is unknown
 
 
-def test_what_is_dropped_is_forgotten(positions):
+def test_dropped_partitions_are_forgotten(positions):
     positions.place(ONE, 1)
     positions.drop([ONE, ONE])
     positions.committed({ONE: 1})

@@ -1,4 +1,4 @@
-"""The producer against a scripted peer: acknowledged, retried in order, refused, bounded."""
+"""The producer against a scripted peer: acknowledgements, ordered retries, refusals, bounds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.msgpack_peer import NO_ANSWER, MsgpackPeer, metadata, produce
 
 
 class Script:
-    """Metadata and ids as they should be; `produce` answers with what comes next in `fates`."""
+    """A peer with valid metadata and ids; `produce` returns the next answer of `fates`."""
 
     def __init__(self, *fates, partition_count=1):
         self.fates = list(fates)
@@ -43,7 +43,7 @@ def values(batches):
     return [one.value for raw in batches for one in read_records(raw, size_max=1 << 20)]
 
 
-async def test_a_record_arrives_as_it_was_sent_and_its_offset_comes_back():
+async def test_a_record_arrives_unchanged_and_its_offset_is_returned():
     script = Script(partition_count=3)
     async with (
         MsgpackPeer(script) as peer,
@@ -59,8 +59,8 @@ async def test_a_record_arrives_as_it_was_sent_and_its_offset_comes_back():
     assert one.tally.acknowledged_count == 2
 
 
-@pytest.mark.parametrize("fate", [None, 7, 56])  # hung up, timed out, storage error
-async def test_a_retry_sends_the_same_bytes_before_what_is_behind(fate):
+@pytest.mark.parametrize("fate", [None, 7, 56])  # connection closed, timed out, storage error
+async def test_a_retry_sends_the_same_bytes_before_later_batches(fate):
     script = Script(fate, fate)
     async with MsgpackPeer(script) as peer, Producer(peer.address, settings=settings()) as one:
         first = await one.send("t", b"first")
@@ -79,7 +79,7 @@ async def test_a_duplicate_counts_as_acknowledged():
         assert await (await one.send("t", b"v")).offset() == 40
 
 
-async def test_a_refusal_reaches_the_sender_and_the_next_record_goes_on():
+async def test_a_refusal_reaches_the_sender_and_the_next_record_is_sent():
     script = Script(10)
     async with MsgpackPeer(script) as peer, Producer(peer.address, settings=settings()) as one:
         with pytest.raises(DeliveryError, match=r"1 record for t-0: MESSAGE_TOO_LARGE \(10\)"):
@@ -89,7 +89,7 @@ async def test_a_refusal_reaches_the_sender_and_the_next_record_goes_on():
     assert (one.tally.acknowledged_count, one.tally.failed_count) == (1, 1)
 
 
-async def test_a_broker_that_lost_its_memory_gets_the_records_in_the_next_epoch():
+async def test_a_broker_that_lost_its_producer_state_gets_the_records_in_the_next_epoch():
     script = Script(45)
     async with MsgpackPeer(script) as peer, Producer(peer.address, settings=settings()) as one:
         assert await (await one.send("t", b"v")).offset() == 40
@@ -98,7 +98,7 @@ async def test_a_broker_that_lost_its_memory_gets_the_records_in_the_next_epoch(
 
 
 @pytest.mark.parametrize("fate", [47, 49, 59])
-async def test_a_broker_that_knows_another_producer_gets_another_id(fate):
+async def test_a_producer_that_the_broker_rejects_gets_another_id(fate):
     script = Script(fate)
     async with MsgpackPeer(script) as peer, Producer(peer.address, settings=settings()) as one:
         with pytest.raises(DeliveryError, match=rf"\({fate}\)"):
@@ -107,19 +107,19 @@ async def test_a_broker_that_knows_another_producer_gets_another_id(fate):
     assert [read_header(raw).producer_id for raw in script.batches] == [101, 102]
 
 
-async def test_a_code_that_is_not_known_here_fails_the_batch_with_its_number():
+async def test_an_unknown_error_code_fails_the_batch_with_its_number():
     script = Script(31_999)
     async with MsgpackPeer(script) as peer, Producer(peer.address, settings=settings()) as one:
         with pytest.raises(DeliveryError, match="error 31999: unknown to this client"):
             await (await one.send("t", b"v")).offset()
         await (await one.send("t", b"w")).offset()
     epochs = [read_header(raw).producer_epoch for raw in script.batches]
-    assert epochs == [0, 1]  # it may have been appended
+    assert epochs == [0, 1]  # the batch may have been appended
 
 
-async def test_five_requests_are_under_way_and_no_more():
+async def test_at_most_five_requests_are_in_flight():
     class Slow(Script):
-        """Answers nothing after the first batch until told."""
+        """Holds all answers after the first until the test releases them."""
 
         def __call__(self, api, body):
             answer = super().__call__(api, body)
@@ -135,12 +135,12 @@ async def test_five_requests_are_under_way_and_no_more():
             await one.send("t", b"%d" % number)
         while len(script.batches) < 7:
             await asyncio.sleep(0.001)
-        # No answer came in time: the last is the first of them again, alone.
+        # No answer came in time: the last request is the first of them again, alone.
         assert values(script.batches) == [b"first", b"0", b"1", b"2", b"3", b"4", b"0"]
-        await one.__aexit__(ZeroDivisionError)  # leaving by an error flushes nothing
+        await one.__aexit__(ZeroDivisionError)  # an exit by an error flushes nothing
 
 
-async def test_a_broker_that_gives_no_id_ends_the_producer_for_all_who_wait():
+async def test_a_broker_that_gives_no_id_fails_all_waiting_sends():
     def answer(api, body):
         return metadata(1) if api == "metadata" else {"error_code": 31}
 
@@ -157,7 +157,7 @@ async def test_a_broker_that_gives_no_id_ends_the_producer_for_all_who_wait():
             await one.__aexit__(None)
 
 
-async def test_an_answer_that_lacks_what_it_must_say_is_none():
+async def test_an_answer_without_a_required_field_is_invalid():
     script = Script()
     answers = [{}, {"responses": []}, {"responses": None}]
 
@@ -170,7 +170,7 @@ async def test_an_answer_that_lacks_what_it_must_say_is_none():
     assert len(script.batches) == 4
 
 
-async def test_without_acknowledgement_nothing_is_awaited():
+async def test_nothing_is_awaited_without_acknowledgements():
     script = Script()
     async with MsgpackPeer(script) as peer, Producer(peer.address, acks=0) as one:
         assert await (await one.send("t", b"v")).offset() == -1
@@ -179,7 +179,7 @@ async def test_without_acknowledgement_nothing_is_awaited():
     assert read_header(script.batches[0]).producer_id == -1
 
 
-async def test_memory_is_waited_for():
+async def test_a_send_waits_for_memory():
     script = Script()
     small = settings(buffer_bytes=4_000, batch_bytes=1_000)
     async with MsgpackPeer(script) as peer, Producer(peer.address, settings=small) as one:
@@ -189,7 +189,7 @@ async def test_memory_is_waited_for():
     assert values(script.batches) == [b"%0200d" % number for number in range(200)]
 
 
-async def test_no_success_in_time_is_told_with_what_may_be():
+async def test_a_delivery_timeout_says_whether_the_record_may_be_appended():
     brief = settings(delivery_ms=50)
     async with (
         MsgpackPeer(Script(*[7] * 99)) as peer,
@@ -201,7 +201,7 @@ async def test_no_success_in_time_is_told_with_what_may_be():
         assert one.tally.gave_up
 
 
-async def test_why_a_record_is_sent_again_is_told():
+async def test_the_reason_of_a_retry_is_reported():
     told = []
     async with (
         MsgpackPeer(Script(56, 56)) as peer,
@@ -212,7 +212,7 @@ async def test_why_a_record_is_sent_again_is_told():
     assert "KAFKA_STORAGE_ERROR (56)" in told[0]
 
 
-async def test_what_cannot_be_sent_is_refused_at_once():
+async def test_an_invalid_record_is_refused_at_once():
     async with MsgpackPeer(Script()) as peer, Producer(peer.address) as one:
         with pytest.raises(UnknownPlace, match="partitions 0 to 0, not 4"):
             await one.send("t", b"v", partition=4)

@@ -1,4 +1,4 @@
-"""Names of topic ids: asked for once, forgotten when they are not needed."""
+"""Names of topic ids: requested once, and forgotten when not needed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OLD, NEW, UNKNOWN = b"o" * 16, b"n" * 16, b"u" * 16
 
 
 class Metadata:
-    """A transport that knows the name of two ids: a topic's, and the same made anew."""
+    """A transport that knows the names of two ids: a topic, and the same topic recreated."""
 
     def __init__(self):
         self.asked = []
@@ -30,7 +30,7 @@ class Metadata:
         }
 
 
-async def test_a_name_is_asked_for_once_and_an_unknown_one_again():
+async def test_a_name_is_requested_once_and_an_unknown_one_again():
     transport = Metadata()
     names = TopicNames(transport)
     for _ in range(2):
@@ -42,7 +42,7 @@ async def test_a_name_is_asked_for_once_and_an_unknown_one_again():
         names.place(Partition(UNKNOWN, 0))
 
 
-async def test_a_topic_made_anew_has_its_name_twice_until_the_old_one_is_given_up():
+async def test_a_recreated_topic_has_two_ids_until_the_old_one_is_dropped():
     names = TopicNames(Metadata())
     await names.learn({OLD, NEW})
     assert set(names.partitions(Place("t", 1))) == {Partition(OLD, 1), Partition(NEW, 1)}

@@ -1,4 +1,4 @@
-"""Requests under way at once, their answers, and what is none."""
+"""Concurrent requests, their answers, and invalid answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from client.msgpack.transport import (
 from tests.support.msgpack_peer import NO_ANSWER, MsgpackPeer, metadata
 
 
-async def test_a_peer_that_only_hangs_up_may_speak_another_protocol():
+async def test_a_peer_that_closes_the_connection_may_speak_another_protocol():
     async with MsgpackPeer(lambda _api, _body: None) as peer:
         transport = Transport(peer.address, 5)
         with pytest.raises(TransportError, match=r"hung up\. Is this the address of its MSGPACK"):
@@ -27,14 +27,14 @@ async def test_a_peer_that_only_hangs_up_may_speak_another_protocol():
         transport.close()
 
 
-async def test_a_refused_connection_is_told_in_words():
+async def test_a_refused_connection_is_explained():
     async with MsgpackPeer(lambda _api, _body: None) as peer:
         address = peer.address
     with pytest.raises(NotConnected, match=f"at {address}: Connection refused. Is it running"):
         await Transport(address, 5).open()
 
 
-async def test_answers_come_to_their_requests_on_one_connection():
+async def test_answers_match_their_requests_on_one_connection():
     async with MsgpackPeer(lambda api, body: {"api": api, "body": body}) as peer:
         transport = Transport(peer.address, 5)
         for api in ("metadata", "fetch"):
@@ -56,7 +56,7 @@ async def test_answers_come_to_their_requests_on_one_connection():
         (b"\xff\xff\xff\xff", "announced an answer of 4294967295 bytes"),
     ],
 )
-async def test_what_is_no_answer_closes_the_connection(answer, said):
+async def test_an_invalid_answer_closes_the_connection(answer, said):
     async with MsgpackPeer(lambda *_: answer) as peer:
         transport = Transport(peer.address, 5)
         with pytest.raises(TransportError, match=said):
@@ -79,7 +79,7 @@ async def test_a_refusal_leaves_the_connection_open():
         transport.close()
 
 
-async def test_requests_under_way_are_answered_in_their_order():
+async def test_requests_in_flight_are_answered_in_order():
     held = []
 
     def answer(api, body):
@@ -89,14 +89,14 @@ async def test_requests_under_way_are_answered_in_their_order():
     async with MsgpackPeer(answer) as peer:
         transport = Transport(peer.address, 5)
         answers = [await transport.ask(f"api_{number}", {}) for number in range(7)]
-        answers[2].cancel()  # nobody waits for it; the others' answers are still theirs
+        answers[2].cancel()  # the other requests must still get their own answers
         found = [(await one)["api"] for one in answers if not one.cancelled()]
         assert found == [f"api_{number}" for number in (0, 1, 3, 4, 5, 6)]
         assert peer.connection_count == 1
         transport.close()
 
 
-async def test_a_lost_connection_fails_all_that_wait_and_the_next_request_makes_another():
+async def test_a_lost_connection_fails_all_requests_and_the_next_one_reconnects():
     fates = [NO_ANSWER, NO_ANSWER, None, {"fine": 1}]
     async with MsgpackPeer(lambda *_: fates.pop(0)) as peer:
         transport = Transport(peer.address, 5)
@@ -108,18 +108,18 @@ async def test_a_lost_connection_fails_all_that_wait_and_the_next_request_makes_
         transport.close()
 
 
-async def test_an_answer_that_takes_too_long_fails_all_that_wait():
+async def test_a_late_answer_fails_all_waiting_requests():
     async with MsgpackPeer(lambda *_: NO_ANSWER) as peer:
         transport = Transport(peer.address, 60)
         await transport.open()
-        transport._timeout_s = 0.05  # of the answers; connecting may take what it takes
+        transport._timeout_s = 0.05  # for answers only; connecting may take longer
         answers = [await transport.ask("fetch", {}, wait_ms=wait_ms) for wait_ms in (10, 9_000_000)]
         for one in answers:
             with pytest.raises(TransportError, match=r"took longer than 0\.06 s"):
                 await one
 
 
-async def test_callers_at_once_share_one_connection():
+async def test_concurrent_callers_share_one_connection():
     async with MsgpackPeer(lambda api, _: {"api": api}) as peer:
         transport = Transport(peer.address, 5)
         found = await asyncio.gather(*(transport.call(name, {}) for name in "abc"))
@@ -129,12 +129,12 @@ async def test_callers_at_once_share_one_connection():
 
 
 @pytest.mark.parametrize("address", ["nowhere", ":9094", "127.0.0.1:x", "127.0.0.1:1"])
-async def test_nobody_there_is_said(address):
+async def test_an_unreachable_address_is_reported(address):
     with pytest.raises(NotConnected, match=r"MSGPACK listener|expected HOST:PORT"):
         await Transport(address, 5).open()
 
 
-async def test_a_topic_is_asked_for_once_until_forgotten():
+async def test_a_topic_is_requested_once_until_forgotten():
     async with MsgpackPeer(lambda *_: metadata(3)) as peer:
         transport = Transport(peer.address, 5)
         topics = Topics(transport)
@@ -148,7 +148,7 @@ async def test_a_topic_is_asked_for_once_until_forgotten():
     assert [body["allow_auto_topic_creation"] for _, body in peer.asked] == [False, True]
 
 
-async def test_an_unknown_topic_is_said_by_name():
+async def test_an_unknown_topic_is_reported_by_name():
     answer = metadata(0)
     answer["topics"][0]["error_code"] = 3
     async with MsgpackPeer(lambda *_: answer) as peer:

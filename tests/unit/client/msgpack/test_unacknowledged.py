@@ -1,7 +1,7 @@
-"""Batches by size and time, the bound on memory, and an order that retries keep.
+"""Batches by size and time, the memory bound, and the order of records under retries.
 
-The clock is the number each call is given. `Broker` is a model of what a broker does with
-sequences; the test of retries drives a producer's batches against it, with answers lost by chance.
+Each call gets the time as a number. `Broker` models how a broker handles sequence numbers; the
+test of retries runs a producer's batches against it and loses answers at random.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ def test_a_batch_lingers_unless_flushed(now_ms, flush, taken):
     assert len(box.take(now_ms, flush=flush)) == taken
 
 
-def test_a_full_batch_goes_at_once_and_the_next_record_opens_another():
+def test_a_full_batch_is_sent_at_once_and_the_next_record_opens_another():
     size = record_bytes(record())
     box = holding(batch_bytes=61 + 2 * size)
     placed = [box.add(P0, record(b"%d" % n), 0) for n in range(3)]
     assert [index for _, index in placed] == [0, 1, 0]
     (batch,) = box.take(0)
     assert values(batch) == [b"0", b"1"]
-    assert box.take(50) == []  # the second waits for the first's answer
+    assert box.take(50) == []  # the second batch waits for the answer to the first
     box.succeed(batch, 40)
     assert [values(one) for one in box.take(50)] == [[b"2"]]
 
 
-def test_a_record_larger_than_a_batch_has_one_of_its_own():
+def test_a_record_larger_than_a_batch_gets_its_own_batch():
     box = holding(batch_bytes=100)
     box.add(P0, record(b"x" * 1_000), 0)
     box.add(P0, record(b"y"), 0)
@@ -81,7 +81,7 @@ def test_memory_is_bounded_and_freed_by_answers():
     assert not box.room(size)
     box.succeed(batch, 0)
     assert box.buffered_bytes == 0
-    assert box.room(10_000)  # one alone always fits, or it could never be sent
+    assert box.room(10_000)  # a single record always fits, or it could never be sent
     assert box.is_empty
 
 
@@ -93,7 +93,7 @@ def test_one_batch_of_every_partition_is_taken():
     assert box.due_ms() is None
 
 
-def test_a_retry_waits_sends_the_same_bytes_and_holds_what_is_behind_it():
+def test_a_retry_waits_sends_the_same_bytes_and_holds_later_batches():
     box = holding(linger_ms=0)
     box.add(P0, record(b"first"), 0)
     (batch,) = box.take(0)
@@ -107,7 +107,7 @@ def test_a_retry_waits_sends_the_same_bytes_and_holds_what_is_behind_it():
     assert batch.attempts == 2
 
 
-def test_sequences_follow_one_another_per_partition():
+def test_sequences_are_consecutive_per_partition():
     box = holding(linger_ms=0)
     found = []
     for place, count in [(P0, 3), (P1, 2), (P0, 1), (P1, 1)]:
@@ -131,12 +131,12 @@ def test_a_refused_batch_leaves_no_gap():
     assert str(refused.error) == "too large"
 
 
-def test_a_batch_given_up_takes_the_epoch_with_it():
+def test_an_expired_batch_ends_the_epoch():
     box = holding(linger_ms=0, delivery_ms=1_000)
     lost, _ = box.add(P0, record(), 0)
     other, _ = box.add(P1, record(), 900)
     assert box.take(900) == [lost, other]
-    assert list(box.overdue(1_000)) == []  # under way: the answer may still come
+    assert list(box.overdue(1_000)) == []  # in flight: the answer may still come
     for batch in (lost, other):
         box.retry(batch, 950, unsure=True)
     assert list(box.overdue(999)) == []
@@ -149,7 +149,7 @@ def test_a_batch_given_up_takes_the_epoch_with_it():
     assert [(one.producer_epoch, one.base_sequence) for one in headers] == [(1, 0), (0, 0)]
 
 
-def test_what_was_never_sent_can_be_given_up_without_harm():
+def test_an_unsent_batch_expires_without_ending_the_epoch():
     box = holding(delivery_ms=5)
     batch, _ = box.add(P0, record(), 0)
     box.fail(batch, DeliveryError("over"))
@@ -165,7 +165,7 @@ def test_without_idempotence_no_batch_carries_an_id():
 
 
 def taken_in_turn(box, count, place=P0):
-    """Add `count` records, each a batch of its own, and take all that may go."""
+    """Add `count` records, each in its own batch, and take all batches that may be sent."""
     batches = []
     for number in range(count):
         box.add(place, record(b"%d" % number), 0)
@@ -173,7 +173,7 @@ def taken_in_turn(box, count, place=P0):
     return batches
 
 
-def test_a_partition_has_one_batch_under_way_until_the_broker_knows_the_producer_then_five():
+def test_a_partition_has_one_batch_in_flight_until_the_broker_knows_the_producer_then_five():
     box = holding(linger_ms=0, batch_bytes=1)
     (first,) = taken_in_turn(box, 8)
     box.succeed(first, 0)
@@ -184,7 +184,7 @@ def test_a_partition_has_one_batch_under_way_until_the_broker_knows_the_producer
     assert [one.base_sequence for one in box.take(0)] == [6]
 
 
-def test_without_idempotence_one_is_under_way_always():
+def test_without_idempotence_one_batch_is_in_flight():
     box = holding(linger_ms=0, batch_bytes=1, idempotent=False)
     (first,) = taken_in_turn(box, 3)
     box.succeed(first, 0)
@@ -193,20 +193,20 @@ def test_without_idempotence_one_is_under_way_always():
 
 
 def pipelined(count):
-    """A producer's batches, with `count` batches under way behind an acknowledged one."""
+    """Return a producer's batches: one acknowledged, and `count` in flight after it."""
     box = holding(linger_ms=0, batch_bytes=1)
     (first,) = taken_in_turn(box, 1)
     box.succeed(first, 0)
     return box, taken_in_turn(box, count)
 
 
-def test_after_a_failure_what_is_under_way_is_awaited_and_the_first_goes_alone():
+def test_after_a_failure_batches_in_flight_are_awaited_and_the_first_is_sent_alone():
     box, (one, two, three) = pipelined(3)
     box.retry(one, 0, unsure=True)
     assert box.take(5_000) == []
     box.out_of_order(two, 0)
     box.out_of_order(three, 0)
-    assert box.identity == (7, 0)  # they follow one that is missing: nothing is wrong with it
+    assert box.identity == (7, 0)  # they failed only because the batch before them is missing
     assert box.take(5_000) == [one]
     assert box.take(5_000) == []
     box.succeed(one, 1)
@@ -214,12 +214,12 @@ def test_after_a_failure_what_is_under_way_is_awaited_and_the_first_goes_alone()
     assert [two.base_sequence, three.base_sequence] == [2, 3]
 
 
-def test_what_follows_a_refused_batch_begins_anew_in_the_next_epoch():
+def test_batches_after_a_refused_one_restart_in_the_next_epoch():
     box, (one, two, three) = pipelined(3)
     box.fail(one, DeliveryError("too large"))
     box.out_of_order(two, 0)
     assert box.identity == (7, 1)
-    assert box.take(5_000) == []  # the third is still under way in the old epoch
+    assert box.take(5_000) == []  # the third is still in flight in the old epoch
     box.out_of_order(three, 0)
     assert box.take(5_000) == [two]
     assert (two.identity, two.base_sequence) == ((7, 1), 0)
@@ -228,7 +228,7 @@ def test_what_follows_a_refused_batch_begins_anew_in_the_next_epoch():
     assert (three.identity, three.base_sequence) == ((7, 1), 1)
 
 
-def test_a_refusal_after_an_attempt_without_answer_takes_the_epoch_with_it():
+def test_a_refusal_after_an_unanswered_attempt_ends_the_epoch():
     box, (one,) = pipelined(1)
     box.retry(one, 0, unsure=True)
     assert box.take(5_000) == [one]
@@ -236,7 +236,7 @@ def test_a_refusal_after_an_attempt_without_answer_takes_the_epoch_with_it():
     assert box.identity == (7, 1)
 
 
-def test_after_the_last_epoch_comes_another_producer_id():
+def test_the_last_epoch_is_followed_by_another_producer_id():
     box = holding(linger_ms=0)
     box.identity = (7, (1 << 15) - 1)
     box.add(P0, record(), 0)
@@ -246,7 +246,7 @@ def test_after_the_last_epoch_comes_another_producer_id():
     assert box.due_ms() == 100
 
 
-def test_retries_wait_longer_and_longer_up_to_a_bound():
+def test_retries_back_off_up_to_a_bound():
     box = holding(linger_ms=0)
     box.add(P0, record(), 0)
     waits = []
@@ -257,7 +257,7 @@ def test_retries_wait_longer_and_longer_up_to_a_bound():
     assert waits == [100, 200, 400, 800, 1_000, 1_000]
 
 
-def test_a_request_is_bounded_and_every_partition_has_its_turn():
+def test_a_request_is_bounded_and_includes_every_partition_in_turn():
     box = holding(linger_ms=0, request_bytes=450)
     places = [Place("t", number) for number in range(5)]
     for place in places:
@@ -275,15 +275,15 @@ def test_an_acknowledged_batch_holds_no_bytes():
 
 
 class Broker:
-    """What a broker does with sequences, on connections that break.
+    """A broker's handling of sequences, over connections that break.
 
-    A request that was on the way when its connection broke may still be done, at any time later.
+    It may still execute a request whose connection broke, at any later time.
     """
 
     def __init__(self, chance):
         self.logs = {}
-        self.requests = []  # on this connection, (batch, its bytes then)
-        self.late = []  # on those before
+        self.requests = []  # on this connection, (batch, its bytes at the send)
+        self.late = []  # on earlier connections
         # (producer id, place) -> (id, epoch), its last five (base sequence, count, offset)
         self._known = {}
         self._chance = chance
@@ -317,13 +317,13 @@ class Broker:
         return 0, known[-1][2]
 
     def break_connection(self):
-        """Return the batches that get no answer."""
+        """Break the connection; return the batches that get no answer."""
         lost, self.requests = self.requests, []
         self.late += lost
         return [batch for batch, _ in lost]
 
     def step(self):
-        """Do the next request, or one of an earlier connection; return what is answered."""
+        """Execute the next request, or one of an earlier connection; return the answer."""
         if self.late and self._chance.random() < 0.3:
             batch, packed = self.late.pop(0)
             self.append(batch.place, packed)
@@ -335,7 +335,7 @@ class Broker:
 
 
 def answered(box, broker, now_ms):
-    """Let the broker take a step, and the producer hear of it."""
+    """Let the broker take one step and pass its answer to the producer."""
     step = broker.step()
     if step is None:
         return
@@ -351,7 +351,7 @@ def answered(box, broker, now_ms):
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_whatever_breaks_nothing_acknowledged_is_missing_twice_or_out_of_order(seed):
+def test_under_any_failure_no_acknowledged_record_is_lost_duplicated_or_reordered(seed):
     chance = Random(seed)
     broker = Broker(chance)
     box = holding(linger_ms=1, batch_bytes=120, retry_ms=2, retry_ms_max=8)

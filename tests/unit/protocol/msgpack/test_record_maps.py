@@ -79,7 +79,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("given", "reason"), REFUSED, ids=[reason for _, reason in REFUSED])
-def test_what_is_no_record_is_refused(given: Any, reason: str) -> None:
+def test_an_invalid_record_is_refused(given: Any, reason: str) -> None:
     with pytest.raises(BodyError) as caught:
         batch_of(given)
     assert reason in str(caught.value)
