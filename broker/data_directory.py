@@ -15,7 +15,7 @@ from broker.metadata.controller import Controller
 from broker.metadata.image import ClusterImage
 from broker.metadata.metadata_log import METADATA_TOPIC_ID, MetadataLog, open_metadata_log
 from broker.metadata.topic_rules import Placement
-from broker.read_only_directory import overlay
+from broker.read_only.directory_identity import overlay
 from broker.runtime.clock import Clock
 from config.broker import BrokerConfig
 from config.topic import TopicConfig

@@ -26,7 +26,7 @@ from typing import Any
 
 from broker.error_mapping import error_code_of
 from broker.handlers import HANDLERS, Handler
-from broker.read_only import refuse_writes
+from broker.read_only.refusals import refuse_writes
 from broker.runtime import owners
 from broker.runtime.owners import Owner
 from broker.runtime.request import Buffer, Pending, Request

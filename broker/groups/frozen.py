@@ -1,8 +1,8 @@
 """The coordinator of groups of a directory that is served read-only.
 
 Groups and offsets stay as their log has them: nothing is written, and no session expires. Without
-`__consumer_offsets`, every group is empty. `broker.read_only` refuses requests that would change a
-group before they get here.
+`__consumer_offsets`, every group is empty. `broker.read_only.refusals` refuses requests that
+would change a group before they get here.
 """
 
 from __future__ import annotations

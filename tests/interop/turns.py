@@ -69,7 +69,7 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "test_old_segments": ("protocol/legacy*.py", "storage/segments/*"),
     "test_other_languages": (*PROTOCOL, "tests/interop/programs/*"),
     "test_our_member": ("client/msgpack/membership.py", "client/msgpack/group*.py", *GROUPS),
-    "test_read_only": ("broker/read_only*.py", "storage/files/overlay.py", *LOG, *METADATA),
+    "test_read_only": ("broker/read_only/*", "storage/files/overlay.py", *LOG, *METADATA),
     "test_record_fields": (*MSGPACK, "protocol/records.py"),
     "test_refusals": (*ADMIN, *METADATA),
     "test_topic_formats": ("broker/handlers/produce.py", "*/recompression.py"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.read_only_directory import overlay
+from broker.read_only.directory_identity import overlay
 from config.broker import BrokerConfig
 from config.load import load
 from storage.errors import CorruptMetadata

@@ -12,8 +12,8 @@ fatal. With a retriable error they would retry for ever. A test fails for an API
 | CLUSTER_AUTHORIZATION_FAILED | producer ids | it is fatal to an idempotent producer |
 
 The rest of the mode is elsewhere: the directory is opened in memory
-(`broker.read_only_directory`, `storage.files.overlay`), housekeeping runs only the duties that
-change nothing (`broker.maintenance.housekeeping`), and group members never expire
+(`broker.read_only.directory_identity`, `storage.files.overlay`), housekeeping runs only the duties
+that change nothing (`broker.maintenance.housekeeping`), and group members never expire
 (`broker.groups.frozen`).
 """
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from broker import read_only
 from broker.handlers import HANDLERS
+from broker.read_only.refusals import MESSAGE, READS, REFUSED
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -37,8 +37,8 @@ async def rig(directory: Path) -> AsyncIterator[Rig]:
 
 def test_every_api_reads_or_is_refused() -> None:
     keys = {row.api_key for row in HANDLERS}
-    assert keys == read_only.READS | set(read_only.REFUSED)
-    assert not read_only.READS & set(read_only.REFUSED)
+    assert keys == READS | set(REFUSED)
+    assert not READS & set(REFUSED)
 
 
 async def test_a_produce_request_is_refused(rig: Rig) -> None:
@@ -47,7 +47,7 @@ async def test_a_produce_request_is_refused(rig: Rig) -> None:
     answer = await rig.call(ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=topics), 9)
     part = answer.responses[0].partition_responses[0]
     assert part.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    assert part.error_message == read_only.MESSAGE
+    assert part.error_message == MESSAGE
 
 
 async def test_topics_are_not_created_and_the_answer_says_why(rig: Rig) -> None:
@@ -56,7 +56,7 @@ async def test_topics_are_not_created_and_the_answer_says_why(rig: Rig) -> None:
     )
     answer = await rig.call(body, 7)
     assert answer.topics[0].error_code == ErrorCode.POLICY_VIOLATION
-    assert answer.topics[0].error_message == read_only.MESSAGE
+    assert answer.topics[0].error_message == MESSAGE
 
 
 async def test_no_topic_is_made_by_asking_for_it(rig: Rig) -> None:
