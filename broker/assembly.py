@@ -29,11 +29,11 @@ from broker.partitions.checkpoint_writer import CheckpointWriter
 from broker.partitions.group_commit import FLUSH_THREADS, GroupCommit
 from broker.partitions.partition import Partition, Partitions
 from broker.partitions.purgatory import Purgatory
-from broker.partitions.record_work import RecordWork
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.clock import Clock
 from broker.runtime.metrics import Metrics
 from broker.runtime.owners import FailureLog
+from broker.runtime.record_work import RecordWork
 from broker.runtime.request_queue import RequestQueue
 from broker.services import Services
 from broker.topic_logs import TopicLogs

@@ -92,7 +92,7 @@ class Dispatcher:
             )
 
     def _answer_from_thread(self, request: Request, response: Any) -> None:
-        """Have a thread encode the answer: it opens records (`broker.partitions.record_work`)."""
+        """Have a thread encode the answer: it opens records (`broker.runtime.record_work`)."""
         header = request.header
         encoded: list[Sequence[Buffer]] = []
 

@@ -7,7 +7,7 @@ checks that every type of both families has more than the base as its cover.
 from __future__ import annotations
 
 from broker.metadata.topic_rules import TopicError
-from broker.partitions.record_work import WalkAbandoned
+from broker.runtime.record_work import WalkAbandoned
 from broker.runtime.steps import AnswerTooLarge
 from protocol.errors import ErrorCode
 from protocol.record_errors import (

@@ -16,10 +16,10 @@ from broker.partitions.checkpoint_writer import CheckpointWriter
 from broker.partitions.group_commit import GroupCommit
 from broker.partitions.partition import Partitions
 from broker.partitions.purgatory import Purgatory
-from broker.partitions.record_work import RecordWork
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.clock import Clock
 from broker.runtime.metrics import Metrics
+from broker.runtime.record_work import RecordWork
 from broker.topics import Topics
 from config.broker import BrokerConfig
 from protocol.messages.api_versions import ApiVersion

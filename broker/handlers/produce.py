@@ -41,9 +41,9 @@ from broker.partitions.preparation import (
     is_quick,
     preparation,
 )
-from broker.partitions.record_work import WalkAbandoned
 from broker.runtime.clock import let_others_run
 from broker.runtime.owners import Owner
+from broker.runtime.record_work import WalkAbandoned
 from broker.runtime.request import Pending, Request
 from broker.services import Services
 from protocol.errors import ErrorCode

@@ -30,8 +30,8 @@ from broker.network.byte_budget import ByteBudget
 from broker.network.connection_account import ConnectionAccount, own_bytes
 from broker.network.gathered_writes import GatheredWrites
 from broker.network.reading import Hold, Reading
-from broker.partitions.record_work import Walk
 from broker.runtime.clock import Clock
+from broker.runtime.record_work import Walk
 from broker.runtime.request import Buffer, ConnectionInfo, Request
 from protocol.errors import FrameTooLarge
 from protocol.framing import FramePool, FrameReader

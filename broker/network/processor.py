@@ -20,12 +20,12 @@ from broker.network.connection_account import answer_bytes_max
 from broker.network.connection_limits import ConnectionLimits
 from broker.network.gathered_writes import GatheredWrites
 from broker.network.reading import Hold
-from broker.partitions.record_work import RecordWork
 from broker.runtime import owners
 from broker.runtime.clock import MS_NS, Clock
 from broker.runtime.log_lines import RateLimiter
 from broker.runtime.metrics import Metrics
 from broker.runtime.owners import Owner
+from broker.runtime.record_work import RecordWork
 from broker.runtime.request import ConnectionInfo, Request
 from broker.runtime.request_queue import RequestQueue
 from protocol.dialect import RequestHeader

@@ -28,13 +28,13 @@ from functools import partial
 
 from broker.partitions.group_commit import GroupCommit
 from broker.partitions.partition import AppendOutcome, Partition, QueuedAppend
-from broker.partitions.record_work import RecordWork, WalkAbandoned
 from broker.partitions.warm_reads import when_warm
 from broker.runtime import owners
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.clock import MS_NS, Clock
 from broker.runtime.metrics import Metrics
 from broker.runtime.owners import Owner
+from broker.runtime.record_work import RecordWork, WalkAbandoned
 from protocol.record_errors import InvalidRecord, RecordError
 from storage.errors import AppendTimedOut, StorageError
 from storage.log import Appended

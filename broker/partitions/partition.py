@@ -17,9 +17,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from broker.partitions.record_work import Walk, WalkAbandoned
 from broker.runtime import owners
 from broker.runtime.owners import Owner
+from broker.runtime.record_work import Walk, WalkAbandoned
 from broker.runtime.request import Request
 from protocol.errors import ErrorCode
 from protocol.record_errors import RecordError

@@ -8,7 +8,7 @@ checked record by record, and recompressed if necessary:
 - batches with another codec than the topic's `compression.type` (`producer`, the default, keeps
   each batch's own).
 
-A thread does that (`broker.partitions.record_work`), while the batch keeps its place in the
+A thread does that (`broker.runtime.record_work`), while the batch keeps its place in the
 partition's queue (`broker.partitions.append_queue`). Small uncompressed batches are the exception:
 they cost the loop less than handing them over. The loop walks over INLINE_BYTES_MAX of them per
 request, in some five milliseconds whatever they hold.

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.partitions.record_work import AT_ONCE
+from broker.runtime.record_work import AT_ONCE
 from protocol.errors import ErrorCode
 from protocol.messages.list_offsets import (
     ListOffsetsPartition,

@@ -9,10 +9,10 @@ import pytest
 from broker.partitions import append_queue
 from broker.partitions.append_queue import AppendQueue
 from broker.partitions.partition import Partition
-from broker.partitions.record_work import AT_ONCE, RecordWork, WalkAbandoned
 from broker.runtime import owners
 from broker.runtime.clock import ManualClock
 from broker.runtime.metrics import Metrics
+from broker.runtime.record_work import AT_ONCE, RecordWork, WalkAbandoned
 from protocol.record_errors import CorruptBatch, InvalidRecord
 from storage.errors import AppendTimedOut, LogFailed, UnknownPartition
 from storage.files.os_filesystem import OsFile

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from broker.partitions.record_work import AT_ONCE, RecordWork, WalkAbandoned
 from broker.runtime.metrics import Metrics
 from broker.runtime.owners import Owner
+from broker.runtime.record_work import AT_ONCE, RecordWork, WalkAbandoned
 from protocol.record_errors import DecompressedTooLarge, InvalidRecord, TooManyRecords
 
 
