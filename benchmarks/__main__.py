@@ -1,7 +1,7 @@
-"""All that compares brokers as processes: `python -m benchmarks`, with the options of peers.
+"""All comparisons of brokers as processes: `python -m benchmarks`, with the options of peers.
 
-Only the loads of prebuilt frames, three pairs, and no page: what a change to the broker is tried
-with. Where Apache Kafka cannot be had, says so and measures Barnabas alone.
+Only the loads of prebuilt frames, three pairs, and no page: a quick check of a change to the
+broker. If Apache Kafka is not available, it says so and measures Barnabas alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What all cells share: how long a run is, prebuilt batches, topic names, learned record counts."""
+"""What all cells share: the length of a run, prebuilt batches, topic names, learned counts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Figures = dict[str, float]
 
 @dataclass
 class Bench:
-    """`seconds` is the length of one measured run; while `learning`, rates are learned anew."""
+    """`seconds` is the length of one measured run; while `learning`, runs set the learned rates."""
 
     seconds: float = 3.0
     learning: bool = False
@@ -33,30 +33,30 @@ class Bench:
 
     @property
     def scale(self) -> float:
-        """The factor on what was written for runs of three seconds."""
+        """The factor for figures that were chosen for runs of three seconds."""
         return self.seconds / 3.0
 
     def brief(self) -> Bench:
-        """The same with runs of a fifth, for warming."""
+        """Return a copy whose runs are a fifth as long, for warming."""
         return Bench(self.seconds * 0.2, _numbers=self._numbers)
 
     def topic(self) -> str:
-        """A name that was not used before."""
+        """Return a name that was not used before."""
         return f"bench-{next(self._numbers)}"
 
     def rate(self, key: Hashable) -> float | None:
-        """The rate that was learned."""
+        """Return the learned rate."""
         return self._rates.get(key)
 
     def count(self, key: Hashable, guess: int) -> int:
-        """How many records a run has: what the learned rate gives, or the guess before."""
+        """Return the records of a run: by the learned rate, or the guess before there is one."""
         return int(self._rates[key] * self.seconds) if key in self._rates else guess
 
     def learn(self, key: Hashable, rate: float) -> None:
-        """Keep a rate (records/s): Kafka's, as it runs first, uncounted."""
+        """Keep a rate (records/s): Kafka's, which runs first, uncounted."""
         if self.learning or key not in self._rates:
             self._rates[key] = rate
 
     def forget(self) -> None:
-        """Let the next cell learn by itself."""
+        """Drop the learned rates before the next cell."""
         self._rates.clear()

@@ -1,10 +1,10 @@
-"""What the codecs cost: microseconds for the messages of the data path, one core.
+"""The cost of the codecs: microseconds for the messages of the data path, one core.
 
     python -m benchmarks.bench_codec [--rounds N]
 
-Every figure is the best of many short rounds: what the code costs, without what else the machine
-was doing meanwhile. One topic, one partition, a batch of 200 bytes; `compile` is what the
-first use of a codec costs, once in a process.
+Every figure is the best of many short rounds, without the influence of other work on the machine.
+One topic, one partition, a batch of 200 bytes; `compile` is the cost of the first use of a codec,
+once in a process.
 """
 
 import argparse
@@ -122,7 +122,7 @@ def encode_header(api_key: int, version: int) -> bytes:
 
 
 def cases() -> list[tuple[str, Callable[[], Any]]]:
-    """Return what is measured: a name and a call."""
+    """Return the measurements: a name and a call each."""
     dialect = KafkaDialect(SERVED)
     decode, encode = dialect.decode_request, dialect.encode_response
     found: list[tuple[str, Callable[[], Any]]] = []
@@ -156,7 +156,7 @@ def cases() -> list[tuple[str, Callable[[], Any]]]:
 
 
 def compile_cases() -> list[tuple[str, Callable[[], Any]]]:
-    """Return the codecs whose making is measured."""
+    """Return the codecs whose compilation is measured."""
     return [
         ("compile Fetch 18 decoder", lambda: compile_decoder(read_layout(FetchRequest, 18), "t")),
         ("compile Fetch 18 encoder", lambda: compile_encoder(read_layout(FetchResponse, 18), "t")),

@@ -1,9 +1,9 @@
-"""What a log costs that is read from the disk, once and again: `python -m benchmarks.bench_cold`.
+"""The cost of reading a log from the disk, once and again: `python -m benchmarks.bench_cold`.
 
-Fetches of 1 MiB, one in flight, over files of 512 MiB, each new: filled, dropped from the page
-cache and read, then dropped and read again, the brokers in turn. What the first reading costs more
-is not the disk's: on a virtual machine it is that of memory which was not used for a while, for
-whoever touches it first. Prints CPU-s/GB. `--kafka` has Apache Kafka 4.3 beside it.
+Fetches of 1 MiB, one in flight, over new files of 512 MiB each: filled, dropped from the page
+cache and read, then dropped and read again, the brokers in turn. The extra cost of the first
+reading is not the disk's: on a virtual machine the first use of idle memory is expensive for any
+process. Prints CPU-s/GB. `--kafka` adds Apache Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def read(server: Server, topic: str, stored: load.Stored) -> float:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print one row a broker and reading."""
+    """Print one row for each broker and reading."""
     interpreter.announce()
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bench_cold", description=__doc__)
     parser.add_argument("--kafka", action="store_true")

@@ -1,9 +1,9 @@
-"""What a pass of compaction costs: speed by size of record and codec, memory, the loop beside it.
+"""The cost of a compaction pass: speed by record size and codec, memory, delays of the loop.
 
     python -m benchmarks.bench_compaction [DIRECTORY]
 
 Runs on the real file system, in a temporary directory (of DIRECTORY, if given). The log is 64 MiB
-in batches of 16 KiB; a third of its keys come again. The pass runs in a thread, as in the broker,
+in batches of 16 KiB; a third of its keys repeat. The pass runs in a thread, as in the broker,
 while the main thread sleeps a millisecond at a time and notes by how much it oversleeps.
 """
 
@@ -39,7 +39,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 def filled(logs: LogManager, name: str, record_bytes: int, codec: int) -> tuple[Log, int]:
-    """A log of LOG_BYTES before compression, wholly durable; and how many records it has."""
+    """Return a log of LOG_BYTES before compression, entirely durable, and its number of records."""
     config = TopicConfig(
         cleanup_policy=("compact",), segment_bytes=SEGMENT_BYTES, write_caching=True
     )
@@ -67,7 +67,7 @@ def filled(logs: LogManager, name: str, record_bytes: int, codec: int) -> tuple[
 
 
 async def drive(steps: Steps) -> None:
-    """Take the steps as the broker does."""
+    """Run the steps as the broker does."""
     while True:
         try:
             job = next(steps)
@@ -78,7 +78,7 @@ async def drive(steps: Steps) -> None:
 
 
 async def lateness(until: asyncio.Task[None]) -> list[float]:
-    """Sleep a millisecond again and again; by how many it was more, each time."""
+    """Sleep a millisecond again and again; return by how much each sleep was longer."""
     late = []
     while not until.done():
         started = time.perf_counter()
@@ -88,7 +88,7 @@ async def lateness(until: asyncio.Task[None]) -> list[float]:
 
 
 async def bench(log: Log, proceed: Callable[[int], None]) -> tuple[float, list[float]]:
-    """Seconds of one pass, and how late the loop was meanwhile, sorted."""
+    """Return the seconds of one pass, and how late the loop was meanwhile, sorted."""
     limits = PassLimits(
         map_bytes_max=128 * MIB,
         map_load_factor=0.9,

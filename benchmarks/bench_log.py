@@ -1,9 +1,9 @@
-"""What a log costs by itself: appends, reads, flushes, opening many, memory of an idle one.
+"""The cost of a log in isolation: appends, reads, flushes, opening many, memory of an idle one.
 
     python -m benchmarks.bench_log [DIRECTORY]
 
 Runs on the real file system, in a temporary directory (of DIRECTORY, if given). Appends are
-compared with the system call and the checksum they cannot do without; the rest is ours.
+compared with the system call and the checksum they cannot avoid; the rest is ours.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What record batches cost: checking, stamping, walking, opening and building them, one core.
+"""The cost of record batches: checking, stamping, walking, unpacking and building them, one core.
 
     python -m benchmarks.bench_records [--rounds N]
 
-Every figure is the best of some rounds: what the code costs, without what else the machine was
-doing. Produced batches are checked at three sizes, since a small one is all Python and a large
-one all CRC; opening and packing is measured on a batch of lines as a log has them.
+Every figure is the best of some rounds, without the influence of other work on the machine.
+Produced batches are checked at three sizes: a small one is all Python, a large one all CRC.
+Unpacking and packing is measured on a batch of typical log lines.
 """
 
 import argparse
@@ -36,7 +36,7 @@ NOW_MS = 1_700_000_000_000
 
 
 def lines(count: int) -> list[Record]:
-    """Return records with the value of a line of an access log, and no two the same."""
+    """Return records with lines of an access log as values, all different."""
     choose = random.Random(1)
     return [
         Record(
@@ -58,7 +58,7 @@ def best_us(call: Callable[[], object], rounds: int, seconds: float = 0.02) -> f
 
 
 def say(what: str, microseconds: float, byte_count: int = 0, records: int = 0) -> None:
-    """Print one row; rates where they mean something."""
+    """Print one row, with rates if they are given."""
     row = f"{what:<44}{microseconds:>12.2f} us"
     if byte_count:
         row += f"{byte_count / microseconds:>10.0f} MB/s"
@@ -68,7 +68,7 @@ def say(what: str, microseconds: float, byte_count: int = 0, records: int = 0) -
 
 
 def measure_batches(rounds: int) -> None:
-    """The data path: batches that are checked and stamped, never opened."""
+    """The data path: batches that are checked and stamped, never unpacked."""
     for size in (100, 16_384, MIB):
         batch = memoryview(build([Record(0, NOW_MS, None, bytes(size - HEADER_SIZE - 12))]))
         name = f"{len(batch)} bytes"
@@ -87,7 +87,7 @@ def measure_batches(rounds: int) -> None:
 
 
 def measure_records(rounds: int) -> None:
-    """Batches that are opened, packed and built: a thousand lines each."""
+    """Batches that are unpacked, packed and built: a thousand lines each."""
     taken = lines(1000)
     for codec, name in enumerate(NAMES):
         batch = build(taken, codec=codec)
@@ -116,7 +116,7 @@ def measure_records(rounds: int) -> None:
 
 
 def measure_frames(rounds: int) -> None:
-    """Frames out of what has been received."""
+    """Frames from received bytes."""
     reader = FrameReader(SIZE_MAX, FramePool())
     for size in (100, 16_384):
         data = memoryview(size.to_bytes(4, "big") + bytes(size))
@@ -131,7 +131,7 @@ def measure_frames(rounds: int) -> None:
 
 
 def main() -> None:
-    """Measure everything and print a row each."""
+    """Measure everything and print one row for each figure."""
     interpreter.announce()
     parser = argparse.ArgumentParser(description="What record batches cost.")
     parser.add_argument("--rounds", type=int, default=9)

@@ -1,7 +1,7 @@
-"""What the steps of one small request cost inside the broker: `python -m benchmarks.bench_steps`.
+"""The cost of each step of one small request in the broker: `python -m benchmarks.bench_steps`.
 
-A broker without sockets on a directory of its own; each step is called by itself over and over,
-and what is printed is the CPU time of the best of many rounds, in microseconds a call. Shapes: a
+A broker without sockets on its own directory; each step is called in isolation over and over. The
+figure is the CPU time of the best of many rounds, in microseconds a call. Shapes: a
 Produce of one record of 100 B, acks 1, page cache; a Fetch of one 16 KiB batch from the page cache,
 one batch after the other, as a consumer reads.
 """
@@ -38,7 +38,7 @@ class NoConnection:
 
 
 def best_us(call: Callable[[], object]) -> float:
-    """CPU time of one call, of the best round."""
+    """Return the CPU time of one call in the best round."""
     best = float("inf")
     for _ in range(ROUNDS):
         begun = time.thread_time()
@@ -63,7 +63,7 @@ def request(dialect: KafkaDialect, frame: bytes | bytearray) -> Request:
 
 
 async def produce_steps(rig: Rig, dialect: KafkaDialect) -> dict[str, Callable[[], Any]]:
-    """The steps of a Produce; each begins with a batch that has not been stamped yet."""
+    """The steps of a Produce; each starts with a batch that has not been stamped."""
     log = await topic(rig, "small")
     partition = rig.services.partitions.get("small", 0)
     now_ms = rig.services.clock.now_ms()

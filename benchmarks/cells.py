@@ -1,7 +1,7 @@
-"""The cells of the comparison: what each load is, on which durability, and what it is held to.
+"""The cells of the comparison: the load of each, its durability, and its goals.
 
 A cell creates a topic of its own, runs one load against it, deletes the topic, and returns
-metric -> value. A run goes by `rank`, and by the order of CELLS within one: a run that is cut
+metric -> value. Cells run by `rank`, and within one in the order of CELLS, so an interrupted run
 has the important ones.
 """
 
@@ -35,8 +35,8 @@ from benchmarks.tools import (
 )
 
 ACKS_ALL = frames.ACKS_ALL
-CPU_16K, CPU_1M, CPU_FETCH, CPU_SMALL = 3.5, 2.0, 0.35, 12.0  # of ours: CPU-s/GB, µs a request
-PRODUCE_CPU = 0.6  # of Kafka's, below the best of the others
+CPU_16K, CPU_1M, CPU_FETCH, CPU_SMALL = 3.5, 2.0, 0.35, 12.0  # for Barnabas: CPU-s/GB, µs a request
+PRODUCE_CPU = 0.6  # as a share of Kafka's, below the best of the others
 LIFE = {FIRST_ACK: 0.1, IDLE: 0.1}
 FSYNCED_BATCHES = {MB_S: 2.0}
 FSYNCED_REQUESTS = {RECORDS_S: 10.0}
@@ -46,10 +46,10 @@ FSYNCED_REQUESTS = {RECORDS_S: 10.0}
 class Cell:
     """One load.
 
-    `fsynced` compares Kafka's flush per message with our durable default, else page cache with page
-    cache; `durable_too` measures our durable default beside the page cache as well. `goals` are
-    bounds of Barnabas / Kafka where they are not 1, `bounds` those of our own figure; `limit` names
-    what benchmarks.limits measured for it. `rank`: 1 runs first.
+    `fsynced` compares Kafka's flush per message with our durable default; otherwise both use the
+    page cache. `durable_too` measures our durable default beside the page cache as well. `goals`
+    are bounds of Barnabas / Kafka that are not 1, `bounds` those of our own figure; `limit` names
+    the matching measurement of benchmarks.limits. `rank`: 1 runs first.
     """
 
     name: str
@@ -65,14 +65,14 @@ class Cell:
     limit: str = ""
 
     def goal(self, metric: str) -> float | None:
-        """What Barnabas / Kafka is to be: at least, for a rate; at most, for anything else.
+        """Return the goal for Barnabas / Kafka: a minimum for a rate, a maximum for anything else.
 
-        None for what is only told.
+        None for metrics without a goal.
         """
         return None if metric in UNBOUND else self.goals.get(metric, 1.0)
 
     def configs(self) -> dict[str, str]:
-        """What Kafka's topic needs; it says there what log.flush.interval.messages says for all."""
+        """The configs of Kafka's topic; they set log.flush.interval.messages for it alone."""
         return {"flush.messages": "1"} if self.fsynced else {}
 
     def run(self, server: Server, bench: Bench, *, kafka: bool) -> Figures:
@@ -144,7 +144,7 @@ def _partitions() -> list[Cell]:
 
 
 def _requests() -> list[Cell]:
-    """One record a request: librdkafka, and prebuilt frames where clients would be the bound."""
+    """One record a request: librdkafka, and prebuilt frames where clients would limit the rate."""
     made = []
     shapes = ((1, 1), (1, 5), (100, 5))
     for acks in ("1", "all"):
@@ -216,7 +216,7 @@ def _latency() -> list[Cell]:
 
 
 def _raw() -> list[Cell]:
-    """Prebuilt frames: the broker alone is what is measured."""
+    """Prebuilt frames, which measure the broker only."""
     return [
         Cell("raw-16k", "16 KiB batches of 100 B, acks 1", RawProduce(), "raw", partitions=2,
              durable_too=True, rank=1, goals={CPU_GB: PRODUCE_CPU}, limit="receive and write",
@@ -265,9 +265,9 @@ CELLS = (
 
 
 def chosen(patterns: str) -> list[Cell]:
-    """The cells that comma-separated names or patterns stand for, in that order, or all by rank.
+    """Return the cells for comma-separated names or patterns, in that order, or all by rank.
 
-    Raises SystemExit for a pattern that means none.
+    Raises SystemExit for a pattern without a match.
     """
     wanted = [pattern for pattern in patterns.split(",") if pattern]
     for pattern in wanted:

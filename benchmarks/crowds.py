@@ -1,7 +1,7 @@
-"""Loads of many: consumers of one topic, idle connections, partitions; all of prebuilt frames.
+"""Loads with many clients: consumers of one topic, idle connections, partitions, as frames.
 
-Third-party clients would need more threads than a machine has cores for these, and the clients
-would be what is measured; so the frames of benchmarks.load, in one thread, stand for them.
+Client libraries would need more threads than a machine has cores for these, and they would limit
+the rate; the frames of benchmarks.load, in one thread, replace them.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from benchmarks.load import FetchLine, ProduceLine, Run, Stored
 from benchmarks.metrics import CPU_GB, CPU_REQUEST, LOAD_SHARE, MB_S, P50, P99, RECORDS_S
 from benchmarks.servers import Server
 
-AHEAD = 16  # batches that the producer is before the slowest consumer, at most
+AHEAD = 16  # batches between the producer and the slowest consumer, at most
 NEVER = 1 << 62
 WAIT_MS = 30_000
 
 
 @dataclass(frozen=True)
 class FanOut:
-    """One producer of 16 KiB batches, and so many consumers that each read all of it."""
+    """One producer of 16 KiB batches, and consumers that each read all of it."""
 
     consumers: int = 50
 
     def __call__(self, server: Server, bench: Bench, topic: str) -> Figures:
-        """MB/s and CPU of what goes out; the producer waits for the slowest consumer."""
+        """MB/s and CPU of outgoing data; the producer waits for the slowest consumer."""
         batch, records = bench.batch_16k, bench.records_16k
         endless = Stored(len(batch), records, NEVER)
         tails = [
@@ -67,12 +67,12 @@ class FanOut:
 
 @dataclass(frozen=True)
 class IdleConnections:
-    """So many connections that have asked once and stay, and one that works."""
+    """Many idle connections that have sent one request, and one active connection."""
 
     connections: int = 1000
 
     def __call__(self, server: Server, bench: Bench, topic: str) -> Figures:
-        """What they cost in memory, and the latency of one request in flight beside them."""
+        """Measure their memory, and the latency of one request in flight beside them."""
         before, _ = server.memory_bytes()
         with ExitStack() as stack:
             for _ in range(self.connections):
@@ -96,7 +96,7 @@ class IdleConnections:
 
 
 class CycleLine(ProduceLine):
-    """One connection whose requests go through a list of frames of one size, over and over."""
+    """One connection whose requests cycle through a list of frames of one size."""
 
     def __init__(self, port: int, made: Sequence[bytes], topic: str, in_flight: int) -> None:
         super().__init__(port, made[0], topic, in_flight)
@@ -109,14 +109,14 @@ class CycleLine(ProduceLine):
 
 @dataclass(frozen=True)
 class Spread:
-    """One-record requests over so many partitions, ten connections with five in flight each."""
+    """One-record requests over many partitions, ten connections with five in flight each."""
 
     partitions: int = 1000
     acks: int = 1
     connections: int = 10
 
     def __call__(self, server: Server, bench: Bench, topic: str) -> Figures:
-        """Requests a second, and the broker's CPU for one."""
+        """Return requests a second, and the broker's CPU for one request."""
         lines: list[ProduceLine] = []
         for number in range(self.connections):
             mine = range(number, max(self.partitions, self.connections), self.connections)

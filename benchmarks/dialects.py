@@ -4,11 +4,11 @@ One broker process with a listener of each; the same record goes to the same top
 
     kafka     Produce 13, the record in a batch, as a Kafka client sends it
     bin       the msgpack dialect, the same batch as one bin
-    maps      the msgpack dialect, the record as a map, of which the broker makes the batch
+    maps      the msgpack dialect, the record as a map, which the broker turns into a batch
 
-with many requests on their way, and with one. Rounds alternate between the three; what is printed
-is the median of the rounds with the smallest and the largest, and the ratio to `kafka` is that of
-each round. CPU is that of the broker's process, from /proc. Needs nothing but this repository.
+with many requests in flight, and with one. Rounds alternate between the three; the table shows the
+median of the rounds with the smallest and the largest, and the median of each round's ratio to
+`kafka`. CPU is the broker process's, from /proc. Needs nothing but this repository.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class MsgpackLine(load.ProduceLine):
     """A connection whose answers differ in size: an offset has no fixed width in msgpack."""
 
     def receive(self) -> None:
-        """Take the answers that are there; raises LoadError for any that is not a success."""
+        """Read the available answers; raises LoadError for any that is not a success."""
         data = self.sock.recv(load.RECEIVE_SIZE)
         if not data:
             raise frames.LoadError("the broker closed the connection")
@@ -67,7 +67,7 @@ def msgpack_frame(api: str, body: dict[str, object]) -> bytes:
 
 
 def topic_id(port: int) -> bytes:
-    """Ask for the id of the topic."""
+    """Look up the id of the topic."""
     asked = msgpack_frame("metadata", {"topics": [{"name": TOPIC}]})
     with load.connect(port) as sock:
         answer = msgpack.unpackb(load.exchange(sock, asked)[4:])[1]
@@ -78,7 +78,7 @@ def topic_id(port: int) -> bytes:
 def lines(
     form: str, ports: dict[str, int], connections: int, in_flight: int
 ) -> list[load.ProduceLine]:
-    """Connect, each connection with the request that it will send over and over."""
+    """Connect; each connection has the request that it will send over and over."""
     batch = frames.record_batch([VALUE], time.time_ns() // 1_000_000)
     topic = topic_id(ports["msgpack"])
     if form == "kafka":
@@ -96,7 +96,7 @@ def lines(
 
 
 def measure(server: Server, made: list[load.ProduceLine], seconds: float) -> tuple[float, float]:
-    """Run one load; return microseconds of the broker's CPU for a request, and requests/s."""
+    """Run one load; return the broker's CPU in microseconds per request, and requests/s."""
     window = load.run_produce(
         made, warm_seconds=0.3, seconds=seconds, server_cpu=server.cpu_seconds
     )
@@ -104,13 +104,13 @@ def measure(server: Server, made: list[load.ProduceLine], seconds: float) -> tup
 
 
 def spread(values: Sequence[float], form: str) -> str:
-    """Write a median with the smallest and the largest value."""
+    """Format a median with the smallest and the largest value."""
     low, middle, high = min(values), statistics.median(values), max(values)
     return f"{middle:{form}} ({low:{form}}-{high:{form}})"
 
 
 def rows(name: str, found: dict[str, list[tuple[float, float]]]) -> list[str]:
-    """Write the rows of one load."""
+    """Format the rows of one load."""
     made = []
     for form in FORMS:
         cpu = [value for value, _ in found[form]]

@@ -1,6 +1,6 @@
 """Raw Kafka bytes for the load client: requests built once, answers checked at fixed positions.
 
-Independent of the product on purpose: what is measured must not be measured with its own tools.
+Independent of the product on purpose: the product must not be measured with its own code.
 Produce and Fetch are spoken at version 12, the newest that names topics by name; both are flexible
 versions (request header 2, response header 1). The other requests use their newest version without
 tagged fields. One topic and one partition a request, so an answer's layout is known in advance and
@@ -26,7 +26,7 @@ assert BATCH_HEADER_SIZE == 61
 
 
 class LoadError(Exception):
-    """The broker answered something else than success; the text carries the bytes."""
+    """The broker answered with something other than success; the text carries the bytes."""
 
 
 def varint(value: int) -> bytes:

@@ -1,4 +1,4 @@
-"""What groups cost: `python -m benchmarks.groups [--kafka]`.
+"""The cost of groups: `python -m benchmarks.groups [--kafka]`.
 
     1,000 groups of 10 members   consumer groups (KIP-848), one topic of 16 partitions: resident
                                  memory with them, and processor time of a heartbeat, every member
@@ -8,8 +8,8 @@
     a rebalance of 100 members   a classic group of 100, each on a connection of its own; one more
                                  joins: until all 101 have their assignments
 
-With `--kafka` Apache Kafka 4.3 is measured, too (needs BARNABAS_ORACLE_LIBS). Members are frames
-of our own codec: no client library stands between the broker and the clock.
+With `--kafka` Apache Kafka 4.3 is measured, too (needs BARNABAS_ORACLE_LIBS). Members send frames
+of our own codec: no client library adds to the measured time.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Member:
         if answer.error_code:
             raise frames.LoadError(f"{answer.error_code}: {answer.error_message}")
         self.epoch = answer.member_epoch
-        if answer.assignment is not None:  # says at once that it has nothing else any more
+        if answer.assignment is not None:  # immediately reports that it owns nothing else
             owned = ConsumerGroupHeartbeatRequest(
                 group_id=self.group_id,
                 member_id=self.member_id,
@@ -156,7 +156,7 @@ async def many_groups(server: Server) -> None:
     begun = time.perf_counter()
     await asyncio.gather(*(_all_join(line, members) for line, members in lines))
     joined_seconds = time.perf_counter() - begun
-    await rounds(lines, 4 * INTERVAL_SECONDS, [])  # until everyone has its share
+    await rounds(lines, 4 * INTERVAL_SECONDS, [])  # until every member has its assignment
     after, _ = server.memory_bytes()
     say(server, f"{GROUPS * MEMBERS} members joined in {joined_seconds:.1f} s, with"
         f" {(after - before) / 2**20:.0f} MiB more ({before / 2**20:.0f} before)")  # fmt: skip
@@ -205,10 +205,10 @@ class ClassicMember:
         self.line = line
         self._member_id = ""
         self._generation = -1
-        self.size = 0  # of the group, as the last assignment says
+        self.size = 0  # of the group, according to the last assignment
 
     async def stay(self) -> None:
-        """Join, sync, and send heartbeats 20 times a second; join again when told to."""
+        """Join, sync, and send heartbeats 20 times a second; rejoin when the broker asks for it."""
         while True:
             if await self._join_and_sync():
                 await self._beat_until_told()
@@ -225,7 +225,7 @@ class ClassicMember:
                 protocols=[JoinGroupRequestProtocol(name="range", metadata=subscription)],
             ),
             JoinGroupResponse,
-            3,  # of old: no second question for an id
+            3,  # an old version: the broker assigns the id at once
         )
         if joined.error_code:
             raise frames.LoadError(f"JoinGroup: {joined.error_code}")
@@ -262,7 +262,7 @@ class ClassicMember:
 
 
 async def rebalance(server: Server) -> None:
-    """Time a rebalance of a classic group, from the join of one more to the last assignment."""
+    """Time a rebalance of a classic group, from a new member's join to the last assignment."""
     await find_coordinator(server.port)
     party = [ClassicMember(await Line.open(server.port)) for _ in range(REBALANCED)]
     staying = [asyncio.create_task(member.stay()) for member in party]
@@ -290,7 +290,7 @@ async def _all_assigned(party: list[ClassicMember]) -> None:
 
 
 async def find_coordinator(port: int) -> None:
-    """Have the broker make what it keeps groups in."""
+    """Make the broker create its topic of groups."""
     line = await Line.open(port)
     for _ in range(100):
         answer = await line.ask(FindCoordinatorRequest(key="g"), FindCoordinatorResponse, 2)
@@ -301,7 +301,7 @@ async def find_coordinator(port: int) -> None:
 
 
 def percentiles(waits: list[float]) -> str:
-    """Name the middle and the tail of what answers took."""
+    """Format the median and the tail of the waiting times."""
     cuts = statistics.quantiles(waits, n=1000)
     return (
         f"p50 {cuts[499] * MS:.2f} ms, p99 {cuts[989] * MS:.2f} ms, p99.9 {cuts[998] * MS:.2f} ms"

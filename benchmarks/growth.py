@@ -1,4 +1,4 @@
-"""What grows with the log or with the partitions, and what must not.
+"""What grows with the log or with the partitions, and what must not grow.
 
     fetch    one batch by a random offset, and an offset by a random timestamp, on logs of 10 MB to
              50 GB; Barnabas alone, as it must be flat. The logs are sparse files: every batch is
@@ -8,7 +8,7 @@
     append   one-record requests over 1 to 5,000 partitions, acks 1, page cache
     start    restart after SIGTERM until the last record of the last partition was fetched
 
-A point that the results hold already is not measured again.
+A point that is already in the results is not measured again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ ROUNDS = 3
 TOPIC = "grown"
 MENDED = {"barnabas.recovery.point.interval.ms": "100"}  # indexes, one segment at a time
 MENDING_SECONDS_MAX = 300.0
-FREE_MAX = 0.5  # of what is free on the disk, the most that a log's blocks may take
+FREE_MAX = 0.5  # the largest share of the free disk that a log's blocks may take
 
 
 def sparse_batch(offset: int, timestamp_ms: int) -> bytes:
@@ -62,7 +62,7 @@ def sparse_batch(offset: int, timestamp_ms: int) -> bytes:
 
 
 def grow(directory: Path, size: int, begin_ms: int) -> int:
-    """Replace a partition's log, of a broker that is stopped, by one of `size`; returns its end.
+    """Replace a partition's log by one of `size`, with the broker stopped; return its end.
 
     A batch is one offset and one second.
     """
@@ -86,7 +86,7 @@ def grow(directory: Path, size: int, begin_ms: int) -> int:
 
 
 def wait_for_indexes(directory: Path) -> None:
-    """Wait until the broker has made the offset index of every segment but the active one."""
+    """Wait until the broker has written the offset index of every segment but the active one."""
     deadline = time.monotonic() + MENDING_SECONDS_MAX
     for log in sorted(directory.glob("0*.log"))[:-1]:
         index = log.with_suffix(".index")
@@ -99,7 +99,7 @@ def wait_for_indexes(directory: Path) -> None:
 def look_up(server: Server, end: int, begin_ms: int) -> Figures:
     """p50 and p99 of both look-ups, in ms, of batches that were all looked up once before."""
     fetch, offset_at = frames.fetch(TOPIC, 0, 0, 1, 0)
-    chance = random.Random(9)  # the same places every time
+    chance = random.Random(9)  # the same offsets in every run
     found: dict[str, list[float]] = {"offset": [], "timestamp": []}
     places = [chance.randrange(end) for _ in range(LOOK_UPS)]
     with load.connect(server.port) as sock:
@@ -127,7 +127,7 @@ def look_up(server: Server, end: int, begin_ms: int) -> Figures:
 
 
 def fetch_point(place: Path, size: int) -> Figures:
-    """Both look-ups on a log of `size`; raises LoadError where the disk has too little room."""
+    """Both look-ups on a log of `size`; raises LoadError if the disk is too small."""
     blocks = size // BATCH_SIZE * BLOCK
     place.mkdir(parents=True, exist_ok=True)
     if blocks > FREE_MAX * shutil.disk_usage(place).free:
@@ -193,7 +193,7 @@ def start_point(server: Server, partitions: int) -> Figures:
 
 
 class Growth:
-    """The curves of one call: what the results lack is measured and kept, point by point."""
+    """The curves of one call: measures and saves the missing points, one by one."""
 
     def __init__(
         self, results: Results, place: Path, options: argparse.Namespace, deadline: float, say: Say
@@ -205,7 +205,7 @@ class Growth:
         self._say = say
 
     def point(self, curve: str, name: str, work: Callable[[], dict[str, Figures]]) -> None:
-        """Measure one point unless it is there or it is late."""
+        """Measure one point unless it exists or time is up."""
         kept = self._results.part("growth") or {}
         if name in kept.get(curve, {}) or time.monotonic() > self._deadline:
             return
@@ -223,7 +223,7 @@ class Growth:
             self.point("fetch", name, partial(self._look_ups, size))
 
     def append(self) -> None:
-        """Both brokers, one after the other on every number of partitions."""
+        """Both brokers in turn, for every number of partitions."""
         kept = (self._results.part("growth") or {}).get("append", {})
         if all(str(partitions) in kept for partitions in PARTITIONS):
             return
@@ -242,7 +242,7 @@ class Growth:
                 server.stop()
 
     def start(self) -> None:
-        """Each broker by itself."""
+        """Each broker separately."""
         for count in PARTITIONS:
             self.point("start", str(count), partial(self._starts, count))
 
@@ -265,7 +265,7 @@ class Growth:
 def take(
     results: Results, place: Path, options: argparse.Namespace, deadline: float, say: Say
 ) -> None:
-    """Measure the curves that were asked for."""
+    """Measure the requested curves."""
     growth = Growth(results, place, options, deadline, say)
     curves = {"fetch": growth.fetch, "append": growth.append, "start": growth.start}
     asked = list(curves) if options.growth == "all" else options.growth.split(",")
@@ -275,7 +275,7 @@ def take(
 
 
 def tables(results: Results) -> str:
-    """The curves as Markdown."""
+    """Format the curves as Markdown."""
     kept = results.part("growth") or {}
     parts = []
     for curve, title in (

@@ -1,8 +1,8 @@
-"""Which Python measures, and whether it was built with optimisation.
+"""The Python that runs the benchmarks, and whether it was built with optimisation.
 
-An interpreter that was built without profile-guided optimisation, as pyenv builds them unless told
-otherwise, needs more CPU for the same work: figures from one are not to be put
-beside figures from another. Debian builds with it, and leaves no trace of that in `sysconfig`.
+An interpreter without profile-guided optimisation (pyenv's default) needs more CPU for the same
+work, so figures from one must not be compared with figures
+from another. Debian builds with it, and leaves no trace of that in `sysconfig`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NOT_OPTIMISED = "built without optimisation"
 
 
 def is_optimised(configured: str, flags: str, schemes: tuple[str, ...]) -> bool:
-    """Whether CONFIG_ARGS, the compiler's flags or the distribution speak for it."""
+    """Return whether CONFIG_ARGS, the compiler's flags or the distribution indicate it."""
     return (
         "--enable-optimizations" in configured
         or "-fprofile-use" in flags
@@ -26,7 +26,7 @@ def is_optimised(configured: str, flags: str, schemes: tuple[str, ...]) -> bool:
 
 
 def described() -> str:
-    """The version, and how it was built."""
+    """Return the version, and how it was built."""
     configured, flags = (
         str(sysconfig.get_config_var(name) or "") for name in ("CONFIG_ARGS", "PY_CORE_CFLAGS")
     )
@@ -36,7 +36,7 @@ def described() -> str:
 
 @cache
 def announce() -> None:
-    """Say once, on standard error, which Python measures: loudly, if it should not."""
+    """Print once, on standard error, which Python is used; warn if it is unsuitable."""
     told = described()
     sys.stderr.write(f"measured with Python {told}\n")
     if told.endswith(NOT_OPTIMISED):

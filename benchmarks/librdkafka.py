@@ -4,8 +4,8 @@
     consume   COUNT records from the beginning of partition 0, assigned, without a group
     latency   records at RATE a second for SECONDS, consumed by a second process, each one timed
 
-Prints one line of JSON. The client is confluent-kafka with librdkafka's defaults, but for what the
-options name; a refused or lost record is an error and no figure.
+Prints one line of JSON. The client is confluent-kafka with librdkafka's defaults, except where the
+options differ; a refused or lost record is an error, not a figure.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Counting:
 
 
 def producer(options: argparse.Namespace) -> Producer:
-    """A producer as the options want it."""
+    """Return a producer with these options."""
     settings: dict[str, Any] = {
         "bootstrap.servers": f"127.0.0.1:{options.port}",
         "acks": options.acks,
@@ -65,7 +65,7 @@ def producer(options: argparse.Namespace) -> Producer:
 
 
 def consumer(port: int, topic: str, *, from_end: bool = False) -> Consumer:
-    """A consumer of partition 0 from its beginning, or from what is its end now."""
+    """Return a consumer of partition 0 from its beginning, or from its current end."""
     made = Consumer(
         {
             "bootstrap.servers": f"127.0.0.1:{port}",
@@ -81,7 +81,7 @@ def consumer(port: int, topic: str, *, from_end: bool = False) -> Consumer:
 
 
 def drain(producers: Sequence[Producer], counting: Counting, count: int) -> None:
-    """Wait until all is acknowledged."""
+    """Wait until every record is acknowledged."""
     deadline = time.monotonic() + WAIT_SECONDS_MAX
     while counting.acked < count and time.monotonic() < deadline:
         for one in producers:
@@ -91,7 +91,7 @@ def drain(producers: Sequence[Producer], counting: Counting, count: int) -> None
 
 
 def send(one: Producer, topic: str, value: bytes, report: Callable[..., None]) -> None:
-    """Hand one record over, waiting while librdkafka's queue is full."""
+    """Pass one record to librdkafka, and wait while its queue is full."""
     while True:
         try:
             one.produce(topic, value, partition=0, on_delivery=report)
@@ -101,7 +101,7 @@ def send(one: Producer, topic: str, value: bytes, report: Callable[..., None]) -
 
 
 def produce(options: argparse.Namespace) -> dict[str, float]:
-    """Produce on every connection in turn; the connections stand before the clock starts."""
+    """Produce on every connection in turn; all are connected before the clock starts."""
     value = bytes((7 * position) % 251 for position in range(options.size))
     producers = [producer(options) for _ in range(options.connections)]
     warm = Counting()
@@ -140,7 +140,7 @@ def consume(options: argparse.Namespace) -> dict[str, float]:
 
 
 def receive(port: int, topic: str, pipe: Connection) -> None:
-    """Time every record until the one that says 0; send back (arrival, latency) in seconds."""
+    """Time every record until the one with timestamp 0; send back (arrival, latency) in seconds."""
     reading = consumer(port, topic, from_end=True)
     pipe.send("assigned")
     timed: list[tuple[float, float]] = []
@@ -162,13 +162,13 @@ def receive(port: int, topic: str, pipe: Connection) -> None:
 
 
 def latency(options: argparse.Namespace) -> dict[str, float]:
-    """Send at the rate (0: as fast as both ends go) and collect what the other process timed."""
+    """Send at the rate (0: as fast as possible) and collect the other process's times."""
     ours, theirs = multiprocessing.Pipe()
     arguments = (options.port, options.topic, theirs)
     reader = multiprocessing.get_context("fork").Process(target=receive, args=arguments)
     reader.start()
     if not ours.poll(WAIT_SECONDS_MAX) or ours.recv() != "assigned":
-        raise Lost("the consumer could not ask for the end of the topic")
+        raise Lost("the consumer could not look up the end of the topic")
     one = Producer(
         {
             "bootstrap.servers": f"127.0.0.1:{options.port}",
@@ -178,7 +178,7 @@ def latency(options: argparse.Namespace) -> dict[str, float]:
     )
     counting = Counting()
     padding = bytes(92)
-    send(one, options.topic, struct.pack(">q", -1) + padding, counting)  # the reader is there
+    send(one, options.topic, struct.pack(">q", -1) + padding, counting)  # the reader is ready
     one.flush(WAIT_SECONDS_MAX)
     if not ours.poll(WAIT_SECONDS_MAX) or ours.recv() != "ready":
         raise Lost("the consumer got nothing")

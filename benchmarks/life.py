@@ -1,6 +1,6 @@
 """The life of a broker process: start to the first acknowledged record, and its memory.
 
-Every run is a fresh process on a fresh directory: started, asked, left alone, given 1 GB, stopped.
+Every run is a fresh process on a fresh directory: started, queried, left idle, given 1 GB, stopped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the machine gives a minimal program: the distance of each figure to it stands in the table.
+"""What a minimal program reaches on this machine; the table shows each figure as a share of it.
 
     write              1 MiB pieces to a new file, into the page cache
     write to disk      the same, with an fdatasync every 16 MiB
@@ -8,9 +8,9 @@
     answer, two cores  200 B on loopback by 60 B, one after the other, by uvloop and nothing else
     answer, one core   the same with both processes on one core
 
-Each gives a rate and the CPU of the one process that would be the broker. On a virtual machine two
-of them may cost more than what they do: to touch memory that was not used for a while, and to wake
-a process on another core.
+Each gives a rate and the CPU of the one process that corresponds to the broker. On a virtual
+machine two steps may cost more than the work itself: the first use of memory that was idle for a
+while, and waking a process on another core.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ROUNDS = 3
 
 
 def _timed(work: Callable[[], None]) -> tuple[float, float]:
-    """Return the seconds that `work` took, and those of CPU."""
+    """Return the wall-clock and CPU seconds of `work`."""
     begun, cpu = time.perf_counter(), time.process_time()
     work()
     return time.perf_counter() - begun, time.process_time() - cpu
@@ -141,7 +141,7 @@ def _read_cold(path: Path) -> Figures:
 
 
 class _Answering(asyncio.Protocol):
-    """Answers whatever comes, until the other end closes."""
+    """Answers every request until the other end closes."""
 
     def __init__(self) -> None:
         self.closed = asyncio.get_running_loop().create_future()

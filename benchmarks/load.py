@@ -72,7 +72,7 @@ class ProduceLine:
         self.sock.settimeout(0)
         self.acked = 0
         self.sent = 0
-        self.limit = 1 << 62  # requests to send in all
+        self.limit = 1 << 62  # requests to send in total
         burst = max(1, min(in_flight, BURST_BYTES_MAX // len(frame)))
         self._bursts = [frame * count for count in range(burst + 1)]
         self._burst_max = burst
@@ -87,7 +87,7 @@ class ProduceLine:
         return self._bursts[count]
 
     def send(self) -> bool:
-        """Send what may be sent; True when the socket is full and must be waited for."""
+        """Send what fits; return True if the socket is full and must be waited for."""
         while True:
             if not self._pending:
                 room = self._in_flight_max - (self.sent - self.acked)
@@ -103,7 +103,7 @@ class ProduceLine:
             self._pending = self._pending[done:]
 
     def receive(self) -> None:
-        """Take the answers that are there; raises LoadError for any that is not a success."""
+        """Read the available answers; raises LoadError for any that is not a success."""
         data = self.sock.recv(RECEIVE_SIZE)
         if not data:
             raise LoadError("the broker closed the connection")
@@ -162,7 +162,7 @@ class FetchLine:
         return False
 
     def receive(self) -> None:
-        """Take bytes; at a whole answer check it and choose the next offset."""
+        """Receive bytes; after a whole answer check it and choose the next offset."""
         count = self.sock.recv_into(self._view[self._filled :])
         if not count:
             raise LoadError("the broker closed the connection")
@@ -185,7 +185,7 @@ class FetchLine:
 
 @dataclass(frozen=True)
 class Stored:
-    """What a partition was filled with: equal batches."""
+    """The content of a partition: equal batches."""
 
     batch_size: int
     records: int
@@ -204,7 +204,7 @@ class Run:
         self.each_turn: Callable[[], None] | None = None
 
     def nudge(self, line: ProduceLine | FetchLine) -> None:
-        """Let a line send whose limit has been moved."""
+        """Let a line send after its limit was raised."""
         self._send(line)
 
     def until(self, done: Callable[[], bool]) -> None:
@@ -315,7 +315,7 @@ def run_produce(
 
 
 def fill(port: int, topic: str, batch: bytes, records: int, *, count: int) -> Stored:
-    """Write `count` batches to partition 0 with acks all, and return what then stands there."""
+    """Write `count` batches to partition 0 with acks all; return the partition's content."""
     line = ProduceLine(port, frames.produce(topic, 0, batch, frames.ACKS_ALL), topic, 5)
     line.limit = count
     run = Run([line])

@@ -1,6 +1,6 @@
-"""docs/performance.md from the results: the generated part between two marks, and the plot beside.
+"""docs/performance.md from the results: the generated part between two marks, and the plot.
 
-What stands outside the marks is written by hand and stays. The plot needs matplotlib
+The text outside the marks is written by hand and stays. The plot needs matplotlib
 (requirements-bench.lock); without it the page is written and the plot is left as it is.
 """
 
@@ -41,7 +41,7 @@ def generated(results: Results, plot: Path) -> str:
 
 
 def busy(results: Results) -> str:
-    """How much the machine did besides: the load average before each cell."""
+    """Other work on the machine: the load average before each cell."""
     loads = [float(row["load"]) for row in results.cell_settings() if "load" in row]
     if not loads:
         return ""
@@ -53,7 +53,7 @@ def busy(results: Results) -> str:
 
 
 def settings() -> str:
-    """What both brokers and the programs ran with, where it is not their default."""
+    """The settings of both brokers and the programs that are not their defaults."""
     return (
         f"Kafka's JVM: `{' '.join(JVM_FLAGS)}`; one node that is broker and controller, replication"
         " factors of internal topics 1, `group.initial.rebalance.delay.ms=0`,"
@@ -66,7 +66,7 @@ def settings() -> str:
 
 
 def write(results: Results, page: Path) -> None:
-    """Put the generated part into the page, and draw."""
+    """Write the generated part into the page, and draw the plot."""
     text = page.read_text(encoding="utf-8")
     if BEGIN not in text or END not in text:
         raise SystemExit(f"{page} has no lines {BEGIN} and {END}")
@@ -79,7 +79,7 @@ def write(results: Results, page: Path) -> None:
 
 
 def draw(results: Results, path: Path) -> None:
-    """Every ratio as a bar from 1, by how many times better; the spread as a line."""
+    """Draw every ratio as a bar from 1, by how many times better; the spread as a line."""
     bars = []
     for cell in CELLS:
         pairs = results.pairs(cell.name)

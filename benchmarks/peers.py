@@ -1,4 +1,4 @@
-"""Barnabas beside Apache Kafka 4.3, driven by the same loads: `python -m benchmarks.peers`.
+"""Barnabas beside Apache Kafka 4.3 under the same loads: `python -m benchmarks.peers`.
 
 Starts both on one disk, warms them with the same load, then runs every cell in pairs: Kafka,
 Barnabas, Kafka, Barnabas … Page cache is compared with page cache (Kafka's default against
@@ -6,11 +6,11 @@ write.caching=true), fsync with fsync (flush.messages=1 on Kafka's topic against
 some cells our default stands beside the page cache as a third. MB and GB are powers of ten.
 
 The loads are Kafka's own performance tools and librdkafka (benchmarks.tools), and prebuilt frames
-where a client library would be what is measured (benchmarks.raw, benchmarks.crowds).
+where a client library would be the bottleneck (benchmarks.raw, benchmarks.crowds).
 
-Every pair is kept in the results file as soon as it ran, and a later call takes up where an earlier
-one was cut; the page and the plot are made from the file. `--pairs 1 --seconds 2 --only CELL`, with
-`--page ''`, is a quick try.
+Every pair is saved in the results file as soon as it has run, and a later call continues where an
+earlier one was interrupted; the page and the plot are made from the file. `--pairs 1 --seconds 2
+--only CELL`, with `--page ''`, is a quick try.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ IDLE_SECONDS = 3.0
 
 
 def say(text: str) -> None:
-    """Progress, beside the table's stream."""
+    """Print progress, apart from the table on standard output."""
     sys.stderr.write(f"{time.strftime('%H:%M:%S')} {text}\n")
     sys.stderr.flush()
 
 
 def makers() -> dict[str, Callable[[Path], Server]]:
-    """How each side is made on a directory."""
+    """Return, for each side, the function that makes its server in a directory."""
     return {
         KAFKA: servers.kafka,
         CACHED: lambda place: servers.barnabas(place, write_caching=True),
@@ -54,10 +54,10 @@ def makers() -> dict[str, Callable[[Path], Server]]:
 
 
 def touch_memory(directory: Path, size: int) -> None:
-    """Write and delete a file of `size` bytes, so that its pages stand ready for the page cache.
+    """Write and delete a file of `size` bytes, so that its pages are ready for the page cache.
 
-    On a virtual machine the first use of a page costs several times the second; without this,
-    whoever is measured first pays for all.
+    On a virtual machine the first use of a page costs several times the second; without this, the
+    first broker would pay for all.
     """
     path = directory / "touch"
     chunk = bytes(1 << 20)
@@ -78,7 +78,7 @@ class Comparison:
         self.running: dict[str, Server] = {}
 
     def sides(self, cell: Cell) -> list[str]:
-        """Who takes part in a cell, in turn."""
+        """Return the sides that take part in a cell, in turn."""
         ours = [DURABLE] if cell.fsynced else [CACHED]
         if cell.durable_too and not self.options.no_durable:
             ours.append(DURABLE)
@@ -88,13 +88,13 @@ class Comparison:
         return [side for side in (KAFKA, *ours) if not only or (only == KAFKA) == (side == KAFKA)]
 
     def run(self, cell: Cell) -> None:
-        """Run what a cell lacks of its pairs."""
+        """Run the missing pairs of a cell."""
         lacking = self.options.pairs - len(self.results.pairs(cell.name))
         if lacking <= 0:
             return
         say(f"{cell.name}: {lacking} pairs")
         self.bench.forget()
-        load = f"{os.getloadavg()[0]:.1f}"  # near 0 on a machine that is ours alone
+        load = f"{os.getloadavg()[0]:.1f}"  # near 0 on an otherwise idle machine
         settings = {"seconds": f"{self.options.seconds:g}", "title": cell.title, "load": load}
         if cell is not LIFE_CELL:
             self._start()
@@ -112,10 +112,10 @@ class Comparison:
         self.running.clear()
 
     def _uncounted(self, cell: Cell) -> None:
-        """Two runs of Kafka, one of ours, before those that count.
+        """Run Kafka twice and Barnabas once, before the runs that count.
 
-        A JVM compiles what is hot: Kafka's 16 KiB produce went from 157 to 356 MB/s over four runs
-        that followed a general warm-up of 20 s. The first two also say how many records a run has.
+        A JVM compiles hot code: Kafka's 16 KiB produce went from 157 to 356 MB/s over four runs
+        after a general warm-up of 20 s. The first two also set the number of records of a run.
         """
         first, *others = self.sides(cell)
         self.bench.learning = True
@@ -126,7 +126,7 @@ class Comparison:
             self._once(cell, side)
 
     def _once(self, cell: Cell, side: str, number: int = 0) -> Figures:
-        """One run; a load that failed is tried once more, and then fails the cell."""
+        """Run once; a load that failed is retried once, and then fails the cell."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 if cell is LIFE_CELL:
@@ -141,7 +141,7 @@ class Comparison:
         raise AssertionError
 
     def _start(self) -> None:
-        """Start and warm every side that is not up."""
+        """Start and warm every side that is not running."""
         wanted = [side for side in SIDES if side not in self.running]
         only = self.options.side
         for side in wanted:
@@ -197,7 +197,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def compare(options: argparse.Namespace, results: Results, place: Path) -> list[str]:
-    """Run all that lacks; returns the cells that failed."""
+    """Run everything that is missing; return the cells that failed."""
     deadline = time.monotonic() + 60 * (options.minutes or 1e9)
     comparison = Comparison(options, results, place)
     failed: list[str] = []
@@ -212,7 +212,7 @@ def compare(options: argparse.Namespace, results: Results, place: Path) -> list[
             try:
                 comparison.run(cell)
             except Exception as error:
-                say(f"{cell.name} was given up: {error}")
+                say(f"{cell.name} failed: {error}")
                 failed.append(cell.name)
     finally:
         comparison.stop()
@@ -223,10 +223,10 @@ def compare(options: argparse.Namespace, results: Results, place: Path) -> list[
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the comparison; the exit code is 1 where a cell could not be measured."""
+    """Run the comparison; the exit code is 1 if a cell could not be measured."""
     interpreter.announce()
     options = arguments(argv)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))  # a run that is cut stops its brokers
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))  # an interrupted run stops its brokers
     try:
         oracle = None if options.side == "barnabas" else libs()
     except OracleMissingError as missing:
@@ -246,7 +246,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     sys.stdout.write(table.text(results))
     if options.page:
         page.write(results, Path(options.page))
-    say(f"every run: {path}")
+    say(f"all runs: {path}")
     return 1 if failed else 0
 
 

@@ -1,12 +1,12 @@
-"""Where the broker's time goes on its hot paths: py-spy beside a load of prebuilt frames.
+"""Where the broker spends time on its hot paths: py-spy beside a load of prebuilt frames.
 
-For each path a fresh broker, warmed, sampled while the load runs. What is kept is the share of the
-samples whose innermost Python frame is a given function, so a system call or a function of C counts
-for the one that calls it. Samples are of time and not of CPU: on a machine with few cores the send
-that wakes the client looks dearer than it is, as the client then takes the core. The share of the
-kernel, from /proc, is beside it for that.
+For each path a fresh broker, warmed, is sampled while the load runs. The result is the share of the
+samples whose innermost Python frame is a given function, so a system call or a C function counts
+for its caller. Samples measure time and not CPU: on a machine with few cores the send
+that wakes the client looks more expensive than it is, because the client then takes the core. The
+kernel's share, from /proc, is shown for comparison.
 
-Needs py-spy (requirements-bench.lock) and leave to trace a process.
+Needs py-spy (requirements-bench.lock) and permission to trace a process.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ WAITING = "_worker (concurrent/futures/thread.py"
 
 
 def tool() -> str | None:
-    """py-spy, of this environment or of the path."""
+    """Return py-spy from this environment or from the path."""
     beside = Path(sys.executable).with_name("py-spy")
     return str(beside) if beside.exists() else shutil.which("py-spy")
 
 
 def top(samples: str) -> list[tuple[str, float]]:
-    """The functions in which the samples stand, named by their hottest line, with their shares.
+    """Return the sampled functions, named by their hottest line, with their shares.
 
-    Threads of a pool that wait for work are left out: py-spy takes them for busy.
+    Threads of a pool that wait for work are left out: py-spy counts them as busy.
     """
     functions: Counter[str] = Counter()
     lines: dict[str, Counter[str]] = defaultdict(Counter)
@@ -90,7 +90,7 @@ def profile(place: Path, name: str, py_spy: str) -> dict[str, Any]:
 
 
 def take(results: Results, place: Path, deadline: float, say: Callable[[str], None]) -> None:
-    """Profile the paths that the results lack."""
+    """Profile the paths that are missing in the results."""
     py_spy = tool()
     if py_spy is None:
         say("no py-spy: no profiles")
@@ -109,7 +109,7 @@ def take(results: Results, place: Path, deadline: float, say: Callable[[str], No
 
 
 def tables(results: Results) -> str:
-    """The profiles as Markdown."""
+    """Format the profiles as Markdown."""
     parts = []
     for name, found in (results.part("profiles") or {}).items():
         title = f"{PATHS[name]}; {found['kernel']:.0%} of the CPU in the kernel"

@@ -1,4 +1,4 @@
-"""Loads of prebuilt frames: one process, one thread, so that the broker is what is measured.
+"""Loads of prebuilt frames: one process, one thread, so that they measure the broker only.
 
 Batch loads use two connections, each to a partition of its own, with five requests in flight a
 connection, as five is the limit within which idempotent producers keep their order. The first
@@ -25,7 +25,7 @@ PARK_SECONDS = 0.0005
 
 
 def bulk(window: Window) -> Figures:
-    """The figures of a stream of batches; bytes are those of whole batches."""
+    """The figures of a stream of batches; bytes count whole batches."""
     return {
         MB_S: window.size / window.seconds / 1e6,
         CPU_GB: window.server_cpu_seconds / (window.size / 1e9),
@@ -43,7 +43,7 @@ def requests(window: Window) -> Figures:
 
 
 def latency(window: Window) -> Figures:
-    """Percentiles of one request after the other."""
+    """Percentiles of requests that are sent one after the other."""
     ordered = sorted(window.latencies)
     return {P50: ordered[len(ordered) // 2] * 1e3, P99: ordered[int(0.99 * len(ordered))] * 1e3}
 
@@ -98,7 +98,7 @@ class RawLatency:
     acks: int = 1
 
     def __call__(self, server: Server, bench: Bench, topic: str) -> Figures:
-        """One after the other, a fixed number of them."""
+        """Send a fixed number of requests, one after the other."""
         window = load.one_in_flight(
             server.port,
             topic,
@@ -111,7 +111,7 @@ class RawLatency:
 
 
 def waiting(server: Server, bench: Bench, topic: str) -> Figures:
-    """Produce to a fetch that waits."""
+    """Produce to a waiting fetch."""
     window = load.produce_to_waiting_fetch(
         server.port,
         topic,
@@ -124,7 +124,7 @@ def waiting(server: Server, bench: Bench, topic: str) -> Figures:
 
 @dataclass(frozen=True)
 class RawFetch:
-    """Fetch of what was filled with 16 KiB batches, from the page cache."""
+    """Fetch a topic filled with 16 KiB batches, from the page cache."""
 
     size_max: int = BATCH_16K
 

@@ -1,7 +1,7 @@
-"""How fast recovery goes over what was not synced: `python -m benchmarks.recovery`.
+"""The speed of recovery over unsynced data: `python -m benchmarks.recovery`.
 
 Writes BYTES of batches of BATCH_BYTES into one log with the recovery point at 0, as a killed broker
-leaves them, and opens it, REPEATS times. Prints MiB a second, of it all and without the fsync.
+leaves them, and opens it, REPEATS times. Prints MiB a second, in total and without the fsync.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def manager(directory: Path) -> LogManager:
 
 
 def fill(directory: Path, size_bytes: int, batch_bytes: int, producer_id: int) -> None:
-    """Append batches until there are so many bytes, and leave as a crash does."""
+    """Append batches up to this size, and leave the log as a crash does."""
     logs = manager(directory)
     log = logs.open_log("t", 0, bytes(16), TopicConfig(), 0, create=True)
     batch = build([Record(0, NOW_MS, None, b"x" * (batch_bytes - 75))])

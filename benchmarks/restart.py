@@ -1,10 +1,10 @@
-"""How long a restart takes with many partitions: `python -m benchmarks.restart`.
+"""The time of a restart with many partitions: `python -m benchmarks.restart`.
 
-Makes PARTITIONS partitions with a few records each, then stops and starts the broker in turn:
-cleanly (SIGTERM), and by SIGKILL; and prints, for each, the seconds that the stop took and those
-from the start of the process to its first ApiVersions answer, and to the last record of the last
-partition fetched. `--kafka` does the same with Apache Kafka 4.3. `--gib` makes the logs that large
-in all first, below their recovery points: sparse files, whose batches have real headers.
+Creates PARTITIONS partitions with a few records each, then stops and starts the broker in turn,
+cleanly (SIGTERM) and by SIGKILL. For each it prints the seconds of the stop, and the seconds from
+the start of the process to its first ApiVersions answer and to the last record of the last
+partition fetched. `--kafka` does the same with Apache Kafka 4.3. `--gib` first enlarges the logs
+to this total, below their recovery points: sparse files, whose batches have real headers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HEADER_SIZE = 61
 
 
 def fill(server: Server, partitions: int) -> list[str]:
-    """Make the topics, with one batch in every partition (acks 1)."""
+    """Create the topics, with one batch in every partition (acks 1)."""
     topics = [f"topic-{number}" for number in range(partitions // PARTITIONS_A_TOPIC)]
     batch = frames.record_batch([b"x" * 100] * RECORDS, time.time_ns() // 1_000_000)
     for topic in topics:
@@ -44,9 +44,9 @@ def fill(server: Server, partitions: int) -> list[str]:
 
 
 def enlarge(data: Path, size_bytes: int) -> int:
-    """Append batches that are holes but for their headers to every log; return their offsets' end.
+    """Append batches that are holes except for their headers to every log; return the end offset.
 
-    For a directory that was stopped cleanly, and still is one afterwards.
+    For a directory that was stopped cleanly; it stays a cleanly stopped one.
     """
     logs = sorted(data.glob("topic-*/00000000000000000000.log"))
     count = max(1, size_bytes // len(logs) // SPARSE_BYTES)
@@ -83,7 +83,7 @@ def fetch_last(server: Server, topic: str) -> None:
 
 
 def measure(server: Server, end: Callable[[], None], topic: str, rounds: int) -> list[float]:
-    """Medians of: seconds to end, to the first answer, to the last record fetched."""
+    """Return medians of the seconds to stop, to the first answer, to the last record fetched."""
     rows = []
     for _ in range(rounds):
         begun = time.perf_counter()
@@ -97,7 +97,7 @@ def measure(server: Server, end: Callable[[], None], topic: str, rounds: int) ->
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print one row a way of ending."""
+    """Print one row for each way of stopping."""
     interpreter.announce()
     parser = argparse.ArgumentParser(prog="python -m benchmarks.restart", description=__doc__)
     parser.add_argument("--partitions", type=int, default=1000)

@@ -1,8 +1,8 @@
-"""What was measured, kept as it comes, so that a long comparison can be cut and taken up again.
+"""The measurements, saved one by one, so that a long comparison can be interrupted and resumed.
 
-Owns one JSON file: the machine and the versions, and for every cell its pairs. A pair is what ran
-one after the other, side by side: {"kafka": {metric: value}, "cached": …, "durable": …}; ratios are
-made within a pair only, as the machine an hour later is another one. Written after every pair.
+Owns one JSON file: the machine and the versions, and for every cell its pairs. A pair holds runs
+that followed each other: {"kafka": {metric: value}, "cached": …, "durable": …}. Ratios are
+made within a pair only, since the machine changes over an hour. Written after every pair.
 
 Does not measure and does not write pages: benchmarks.peers and benchmarks.page do.
 """
@@ -31,9 +31,9 @@ Pair = dict[str, Figures]
 
 
 class Results:
-    """The results of one machine; `settings` tells which, and another machine's are not mixed in.
+    """The results of one machine, which `settings` describes; results of another are not mixed in.
 
-    Raises SystemExit where the file is of another machine or of other versions.
+    Raises SystemExit if the file is of another machine or of other versions.
     """
 
     def __init__(self, path: Path, settings: dict[str, str], *, fresh: bool = False) -> None:
@@ -45,7 +45,7 @@ class Results:
             differing = [key for key in settings if settings[key] != was.get(key)]
             if differing:
                 told = ", ".join(f"{key} was {was.get(key)}" for key in differing)
-                raise SystemExit(f"{path} is of another machine ({told}); --fresh begins anew")
+                raise SystemExit(f"{path} is of another machine ({told}); --fresh starts over")
 
     @property
     def settings(self) -> dict[str, str]:
@@ -59,7 +59,7 @@ class Results:
         return found
 
     def cell_settings(self) -> list[dict[str, str]]:
-        """What every measured cell was run with."""
+        """The settings of every measured cell."""
         return [row["settings"] for row in self._all["cells"].values()]
 
     def add(self, cell: str, pair: Pair, settings: dict[str, str]) -> None:
@@ -74,16 +74,16 @@ class Results:
         self._all["cells"].pop(cell, None)
 
     def part(self, name: str) -> Any:
-        """Something that is not of pairs: limits, growth, profiles; None where it is not there."""
+        """Return a part without pairs: limits, growth, profiles; None if it does not exist."""
         return self._all.get(name)
 
     def put(self, name: str, value: Any) -> None:
-        """Keep something that is not of pairs."""
+        """Save a part without pairs."""
         self._all[name] = value
         self.save()
 
     def save(self) -> None:
-        """Write the file, whole or not at all."""
+        """Write the file atomically."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         written = self.path.with_suffix(".new")
         written.write_text(json.dumps(self._all, indent=1) + "\n")
@@ -91,7 +91,7 @@ class Results:
 
 
 def values(pairs: Iterable[Pair], side: str, metric: str) -> list[float]:
-    """One metric of one side, a value a pair."""
+    """Return one metric of one side, a value for each pair."""
     return [pair[side][metric] for pair in pairs if metric in pair.get(side, {})]
 
 
@@ -106,7 +106,7 @@ def ratios(pairs: Iterable[Pair], ours: str, metric: str) -> list[float]:
 
 
 def spread(found: list[float], form: str = ".2f") -> str:
-    """The median with the least and the greatest."""
+    """Format the median with the minimum and maximum."""
     if not found:
         return "-"
     middle = f"{statistics.median(found):{form}}"
@@ -114,14 +114,14 @@ def spread(found: list[float], form: str = ".2f") -> str:
 
 
 def number(value: float) -> str:
-    """Three significant digits, with thousands parted."""
+    """Format three significant digits, with thousands separators."""
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}" if value >= 0.01 else f"{value:.4f}"
 
 
 def machine(directory: Path, kafka_libs: Path | None) -> dict[str, str]:
-    """What ran where: processor, memory, disk, kernel and the versions of all programs."""
+    """Describe processor, memory, disk, kernel and the versions of all programs."""
     directory.mkdir(parents=True, exist_ok=True)
     model = next(
         (

@@ -1,7 +1,7 @@
 """The brokers under comparison as processes: start, time to the first answer, CPU and memory.
 
 Each is an argv and a port; CPU is utime + stime of the process and its descendants from /proc, all
-threads included; memory is VmRSS, with the part that is no mapped file beside it.
+threads included; memory is VmRSS, and the part of it that maps no file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DEFAULT_DIRECTORY = CHECKOUT / "build" / "benchmarks"
 CACHED_SHARE_MAX = 0.01
 DROP_SECONDS_MAX = 10.0
 TICKS = os.sysconf("SC_CLK_TCK")
-DELETE_DELAY_MS = "100"  # deleted topics give their pages back between runs; Kafka's default: 60 s
+DELETE_DELAY_MS = "100"  # deleted topics free their pages between runs; Kafka's default: 60 s
 
 
 class Server:
@@ -43,10 +43,10 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
         self.first_answer_seconds = 0.0
         self.first_ack_seconds = 0.0
-        self.idle_cpu_share = 0.0  # of one core, while nobody asks for anything
+        self.idle_cpu_share = 0.0  # of one core, without requests
 
     def start(self) -> None:
-        """Start; measure until ApiVersions is answered, and on until one record is acknowledged."""
+        """Start; time the first answer to ApiVersions, and the first acknowledged record."""
         begun = self.launch()
         self.create_topic("first", 1)
         batch = frames.record_batch([b"first"], time.time_ns() // 1_000_000)
@@ -54,7 +54,7 @@ class Server:
         self.first_ack_seconds = time.perf_counter() - begun
 
     def launch(self) -> float:
-        """Start, and measure until ApiVersions is answered; returns when the process was begun."""
+        """Start, and measure until ApiVersions is answered; return when the process was started."""
         begun = time.perf_counter()
         with self._output.open("ab") as output:
             self._process = subprocess.Popen(
@@ -81,7 +81,7 @@ class Server:
         return self._process.pid
 
     def stop(self) -> None:
-        """Ask it to end; kill it when it does not within a minute."""
+        """Terminate it; kill it if it does not exit within a minute."""
         if self._process is None:
             return
         self._process.send_signal(signal.SIGTERM)
@@ -93,7 +93,7 @@ class Server:
         self._process = None
 
     def kill(self) -> None:
-        """End it as a crash would."""
+        """Kill it, as a crash would."""
         if self._process is not None:
             self._process.kill()
             self._process.wait(10)
@@ -108,7 +108,7 @@ class Server:
         with load.connect(self.port) as sock:
             while True:
                 code = frames.topic_error(load.exchange(sock, request), topic)
-                if code in (0, 36):  # TOPIC_ALREADY_EXISTS: an earlier try was late
+                if code in (0, 36):  # TOPIC_ALREADY_EXISTS: an earlier attempt succeeded late
                     break
                 if time.perf_counter() > deadline:
                     raise LoadError(f"{self.name} answers {code} to CreateTopics of {topic}")
@@ -138,7 +138,7 @@ class Server:
             time.sleep(0.05)
 
     def drop_cached(self, topic: str) -> None:
-        """Put the topic's files out of the page cache; raises LoadError for what stays there."""
+        """Drop the topic's files from the page cache; raises LoadError for pages that stay."""
         os.sync()
         for path in sorted(self._data.glob(f"{topic}-*/*.log")):
             drop_pages(path)
@@ -163,7 +163,7 @@ class Server:
         return int(stat[12]) / TICKS
 
     def measure_idle(self, seconds: float) -> None:
-        """Note what it uses while it is left alone."""
+        """Measure its CPU use without requests."""
         before = self.cpu_seconds()
         time.sleep(seconds)
         self.idle_cpu_share = (self.cpu_seconds() - before) / seconds
@@ -177,9 +177,9 @@ class Server:
 
 
 def drop_pages(path: Path) -> None:
-    """Put a file that is synced out of the page cache; raises LoadError if it stays there.
+    """Drop a synced file from the page cache; raises LoadError if it stays.
 
-    What was synced a moment ago may stay a little longer.
+    Pages that were synced a moment ago may stay a little longer.
     """
     deadline = time.perf_counter() + DROP_SECONDS_MAX
     file = os.open(path, os.O_RDONLY)

@@ -1,8 +1,8 @@
-"""A source of ready tables: how fast rows cross from Python into a query when nothing is read.
+"""A source of ready tables: the speed of rows from Python into a query without reading.
 
 A task fetches and decodes the first table of its range, and returns it again and again until it has
-returned as many rows as the range has offsets. No Python source can be faster; what the real one
-takes beyond this, reading and decoding take.
+returned as many rows as the range has offsets. No Python source can be faster; the rest of the
+real source's time is reading and decoding.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyspark_barnabas.source.reader import LogPartition, WireReader
 
 
 class FloorSource(BarnabasDataSource):
-    """As many rows as the topic has, and as large, all alike."""
+    """As many rows as the topic has, of the same size, all alike."""
 
     @classmethod
     def name(cls) -> str:

@@ -1,7 +1,7 @@
-"""The results as Markdown: one table a group of cells, the limits, what is not there yet.
+"""The results as Markdown: one table for each group of cells, the limits, the missed goals.
 
 A row is one metric of one cell: medians of both sides, and the median of the ratios of the pairs
-with the least and the greatest. A goal that is missed is bold.
+with the minimum and maximum. A missed goal is bold.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ HEAD = (
 
 
 def compared(cell: Cell) -> str:
-    """Which of our durabilities stands against Kafka."""
+    """Return which of our durabilities is compared with Kafka."""
     return DURABLE if cell.fsynced or cell is LIFE_CELL else CACHED
 
 
 def brief(figures: Figures) -> str:
-    """One run in a line of progress."""
+    """Format one run as a line of progress."""
     return " ".join(
         f"{number(value)} {metric}"
         for metric, value in figures.items()
@@ -54,7 +54,7 @@ def brief(figures: Figures) -> str:
 
 
 def rows(results: Results, cell: Cell) -> list[str]:
-    """The rows of one cell; none where it was not measured."""
+    """Return the rows of one cell; none if it was not measured."""
     pairs = results.pairs(cell.name)
     ours = compared(cell)
     metrics = next((figures for pair in pairs for figures in pair.values()), {})
@@ -80,7 +80,7 @@ def rows(results: Results, cell: Cell) -> list[str]:
 
 
 def _goals(cell: Cell, metric: str, found: list[float], both: list[float]) -> str:
-    """What is wanted of the ratio, and of our own figure; bold what is missed."""
+    """Format the goals for the ratio and for our own figure; missed ones are bold."""
     told = []
     goal = cell.goal(metric)
     if goal is not None and both:
@@ -107,7 +107,7 @@ def _distance(results: Results, cell: Cell, metric: str, found: list[float]) -> 
 
 
 def missed(results: Results) -> list[str]:
-    """Every goal that was missed, in words."""
+    """Describe every missed goal."""
     told = []
     for cell in CELLS:
         pairs = results.pairs(cell.name)
@@ -121,12 +121,12 @@ def missed(results: Results) -> list[str]:
 
 
 def unmeasured(results: Results) -> list[Cell]:
-    """The cells without a pair."""
+    """Return the cells without a pair."""
     return [cell for cell in CELLS if not results.pairs(cell.name)]
 
 
 def client_bound(results: Results) -> list[str]:
-    """The cells in which a load of one thread was busy enough to be the bound itself."""
+    """Return the cells whose single-threaded load was busy enough to limit the rate."""
     return [
         f"{cell.name} ({side})"
         for cell in CELLS
@@ -138,7 +138,7 @@ def client_bound(results: Results) -> list[str]:
 
 
 def limits(results: Results) -> str:
-    """What a minimal program reaches on the machine."""
+    """Format what a minimal program reaches on the machine."""
     columns = (MB_S, CPU_GB, RECORDS_S, CPU_REQUEST)
     made = [f"| minimal program | {' | '.join(columns)} |", "|---|---:|---:|---:|---:|"]
     for name, figures in (results.part("limits") or {}).items():
@@ -148,7 +148,7 @@ def limits(results: Results) -> str:
 
 
 def text(results: Results) -> str:
-    """All tables."""
+    """Return all tables."""
     parts = []
     for group, title in GROUPS.items():
         found = [row for cell in CELLS if cell.group == group for row in rows(results, cell)]

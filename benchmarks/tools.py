@@ -1,11 +1,11 @@
-"""Loads by programs that are not ours: Kafka's own performance tools, and librdkafka.
+"""Loads by third-party programs: Kafka's own performance tools, and librdkafka.
 
-Each load is one run of such a program as a process of its own, against one broker, on a topic that
-the cell made. What the program prints is the figure. The broker's CPU over the whole run comes from
-/proc, less what the broker uses in the same time when it is left alone, as a run is short and the
-start of a JVM a large part of it. A run has as many records as Kafka took in the wanted seconds
-during its uncounted runs, the same number for both sides. MB and GB are powers of ten and count
-payload, without any header.
+Each load is one run of such a program as a process, against one broker, on a topic that the cell
+created. The figure is what the program prints. The broker's CPU over the whole run comes from
+/proc, minus its idle use over the same time, as a run is short and the start of a JVM a large part
+of it. The number of records is what Kafka took in the wanted seconds during its uncounted runs,
+the same for both sides. MB and GB are powers of ten and count payload, without any
+header.
 
 The JVM of the tools gets the flags of Kafka's scripts for them; of a produce run a quarter is the
 tool's own warm-up, which its rate leaves out.
@@ -35,21 +35,21 @@ TOOL_FLAGS = (
     "-Djava.awt.headless=true",
 )  # fmt: skip
 WARM_SHARE = 0.25
-FIRST_BYTES, FIRST_REQUESTS = 4_000_000, 1_000  # of the first run, that learns the rate
-LEAST_SECONDS_BYTES = 20_000_000  # a second of a run at least, as a JVM that starts is slow
-CONSUMED_BYTES_MAX = 1_000_000_000  # the first run is short, and may promise any rate
+FIRST_BYTES, FIRST_REQUESTS = 4_000_000, 1_000  # of the first run, which measures the rate
+LEAST_SECONDS_BYTES = 20_000_000  # at least a second of a run, as a JVM starts slowly
+CONSUMED_BYTES_MAX = 1_000_000_000  # the first run is short, and its rate unreliable
 TOOL_SECONDS_MAX = 300.0
 STEADY = re.compile(r"(\d+) steady state records sent, ([\d.]+) records/sec")
 AVERAGE = re.compile(r"Avg latency: ([\d.]+) ms")
 
 
 class ToolError(Exception):
-    """A program failed, or printed something else than its figures; the text carries its output."""
+    """A program failed, or printed no figures; the text carries its output."""
 
 
 @dataclass(frozen=True)
 class Ran:
-    """One run of a program: what it printed, how long it took, and both ends' CPU."""
+    """One run of a program: its output, its duration, and both ends' CPU."""
 
     output: str
     seconds: float
@@ -58,12 +58,12 @@ class Ran:
 
     @property
     def client_share(self) -> float:
-        """Of all cores, how much the program took."""
+        """The program's share of all cores."""
         return self.client_cpu_seconds / self.seconds / (os.cpu_count() or 1)
 
 
 def run(command: list[str], server: Server) -> Ran:
-    """Run a program to its end; raises ToolError when it fails or hangs."""
+    """Run a program to its end; raises ToolError if it fails or hangs."""
     own = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu, begun = server.cpu_seconds(), time.perf_counter()
     done = subprocess.run(
@@ -144,7 +144,7 @@ class Produce:
 class Consume:
     """kafka-consumer-perf-test.sh, or librdkafka, over a topic filled before with 16 KiB batches.
 
-    `cold` has every page of the topic dropped from the page cache first, and makes sure of it.
+    `cold` drops every page of the topic from the page cache first, and verifies it.
     """
 
     record_size: int = 1024
@@ -152,7 +152,7 @@ class Consume:
     by_librdkafka: bool = False
 
     def __call__(self, server: Server, bench: Bench, topic: str) -> Figures:
-        """Read everything; the rate is that of fetching, without joining the group."""
+        """Read everything; the rate excludes joining the group."""
         count = bench.count(self, FIRST_BYTES // self.record_size)
         count = min(count, CONSUMED_BYTES_MAX // self.record_size)
         count = fill(server, topic, self.record_size, count)
@@ -185,13 +185,13 @@ def fill(server: Server, topic: str, record_size: int, count: int) -> int:
 
 @dataclass(frozen=True)
 class LibrdkafkaProduce:
-    """librdkafka, through confluent-kafka; its own defaults where nothing else is said."""
+    """librdkafka, through confluent-kafka, with its defaults except for the options."""
 
     record_size: int = 1024
     acks: str = "all"
 
     def __call__(self, server: Server, bench: Bench, topic: str) -> Figures:
-        """Produce as fast as one process does."""
+        """Produce as fast as one process can."""
         count = bench.count(self, FIRST_BYTES // self.record_size)
         ran, figures = librdkafka(
             server, "produce", topic=topic, count=count, size=self.record_size, acks=self.acks
@@ -227,7 +227,7 @@ class OneRecord:
 
 @dataclass(frozen=True)
 class EndToEndTool:
-    """kafka-e2e-latency.sh: one record at a time, from send() to having polled it.
+    """kafka-e2e-latency.sh: one record at a time, from send() until poll() returns it.
 
     The tool's percentiles are whole milliseconds; its average is not.
     """

@@ -1,6 +1,6 @@
-"""Other people's admin clients at work on a running broker, and what is left of it after a kill.
+"""Third-party admin clients change a running broker; the changes survive a kill.
 
-Partitions are added under a producer and a consumer that are connected already; records are
+Partitions are added while a producer and a consumer are connected; records are
 deleted; then the broker is killed and started again. Consuming is by assignment, without groups.
 """
 
@@ -18,7 +18,7 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.under_test import broker_on
 
 with warnings.catch_warnings():
-    # kafka-python reads its schemas, while it is imported, by a function that is deprecated.
+    # While kafka-python is imported, it reads its schemas with a deprecated function.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaConsumer, KafkaProducer
     from kafka.admin import KafkaAdminClient
@@ -48,7 +48,7 @@ def settled(futures: dict) -> list:
 def until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + TIMEOUT_S
     while not condition():
-        assert time.monotonic() < deadline, "it did not come about in time"
+        assert time.monotonic() < deadline, "the condition was not met in time"
         time.sleep(REFRESH_MS / 1000)
 
 
@@ -77,7 +77,7 @@ def fill(broker: BrokerProcess, partition: int, count: int) -> None:
     assert producer.flush(TIMEOUT_S) == 0
 
 
-def test_new_partitions_are_seen_by_who_is_connected_and_survive_a_kill(
+def test_connected_clients_see_new_partitions_which_survive_a_kill(
     broker: BrokerProcess,
 ) -> None:
     admin = create(broker, 2)
@@ -107,7 +107,7 @@ def test_new_partitions_are_seen_by_who_is_connected_and_survive_a_kill(
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_partitions_are_never_taken_away(broker: BrokerProcess, count: int) -> None:
+def test_the_partition_count_cannot_be_reduced(broker: BrokerProcess, count: int) -> None:
     admin = create(broker, 3)
     with pytest.raises(KafkaException) as caught:
         settled(admin.create_partitions([NewPartitions(TOPIC, count)]))
@@ -117,7 +117,7 @@ def test_partitions_are_never_taken_away(broker: BrokerProcess, count: int) -> N
 
 
 def test_deleted_records_stay_deleted_after_a_kill(broker: BrokerProcess) -> None:
-    """Kafka 4.3 fails this one: it writes its log starts once a minute, and they come back."""
+    """Kafka 4.3 fails this test: it writes its log starts once a minute, and the records return."""
     admin = create(broker, 2)
     fill(broker, 0, 100)
     fill(broker, 1, 10)
@@ -141,7 +141,7 @@ def test_deleted_records_stay_deleted_after_a_kill(broker: BrokerProcess) -> Non
     assert bounds(broker, 0) == (40, 100)
 
 
-def test_kafka_python_describes_what_is_there(broker: BrokerProcess) -> None:
+def test_kafka_python_describes_the_cluster(broker: BrokerProcess) -> None:
     create(broker, 2)
     fill(broker, 1, 10)
     admin = KafkaAdminClient(bootstrap_servers=broker.address)

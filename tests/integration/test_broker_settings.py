@@ -1,4 +1,4 @@
-"""Settings of a broker from every source, as the command line shows and takes them back."""
+"""Settings of a broker from every source, as the command line shows and resets them."""
 
 import subprocess
 from pathlib import Path
@@ -25,7 +25,7 @@ def barnabas(*words: str) -> str:
     return done.stdout
 
 
-def test_what_was_given_at_the_start_is_shown_and_nothing_that_nobody_set(tmp_path: Path) -> None:
+def test_only_settings_given_at_the_start_are_shown(tmp_path: Path) -> None:
     environment = {"KAFKA_NUM_IO_THREADS": "5"}
     with BrokerProcess(
         tmp_path / "data", {"num.partitions": "3"}, environment=environment
@@ -41,14 +41,14 @@ def test_what_was_given_at_the_start_is_shown_and_nothing_that_nobody_set(tmp_pa
     assert "node.id" not in shown
 
 
-def test_a_broker_that_lets_nobody_in_is_opened_again_in_its_directory(tmp_path: Path) -> None:
+def test_a_broker_that_refuses_all_connections_is_reset_in_its_directory(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data", {}) as broker:
         bootstrap = f"{broker.host}:{broker.port}"
         change = ("config", "set", "--bootstrap", bootstrap, "--all-brokers")
         refused = command(*change, "max.connections=0")
         assert refused.returncode == 1, refused
         assert "1 or more" in refused.stderr
-        command(*change, LOCKED_OUT)  # it takes effect, whether or not the command can look
+        command(*change, LOCKED_OUT)  # it takes effect, even if the command cannot reconnect
         assert broker.stop() == 0
         broker.start()
         with pytest.raises((Closed, OSError)), RawClient(broker.host, broker.port) as client:

@@ -35,7 +35,7 @@ def create(client: RawClient) -> None:
 
 
 def table_of(client: RawClient) -> dict[bytes, tuple[int, bytes | None]]:
-    """Read the topic as a consumer does: key -> (offset, value). Offsets must rise."""
+    """Read the topic as a consumer does: key -> (offset, value). Offsets must increase."""
     table: dict[bytes, tuple[int, bytes | None]] = {}
     offset, last = 0, -1
     end = client.end_offset(TOPIC)
@@ -55,13 +55,13 @@ def table_of(client: RawClient) -> dict[bytes, tuple[int, bytes | None]]:
 
 
 def merges(data: Path) -> int:
-    """How far compaction got, by its checkpoint."""
+    """Return the offset that compaction has reached, from its checkpoint."""
     path = data / "cleaner-offset-checkpoint"
     lines = path.read_text().splitlines() if path.exists() else []
     return max((int(line.split()[2]) for line in lines[2:]), default=0)
 
 
-def test_killed_at_any_moment_the_newest_value_of_every_key_is_there(tmp_path: Path) -> None:
+def test_the_newest_value_of_every_key_survives_a_kill_at_any_moment(tmp_path: Path) -> None:
     chance = random.Random(5)
     broker = BrokerProcess(tmp_path / "data", SETTINGS)
     wanted: dict[bytes, tuple[int, bytes | None]] = {}
@@ -70,7 +70,7 @@ def test_killed_at_any_moment_the_newest_value_of_every_key_is_there(tmp_path: P
         broker.start()
         with RawClient(broker.host, broker.port) as client:
             create(client)
-        # However slow the machine is, some pass has ended before the last kill.
+        # At least one pass ends before the last kill, even on a slow machine.
         while len(cleaned) < KILLS or (cleaned[-1] == cleaned[0] and len(cleaned) < 10 * KILLS):
             with RawClient(broker.host, broker.port) as client:
                 end_s = time.monotonic() + chance.uniform(0.3, 0.8)

@@ -1,11 +1,11 @@
-"""kill -9 under load: with acks=all and an idempotent producer nothing is lost and nothing doubled.
+"""kill -9 under load: with acks=all and an idempotent producer nothing is lost or duplicated.
 
-One librdkafka producer lives through all the kills and retries as long as it must; the broker is
-killed, and started again on its directory, N times at moments that progress and chance choose.
-After each start the bytes that stood in the log before the kill must stand there still (H1 byte
-identity, H4 no end offset goes back); at the end everything is consumed and judged
-(tests/support/history.py, H2 dense offsets). A cycle in which nothing was acknowledged would prove
-nothing, so each waits for progress (H9).
+One librdkafka producer outlives all the kills and retries for as long as necessary. The broker is
+killed, and started again on its directory, N times at moments that progress and chance determine.
+After each start the log must still hold the bytes from before the kill (H1 byte identity, H4 no
+end offset goes back). At the end everything is consumed and checked (tests/support/history.py, H2
+dense offsets). A cycle without acknowledgements would prove nothing, so each waits for progress
+(H9).
 """
 
 import hashlib
@@ -31,7 +31,7 @@ PATIENCE_SECONDS = 60.0
 
 
 class Load:
-    """A producer in a thread: number after number to each partition, and what it was told."""
+    """A producer in a thread: number after number to each partition, and the acknowledgements."""
 
     def __init__(self, address: str) -> None:
         self.acknowledged: list[dict[int, int]] = [{} for _ in range(PARTITIONS)]
@@ -63,15 +63,15 @@ class Load:
         return sum(len(one) for one in self.acknowledged)
 
     def start(self) -> None:
-        """Begin to send."""
+        """Start sending."""
         self._thread.start()
 
     def finish(self) -> None:
-        """Send no more, and wait until all that was sent is answered for."""
+        """Stop sending, and wait until every record is acknowledged or has failed."""
         self._stop.set()
         self._thread.join()
         assert not self.failures, self.failures[:3]
-        assert self._producer.flush(PATIENCE_SECONDS) == 0, "records were never answered for"
+        assert self._producer.flush(PATIENCE_SECONDS) == 0, "records got no delivery report"
 
     def _told(self, error: KafkaError | None, message: Message) -> None:
         partition, value = message.partition(), message.value()
@@ -96,7 +96,7 @@ class Load:
             except KafkaException as error:  # fatal: the producer may never send again
                 self.failures.append(str(error))
                 return
-            # what waits is bounded, so that each kill meets records in every state
+            # the queue is bounded, so that each kill meets records in every state
             self._producer.poll(0.001 if len(self._producer) > 2000 else 0)
 
 
@@ -142,7 +142,7 @@ def consumed(address: str, counts: list[int]) -> list[list[tuple[int, bytes]]]:
     wanted = sum(counts)
     deadline = time.monotonic() + PATIENCE_SECONDS
     while wanted > 0:
-        assert time.monotonic() < deadline, f"{wanted} of {sum(counts)} records never came"
+        assert time.monotonic() < deadline, f"{wanted} of {sum(counts)} records did not arrive"
         for message in consumer.consume(2000, 0.2):
             assert message.error() is None, message.error()
             partition, value, offset = message.partition(), message.value(), message.offset()
@@ -162,7 +162,7 @@ def ends(broker: BrokerProcess) -> list[int]:
 
 
 def live_through_kills(directory: Path, cycles: int) -> None:
-    """The whole test: `cycles` kills under load, then judgement."""
+    """Run the whole test: `cycles` kills under load, then the checks."""
     chance = random.Random(20261120)
     broker = broker_on(directory)
     broker.start()
@@ -208,10 +208,10 @@ def live_through_kills(directory: Path, cycles: int) -> None:
     assert check(history).anomalies == []
 
 
-def test_nothing_is_lost_or_doubled_by_five_kills(tmp_path: Path) -> None:
+def test_five_kills_lose_and_duplicate_nothing(tmp_path: Path) -> None:
     live_through_kills(tmp_path, 5)
 
 
 @pytest.mark.slow
-def test_nothing_is_lost_or_doubled_by_fifty_kills(tmp_path: Path) -> None:
+def test_fifty_kills_lose_and_duplicate_nothing(tmp_path: Path) -> None:
     live_through_kills(tmp_path, 50)

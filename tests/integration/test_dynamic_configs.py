@@ -1,10 +1,9 @@
-"""Configs changed on a running broker by a real client: what happens then, and after a crash.
+"""Configs changed on a running broker by a real client: the effect at once, and after a crash.
 
-The client is confluent-kafka's AdminClient (librdkafka); it has no way to name all brokers, so that
-these requests are written out. What the change does is looked at from
-outside: in the files of the data directory, and in the answers to produce and fetch. Everything
-holds against Apache Kafka 4.3, too; its brokers learn of a change a moment after the answer, so
-each effect is awaited.
+The client is confluent-kafka's AdminClient (librdkafka). It cannot address all brokers, so the test
+builds those requests itself. The effects are observed from outside: in the files of the data
+directory, and in the answers to produce and fetch. Everything holds for Apache Kafka 4.3, too; its
+brokers apply a change a moment after the answer, so the tests wait for each effect.
 """
 
 import re
@@ -42,7 +41,7 @@ SETTINGS = {
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    """A running broker that looks for old segments all the time."""
+    """A running broker that checks for old segments all the time."""
     one = broker_on(tmp_path, SETTINGS)
     one.start()
     yield one
@@ -85,7 +84,7 @@ def change_all_brokers(broker: BrokerProcess, values: dict[str, str | None]) -> 
 
 
 def value_of(broker: BrokerProcess, kind: ResourceType, name: str, key: str) -> tuple[str, int]:
-    """A key's value and where it comes from, as the broker says."""
+    """Return a key's value and its source, as the broker reports them."""
     client = AdminClient({"bootstrap.servers": broker.address})
     resource = ConfigResource(kind, name)
     (outcome,) = client.describe_configs([resource], request_timeout=120).values()
@@ -124,11 +123,11 @@ def segments(broker: BrokerProcess, topic: str) -> list[int]:
 def eventually(holds: Callable[[], bool], timeout_s: float = 120) -> None:
     deadline = time.monotonic() + timeout_s
     while not holds():
-        assert time.monotonic() < deadline, "it did not come true in time"
+        assert time.monotonic() < deadline, "the condition was not met in time"
         time.sleep(0.05)
 
 
-def test_segment_size_of_a_topic_holds_at_once_and_after_a_crash(broker: BrokerProcess) -> None:
+def test_a_topics_segment_size_applies_at_once_and_after_a_crash(broker: BrokerProcess) -> None:
     create(broker, "t", "other")
     assert produce(broker, "t", count=4) == 0
     assert len(segments(broker, "t")) == 1
@@ -146,7 +145,7 @@ def test_segment_size_of_a_topic_holds_at_once_and_after_a_crash(broker: BrokerP
 
 
 @pytest.mark.skipif(against_kafka(), reason="the form of a line of ours")
-def test_what_retention_deletes_is_told_like_everything_else(broker: BrokerProcess) -> None:
+def test_retention_logs_each_deleted_segment(broker: BrokerProcess) -> None:
     create(broker, "t")
     assert produce(broker, "t") == 0
     assert change(broker, ResourceType.TOPIC, "t", retention_ms="100") == 0
@@ -154,7 +153,7 @@ def test_what_retention_deletes_is_told_like_everything_else(broker: BrokerProce
     eventually(lambda: line.search(broker.output()) is not None)
 
 
-def test_retention_of_a_topic_holds_at_once_and_after_a_crash(broker: BrokerProcess) -> None:
+def test_a_topics_retention_applies_at_once_and_after_a_crash(broker: BrokerProcess) -> None:
     create(broker, "t", "other")
     for topic in ("t", "other"):
         assert produce(broker, topic) == 0
@@ -173,7 +172,7 @@ def test_retention_of_a_topic_holds_at_once_and_after_a_crash(broker: BrokerProc
     assert produce(broker, "t", raw_batches.batch([b"short-lived"])) == 0
     eventually(lambda: sum(segments(broker, "t")) == 0)
     assert sum(segments(broker, "other")) >= len(BATCH)
-    # and as long as retention is long again, records stay
+    # and while retention is long again, records stay
     assert change(broker, ResourceType.TOPIC, "t", retention_ms=None) == 0
     eventually(lambda: value_of(broker, ResourceType.TOPIC, "t", "retention.ms")[0] == "604800000")
     assert produce(broker, "t", raw_batches.batch([b"long-lived"])) == 0
@@ -182,7 +181,7 @@ def test_retention_of_a_topic_holds_at_once_and_after_a_crash(broker: BrokerProc
 
 
 @pytest.mark.parametrize(("name", "source"), [("1", 2), ("", 3)])
-def test_largest_message_of_the_broker_holds_for_all_topics_and_after_a_crash(
+def test_the_brokers_message_size_applies_to_all_topics_and_after_a_crash(
     broker: BrokerProcess, name: str, source: int
 ) -> None:
     create(broker, "t", "own")

@@ -1,4 +1,4 @@
-"""One partition fails, and only who asks for it notices: over a socket, on a real directory."""
+"""One partition fails; only its readers notice: over a socket, on a real directory."""
 
 from pathlib import Path
 
@@ -48,10 +48,10 @@ def answered(answer: Reader) -> dict[int, tuple[int, list[bytes]]]:
     return found
 
 
-def test_a_rotted_batch_is_its_partitions_alone(tmp_path: Path) -> None:
-    """A fetch that waits for many bytes of a log that rots, and of another that is written to.
+def test_a_rotted_batch_affects_only_its_partition(tmp_path: Path) -> None:
+    """One fetch waits for many bytes of a log that rots, and of another that gets records.
 
-    The bytes are counted when a flush ends: it, and those of its round, must end all the same.
+    The bytes are counted when a flush ends; it, and the others of its round, must still end.
     """
     with BrokerProcess(tmp_path / "data", {}) as broker:
         writer = RawClient(broker.host, broker.port)
@@ -74,4 +74,4 @@ def test_a_rotted_batch_is_its_partitions_alone(tmp_path: Path) -> None:
             assert set(found[1][1]) <= {b"sound"}, "none, if it was not parked before the rot"
             again = answered(reader.call(FETCH, FETCH_VERSION, fetch_of_two(min_bytes=100)))
             assert again == {0: (STORAGE_ERROR, []), 1: (0, [b"sound"] * 2)}
-        assert broker.stop() == 0, "the stop is clean"
+        assert broker.stop() == 0, "the stop was not clean"

@@ -1,8 +1,8 @@
 """Two `barnabas consume --group` share 16 partitions; members and the broker are killed under them.
 
-While nobody comes or goes each record reaches exactly one member. Nothing is left out, ever; told
-twice is only what a killed member had told and not committed. The killed broker forgets nothing
-that was committed.
+While no member joins or leaves, each record reaches exactly one member. No record is ever left out;
+a record is repeated only if a killed member had printed it without committing. The killed broker
+loses no committed offset.
 """
 
 import json
@@ -32,7 +32,7 @@ Told = tuple[int, int]
 
 
 class Member:
-    """A member as a process; what it tells goes to a file."""
+    """A member process; its output goes to a file."""
 
     def __init__(self, broker: TwoDialects, path: Path, *options: str) -> None:
         self._path = path
@@ -41,12 +41,12 @@ class Member:
         self.process = command(broker, *arguments, stdout=self._output, stderr=subprocess.DEVNULL)
 
     def told(self) -> list[Told]:
-        """(partition, offset) of each record, in order; a last line that is torn is none."""
+        """(partition, offset) of each record, in order; a torn last line is skipped."""
         lines = self._path.read_text().split("\n")[:-1]
         return [(one["partition"], one["offset"]) for one in map(json.loads, lines)]
 
     def end(self, number: signal.Signals) -> int:
-        """Send a signal and wait for the end."""
+        """Send a signal and wait for the exit."""
         self.process.send_signal(number)
         code = self.process.wait(WAIT_S)
         self._output.close()
@@ -62,7 +62,7 @@ def broker(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[TwoDialec
 
 @pytest.fixture
 def members(broker: TwoDialects, tmp_path: Path) -> Iterator[Callable[..., Member]]:
-    """Make members, which are gone at the end."""
+    """Start members; all are stopped at the end."""
     made: list[Member] = []
 
     def make(*options: str) -> Member:
@@ -78,12 +78,12 @@ def members(broker: TwoDialects, tmp_path: Path) -> Iterator[Callable[..., Membe
 def until(condition: Callable[[], Any]) -> None:
     deadline = time.monotonic() + WAIT_S
     while not condition():
-        assert time.monotonic() < deadline, "it did not come about in time"
+        assert time.monotonic() < deadline, "the condition was not met in time"
         time.sleep(0.1)
 
 
 def group(broker: TwoDialects) -> dict[str, Any]:
-    """The group as it is described; one without members while there is none yet."""
+    """The group as described; without members while it does not exist."""
     with command(broker, "groups", "describe", "g", "--json") as process:
         out, told = process.communicate(timeout=WAIT_S)
     if process.returncode:
@@ -111,7 +111,7 @@ def produce(broker: TwoDialects) -> None:
 
 
 def everything(rounds: int) -> set[Told]:
-    """The places of all records after so many rounds of producing."""
+    """The (partition, offset) of all records after `rounds` rounds of producing."""
     each = rounds * COUNT // PARTITIONS
     return {(number, offset) for number in range(PARTITIONS) for offset in range(each)}
 
@@ -165,11 +165,11 @@ def test_members_and_broker_are_killed_and_nothing_is_lost(
 
 @pytest.mark.parametrize(
     "broker",
-    [{"group.consumer.session.timeout.ms": "12000"}],  # a start may take a while
+    [{"group.consumer.session.timeout.ms": "12000"}],  # a start may take some seconds
     ids=["session of 12 s"],
     indirect=True,
 )
-def test_a_static_member_comes_back_to_what_it_had(
+def test_a_static_member_returns_to_its_partitions(
     broker: TwoDialects, members: Callable[..., Member]
 ) -> None:
     run(broker, "topics", "create", "lines", "--partitions", str(PARTITIONS))
@@ -187,16 +187,16 @@ def test_a_static_member_comes_back_to_what_it_had(
     produce(broker)
     until(lambda: len(back.told()) == len(other.told()) == COUNT // 2)
     assert held() == before
-    assert group(broker)["epoch"] == epoch  # nobody else has noticed
+    assert group(broker)["epoch"] == epoch  # no rebalance happened
 
     back.end(signal.SIGKILL)
-    again = members("--instance-id", "one")  # waits until the session of the killed one is over
+    again = members("--instance-id", "one")  # waits for the killed member's session timeout
     produce(broker)
     until(lambda: {*back.told(), *again.told(), *other.told()} == everything(2))
-    until(lambda: shares(broker) == [8, 8])  # which half depends on who came first
+    until(lambda: shares(broker) == [8, 8])  # the order of joining decides which half
 
 
-def test_who_writes_into_a_full_pipe_stays_a_member_and_stops_when_told(
+def test_a_member_that_writes_into_a_full_pipe_stays_and_stops_on_a_signal(
     broker: TwoDialects,
 ) -> None:
     produce(broker)
@@ -220,7 +220,7 @@ def test_who_writes_into_a_full_pipe_stays_a_member_and_stops_when_told(
     } == everything(2)
 
 
-def test_reset_offsets_takes_a_group_back(broker: TwoDialects) -> None:
+def test_reset_offsets_moves_a_group_back(broker: TwoDialects) -> None:
     produce(broker)
     assert len(run(broker, "consume", "lines", "--group", "g").split()) == COUNT
     assert run(broker, "consume", "lines", "--group", "g") == b""

@@ -1,4 +1,4 @@
-"""What a start finds in `__consumer_offsets`, whatever has become of that topic meanwhile."""
+"""A start reads `__consumer_offsets` back, whatever happened to that topic meanwhile."""
 
 import time
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ NO_COORDINATOR_YET = (LOADING, 15, NOT_COORDINATOR)
 GROUP_TOPIC = "__consumer_offsets"
 CONTROL, TRANSACTIONAL = 0x20, 0x10
 WAIT_S = 120
-# By Java's hash of their one character: 99 and 102.
+# By Java's hash of their single character: 99 and 102.
 ODD, EVEN = "c", "f"
 
 pytestmark = pytest.mark.skipif(against_kafka(), reason="Kafka's own directory is not written to")
@@ -70,17 +70,17 @@ def listed(client: RawClient) -> tuple[int, set[str]]:
 
 
 def append(broker: BrokerProcess, directory: Path, partition: int, batch: bytes) -> None:
-    """Put a batch behind what a partition of the stopped broker has."""
+    """Append a batch to a partition of the stopped broker."""
     assert not broker.running
     (path,) = (directory / f"{GROUP_TOPIC}-{partition}").glob("*.log")
     with path.open("ab") as file:
         file.write(batch)
 
 
-def test_a_marker_without_records_keeps_no_group_from_being_served(
+def test_a_marker_without_records_does_not_stop_groups(
     broker: BrokerProcess, tmp_path: Path
 ) -> None:
-    """Kafka's cleaner leaves such: the last batch of a producer, without its records."""
+    """Kafka's cleaner leaves such batches: the last one of a producer, without its records."""
     with connect(broker) as client:
         client.create_topic("t")
         find_coordinator(client)
@@ -103,10 +103,10 @@ def test_a_marker_without_records_keeps_no_group_from_being_served(
         assert listed(client) == (0, {EVEN, ODD})
 
 
-def test_an_acknowledged_commit_stands_after_the_topic_of_offsets_has_grown(
+def test_an_acknowledged_commit_survives_more_partitions_of_the_offsets_topic(
     broker: BrokerProcess,
 ) -> None:
-    """The group's partition is another one then; what it left in the one before is not its."""
+    """The group then maps to another partition; its records in the old one no longer count."""
     with connect(broker) as client:
         client.create_topic("t")
         find_coordinator(client)

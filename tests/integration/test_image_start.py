@@ -1,4 +1,4 @@
-"""`docker/run`, the start script of the image, with a `barnabas` that tells how it was called."""
+"""`docker/run`, the start script of the image, with a `barnabas` that prints its arguments."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def start(place: Path, **environment: str) -> tuple[dict[str, str], str]:
-    """Run the script there; return what the broker would find set, and the warnings."""
+    """Run the script there; return the settings that the broker would get, and the warnings."""
     path = f"{place / 'bin'}:{os.environ['PATH']}"
     done = subprocess.run(
         ["sh", str(SCRIPT)], cwd=place, env={"PATH": path, **environment},
@@ -68,7 +68,7 @@ OURS = ",MSGPACK://127.0.0.1:9094"
         ),
     ],
 )
-def test_listeners_of_the_environment_get_one_for_our_own_commands(
+def test_listeners_from_the_environment_get_a_msgpack_one_for_commands(
     place: Path, name: str, listeners: str, more: dict[str, str], added: str
 ) -> None:
     found, _ = start(place, **{name: listeners}, **more)
@@ -76,7 +76,7 @@ def test_listeners_of_the_environment_get_one_for_our_own_commands(
 
 
 @pytest.mark.parametrize("name", ["KAFKA_LOG_DIRS", "BARNABAS_LOG_DIRS", "KAFKA_LOG_DIR"])
-def test_a_data_directory_on_no_volume_is_warned_of(place: Path, name: str) -> None:
+def test_a_data_directory_outside_a_volume_gets_a_warning(place: Path, name: str) -> None:
     for directory in ("/tmp/kafka-logs", "elsewhere", f"{place}/volumes/data"):
         _, said = start(place, **{name: directory})
         assert said.startswith(f"WARN log.dirs={directory} is on no volume"), said

@@ -69,7 +69,7 @@ def one_batch(number: int, first_timestamp: int, chance: random.Random) -> bytes
 
 
 def split(fetched: bytes) -> Iterator[bytes]:
-    """The whole batches of an answer."""
+    """Yield the whole batches of an answer."""
     position = 0
     while position + 12 <= len(fetched):
         size = 12 + int.from_bytes(fetched[position + 8 : position + 12], "big")
@@ -135,7 +135,7 @@ def client(stored: Stored) -> Iterator[RawClient]:
 
 
 def sample(stored: Stored) -> list[int]:
-    """Offsets to ask for: the ends, both sides of every segment bound, and some at random."""
+    """Offsets to look up: the ends, both sides of every segment boundary, and some at random."""
     bases = sorted(int(path.stem) for path in (stored.data / f"{TOPIC}-0").glob("*.log"))
     assert len(bases) > 3, f"expected several segments, found {bases}"
     near = [offset for base in bases for offset in (base - 1, base, base + 1) if offset >= 0]
@@ -147,7 +147,7 @@ def test_the_scan_gives_what_was_sent(stored: Stored) -> None:
     chance = random.Random(5)
     for number, batch in enumerate(stored.batches):
         sent = one_batch(number, stored.first_timestamp, chance)
-        # base offset and leader epoch are the broker's; all that the CRC covers is the producer's
+        # the broker sets base offset and leader epoch; the producer set everything under the CRC
         assert batch[16:] == sent[16:]
         assert int.from_bytes(batch[:8], "big") == number * RECORDS
 
@@ -188,7 +188,7 @@ def test_the_ends_of_time(stored: Stored, client: RawClient) -> None:
     assert by_timestamp(client, LATEST) == (-1, last + 1)
 
 
-def test_the_three_ways_agree_after_the_indexes_are_gone(stored: Stored) -> None:
+def test_the_three_ways_agree_after_the_indexes_are_deleted(stored: Stored) -> None:
     """I4: any index may be deleted while stopped; the answers stay (and so does all above)."""
     broker = stored.broker
     broker.stop()

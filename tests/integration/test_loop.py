@@ -1,4 +1,4 @@
-"""A broker in a process of its own is held to what its loop may do."""
+"""A broker process keeps to the rules of its event loop."""
 
 import os
 import time
@@ -21,7 +21,7 @@ def test_a_file_call_on_the_loop_is_a_complaint(tmp_path: Path) -> None:
 
 
 def test_a_snapshot_of_many_producers_is_made_beside_the_loop(tmp_path: Path) -> None:
-    """The judge sees who encodes; some batches more than a snapshot needs, from as many ids."""
+    """The guard sees which thread encodes; some batches more than a snapshot needs, many ids."""
     with BrokerProcess(tmp_path / "data") as broker, RawClient(broker.host, broker.port) as client:
         assert client.create_topic("t") == 0
         for number in range(SNAPSHOT_BATCHES):
@@ -37,7 +37,7 @@ def test_a_snapshot_of_many_producers_is_made_beside_the_loop(tmp_path: Path) ->
 
 
 def test_old_data_that_only_the_disk_has_are_read_beside_the_loop(tmp_path: Path) -> None:
-    """After a restart their soundness is unknown, and their pages are let go of by hand."""
+    """After a restart no batch is known to be sound, and the test drops the pages."""
     with BrokerProcess(tmp_path / "data", {"log.index.interval.bytes": "64"}) as broker:
         with RawClient(broker.host, broker.port) as client:
             assert client.create_topic("t") == 0

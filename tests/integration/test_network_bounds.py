@@ -1,4 +1,4 @@
-"""What clients may make a broker hold, over real sockets: none of it stays when they go."""
+"""Memory that clients make a broker hold, over real sockets: it is freed when they leave."""
 
 import socket
 import time
@@ -58,39 +58,39 @@ def parked_fetch(client: RawClient, number: int = 1) -> bytes:
     return frame(header(FETCH, 4, number) + body)
 
 
-def test_clients_that_leave_give_back_what_they_sent(broker, client):
-    """A parked fetch, and behind it more than a third of the budget, three times."""
-    produce = produce_body(TOPIC, batch([b"x" * (3 * MIB // 2)]), partition=7)  # which is not there
+def test_the_bytes_of_clients_that_leave_are_released(broker, client):
+    """A parked fetch, and after it more than a third of the budget, three times."""
+    produce = produce_body(TOPIC, batch([b"x" * (3 * MIB // 2)]), partition=7)  # no such one
     for number in range(9):
         with RawClient(broker.host, broker.port) as leaves:
             leaves.send(parked_fetch(client) + frame(header(PRODUCE, 8) + produce))
             leaves.socket.shutdown(socket.SHUT_WR)
-            assert leaves.is_closed(60), f"client {number} was not heard any more"
+            assert leaves.is_closed(60), f"client {number} got no answer"
     assert client.produce(TOPIC, batch([b"last"])).error == 0
 
 
 @pytest.mark.parametrize("is_alone", [True, False])
-def test_requests_that_cannot_be_answered_give_back_what_they_held(broker, client, is_alone):
-    """Text that is not UTF-8 is longer when it is answered: too long for Kafka's strings."""
+def test_the_bytes_of_requests_without_an_answer_are_released(broker, client, is_alone):
+    """Text that is not UTF-8 grows in the answer: too long for Kafka's strings."""
     bad = frame(header(METADATA, 1) + array(string(b"\xff" * 32767)))
     behind = b"" if is_alone else parked_fetch(client) + bad
     for number in range(2 * 4 * MIB // len(bad)):
         with RawClient(broker.host, broker.port) as asks:
             asks.send(bad + behind)
-            assert asks.is_closed(60), f"client {number} was not heard any more"
+            assert asks.is_closed(60), f"client {number} got no answer"
     assert client.produce(TOPIC, batch([b"last"])).error == 0
     assert "a string may have 32767" in "".join(take_complaints())
 
 
-def test_clients_that_come_while_the_request_bytes_are_used_up_wait(broker, client):
+def test_new_clients_wait_while_the_request_bytes_are_used_up(broker, client):
     with ExitStack() as stack:
         holders = [stack.enter_context(connect(broker)) for _ in range(2)]
-        for holder in holders:  # a frame that was begun is read on
+        for holder in holders:  # the broker reads a frame to its end once it has begun
             holder.sendall(int32(4 * MIB) + bytes(3 * MIB))
         for _ in range(4):
             late = stack.enter_context(connect(broker))
             late.settimeout(0.5)
-            with pytest.raises(TimeoutError):  # what nobody reads fills the kernel's buffers
+            with pytest.raises(TimeoutError):  # unread bytes fill the kernel's buffers
                 late.sendall(int32(4 * MIB) + bytes(3 * MIB))
     assert client.produce(TOPIC, batch([b"last"])).error == 0
 
@@ -103,7 +103,7 @@ def connect(broker: BrokerProcess) -> socket.socket:
     return connected
 
 
-def test_answers_behind_one_that_waits_do_not_gather(broker, client):
+def test_answers_behind_a_waiting_one_do_not_accumulate(broker, client):
     """64 KB of requests that ask for 480 MB."""
     assert client.produce(TOPIC, batch([b"x" * 100_000])).error == 0
     partition = int32(0) + int64(1) + int32(120_000)
@@ -123,8 +123,8 @@ def test_answers_behind_one_that_waits_do_not_gather(broker, client):
             assert number == 0 or len(answer) > 100_000
 
 
-def test_what_a_client_sent_before_it_left_is_stored(broker, client):
-    """Without acknowledgements: the client sends, closes, and never hears of it."""
+def test_records_sent_before_a_client_left_are_stored(broker, client):
+    """Without acknowledgements: the client sends, closes, and gets no answer."""
     count = 50
     produce = frame(header(PRODUCE, 8) + produce_body(TOPIC, batch([b"x"]), acks=0))
     before = client.end_offset(TOPIC)

@@ -1,9 +1,9 @@
-"""Batches that take long to open: bounded, answered in order, and nobody else waits for them.
+"""Batches that are slow to unpack: bounded, answered in order, without delay for other clients.
 
-A few KiB of zstd hold a million records, or a record of four million headers. Whether others wait
-is not asked of a clock: one client sends such a batch, another asks little things one after the
-other, and several of those must be answered before the first client is. On the loop, opening the
-batch would come before the second answer.
+A few KiB of zstd hold a million records, or a record of four million headers. No clock measures
+the delay: one client sends such a batch, another sends small requests one after the other, and
+several of those must be answered before the first client is. If the event loop unpacked the
+batch, its answer would come before the second small one.
 """
 
 import contextlib
@@ -27,11 +27,11 @@ from tests.support.raw_client import Closed
 ZSTD = 4
 MANY = 1_000_000
 HEADERS = 4 * 1024 * 1024
-TIMEOUT_S = 120.0  # on a machine that is busy with other things, too
+TIMEOUT_S = 120.0  # for a machine that is busy with other work
 REQUEST_TIMED_OUT = 7
 MESSAGE_TOO_LARGE, INVALID_TIMESTAMP, INVALID_RECORD = 10, 32, 87
 SMALL_ANSWER_BYTES = 64 * 1024
-GROWTH_BYTES_MAX = 400 << 20  # what a batch becomes may be 128 MiB, and is copied
+GROWTH_BYTES_MAX = 400 << 20  # an unpacked batch may have 128 MiB, and is copied
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def packed(values: int, body: bytes, **fields: Any) -> bytes:
 
 @functools.cache
 def many(key: bytes | None) -> bytes:
-    """The bytes of a million records, which differ in their offsets."""
+    """Return the bytes of a million records that differ in their offsets."""
     inner = b"\0\0%s" + varint(-1 if key is None else len(key)) + (key or b"") + b"\0\0"
     return b"".join([sized(inner % varint(n)) for n in range(MANY)])
 
@@ -80,7 +80,7 @@ def bomb() -> bytes:
 
 
 def ask_while_others_are_served(broker: Any, api: str, body: Any) -> Any:
-    """Return the answer; another client had several before it."""
+    """Return the answer; another client must get several before it."""
     with connect(broker) as slow, connect(broker) as quick:
         quick.ask("metadata", {"topics": []})
         slow.send(msgpack.packb([api, 1, "slow", body]))
@@ -96,7 +96,7 @@ def ask_while_others_are_served(broker: Any, api: str, body: Any) -> Any:
 
 
 def request(topic_id: bytes, records: bytes, acks: int = -1) -> Any:
-    """The body of a produce request that may take its time."""
+    """Return the body of a produce request with a long timeout."""
     return {**produce_body(topic_id, records, acks=acks), "timeout_ms": int(TIMEOUT_S * 1000)}
 
 
@@ -173,7 +173,7 @@ def test_four_million_headers_are_refused_or_passed_over_and_cost_little(broker:
 
 
 def test_records_become_maps_beside_the_loop(broker: Any) -> None:
-    """Each fetch unpacks the batch again and passes over the half million before its offset."""
+    """Each fetch unpacks the batch again and skips the half million records before its offset."""
     with connect(broker) as client:
         topic_id = client.create("maps")
         count = 250_000
@@ -190,7 +190,7 @@ def test_records_become_maps_beside_the_loop(broker: Any) -> None:
 def test_a_slow_batch_and_fast_ones_of_a_producer_stay_in_order(
     broker: Any,
 ) -> None:
-    """Idempotent and pipelined, of which every other one takes a thread."""
+    """Idempotent and pipelined; every other batch takes a thread."""
     ids = {"producer_id": 4711, "producer_epoch": 0}
     sequence = 0
     requests = []
@@ -234,8 +234,8 @@ def test_produces_behind_a_slow_one_to_a_write_caching_topic_are_all_answered(br
             )  # fmt: skip
 
 
-def test_what_the_page_cache_is_trusted_with_holds_nobody_up(broker: Any) -> None:
-    """Far more of it than barnabas.unflushed.bytes.max, which is a MiB here."""
+def test_write_caching_records_delay_no_other_producer(broker: Any) -> None:
+    """Far more data than barnabas.unflushed.bytes.max, which is a MiB here."""
     with connect(broker) as client:
         cached = client.create("cached", write_caching="true", flush_messages=str(10**9))
         synced = client.create("synced")
@@ -257,7 +257,7 @@ def test_a_batch_that_was_checked_is_stored_as_it_was_sent(broker: Any) -> None:
 
 
 def test_a_stop_does_not_wait_for_all_that_is_still_to_be_opened(tmp_path: Path) -> None:
-    """Each of these batches takes a thread a second or more; they are refused, or cut off."""
+    """Each of these batches takes a thread a second or more; each is refused, or cut off."""
     plain, maps = free_port(), free_port()
     listeners = f"PLAINTEXT://127.0.0.1:{plain},MSGPACK://127.0.0.1:{maps}"
     with (

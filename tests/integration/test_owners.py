@@ -1,7 +1,7 @@
-"""An exception that nobody expected, in each part of a broker in turn: the rest serves.
+"""An unexpected exception in each part of a broker in turn: the rest keeps working.
 
-The broker raises it itself, once (`tests.support.guarded_broker`). It must say whose step failed,
-answer or close what the step was for, serve everybody else, and stop cleanly.
+The broker raises it itself, once (`tests.support.guarded_broker`). It must log the owner of the
+failed step, answer or close its request, serve all other clients, and stop cleanly.
 """
 
 import re
@@ -17,7 +17,7 @@ from tests.support.raw_client import RawClient, array, int32, int64, string
 
 LIST_OFFSETS = 2
 WAIT_S = 60
-VICTIM_S = 5  # is enough for who is not the victim; the victim may wait for nothing
+VICTIM_S = 5  # enough for other clients; the victim may wait in vain
 SETTINGS = {
     "log.cleaner.backoff.ms": "50",
     "log.retention.check.interval.ms": "50",
@@ -30,7 +30,7 @@ DUTIES = re.findall(
     r"(?:\(.*|_begin\(.*), self\.(_\w+)\)",
     (ROOT / "broker" / "maintenance" / "housekeeping.py").read_text(),
 )
-# Which function of each owner's fails.
+# For each owner, the function that fails.
 PLACES = {
     "ACCEPTOR": ["broker.network.acceptor:Acceptor._place"],
     "PROCESSOR": ["broker.network.processor:Processor._submit"],
@@ -41,11 +41,11 @@ PLACES = {
     "TIMESTAMP_LOOKUP": ["storage.segments.timestamp_lookup:TimestampCandidate.look_on"],
     "FLUSH": ["broker.partitions.group_commit:GroupCommit._start"],
     "GROUP_ALARM": ["broker.groups.classic.rebalance:Rebalance._ring"],
-    # All of them at once.
+    # All of them together.
     "TICKER": [f"broker.maintenance.housekeeping:Housekeeping.{duty}" for duty in DUTIES],
     "COMPACTION": ["broker.maintenance.log_cleaner:LogCleaner._begin_passes"],
 }
-# Owners whose step takes more to cause; the test that has it.
+# Owners whose step is harder to trigger; the test that does it.
 ELSEWHERE = {
     "APPEND": "tests/unit/broker/partitions/test_append_queue.py",
     "FETCH_READ": "tests/unit/broker/partitions/test_fetch_reading.py",
@@ -56,7 +56,7 @@ ELSEWHERE = {
 }
 
 
-def test_no_owner_is_left_out() -> None:
+def test_every_owner_has_a_case() -> None:
     source = (ROOT / "broker" / "runtime" / "owners.py").read_text()
     owners = set(re.findall(r"^    ([A-Z_]+) = \"", source, re.M))
     assert owners == {*PLACES, *ELSEWHERE}
@@ -65,7 +65,7 @@ def test_no_owner_is_left_out() -> None:
 
 
 def work(broker: BrokerProcess, topic: str, wait_s: float) -> None:
-    """A little of everything; raises what a client would see."""
+    """A little of everything; raises the errors that a client would see."""
     with RawClient(broker.host, broker.port, timeout_s=wait_s) as client:
         assert client.create_topic(topic) == 0
         assert client.produce(topic, raw_batches.batch([b"a"]), acks=1).error == 0
@@ -81,7 +81,7 @@ def work(broker: BrokerProcess, topic: str, wait_s: float) -> None:
 
 
 def park(broker: BrokerProcess, topic: str, wait_s: float) -> None:
-    """Wait for records that do not come."""
+    """Wait for records that never come."""
     with RawClient(broker.host, broker.port, timeout_s=wait_s) as client:
         body = int32(-1) + int32(200) + int32(1) + int32(1 << 20) + b"\0"
         asked = array(string(topic) + array(int32(0) + int64(2) + int32(1 << 20)))
@@ -109,7 +109,7 @@ def consume(broker: BrokerProcess, topic: str, wait_s: float) -> list[bytes]:
 
 
 @pytest.mark.parametrize(("owner", "places"), PLACES.items())
-def test_what_fails_once_is_told_and_the_rest_serves(
+def test_a_failure_is_logged_and_the_rest_keeps_working(
     tmp_path: Path, owner: str, places: list[str]
 ) -> None:
     environment = {"FAIL_ONCE": " ".join(places)}
@@ -119,7 +119,7 @@ def test_what_fails_once_is_told_and_the_rest_serves(
         for step in (work, park, consume):
             try:
                 step(broker, "victim", VICTIM_S)
-            except Exception as error:  # it may be the one whose step failed
+            except Exception as error:  # its own step may be the one that failed
                 told.append(f"{step.__name__}: {error!r}")
         deadline = time.monotonic() + WAIT_S
         while not all(place in broker.output() for place in places):
@@ -130,5 +130,5 @@ def test_what_fails_once_is_told_and_the_rest_serves(
         assert consume(broker, "bystander", WAIT_S) == [b"a", b"b"]
         assert broker.stop() == 0, broker.output()
     complaints = "\n".join(broker_process.take_complaints())
-    if owner not in ("REQUEST", "TIMESTAMP_LOOKUP"):  # whose failures are answered
+    if owner not in ("REQUEST", "TIMESTAMP_LOOKUP"):  # their failures are answered
         assert [place for place in places if f"Injected: {place}" not in complaints] == []

@@ -1,7 +1,7 @@
 """`barnabas produce` and `consume` over the msgpack listener, with kafka-python on Kafka's.
 
-What one dialect was given the other must show, byte for byte and in order; and what an idempotent
-producer was told is there must be there once, though the broker is killed under it.
+Each dialect must read what the other wrote, byte for byte and in order. An idempotent producer's
+acknowledged records must be stored exactly once, even if the broker is killed meanwhile.
 """
 
 import json
@@ -17,7 +17,7 @@ from tests.support.two_dialects import WAIT_S, TwoDialects, command, run
 from tests.support.under_test import against_kafka
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # its own affair
+    warnings.simplefilter("ignore", DeprecationWarning)  # its imports are deprecated
     from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -52,7 +52,7 @@ def read_all(broker: TwoDialects, topic: str, partition_count: int = 3) -> dict[
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_ours_is_read_by_kafka_python(broker: TwoDialects, codec: str) -> None:
+def test_kafka_python_reads_our_records(broker: TwoDialects, codec: str) -> None:
     rows = [
         {"key": f"k{n}", "value": f"wörter {n}", "headers": [["h", str(n)], ["none", None]],
          "timestamp": 1_700_000_000_000 + n, "partition": n % 3}
@@ -74,7 +74,7 @@ def test_ours_is_read_by_kafka_python(broker: TwoDialects, codec: str) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_kafka_pythons_is_read_by_ours(broker: TwoDialects, codec: str) -> None:
+def test_our_command_reads_the_records_of_kafka_python(broker: TwoDialects, codec: str) -> None:
     producer = KafkaProducer(
         bootstrap_servers=broker.address, compression_type=None if codec == "none" else codec
     )
@@ -100,7 +100,7 @@ def test_kafka_pythons_is_read_by_ours(broker: TwoDialects, codec: str) -> None:
     assert run(broker, "consume", "t", "--from", "end") == b""
 
 
-def test_following_shows_what_comes_later(broker: TwoDialects) -> None:
+def test_following_shows_later_records(broker: TwoDialects) -> None:
     run(broker, "produce", "t", data=b"before\n")
     with command(broker, "consume", "t", "--follow", "--max-messages", "2") as reader:
         assert reader.stdout is not None
@@ -111,7 +111,7 @@ def test_following_shows_what_comes_later(broker: TwoDialects) -> None:
 
 
 def test_following_outlives_the_broker(broker: TwoDialects) -> None:
-    """Killed and started again while it is followed, the reader continues where it stopped."""
+    """The broker is killed and started again; the reader continues where it stopped."""
     run(broker, "produce", "t", data=b"one\n")
     with command(broker, "consume", "t", "--follow", "--max-messages", "3") as reader:
         assert reader.stdout is not None

@@ -1,7 +1,7 @@
 """`barnabas serve --read-only`: a whole process serves a directory, and changes no byte of it.
 
-The directories are two years old, and the settings would have a plain broker delete and compact
-within milliseconds; a test shows that it does.
+The directories are two years old, and the settings would make a plain broker delete and compact
+within milliseconds; a test proves it.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can mount")
 
 
 class ReadOnly(BrokerProcess):
-    """A broker that serves its directory read-only, by a command that may come before its own."""
+    """A broker that serves its directory read-only; `before` is a command that runs it."""
 
     def __init__(self, data: Path, *before: str) -> None:
         super().__init__(data, dict(HURRIED))
@@ -73,7 +73,7 @@ def data(original: Path, tmp_path: Path) -> Path:
 
 
 def state_of(directory: Path) -> dict[str, tuple[int, str]]:
-    """Every name below a directory, with the time of its last change and a hash of its bytes."""
+    """Return each name below a directory, with its modification time and a hash of its bytes."""
     found = {}
     for path in sorted(directory.rglob("*")):
         content = path.read_bytes() if path.is_file() else b""
@@ -84,7 +84,7 @@ def state_of(directory: Path) -> dict[str, tuple[int, str]]:
 
 @contextlib.contextmanager
 def served(data: Path, *before: str) -> Iterator[ReadOnly]:
-    """Serve a directory, and hold it against what it was before."""
+    """Serve a directory, and compare it with its state before."""
     was = state_of(data)
     with ReadOnly(data, *before) as broker:
         yield broker
@@ -159,7 +159,7 @@ def test_a_flipped_bit_costs_its_batch_and_is_answered(data: Path) -> None:
         assert offsets(broker, partition=1) == [0]
 
 
-def test_a_copy_that_lacks_every_side_file_is_served_whole(data: Path) -> None:
+def test_a_copy_without_any_side_file_is_served_whole(data: Path) -> None:
     for name in LOST_BY_COPIES:
         (data / name).unlink(missing_ok=True)
     for pattern in ("*.index", "*.timeindex", "*.snapshot", "*.producers"):
@@ -172,14 +172,14 @@ def test_a_copy_that_lacks_every_side_file_is_served_whole(data: Path) -> None:
 
 def test_an_interrupted_compaction_is_seen_as_it_would_be_finished(data: Path) -> None:
     first, second, third = sorted((data / "t-0").glob("*.log"))[:3]
-    shutil.copy(first, f"{first}.swap")  # whole, and its source is still there
-    second.rename(f"{second}.swap")  # its source is gone
+    shutil.copy(first, f"{first}.swap")  # complete, and its source still exists
+    second.rename(f"{second}.swap")  # its source is missing
     shutil.copy(third, f"{third}.cleaned")  # not finished
     with served(data) as broker:
         assert offsets(broker) == ALL
 
 
-def test_a_partition_that_is_not_there_is_offline_and_the_others_are_served(data: Path) -> None:
+def test_a_missing_partition_is_offline_and_the_others_are_served(data: Path) -> None:
     shutil.rmtree(data / "t-0")
     with served(data) as broker, broker.client() as client:
         assert client.fetch("t", 0).error == STORAGE_ERROR
@@ -208,7 +208,7 @@ def test_a_read_only_mount_is_served(data: Path, tmp_path: Path) -> None:
 
 
 def test_a_directory_that_may_only_be_read_is_served(original: Path) -> None:
-    """By its mode. Root may write everywhere, and so becomes nobody."""
+    """By its mode. Root may write everywhere, so the broker runs as `nobody`."""
     with tempfile.TemporaryDirectory() as folder:
         data = Path(shutil.copytree(original, Path(folder) / "data"))
         for path in (Path(folder), data, *data.rglob("*")):
@@ -221,7 +221,7 @@ def test_a_directory_that_may_only_be_read_is_served(original: Path) -> None:
             path.chmod(0o755)
 
 
-def test_a_live_broker_is_not_read_beside(data: Path) -> None:
+def test_a_live_brokers_directory_is_refused(data: Path) -> None:
     with BrokerProcess(data) as live:
         beside = ReadOnly(data)
         beside.output_path = data.parent / "beside.output"
@@ -229,7 +229,7 @@ def test_a_live_broker_is_not_read_beside(data: Path) -> None:
             beside.start()
 
 
-def test_no_broker_starts_where_one_reads_but_others_may_read(data: Path) -> None:
+def test_readers_may_share_a_directory_but_not_with_a_broker(data: Path) -> None:
     with served(data):
         other = ReadOnly(data)
         other.output_path = data.parent / "other.output"
@@ -241,13 +241,13 @@ def test_no_broker_starts_where_one_reads_but_others_may_read(data: Path) -> Non
             live.start()
 
 
-def test_a_directory_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_missing_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BrokerNotReady, match="says which topics"):
         ReadOnly(tmp_path / "nowhere").start()
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_writers_are_told_to_give_up(data: Path) -> None:
+def test_writes_are_refused_for_good(data: Path) -> None:
     with served(data) as broker:
         with broker.client() as client:
             refused = client.produce("t", batch([b"x"]))
@@ -277,7 +277,7 @@ def test_writers_are_told_to_give_up(data: Path) -> None:
         (["config", "set", "--topic", "t", "retention.ms=1"], "port", "read-only"),
     ],
 )
-def test_our_commands_say_why(
+def test_our_commands_give_the_reason(
     readers: ReadOnly, arguments: list[str], port: str, said: str
 ) -> None:
     address = f"{readers.host}:{getattr(readers, port)}"

@@ -1,7 +1,7 @@
-"""Stops and starts: what an operator does to a broker, and what must be there afterwards.
+"""Stops and starts, as an operator does them, and what the broker must hold afterwards.
 
-Exit codes and texts are Barnabas's own (0 after SIGTERM, Kafka's JVM says 143), so the tests that
-look at them are skipped where the broker under test is Kafka.
+Exit codes and texts are Barnabas's own (0 after SIGTERM, Kafka's JVM: 143), so the tests that
+look at them are skipped if the broker under test is Kafka.
 """
 
 import contextlib
@@ -33,12 +33,12 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 def connect(broker: BrokerProcess) -> RawClient:
-    """A connection that has the patience of a busy machine."""
+    """A connection with timeouts for a busy machine."""
     return RawClient(broker.host, broker.port, timeout_s=60)
 
 
 def produce(client: RawClient, topic: str, value: bytes, partition: int = 0, acks: int = -1) -> int:
-    """Produce one record and return its offset; waits for a leader (Kafka's takes a moment)."""
+    """Produce one record and return its offset; waits for a leader (Kafka elects one late)."""
     while True:
         told = client.produce(topic, raw_batches.batch([value]), partition, acks)
         if told.error not in LEADERLESS or not against_kafka():
@@ -55,7 +55,7 @@ def read(client: RawClient, topic: str, partition: int = 0) -> list[bytes]:
     return raw_batches.values_of(answer.records)
 
 
-def test_a_thousand_partitions_are_there_after_a_clean_stop(broker: BrokerProcess) -> None:
+def test_a_thousand_partitions_survive_a_clean_stop(broker: BrokerProcess) -> None:
     names = [f"topic-{number}" for number in range(TOPICS)]
     with connect(broker) as client:
         for name in names:  # one by one: Kafka bounds what one request may create
@@ -84,7 +84,7 @@ def test_sigterm_and_sigint_stop_cleanly(broker: BrokerProcess) -> None:
 
 @ours_only
 @pytest.mark.parametrize("count", [2, 3])
-def test_more_sigterms_cut_the_stop_short_but_no_acknowledged_record(
+def test_more_sigterms_shorten_the_stop_but_lose_no_acknowledged_record(
     broker: BrokerProcess, count: int
 ) -> None:
     with connect(broker) as client:
@@ -98,7 +98,7 @@ def test_more_sigterms_cut_the_stop_short_but_no_acknowledged_record(
         code = broker.process.wait(PATIENCE_S)
     assert code in ((0,) if count == 2 else (0, EXIT_FORCED)), broker.output()
     assert "does not answer" not in broker.output()
-    # the marker tells the truth: it is there exactly when the stop was a clean one
+    # the clean-shutdown marker exists exactly when the stop was clean
     assert (broker.data / ".kafka_cleanshutdown").exists() == (code == 0)
     broker.start()
     with connect(broker) as client:
@@ -107,7 +107,7 @@ def test_more_sigterms_cut_the_stop_short_but_no_acknowledged_record(
             assert read(client, "kept", partition) == wanted
 
 
-def test_what_was_acknowledged_is_there_after_kill_9(broker: BrokerProcess) -> None:
+def test_acknowledged_records_survive_kill_9(broker: BrokerProcess) -> None:
     with connect(broker) as client:
         assert client.create_topic("kept", 2) == 0
         for acks in (1, -1):  # the page cache outlives the process
@@ -136,7 +136,7 @@ def test_a_deleted_topic_stays_deleted(broker: BrokerProcess) -> None:
     with connect(broker) as client:
         assert client.produce("gone", raw_batches.batch([b"z"])).error == 3
         assert read(client, "stays") == [b"y"]
-        # made again, it is a new topic: nothing of the old one shows
+        # created again, it is a new topic without the old records
         assert client.create_topic("gone") == 0
         assert produce(client, "gone", b"new") == 0
         assert read(client, "gone") == [b"new"]
@@ -162,7 +162,7 @@ def test_a_second_broker_on_the_same_directory_is_refused(broker: BrokerProcess)
 @ours_only
 def test_a_port_that_is_taken_is_refused_in_one_line(broker: BrokerProcess, tmp_path: Path) -> None:
     other = BrokerProcess(tmp_path / "other", port=broker.port)
-    # start() may take the first broker's port for this one's readiness, so the end is awaited too
+    # start() may take the first broker's port as a sign of readiness, so wait for the exit, too
     with contextlib.suppress(BrokerNotReady):
         other.start()
     assert other.process is not None

@@ -1,8 +1,8 @@
 """Compaction beside a list: random lives of a compacted log, seed by seed.
 
-The list has every record that was appended and not lost with the power. After each step: what a
-reader sees is a part of the list, with everything in it that is the newest of its key and has a
-value; producers are known as before; no offset is given out twice.
+The list has every record that was appended and not lost in a power cut. After each step a reader
+sees a subset of the list that includes the newest record of each key if it has a value; producer
+state is unchanged; no offset is assigned twice.
 """
 
 import random
@@ -20,7 +20,7 @@ MAX = 1 << 20
 
 
 class Life:
-    """One log through its lives, and the list."""
+    """One log across restarts, and the list."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -67,7 +67,7 @@ class Life:
         checkpoint(self.house, self.log)
 
     def end(self) -> None:
-        """End the process, with its power or without, and begin again."""
+        """End the process, with or without a power cut, and start again."""
         ending = self.chance.choice(("stop", "kill", "lost", "torn", "kept", "zeros"))
         durable_offset = self.log.durable_offset
         if ending in ("stop", "kill"):

@@ -1,4 +1,4 @@
-"""Any chunking of a stream gives the same frames, up to the first size that is refused."""
+"""A stream gives the same frames however it is split, up to the first size that is refused."""
 
 from itertools import pairwise
 
@@ -28,7 +28,7 @@ def cut(stream: bytes, places: list[int]) -> list[bytes]:
 
 
 @given(st.lists(st.binary(max_size=SIZE_MAX), max_size=8), st.lists(st.integers(0, 700)))
-def test_frames_come_out_as_they_went_in(payloads, places):
+def test_frames_are_read_as_they_were_sent(payloads, places):
     stream = b"".join(len(payload).to_bytes(4, "big") + payload for payload in payloads)
     assert read_all(cut(stream, places)) == (payloads, False)
     assert read_all([bytes([byte]) for byte in stream]) == (payloads, False)

@@ -1,4 +1,4 @@
-"""Headers of every API and version against kio, which has them from Kafka's own schemas."""
+"""Headers of every API and version against kio, which generates them from Kafka's schemas."""
 
 import importlib
 import io

@@ -1,4 +1,4 @@
-"""A log against a Python list: whatever happens to it, it holds what was acknowledged.
+"""A log against a Python list: whatever happens to it, it keeps what was acknowledged.
 
 The model is the list of values that were appended. `durable` counts those that a flush covered;
 after a power cut the log must hold at least them, and of the rest a prefix in whole batches.
@@ -93,7 +93,7 @@ class LogModel(RuleBasedStateMachine):
         self.start = offset
         apply_retention(self.log, NOW)
         self.house.purge(NOW + 10**6)
-        # What was said to be deleted may come back after a crash only until this is written.
+        # Until the log start is written, a crash may bring deleted records back.
         self.house.manager.write_checkpoints()
 
     @rule()
@@ -190,7 +190,7 @@ TestLogModel.settings = settings(
 
 
 def test_a_consumer_that_keeps_up_needs_no_lookup():
-    """At the tail a read finds its place without the index, flush after flush."""
+    """At the tail a read finds its position without the index, flush after flush."""
     house = House()
     house.open()
     log = house.log(internal_segment_bytes=10**6)

@@ -1,9 +1,9 @@
-"""Members against the broker's own rules, with answers lost and in any order: never two owners.
+"""Members against the broker's own rules, with answers lost and reordered: never two owners.
 
 The client's `Membership` on one side, the broker's heartbeats (broker/groups/consumer) on the
-other. Members join, leave, die and are fenced, requests are lost and so are answers, and a member
-gives up and takes whenever it comes to it. At no time do two that may read hold one partition; and
-when everybody has had time, all partitions are held.
+other. Members join, leave, die and are fenced, requests and answers are lost, and a member revokes
+and takes partitions at random moments. No partition ever has two members that may read it; and
+when all members have had time, all partitions are assigned.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class World:
         self.members.append(Membership(settings, Subscription(topics), self.now_ms))
 
     def serve(self, body):
-        """Answer as the broker does."""
+        """Answer as the broker would."""
         told = dict(body)
         told["topic_partitions"] = (
             None
@@ -97,7 +97,7 @@ class World:
                 member.take(change.assigned, self.now_ms)
 
     def remove(self, member):
-        """The broker gives a member up: its session is over, so the member may not read on."""
+        """Expire a member's session in the broker; the member may not read on."""
         if member.settings.member_id in self.state.members:
             draft = Draft(self.state)
             remove(draft, [member.settings.member_id], self.context())
@@ -112,7 +112,7 @@ class World:
             return
         member = self.chance.choice(self.members)
         member.polled(self.now_ms)
-        if kind == 1:  # goes in good order
+        if kind == 1:  # leaves cleanly
             body = member.leave()
             if body is not None:
                 self.serve(body)
@@ -120,7 +120,7 @@ class World:
         elif kind == 2:  # is killed
             self.members.remove(member)
             self.remove(member)
-        elif kind == 3:  # hears from a commit that its session was over
+        elif kind == 3:  # learns from a commit that its session has expired
             self.remove(member)
             member.disowned()
         elif kind % 2:
@@ -135,7 +135,7 @@ class World:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_no_partition_has_two_owners_and_in_the_end_each_has_one(seed):
+def test_no_partition_ever_has_two_owners_and_each_ends_with_one(seed):
     world = World(seed)
     world.join()
     for _ in range(STEPS):

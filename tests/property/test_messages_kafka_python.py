@@ -33,9 +33,9 @@ from tests.support.message_fields import (
 )
 from tests.support.thorough import examples
 
-# kafka-python is a client: it has no message that brokers write for themselves, none of the
-# operators' UnregisterBroker, and does not speak KIP-848. A class that it comes to carry must leave
-# this table; for the records tests/unit/protocol has bytes from Kafka, for the others there is kio.
+# kafka-python is a client: it has no message that brokers write for themselves, nor the operators'
+# UnregisterBroker, and does not speak KIP-848. If it adds a class, take it out of this table; for
+# the records tests/unit/protocol has bytes from Kafka, for the others there is kio.
 NOT_IN_KAFKA_PYTHON = set(
     each_version(
         (
@@ -50,8 +50,8 @@ NOT_IN_KAFKA_PYTHON = set(
     )
 )
 
-# Where kafka-python departs from Kafka's schema, in which no records are null and an untold replica
-# is a structure of -1s.
+# Where kafka-python departs from Kafka's schema, in which records are never null and the default of
+# a replica structure is -1 in all fields.
 OTHER_DEFAULTS = {
     ("FetchRequest", "replica_state"): None,
     ("ListOffsetsRequest", "replica_id"): -1,
@@ -59,11 +59,11 @@ OTHER_DEFAULTS = {
     ("PartitionData", "records"): b"",
 }
 
-# Where Kafka gives one name to a structure of the request and to one of the response.
+# Where Kafka gives the same name to a structure of the request and to one of the response.
 OTHER_NAMES = {"TopicToDescribe": "TopicData", "PartitionToDescribe": "PartitionData"}
 
 with warnings.catch_warnings():
-    # It reads its schemas, while it is imported, by a function that Python 3.11 deprecates.
+    # While it is imported, it reads its schemas with a function that Python 3.11 deprecates.
     warnings.simplefilter("ignore", DeprecationWarning)
     MODULES = [
         importlib.import_module(f"kafka.protocol.{name}")
@@ -83,12 +83,12 @@ def their_class(cls: type, version: int) -> Any | None:
 
 
 def leaf(field: MessageField) -> st.SearchStrategy[Any] | None:
-    """Draw ApiVersions answers without an error: with one, they are read as version 0 only."""
+    """Draw ApiVersions answers without an error: with one, only version 0 can be read."""
     return st.just(0) if field.name == "error_code" else None
 
 
 def their_name(field: MessageField, theirs: Any) -> str:
-    """Return a field's name in their class: they make sets of bits of some, and rename them."""
+    """Return the field's name in their class: some bit fields are sets there, with other names."""
     renamed = "authorized_operations"
     if field.name.endswith(renamed) and renamed in theirs._struct.fields:
         return renamed
@@ -133,7 +133,7 @@ def assert_equal(theirs: Any, ours: Any, version: int) -> None:
     for field in fields_in(type(ours), version):
         value, their_value = getattr(ours, field.name), getattr(theirs, their_name(field, theirs))
         if field.tag is not None and value == field.default:
-            continue  # what their side makes of an absent tag is no matter of bytes
+            continue  # their value for an absent tag does not affect the bytes
         if field.struct is None or value is None:
             assert their_value == to_their_value(value, field, type(theirs), version), field.name
         elif field.is_list:
@@ -143,7 +143,7 @@ def assert_equal(theirs: Any, ours: Any, version: int) -> None:
             assert_equal(their_value, value, version)
 
 
-def test_the_table_of_what_kafka_python_lacks_is_true() -> None:
+def test_the_table_of_messages_missing_in_kafka_python_is_true() -> None:
     assert {pair for pair in ALL if their_class(*pair) is None} == NOT_IN_KAFKA_PYTHON
 
 

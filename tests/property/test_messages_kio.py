@@ -29,11 +29,11 @@ from tests.support.message_fields import (
 )
 from tests.support.thorough import examples
 
-# kio carries the messages of the clients and of the quorum, and not those of the metadata log. A
-# class that kio comes to carry must leave this table; tests/unit/protocol has bytes from Kafka.
+# kio has the messages of clients and of the quorum, but not those of the metadata log. If kio adds
+# a class, take it out of this table; tests/unit/protocol has bytes from Kafka.
 NOT_IN_KIO = set(each_version(tuple(metadata_records.METADATA_RECORDS.values())))
 
-# kio makes times by way of floats; up to here it keeps every millisecond.
+# kio converts times through floats; up to here every millisecond survives.
 TIME_MS_MAX = 2**41
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ALL = set(each_version(api_messages() + record_messages() + embedded_messages()))
@@ -56,7 +56,7 @@ def kio_class(cls: type, version: int) -> type | None:
 
 
 def leaf(field: MessageField) -> st.SearchStrategy[Any] | None:
-    """Draw what kio's narrower types can hold: known errors, and times that datetime can show."""
+    """Draw what kio's narrower types can hold: known errors, and times in datetime's range."""
     if field.name == "error_code":
         return st.sampled_from([int(code) for code in ErrorCode])
     if field.name in ("log_append_time_ms", "retention_time_ms"):
@@ -65,7 +65,7 @@ def leaf(field: MessageField) -> st.SearchStrategy[Any] | None:
 
 
 def kio_names(field: MessageField) -> set[str]:
-    """Return what kio may call a field: times lose their unit; a K and an R are two words."""
+    """Return kio's possible names of a field: times lose their unit; a K and an R are two words."""
     return {field.name, field.name.removesuffix("_ms"), field.name.replace("kraft", "k_raft")}
 
 
@@ -80,7 +80,7 @@ def to_kio_value(value: Any, annotation: Any, kafka_type: str, version: int) -> 
     if isinstance(value, list):
         return tuple(to_kio_value(v, item_type(annotation), kafka_type, version) for v in value)
     if value is None and dataclasses.is_dataclass(annotation):
-        return annotation()  # a tagged structure that is left out
+        return annotation()  # an absent tagged structure
     if dataclasses.is_dataclass(value):
         return to_kio(value, item_type(annotation), version)
     match kafka_type:
@@ -111,7 +111,7 @@ def to_kio(ours: Any, theirs: Any, version: int) -> Any:
     return theirs(**values)
 
 
-def test_the_table_of_what_kio_lacks_is_true() -> None:
+def test_the_table_of_messages_missing_in_kio_is_true() -> None:
     assert {pair for pair in ALL if kio_class(*pair) is None} == NOT_IN_KIO
 
 

@@ -1,4 +1,4 @@
-"""Batches there and back, and batches damaged behind their CRC: an answer or a RecordError."""
+"""Batches encoded and decoded, and batches damaged under a valid CRC: a result or a RecordError."""
 
 import contextlib
 
@@ -31,7 +31,7 @@ codecs = st.integers(0, 4)
 
 
 @given(some_records, codecs, st.integers(0, 2**62))
-def test_what_is_built_is_read(taken, codec, base_offset):
+def test_a_built_batch_reads_back(taken, codec, base_offset):
     raw = build(taken, codec=codec, base_offset=base_offset)
     header = verify(raw)
     found = list(read_records(raw, size_max=SIZE_MAX))
@@ -48,7 +48,7 @@ def test_offset_of_timestamp_agrees_with_a_scan(taken, codec, timestamp):
 
 
 def open_fully(raw: bytes | bytearray) -> None:
-    """Do everything that is ever done to bytes of a stranger's."""
+    """Do everything that the broker ever does to bytes of a client."""
     with contextlib.suppress(RecordError):
         verify_produced(raw, SIZE_MAX)
     with contextlib.suppress(RecordError):
@@ -69,7 +69,7 @@ edits = st.lists(st.tuples(st.integers(0), st.integers(0, 255)), min_size=1, max
 @settings(max_examples=examples(400))
 @given(some_records, codecs, edits, st.booleans())
 def test_damage_behind_the_crc_is_a_record_error_or_harmless(taken, codec, places, in_records):
-    """Bytes are changed and the CRC is made right again, so that the damage gets past it."""
+    """Change bytes and correct the CRC, so that the damage passes the check."""
     raw = build(taken, codec=codec)
     for place, byte in places:
         start = HEADER_SIZE if in_records else 12

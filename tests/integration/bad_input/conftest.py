@@ -1,8 +1,8 @@
-"""One broker for all the bad input, and a watch over what the others notice of it.
+"""One broker for all the bad input, and a check of its effect on other clients.
 
-Every test of this folder is followed by the same questions (`unharmed`): does the process run,
-does a connection opened long before still produce and fetch, does a new one, and has memory
-stayed where it was. So a test needs to say only what is sent and how it is answered.
+The same checks follow every test of this folder (`unharmed`): the process runs, a connection opened
+long before still produces and fetches, so does a new one, and memory has not grown. So a test
+needs to state only what it sends and how the broker answers.
 """
 
 import time
@@ -16,7 +16,7 @@ from tests.support.raw_batches import batch, values_of
 from tests.support.raw_client import RawClient
 
 FRAME_DEADLINE_MS = 1500
-ANSWERED_WITHIN_S = 30.0  # on a machine that is busy with other things, too
+ANSWERED_WITHIN_S = 30.0  # for a machine that is busy with other work
 MEMORY_GROWTH_BYTES_MAX = 48 << 20
 CONTROL = "control"
 HOSTILE = "hostile"
@@ -24,7 +24,7 @@ HOSTILE = "hostile"
 
 @pytest.fixture(scope="package")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A broker with the limits of its defaults and a short deadline for half a frame."""
+    """A broker with default limits and a short deadline for half a frame."""
     data: Path = tmp_path_factory.mktemp("bad_input") / "data"
     settings = {"barnabas.frame.deadline.ms": str(FRAME_DEADLINE_MS)}
     with BrokerProcess(data, settings) as running:
@@ -37,14 +37,14 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 @pytest.fixture(scope="package")
 def control(broker: BrokerProcess) -> Iterator["Control"]:
-    """Another client, connected all the while."""
+    """Another client, connected all the time."""
     with RawClient(broker.host, broker.port) as client:
         yield Control(client, broker)
 
 
 @pytest.fixture(autouse=True)
 def unharmed(control: "Control") -> Iterator[None]:
-    """Ask, after each test, whether anybody else noticed."""
+    """Check after each test that other clients are unaffected."""
     control.begin()
     yield
     control.check()
@@ -65,7 +65,7 @@ def connect(broker: BrokerProcess) -> Iterator[Callable[[], RawClient]]:
 
 
 class Control:
-    """The client that wants nothing but to be served."""
+    """A client that sends only valid requests."""
 
     def __init__(self, client: RawClient, broker: BrokerProcess) -> None:
         self.client = client
@@ -100,7 +100,7 @@ class Control:
         return time.perf_counter() - started
 
     def slowest_answer_s(self, seconds: float) -> float:
-        """Return the longest that this client waited, of all it asked in `seconds`."""
+        """Return the longest wait of this client for an answer within `seconds`."""
         slowest_s = 0.0
         until = time.monotonic() + seconds
         while time.monotonic() < until:
@@ -109,9 +109,9 @@ class Control:
         return slowest_s
 
     def check_served_for(self, seconds: float) -> None:
-        """Ask for `seconds`; no answer may take so long that a client would give up."""
+        """Send requests for `seconds`; no answer may take so long that a client would give up."""
         assert self.slowest_answer_s(seconds) < ANSWERED_WITHIN_S
 
     def memory_growth_bytes(self) -> int:
-        """How much more memory the broker has now than before the test began."""
+        """Return by how many bytes the broker's memory has grown since the test began."""
         return self.broker.resident_bytes() - self.memory_bytes_before

@@ -1,7 +1,7 @@
 """Record batches that must not get into a log, sent to a live broker.
 
-The codes are what Apache Kafka 4.3 answers to the same bytes; a comment says where ours is
-another, and why.
+The codes are Apache Kafka 4.3's answers to the same bytes; a comment says where ours differ, and
+why.
 """
 
 import gzip
@@ -123,7 +123,7 @@ STORED = {
 
 
 @pytest.mark.parametrize("name", STORED)
-def test_odd_batches_that_kafka_takes_are_taken(connect, name):
+def test_odd_batches_that_kafka_accepts_are_accepted(connect, name):
     client = connect()
     end = client.end_offset(HOSTILE)
     produced = client.produce(HOSTILE, STORED[name])
@@ -139,9 +139,9 @@ def test_a_null_record_set_is_refused(connect):
 
 
 def test_damage_within_a_batch_of_right_crc_is_kept_as_sent(connect):
-    """The broker does not open batches (`barnabas.validate.records` makes it). Kafka: 87.
+    """The broker does not unpack batches (unless `barnabas.validate.records` is set). Kafka: 87.
 
-    What matters here: fetching it, and asking for offsets by time, harms nobody.
+    What matters here: fetching it, and looking up offsets by time, does no harm.
     """
     client = connect()
     for body in (b"garbage", record(b"a", headers=varint(-1)), record(b"a", size=1000), b""):
@@ -171,7 +171,7 @@ def offsets_by_time(client: RawClient, topics: list[str], timestamp: int) -> lis
 
 
 def create_with_settings(client: RawClient, name: str, **settings: str) -> int:
-    """Create a topic with settings of its own; an underscore stands for a dot."""
+    """Create a topic with these settings; an underscore stands for a dot."""
     pairs = [string(key.replace("_", ".")) + string(value) for key, value in settings.items()]
     topic = string(name) + int32(1) + int16(1) + array() + array(*pairs)
     answer = client.call(CREATE_TOPICS, 4, array(topic) + int32(10_000) + int8(0))
@@ -180,14 +180,14 @@ def create_with_settings(client: RawClient, name: str, **settings: str) -> int:
 
 
 def gzip_bomb(size_mib: int) -> bytes:
-    """Return gzip of so many MiB of zeros, from pieces of 10; its checksum is never reached."""
+    """Return gzip of `size_mib` MiB of zeros, in pieces of 10; its checksum is never reached."""
     packer = zlib.compressobj(9, wbits=31)
     pieces = [packer.compress(bytes(10 << 20)) + packer.flush(zlib.Z_FULL_FLUSH) for _ in range(2)]
     return pieces[0] + pieces[1] * (size_mib // 10 - 1) + packer.flush()
 
 
-def test_bombs_are_stored_small_and_not_set_off(connect, control):
-    """1 MiB of gzip unpacks to 1 GiB; a lookup by time has to open it, up to its bound."""
+def test_bombs_are_stored_compressed_and_not_unpacked(connect, control):
+    """1 MiB of gzip unpacks to 1 GiB; a lookup by time has to unpack it, up to its bound."""
     client = connect()
     client.socket.settimeout(60)
     bomb = gzip_bomb(1000)
@@ -203,7 +203,7 @@ def test_bombs_are_stored_small_and_not_set_off(connect, control):
             control.check_served(control.client)
             served += 1
         assert asked.result() == [(TOO_LARGE, -1)] * len(topics)
-    # One that waits for all the bombs is served once; some more may come before they are asked.
+    # A client that waited for all the bombs would be served once; a few may get in before them.
     assert served > 5, f"others waited for the bombs: {served} answers meanwhile"
     assert control.memory_growth_bytes() < 300 << 20
 
@@ -232,7 +232,7 @@ def test_a_record_without_a_key_on_a_compacted_topic(connect):
 
 
 @pytest.mark.parametrize("acks", [2, -2, 100])
-def test_acks_that_do_not_exist(connect, acks):
+def test_invalid_acks(connect, acks):
     client = connect()
     end = client.end_offset(HOSTILE)
     assert client.produce(HOSTILE, GOOD, acks=acks).error == INVALID_ACKS
@@ -256,7 +256,7 @@ def test_acks_0_is_not_answered(connect):
     ],
 )
 def test_acks_0_with_an_error_closes_the_connection(connect, body):
-    """It is the only way to tell a producer that expects no answer."""
+    """This is the only way to signal an error to a producer that expects no answer."""
     client = connect()
     client.send(frame(header(PRODUCE, 8) + body))
     assert client.is_closed()
@@ -274,7 +274,7 @@ def test_acks_0_with_an_error_closes_the_connection(connect, body):
         ("", 0, UNKNOWN_TOPIC),
     ],
 )
-def test_producing_to_no_partition(connect, topic, partition, code):
+def test_producing_to_an_unknown_partition(connect, topic, partition, code):
     assert connect().produce(topic, GOOD, partition).error == code
 
 

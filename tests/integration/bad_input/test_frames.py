@@ -1,7 +1,7 @@
-"""Streams that are no frames, frames that are no requests.
+"""Streams that are not frames, and frames that are not requests.
 
-What is expected was asked of Apache Kafka 4.3, which closes the connection in each of these
-cases; where a case may also be answered, the test says so.
+The expectations come from Apache Kafka 4.3, which closes the connection in each of these cases; if
+an answer is also acceptable, the test says so.
 """
 
 import contextlib
@@ -60,14 +60,14 @@ SIZES = {
 
 
 @pytest.mark.parametrize("name", SIZES)
-def test_sizes_that_no_frame_has(connect, name):
+def test_invalid_frame_sizes(connect, name):
     client = connect()
     client.send(SIZES[name])
     assert client.is_closed(CLOSED_WITHIN_S)
 
 
 def test_a_request_before_a_bad_size_is_still_carried_out(connect, control):
-    """acks=0, and then nonsense on the same connection, in one segment."""
+    """acks=0, then garbage on the same connection, in one segment."""
     end = control.client.end_offset(HOSTILE)
     client = connect()
     good = frame(header(PRODUCE, 8) + produce_body(HOSTILE, batch(), acks=0))
@@ -105,7 +105,7 @@ UNREADABLE = {
     "records of 2^31 - 1 bytes": frame(
         header(PRODUCE, 8) + produce_body(HOSTILE, b"")[:-4] + int32(2**31 - 1)
     ),
-    # Kafka takes it for null, and never answers a null.
+    # Kafka reads it as null, and never answers a null.
     "records of -2 bytes": frame(header(PRODUCE, 8) + produce_body(HOSTILE, b"")[:-4] + int32(-2)),
     "a topic name beyond the frame": frame(header(METADATA, 4) + int32(1) + int16(32767)),
     "a null topic name": frame(header(CREATE_TOPICS, 4) + array(int16(-1)) + bytes(20)),
@@ -118,15 +118,15 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("name", UNREADABLE)
-def test_frames_that_are_no_request_close_the_connection(connect, name):
+def test_frames_that_are_not_a_request_close_the_connection(connect, name):
     client = connect()
     client.send(UNREADABLE[name])
     with pytest.raises(Closed):
         client.receive_frame()
 
 
-# Kafka reads on where a size is negative or a tag's bytes are missing, and answers; whoever
-# reads strictly closes. Neither may do anything else.
+# Kafka accepts a negative size or missing bytes of a tag, and answers; a strict reader closes the
+# connection. A broker must do one or the other.
 DOUBTFUL = {
     "Metadata with -2 topics": frame(header(METADATA, 4) + int32(-2) + int8(0)),
     "client id of -2": frame(header(API_VERSIONS, 0)[:8] + int16(-2)),
@@ -139,7 +139,7 @@ DOUBTFUL = {
 }
 
 
-# Kafka puts U+FFFD for what is not UTF-8, and goes on.
+# Kafka replaces what is not UTF-8 with U+FFFD, and goes on.
 NOT_UTF8 = {
     "client id": frame(header(API_VERSIONS, 0)[:8] + string(b"\xff\xfe\0")),
     "topic name": frame(header(METADATA, 4) + array(string(b"\xff\xfe")) + int8(0)),
@@ -171,7 +171,7 @@ def test_doubtful_frames_are_answered_or_close(connect, name):
 
 @pytest.mark.parametrize("version", [5, 99, 32767, -1])
 def test_api_versions_beyond_ours_is_answered_in_version_0(connect, version):
-    """KIP-511: the client learns what is served and tries again on the same connection."""
+    """KIP-511: the client learns the supported versions and retries on the same connection."""
     client = connect()
     client.send(flexible(API_VERSIONS, version, b"\4raw\4" + b"0.1\0"))
     answer = Reader(client.receive_frame())
@@ -217,7 +217,7 @@ VALID = {
 
 @pytest.mark.parametrize("name", VALID)
 def test_the_whole_requests_are_good(connect, name):
-    """What is cut and bent below is answered when it is left alone."""
+    """The requests that are cut and altered below are answered when they are left intact."""
     client = connect()
     client.send(frame(VALID[name]))
     assert client.receive_frame()[:4] == int32(1)
@@ -225,13 +225,13 @@ def test_the_whole_requests_are_good(connect, name):
 
 @pytest.mark.parametrize("name", VALID)
 def test_requests_cut_anywhere(connect, name):
-    """As many bytes as the frame says, but fewer than the request needs."""
+    """As many bytes as the size field says, but fewer than the request needs."""
     payload = VALID[name]
     for end in range(0, len(payload), 1 + len(payload) // 40):
         client = connect()
         client.send(frame(payload[:end]))
         if end > 8 and payload[1] == API_VERSIONS:
-            continue  # its body may be anything, as its version may be unknown
+            continue  # any body is valid, as its version may be unknown
         with pytest.raises(Closed):
             client.receive_frame()
         client.close()
@@ -239,7 +239,7 @@ def test_requests_cut_anywhere(connect, name):
 
 @pytest.mark.parametrize("name", VALID)
 def test_requests_that_end_with_the_stream(connect, name):
-    """More bytes announced than ever come."""
+    """The size field announces more bytes than ever arrive."""
     data = frame(VALID[name])
     for end in range(1, len(data), 1 + len(data) // 20):
         client = connect()
@@ -248,8 +248,8 @@ def test_requests_that_end_with_the_stream(connect, name):
 
 
 @pytest.mark.parametrize("name", VALID)
-def test_requests_with_bent_bytes(connect, name):
-    """Whatever a changed byte makes of a request, the broker answers it or closes."""
+def test_requests_with_changed_bytes(connect, name):
+    """Whatever a changed byte makes of a request, the broker answers or closes the connection."""
     choose = random.Random(name)
     payload = VALID[name]
     client = connect()
@@ -299,7 +299,7 @@ def test_a_request_of_single_bytes_is_answered(connect):
 
 
 @pytest.mark.parametrize("begun", [b"\0", b"\0\0\0\x20", frame(VALID["Metadata 4"])[:-1]])
-def test_a_frame_that_is_never_ended_is_closed_at_its_deadline(connect, begun):
+def test_an_unfinished_frame_is_closed_at_its_deadline(connect, begun):
     client = connect()
     client.send(begun)
     started = time.monotonic()
@@ -307,8 +307,8 @@ def test_a_frame_that_is_never_ended_is_closed_at_its_deadline(connect, begun):
     assert time.monotonic() - started > FRAME_DEADLINE_MS / 1000 * 0.8
 
 
-def test_one_byte_a_second_meets_the_deadline_too(connect):
-    """Kafka's idle timer begins anew with every byte, so it would be kept for ever there."""
+def test_one_byte_a_second_does_not_extend_the_deadline(connect):
+    """Kafka's idle timer restarts with every byte, so Kafka would keep the connection for ever."""
     client = connect()
     client.socket.settimeout(0.4)
     started = time.monotonic()
@@ -318,15 +318,15 @@ def test_one_byte_a_second_meets_the_deadline_too(connect):
 
 
 def drip(client: RawClient, data: bytes) -> None:
-    """Send a byte at a time, waiting for an answer after each as long as the socket's timeout."""
+    """Send one byte at a time, and wait for an answer after each for the socket's timeout."""
     for byte in data:
         client.send(bytes([byte]))
         with contextlib.suppress(TimeoutError):
             client.receive_frame()
 
 
-def test_an_idle_connection_is_no_half_frame(connect):
-    """Between frames the deadline does not run; connections.max.idle.ms does."""
+def test_an_idle_connection_is_not_a_half_frame(connect):
+    """Between frames only connections.max.idle.ms applies, not the deadline."""
     client = connect()
     client.api_versions()
     time.sleep(FRAME_DEADLINE_MS / 1000 + 1)

@@ -1,6 +1,6 @@
-"""Well-formed requests that ask for what is not, or for too much.
+"""Well-formed requests for things that do not exist, or for too much.
 
-The codes are what Apache Kafka 4.3 answers; a comment says where ours is another, and why.
+The codes are Apache Kafka 4.3's answers; a comment says where ours differ, and why.
 """
 
 import struct
@@ -31,7 +31,7 @@ SESSION_NOT_FOUND, FENCED_EPOCH, UNKNOWN_EPOCH = 70, 74, 75
 
 
 @pytest.mark.parametrize("offset", [-1, -(2**63), 99_999_999, 2**63 - 1])
-def test_fetch_from_no_offset(connect, offset):
+def test_fetch_from_an_invalid_offset(connect, offset):
     fetched = connect().fetch(HOSTILE, offset)
     assert (fetched.error, fetched.records) == (OUT_OF_RANGE, b"")
 
@@ -54,7 +54,7 @@ def test_fetch_of_no_bytes_gives_a_whole_batch(connect, size_max):
 
 
 @pytest.mark.parametrize("size_max", [-1, -(2**31)])
-def test_fetch_of_fewer_than_no_bytes(connect, size_max):
+def test_fetch_of_a_negative_size(connect, size_max):
     """Kafka fails within (-1); one batch, or any error, is as good."""
     client = connect()
     produced = client.produce(HOSTILE, batch([b"x" * 100]))
@@ -63,12 +63,12 @@ def test_fetch_of_fewer_than_no_bytes(connect, size_max):
 
 
 @pytest.mark.parametrize(("topic", "partition"), [(HOSTILE, 5), (HOSTILE, -1), ("nowhere", 0)])
-def test_fetch_from_no_partition(connect, topic, partition):
+def test_fetch_from_an_unknown_partition(connect, topic, partition):
     assert connect().fetch(topic, 0, partition).error == UNKNOWN_TOPIC
 
 
 def test_fetch_of_100_000_partitions_is_bounded(connect):
-    """Each asks for a mebibyte, and is the same: 100 GiB of answer, were it given."""
+    """Each asks for a mebibyte of the same partition: the whole answer would be 100 GiB."""
     client = connect()
     client.produce(HOSTILE, batch([b"x" * 100_000]))
     end = client.end_offset(HOSTILE)
@@ -92,7 +92,7 @@ def test_fetch_of_100_000_partitions_is_bounded(connect):
         (12345, 0, 0),
     ],
 )
-def test_fetch_sessions_that_are_not(connect, session_id, epoch, code):
+def test_unknown_fetch_sessions(connect, session_id, epoch, code):
     head = struct.pack(">iiiibii", -1, 0, 1, 1 << 20, 0, session_id, epoch)
     answer = connect().call(FETCH, 7, head + array() + array())
     answer.number(4)
@@ -110,7 +110,7 @@ def test_list_offsets_of_times_unknown_in_its_version(connect, timestamp):
 
 
 @pytest.mark.parametrize(("topic", "partition"), [(HOSTILE, 5), (HOSTILE, -1), ("nowhere", 0)])
-def test_list_offsets_of_no_partition(connect, topic, partition):
+def test_list_offsets_of_an_unknown_partition(connect, topic, partition):
     asked = array(string(topic) + array(int32(partition) + int64(-1)))
     answer = connect().call(LIST_OFFSETS, 1, int32(-1) + asked)
     answer.number(4)
@@ -127,7 +127,7 @@ def test_list_offsets_of_no_partition(connect, topic, partition):
         ("nowhere", -1, 0, UNKNOWN_TOPIC, -1),
     ],
 )
-def test_offset_for_epochs_that_never_were(connect, topic, current_epoch, epoch, code, end):
+def test_offset_for_unknown_epochs(connect, topic, current_epoch, epoch, code, end):
     asked = array(string(topic) + array(int32(0) + int32(current_epoch) + int32(epoch)))
     answer = connect().call(OFFSET_FOR_LEADER_EPOCH, 3, int32(-1) + asked)
     answer.take(8)
@@ -142,7 +142,7 @@ NAMES = ["..", ".", "", "x" * 250, "a/b", "../up", "a\0b", "%2e%2e", "a b", "a:b
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_names_that_no_topic_may_have(connect, name):
+def test_invalid_topic_names(connect, name):
     client = connect()
     assert client.create_topic(name) == INVALID_TOPIC
 
@@ -167,7 +167,7 @@ def test_names_that_would_collide(connect):
         (1, -5, INVALID_REPLICATION),
     ],
 )
-def test_topics_that_cannot_be(connect, partitions, replicas, code):
+def test_invalid_topics(connect, partitions, replicas, code):
     client = connect()
     assert client.create_topic("impossible", partitions, replicas) == code
     assert client.fetch("impossible", 0).error == UNKNOWN_TOPIC
@@ -188,7 +188,7 @@ def test_too_many_topics_in_one_request(connect, count):
     assert set(codes) == {POLICY}
 
 
-def test_deleting_topics_that_are_not(connect):
+def test_deleting_unknown_topics(connect):
     names = array(string("nowhere"), string(".."), string("../control"))
     answer = connect().call(DELETE_TOPICS, 1, names + int32(10_000))
     answer.number(4)
@@ -196,7 +196,7 @@ def test_deleting_topics_that_are_not(connect):
     assert sorted(found) == [("..", 3), ("../control", 3), ("nowhere", 3)]
 
 
-def test_metadata_of_names_that_cannot_be_creates_nothing(connect):
+def test_metadata_of_invalid_names_creates_nothing(connect):
     names = [b"..", b"a/b", b"x" * 300, b""]
     answer = connect().call(METADATA, 4, array(*map(string, names)) + int8(1))
     codes = metadata_codes(answer)
@@ -232,7 +232,7 @@ def test_a_million_empty_names(connect):
 
 @pytest.mark.parametrize("transactional_id", ["tx", "x" * 32_000])
 def test_transactions_are_refused(connect, transactional_id):
-    """53 until they are there. (Kafka, whose coordinator is not ready yet, says 14 to 16.)"""
+    """53 until transactions are supported. (Kafka's coordinator is not ready yet: 14 to 16.)"""
     answer = connect().call(INIT_PRODUCER_ID, 0, string(transactional_id) + int32(1000))
     answer.number(4)
     code, producer_id, epoch = struct.unpack(">hqh", answer.take(12))

@@ -1,4 +1,4 @@
-"""Clients that take and do not give: memory, descriptors and time of the others are watched."""
+"""Clients that use resources without limit: memory, descriptors and other clients' latency."""
 
 import time
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ def connections(broker: BrokerProcess, count: int) -> Iterator[list[RawClient]]:
 
 
 def test_500_connections_announce_100_mebibytes_each(broker, control):
-    """50 GiB announced, 500 KiB sent: memory follows what is sent, and the deadline ends it."""
+    """50 GiB announced, 500 KiB sent: memory grows by what is sent, and the deadline frees it."""
     with connections(broker, 500) as clients:
         for client in clients:
             client.send(int32(ANNOUNCED_BYTES) + bytes(1000))
@@ -51,7 +51,7 @@ def test_500_connections_announce_100_mebibytes_each(broker, control):
     descriptors_return(broker)
 
 
-def test_500_connections_that_say_nothing(broker, control):
+def test_500_silent_connections(broker, control):
     with connections(broker, 500):
         control.check_served_for(0.5)
         assert control.memory_growth_bytes() < 16 * MIB
@@ -68,7 +68,7 @@ def test_1000_connections_that_come_and_go(broker, control):
 
 
 def descriptors_return(broker: BrokerProcess) -> None:
-    """Wait until the sockets of closed connections are closed on the broker's side too."""
+    """Wait until the broker has closed the sockets of closed connections, too."""
     until = time.monotonic() + 5
     while broker.descriptor_count() > 150:
         assert time.monotonic() < until, f"{broker.descriptor_count()} descriptors are open"
@@ -76,7 +76,7 @@ def descriptors_return(broker: BrokerProcess) -> None:
 
 
 def test_a_client_that_never_reads(broker, control):
-    """It asks for a hundred mebibytes a second time and again; what it cannot take waits."""
+    """It keeps requesting a hundred mebibytes a second time; unread answers must wait."""
     with RawClient(broker.host, broker.port) as feeder:
         big = batch([b"x" * 1_000_000])
         first = feeder.produce(HOSTILE, big).base_offset
@@ -91,7 +91,7 @@ def test_a_client_that_never_reads(broker, control):
 
 
 def send_for_ever(client: RawClient, request: bytes) -> None:
-    """Send until the broker stops reading: then the socket's buffers are full."""
+    """Send until the broker stops reading and the socket's buffers are full."""
     for _ in range(200_000):
         client.send(request)
 
@@ -104,7 +104,7 @@ def test_a_client_that_never_reads_small_answers(broker, control):
 
 
 def test_a_thousand_produce_requests_at_once_from_one_connection(connect, control):
-    """More than may be in flight: the rest waits in the socket, and all are answered in order."""
+    """More than may be in flight: the rest waits in the socket; all are answered in order."""
     client = connect()
     client.socket.settimeout(30)
     request = produce_body(HOSTILE, batch([b"x" * 100]))
@@ -112,8 +112,8 @@ def test_a_thousand_produce_requests_at_once_from_one_connection(connect, contro
     assert [client.receive_frame()[:4] for _ in range(1000)] == [int32(n) for n in range(1000)]
 
 
-def test_fetches_that_wait_and_go_away(broker, control):
-    """A parked fetch of a closed connection is forgotten, not answered into the void."""
+def test_waiting_fetches_whose_clients_leave(broker, control):
+    """The broker drops a parked fetch when its connection closes."""
     end = control.client.end_offset(HOSTILE)
     for _ in range(5):
         with connections(broker, 100) as clients:
@@ -125,7 +125,7 @@ def test_fetches_that_wait_and_go_away(broker, control):
 
 
 def test_large_frames_from_many_connections_at_once(broker, control):
-    """32 requests of 8 MiB, never ended: 256 MiB would be kept without a byte budget."""
+    """32 requests of 8 MiB, never finished: 256 MiB would be held without a byte budget."""
     piece = bytes(MIB)
     with connections(broker, 32) as clients:
         for client in clients:

@@ -1,4 +1,4 @@
-"""One broker with both listeners, and what its msgpack port is called."""
+"""One broker with both listeners, and the address of its msgpack port."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Bad bytes on the msgpack port: an answer that says why, or a closed connection; never harm."""
+"""Bad bytes on the msgpack port: an answer with the reason, or a closed connection; never harm."""
 
 import contextlib
 import random
@@ -21,7 +21,7 @@ TOPIC = bytes(16)
 
 @pytest.fixture(autouse=True)
 def unharmed(broker: Any) -> Iterator[None]:
-    """After each test the broker serves, also whom it served before, and has not grown."""
+    """Check after each test that old and new connections work and memory has not grown."""
     with MsgpackClient(broker.msgpack_port) as before:
         before.ask("describe_cluster", {})
         resident_bytes = broker.resident_bytes()
@@ -84,7 +84,7 @@ def test_a_bad_request_is_answered_and_the_connection_goes_on(
         assert client.ask("metadata", {"topics": []})["topics"] == []
 
 
-def test_bad_requests_keep_their_place_among_good_ones(broker: Any) -> None:
+def test_answers_to_bad_requests_keep_their_order_among_good_ones(broker: Any) -> None:
     good = msgpack.packb(["metadata", 1, None, {"topics": []}])
     bad = msgpack.packb(["nonsense", 2, None, {}])
     with MsgpackClient(broker.msgpack_port) as client:
@@ -105,14 +105,16 @@ CLOSED = [
 
 
 @pytest.mark.parametrize(("name", "data"), CLOSED, ids=[name for name, _ in CLOSED])
-def test_what_is_no_request_ends_the_connection(broker: Any, name: str, data: bytes) -> None:
+def test_bytes_that_are_not_a_request_end_the_connection(
+    broker: Any, name: str, data: bytes
+) -> None:
     with MsgpackClient(broker.msgpack_port) as client:
         client.socket.sendall(data)
         with pytest.raises(Closed):
             client.receive()
 
 
-def test_half_a_frame_meets_its_deadline_and_costs_what_was_sent(broker: Any) -> None:
+def test_half_a_frame_is_closed_at_its_deadline_and_costs_what_was_sent(broker: Any) -> None:
     with MsgpackClient(broker.msgpack_port) as client:
         client.socket.sendall(struct.pack(">I", 100 << 20) + b"\x94" + bytes(1000))
         started = time.monotonic()

@@ -1,4 +1,4 @@
-"""Produced in one dialect, read in the other: values, keys, headers, times, in order."""
+"""Produced in one dialect, read in the other: values, keys, headers, timestamps, in order."""
 
 import warnings
 from typing import Any
@@ -37,8 +37,8 @@ def as_answered(records: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
-def test_what_kafkas_client_produces_is_read_as_maps(broker: Any, codec: str | None) -> None:
-    # This client sends neither a record of nothing nor a header without a value.
+def test_records_of_kafkas_client_are_read_as_maps(broker: Any, codec: str | None) -> None:
+    # This client sends neither a record without key and value nor a header without a value.
     records = [record for record in RECORDS if record[:2] != (None, None)] * 50
     records = [row for row in records if ("n", None) not in row[2]]
     name = f"from-kafka-{codec}"
@@ -56,7 +56,7 @@ def test_what_kafkas_client_produces_is_read_as_maps(broker: Any, codec: str | N
         assert client.read(topic_id, len(records)) == as_answered(records)
 
 
-def test_what_maps_produce_is_read_by_kafkas_client(broker: Any) -> None:
+def test_records_sent_as_maps_are_read_by_kafkas_client(broker: Any) -> None:
     records = RECORDS * 50
     with MsgpackClient(broker.msgpack_port) as client:
         topic_id = client.create("from-msgpack")
@@ -85,7 +85,7 @@ def test_raw_batches_go_in_and_come_out_as_they_are(broker: Any) -> None:
             said = client.produce(topic_id, sent)
             assert (said["error_code"], said["base_offset"]) == (0, start)
         answer = client.fetch(topic_id, 4, raw=True)
-        assert answer["records"][16:] == sent[16:]  # base offset and leader epoch are the log's
+        assert answer["records"][16:] == sent[16:]  # the log sets base offset and leader epoch
         assert "next_offset" not in answer
         answer = client.fetch(topic_id, 4)
         assert [record["value"] for record in answer["records"]] == [b"b", b"c"]
@@ -93,7 +93,7 @@ def test_raw_batches_go_in_and_come_out_as_they_are(broker: Any) -> None:
 
 
 def test_large_batches_are_read_in_pieces_and_whole(broker: Any) -> None:
-    """Batches far beyond what one answer opens, and one alone larger than that."""
+    """Batches far larger than one answer may unpack, and a single one larger than that."""
     with MsgpackClient(broker.msgpack_port) as client:
         topic_id = client.create("large")
         values = [bytes([n]) * 900_000 for n in range(6)] + [b"big" * 1_000_000]
@@ -113,7 +113,7 @@ def test_acks_0_has_no_answer(broker: Any) -> None:
         assert client.produce(topic_id, [{"value": b"x"}])["base_offset"] == 1
 
 
-def test_a_timestamp_left_out_is_the_brokers_time(broker: Any) -> None:
+def test_a_missing_timestamp_is_the_brokers_time(broker: Any) -> None:
     with MsgpackClient(broker.msgpack_port) as client:
         topic_id = client.create("timed")
         client.produce(topic_id, [{"value": b"x"}])
@@ -131,13 +131,13 @@ def test_a_timestamp_left_out_is_the_brokers_time(broker: Any) -> None:
         assert answer["topics"][0]["partitions"][0]["offset"] == 1
 
 
-def test_metadata_names_the_listener_that_was_asked(broker: Any) -> None:
+def test_metadata_names_the_listener_of_the_request(broker: Any) -> None:
     with MsgpackClient(broker.msgpack_port) as client:
         (node,) = client.ask("metadata", {"topics": []})["brokers"]
     assert (node["host"], node["port"]) == ("127.0.0.1", broker.msgpack_port)
 
 
-def test_a_fetch_waits_for_what_comes(broker: Any) -> None:
+def test_a_fetch_waits_for_records(broker: Any) -> None:
     with (
         MsgpackClient(broker.msgpack_port) as client,
         MsgpackClient(broker.msgpack_port) as reader,

@@ -1,4 +1,4 @@
-"""The programs of docs/msgpack.md, as they stand there, against a broker."""
+"""The programs of docs/msgpack.md, exactly as printed, against a broker."""
 
 import re
 import subprocess
@@ -12,7 +12,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "msgpack.md"
 
 
 def programs(language: str, port: int) -> list[str]:
-    """The page's programs in one language, for this broker's port."""
+    """Return the page's programs in one language, with this broker's port."""
     found = re.findall(rf"^```{language}\n(.*?)^```", PAGE.read_text(), re.M | re.S)
     assert all("9094" in program for program in found)
     return [program.replace("9094", str(port)) for program in found]
@@ -34,7 +34,7 @@ def test_the_python_programs_produce_and_consume(broker: Any) -> None:
     assert len(lines) == 4
 
 
-def test_the_consumer_reads_on_where_the_first_records_are_gone(broker: Any) -> None:
+def test_the_consumer_skips_deleted_first_records(broker: Any) -> None:
     producer, consumer = (
         program.replace("greetings", "beheaded")
         for program in programs("python", broker.msgpack_port)
@@ -48,7 +48,7 @@ def test_the_consumer_reads_on_where_the_first_records_are_gone(broker: Any) -> 
     assert lines == ["3 None b'world' [['lang', b'en']]"]
 
 
-def test_the_producer_says_what_was_not_stored(broker: Any) -> None:
+def test_the_producer_reports_a_record_that_was_not_stored(broker: Any) -> None:
     producer, _ = programs("python", broker.msgpack_port)
     command = [sys.executable, "-W", "ignore", "-c", producer.replace('"index": 0', '"index": 9')]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)

@@ -1,4 +1,4 @@
-"""`barnabas produce` as it is ended: what it says it has stored is what the topic holds."""
+"""`barnabas produce` when it is ended: the topic holds as many records as it says it stored."""
 
 import json
 import re
@@ -29,7 +29,7 @@ def stored(broker: TwoDialects, topic: str) -> int:
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["SIGINT", "SIGTERM"]
 )
-def test_a_signal_ends_reading_and_what_was_read_is_counted(
+def test_a_signal_ends_reading_and_the_lines_read_are_counted(
     broker: TwoDialects, number: signal.Signals, code: int
 ) -> None:
     run(broker, "topics", "create", "words")
@@ -37,7 +37,7 @@ def test_a_signal_ends_reading_and_what_was_read_is_counted(
         assert process.stdin is not None
         assert process.stderr is not None
         process.stdin.write(b"word\n" * 9_399)
-        process.stdin.flush()  # and it stays open: the next line never comes
+        process.stdin.flush()  # stdin stays open: the next line never comes
         until = time.monotonic() + DEADLINE_S
         while not stored(broker, "words"):
             assert time.monotonic() < until, "nothing was stored"
