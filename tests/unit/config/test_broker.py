@@ -1,4 +1,4 @@
-"""What the broker's keys mean together, and every combination that is refused."""
+"""The meaning of the broker's keys together, and every refused combination."""
 
 import dataclasses
 
@@ -16,7 +16,7 @@ KAFKAS_OWN = {
 }
 
 
-def test_the_defaults_stand():
+def test_the_defaults_are_valid():
     config = BrokerConfig()
     assert config.served_listeners == (
         Listener("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 9092),
@@ -28,7 +28,7 @@ def test_the_defaults_stand():
     assert config.node_id is None
 
 
-def test_one_listener_said_is_one_listener():
+def test_one_configured_listener_is_one_listener():
     config = BrokerConfig(listeners=("PLAINTEXT://127.0.0.1:19092",))
     assert [listener.port for listener in config.served_listeners] == [19092]
 
@@ -40,7 +40,7 @@ def test_one_listener_said_is_one_listener():
         ("FAST://:9094", "FAST:MSGPACK"),
     ],
 )
-def test_a_msgpack_listener_stands_for_itself_or_has_a_name(listeners, protocols):
+def test_a_msgpack_listener_has_the_name_of_its_protocol_or_its_own(listeners, protocols):
     config = BrokerConfig(listeners=(listeners,), listener_security_protocol_map=protocols)
     assert [listener.protocol for listener in config.served_listeners] == ["MSGPACK"]
 
@@ -57,7 +57,7 @@ def test_exceptions_from_the_connection_limit_are_read_by_address():
 
 
 def test_an_exception_from_the_connection_limit_is_an_address_that_can_match():
-    """A name was once accepted, and matched no client."""
+    """A host name used to be accepted, but it matched no client."""
     text = "localhost:2, 0:0:0:0:0:0:0:1 : 3,127.0.0.2: 4"
     config = BrokerConfig(max_connections_per_ip_overrides=text)
     assert config.connection_limits == {"127.0.0.1": 2, "::1": 3, "127.0.0.2": 4}

@@ -19,7 +19,7 @@ SYNONYMS = {
     for described in (*topic_keys().values(), *KEYS.values())
     for synonym in described.synonyms
 }
-# Decided otherwise, each with Kafka's value in the documentation.
+# Deliberate differences; the documentation of each states Kafka's value.
 OTHER_DEFAULTS = {
     "controller.listener.names",
     "group.initial.rebalance.delay.ms",
@@ -30,7 +30,7 @@ OTHER_DEFAULTS = {
     "queued.max.request.bytes",
     "socket.listen.backlog.size",
 }
-# Kafka may change these while it runs; here they are fixed when the broker starts.
+# Kafka can change these at run time; here they are fixed at the start of the broker.
 FIXED_HERE = {
     "listener.security.protocol.map",
     "listeners",
@@ -51,7 +51,7 @@ def test_every_broker_key_of_kafka_is_known():
     assert set(KAFKA) - set(KEYS) - set(SYNONYMS) - set(REASONS) == set()
 
 
-def test_keys_that_kafka_does_not_know_are_marked_as_our_own():
+def test_keys_unknown_to_kafka_are_marked_as_our_own():
     assert {name for name in KEYS if not KEYS[name].own} == set(SHARED)
 
 

@@ -1,4 +1,4 @@
-"""The names of the broker's configuration, held against Kafka's table."""
+"""The names of the broker's configuration, compared with Kafka's table."""
 
 import pytest
 
@@ -20,7 +20,7 @@ OTHER_DEFAULTS = {
     "queued.max.request.bytes",
     "socket.listen.backlog.size",
 }
-# Kafka changes these while it runs.
+# Kafka can change these at run time.
 FIXED_HERE = {
     "num.io.threads",
     "num.network.threads",
@@ -28,7 +28,7 @@ FIXED_HERE = {
 }
 
 
-def test_every_name_that_kafka_shows_is_here_in_order():
+def test_every_name_that_kafka_shows_is_listed_in_order():
     assert set(KAFKA) - set(NAMES) == INTERNAL
     assert list(NAMES) == sorted(NAMES)
 
@@ -55,7 +55,7 @@ def test_kind_default_and_update_are_kafkas(name):
         ("ssl.protocol", ("ssl.protocol",)),
     ],
 )  # fmt: skip
-def test_names_of_one_thing_know_each_other_best_first(name, alternatives):
+def test_synonyms_list_each_other_by_precedence(name, alternatives):
     assert NAMES[name].alternatives == alternatives
 
 
@@ -98,7 +98,7 @@ def test_a_good_value_is_accepted(name, text):
     NAMES[name].check(text)
 
 
-def test_hidden_are_internal_keys_and_those_kafka_has_only_while_it_runs():
+def test_internal_keys_and_keys_that_kafka_has_only_at_run_time_are_hidden():
     hidden = {name.name for name in NAMES.values() if name.is_hidden}
     assert hidden == {
         "follower.replication.throttled.rate",
@@ -117,7 +117,7 @@ def test_documentation_says_why_a_key_has_no_effect():
     assert "without effect" in NAMES["log.cleaner.io.buffer.size"].documentation
 
 
-def test_a_topics_key_knows_the_brokers_names():
+def test_a_topic_key_lists_its_broker_keys():
     assert broker_alternatives(topic_keys()["flush.ms"]) == (
         "log.flush.interval.ms",
         "log.flush.scheduler.interval.ms",

@@ -1,4 +1,4 @@
-"""Each check: what passes, what does not, and that it says so in words."""
+"""Each check: values that pass, values that fail, and the text of the refusal."""
 
 import pytest
 

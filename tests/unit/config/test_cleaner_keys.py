@@ -1,4 +1,4 @@
-"""The keys of compaction as a server.properties gives them."""
+"""The keys of compaction in a server.properties."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def test_the_defaults_are_kafkas():
     assert config.log_cleaner_dedupe_buffer_size == 1 << 27
 
 
-def test_they_are_read(tmp_path):
+def test_the_keys_are_read(tmp_path):
     config = loaded(
         tmp_path,
         "log.cleaner.io.max.bytes.per.second=1.5E6",
@@ -40,7 +40,7 @@ def test_they_are_read(tmp_path):
         "log.cleaner.enable=yes",
     ],
 )
-def test_what_they_cannot_be_is_refused(tmp_path, setting):
+def test_a_bad_value_is_refused(tmp_path, setting):
     with pytest.raises(ConfigError):
         loaded(tmp_path, setting)
 

@@ -1,4 +1,4 @@
-"""A refusal says key, value, origin and what is allowed, and leaves out what it does not know."""
+"""A refusal states the key, value, origin and allowed values, and omits unknown parts."""
 
 import pytest
 
@@ -13,7 +13,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("parts", "text"), CASES)
-def test_the_text_holds_what_is_known(parts, text):
+def test_the_text_contains_the_known_parts(parts, text):
     error = ConfigError("bad", **parts)
     assert str(error) == text
     assert error.key == parts.get("key", "")

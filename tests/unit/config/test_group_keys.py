@@ -1,4 +1,4 @@
-"""The keys of groups are keys of the broker: defaults and bounds that hold groups together."""
+"""The broker's keys for groups: defaults and bounds that work together."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from config.errors import ConfigError
 from config.load import load
 
 
-def test_a_group_may_have_the_sessions_that_kafkas_clients_ask_for_by_default():
+def test_the_default_session_timeouts_of_kafkas_clients_are_allowed():
     config = BrokerConfig()
     assert config.group_min_session_timeout_ms <= 10_000  # librdkafka's oldest default
     assert config.group_max_session_timeout_ms >= 45_000  # Kafka's consumers, KIP-735
@@ -25,6 +25,6 @@ def test_a_group_may_have_the_sessions_that_kafkas_clients_ask_for_by_default():
         "offsets.topic.compression.codec=gzip",
     ],
 )
-def test_a_value_out_of_bounds_is_refused(given):
+def test_a_value_outside_its_bounds_is_refused(given):
     with pytest.raises(ConfigError, match=given.partition("=")[0]):
         load(file=None, environment={}, set_values=[given], data_dir="d")

@@ -1,4 +1,4 @@
-"""Keys without effect as Kafka shows them: each equals Kafka's own table, and none is missing."""
+"""Keys without effect, as Kafka shows them: all match Kafka's own table, and none is missing."""
 
 import pytest
 
@@ -32,7 +32,7 @@ INTERNAL = {
 }
 
 
-def test_every_key_without_effect_that_kafka_shows_is_here():
+def test_every_key_without_effect_that_kafka_shows_is_listed():
     assert set(IDLE) == set(REASONS) - INTERNAL
 
 
@@ -46,6 +46,6 @@ def test_kind_default_and_update_are_kafkas(name):
 
 
 @pytest.mark.parametrize("name", sorted(IDLE))
-def test_a_default_is_a_value(name):
+def test_a_default_is_a_valid_value(name):
     if IDLE[name].default is not None:
         parse(IDLE[name].kind, IDLE[name].default)

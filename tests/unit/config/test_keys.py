@@ -1,4 +1,4 @@
-"""Declarations, and how a key's text is read under its own name or a synonym's."""
+"""Declarations, and the parsing of a key's text under its own name or a synonym."""
 
 from dataclasses import dataclass
 
@@ -56,10 +56,10 @@ def test_a_value_is_read_and_converted(text, synonym, value):
         ("x", None, "age.ms", "-1 or more"),
         ("-2", PLAIN, "old.ms", "-1 or more"),
         ("0", HOURS, "old.hours", "1 or more, or -1 for no limit"),
-        ("2147483648", HOURS, "old.hours", "-1 or more"),  # its own kind is 32 bits
+        ("2147483648", HOURS, "old.hours", "-1 or more"),  # the synonym's own kind has 32 bits
     ],
 )
-def test_a_refusal_names_the_key_as_it_was_given(text, synonym, name, allowed):
+def test_a_refusal_names_the_key_that_was_given(text, synonym, name, allowed):
     with pytest.raises(ConfigError) as caught:
         read_value(KEYS["age.ms"], text, "f:1", synonym)
     error = caught.value

@@ -1,4 +1,4 @@
-"""Listener texts: what is opened, what is skipped, and each refusal with its key."""
+"""Listener texts: those that are opened, those that are skipped, and each refusal with its key."""
 
 import pytest
 
@@ -53,12 +53,12 @@ def test_a_bad_listener_is_refused(text, reason):
         ["PLAINTEXT://a:1", "INSIDE://a:1"],
     ],
 )
-def test_a_name_or_address_that_stands_twice_is_refused(entries):
+def test_a_repeated_name_or_address_is_refused(entries):
     with pytest.raises(ConfigError, match="of its own"):
         parse_listeners("listeners", entries, PROTOCOLS)
 
 
-def test_free_ports_may_stand_twice_and_so_may_advertised_addresses():
+def test_free_ports_and_advertised_addresses_may_repeat():
     free = parse_listeners("listeners", ["PLAINTEXT://a:0", "INSIDE://a:0"], PROTOCOLS)
     same = ["PLAINTEXT://a:1", "INSIDE://a:1"]
     assert [listener.port for listener in free] == [0, 0]
@@ -84,7 +84,7 @@ def test_a_controllers_listener_is_accepted_and_not_opened():
         ("10.0.0.1", False, False),
     ],
 )
-def test_how_far_a_host_reaches(host, wildcard, loopback):
+def test_a_host_may_be_a_wildcard_or_loopback(host, wildcard, loopback):
     listener = Listener("A", "PLAINTEXT", host, 1)
     assert (listener.is_wildcard, listener.is_loopback) == (wildcard, loopback)
 

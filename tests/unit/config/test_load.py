@@ -1,4 +1,4 @@
-"""Whole configurations: which source holds, what is refused, what is warned of."""
+"""Whole configurations: precedence of sources, refusals, and warnings."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from config.keys import HOUR_MS, MINUTE_MS
 from config.load import load
 from config.sources import COMMAND_VARIABLES, Source
 
-# The keys of the server.properties that Kafka 4.3 ships, with two directories made one.
+# The keys of the server.properties that Kafka 4.3 ships, with one directory instead of two.
 KAFKAS_OWN = """
 process.roles=broker,controller
 node.id=1
@@ -46,7 +46,7 @@ def write(tmp_path):
     return written
 
 
-def test_nothing_given_is_the_defaults():
+def test_no_settings_give_the_defaults():
     loaded = load()
     assert loaded.config.data_directory == "data"
     assert loaded.config.topic_defaults.retention_ms == 7 * 24 * HOUR_MS
@@ -78,7 +78,7 @@ SOURCES = [
 
 
 @pytest.mark.parametrize(("file", "environment", "sets", "value", "source"), SOURCES)
-def test_the_stronger_source_holds_and_is_remembered(write, file, environment, sets, value, source):
+def test_the_stronger_source_wins_and_is_remembered(write, file, environment, sets, value, source):
     loaded = load(file=write(file), environment=environment, set_values=sets)
     assert loaded.config.num_partitions == value
     assert loaded.origin("num.partitions").source is source
@@ -94,7 +94,9 @@ RETENTION = [
 
 
 @pytest.mark.parametrize(("file", "environment", "sets", "retention_ms"), RETENTION)
-def test_synonyms_by_source_and_then_by_rank(write, file, environment, sets, retention_ms):
+def test_synonyms_are_ordered_by_source_and_then_by_rank(
+    write, file, environment, sets, retention_ms
+):
     loaded = load(file=write(file), environment=environment, set_values=sets)
     assert loaded.config.topic_defaults.retention_ms == retention_ms
 
@@ -112,17 +114,17 @@ def test_the_data_directory(write, file, data_dir, directory):
     assert load(file=write(file), data_dir=data_dir).config.data_directory == directory
 
 
-def test_an_unknown_key_on_the_command_line_is_refused_with_the_one_meant():
+def test_an_unknown_key_on_the_command_line_is_refused_with_a_suggestion():
     with pytest.raises(ConfigError, match=r"did you mean num\.partitions\?.*from --set"):
         load(set_values=["num.partition=3"])
 
 
-def test_an_unknown_key_in_a_file_brings_a_warning(write):
+def test_an_unknown_key_in_a_file_causes_a_warning(write):
     loaded = load(file=write("num.partition=3"))
     assert [one for one in loaded.warnings if "did you mean num.partitions?" in one] != []
 
 
-def test_the_variables_of_the_commands_are_no_misspelt_keys():
+def test_the_commands_own_variables_are_no_misspelt_keys():
     assert load(environment=dict.fromkeys(COMMAND_VARIABLES, "127.0.0.1:9092")).warnings == ()
 
 
@@ -165,7 +167,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "key", "value", "allowed"), REFUSED)
-def test_a_bad_value_is_refused_with_key_value_place_and_what_is_allowed(
+def test_a_bad_value_is_refused_with_key_value_place_and_allowed_values(
     write, text, key, value, allowed
 ):
     path = write(text)
@@ -187,13 +189,13 @@ WARNED = [
 
 
 @pytest.mark.parametrize(("text", "warning"), WARNED)
-def test_what_is_odd_is_warned_of_and_starts(write, text, warning):
+def test_an_unusual_setting_causes_a_warning_but_starts(write, text, warning):
     loaded = load(file=write(text))
     assert len(loaded.warnings) == 1
     assert warning in loaded.warnings[0]
 
 
-def test_a_dynamic_value_holds_and_leaves_the_static_one_beneath():
+def test_a_dynamic_value_applies_and_keeps_the_static_one():
     loaded = load(set_values=["log.retention.hours=1", "message.max.bytes=5"])
     changed = loaded.with_dynamic({"log.retention.ms": "9", "message.max.bytes": "6"})
     restored = changed.with_dynamic({})
@@ -218,7 +220,7 @@ def test_a_bad_dynamic_value_is_refused(values, reason):
         load().with_dynamic(values)
 
 
-def test_recorded_values_that_cannot_be_used_are_left_out_with_the_reason():
+def test_unusable_recorded_values_are_skipped_with_the_reason():
     values = {
         "log.retention.ms": "9",
         "num.partitions": "3",

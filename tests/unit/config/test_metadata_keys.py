@@ -1,4 +1,4 @@
-"""The keys of the metadata log's snapshots as a server.properties gives them."""
+"""The keys of the metadata log's snapshots in a server.properties."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def test_the_defaults_are_kafkas():
     assert config.metadata_max_retention_ms == 7 * 24 * 3_600_000
 
 
-def test_they_are_read(tmp_path):
+def test_the_keys_are_read(tmp_path):
     config = loaded(tmp_path, "metadata.max.retention.ms=-1", "metadata.max.retention.bytes=5")
     assert (config.metadata_max_retention_ms, config.metadata_max_retention_bytes) == (-1, 5)
 
@@ -32,6 +32,6 @@ def test_they_are_read(tmp_path):
         "metadata.max.retention.ms=soon",
     ],
 )
-def test_what_they_cannot_be_is_refused(tmp_path, setting):
+def test_a_bad_value_is_refused(tmp_path, setting):
     with pytest.raises(ConfigError):
         loaded(tmp_path, setting)

@@ -1,4 +1,4 @@
-"""Java's properties format: lines, dividers, continuations, escapes."""
+"""Java's properties format: lines, separators, continuations, escapes."""
 
 import pytest
 
@@ -37,7 +37,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("text", "entries"), CASES)
-def test_a_text_is_read_as_java_reads_it(text, entries):
+def test_a_text_is_parsed_as_in_java(text, entries):
     assert [tuple(entry) for entry in parse_properties(text)] == entries
 
 
@@ -48,7 +48,7 @@ def test_a_malformed_escape_is_refused_with_its_place(text):
     assert caught.value.source == f"f:{text.count(chr(10)) + 1}"
 
 
-def test_bytes_are_utf_8_and_else_latin_1():
+def test_bytes_are_utf_8_or_else_latin_1():
     assert decode("é".encode()) == "é"
     assert decode(b"\xef\xbb\xbfa") == "a"
     assert decode(b"\xe9") == "é"

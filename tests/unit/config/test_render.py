@@ -1,4 +1,4 @@
-"""The generated pages hold every key, and the sample says what it claims: nothing."""
+"""The generated pages list every key, and the sample sets none."""
 
 import pytest
 
@@ -11,19 +11,19 @@ from config.topic import topic_keys
 from tests.support.kafka_keys import rows
 
 
-def test_the_page_names_every_key_that_is_known():
+def test_the_page_names_every_known_key():
     text = page()
     names = known_names() | set(topic_keys()) | {row.name for row in rows("broker")}
     names |= set(GROUP_KEYS) | set(CLIENT_METRICS_KEYS)
     assert [name for name in sorted(names) if f"`{name}`" not in text] == []
 
 
-def test_the_page_says_where_a_default_is_not_kafkas():
+def test_the_page_marks_defaults_that_differ_from_kafkas():
     both = "PLAINTEXT://127.0.0.1:9092,MSGPACK://127.0.0.1:9094"
     assert f"| `{both}` (Kafka: PLAINTEXT://:9092) |" in page()
 
 
-def test_every_row_of_a_table_has_the_cells_of_its_head():
+def test_every_row_of_a_table_has_the_columns_of_its_header():
     lines = page().splitlines()
     tables = [line for line in lines if line.startswith("|")]
     cells = 0
@@ -35,7 +35,7 @@ def test_every_row_of_a_table_has_the_cells_of_its_head():
     assert len(tables) > 60
 
 
-def test_the_sample_as_it_is_sets_nothing(tmp_path):
+def test_the_unchanged_sample_sets_nothing(tmp_path):
     path = tmp_path / "server.properties"
     main(["sample", str(path)])
     loaded = load(file=str(path))
@@ -43,7 +43,7 @@ def test_the_sample_as_it_is_sets_nothing(tmp_path):
     assert loaded.settings == {}
 
 
-def test_the_sample_uncommented_is_the_defaults(tmp_path):
+def test_the_uncommented_sample_sets_the_defaults(tmp_path):
     lines = [line.removeprefix("#") for line in sample().splitlines() if "=" in line]
     given = [line for line in lines if not line.startswith(" ") and not line.endswith("=")]
     path = tmp_path / "server.properties"

@@ -1,4 +1,4 @@
-"""Groups and client metrics: what Kafka 4.3 was seen to refuse, and what to accept."""
+"""Groups and client metrics: the values that Kafka 4.3 refuses and accepts, by trial."""
 
 import pytest
 
@@ -49,7 +49,7 @@ def test_default_and_bounds_of_a_group_are_the_brokers_defaults(key):
         ("retention.ms", "1"),
     ],
 )
-def test_a_group_is_refused_what_it_may_not_have(name, text):
+def test_a_bad_group_setting_is_refused(name, text):
     with pytest.raises(ResourceConfigError, match=name):
         check_group({name: text})
 
@@ -65,7 +65,7 @@ def test_a_group_is_refused_what_it_may_not_have(name, text):
         ("streams.initial.rebalance.delay.ms", "99999999"),
     ],
 )
-def test_a_group_may_have(name, text):
+def test_a_good_group_setting_is_accepted(name, text):
     check_group({name: text})
 
 
@@ -81,7 +81,7 @@ def test_a_group_may_have(name, text):
         ("foo", "1", True),
     ],
 )
-def test_a_subscription_is_refused_what_it_may_not_have(name, text, is_bound):
+def test_a_bad_subscription_setting_is_refused(name, text, is_bound):
     with pytest.raises(ResourceConfigError) as refused:
         check_client_metrics({name: text})
     assert refused.value.is_bound is is_bound
@@ -96,6 +96,6 @@ def test_a_subscription_is_refused_what_it_may_not_have(name, text, is_bound):
         ("metrics", "a.b,c"),
     ],
 )
-def test_a_subscription_may_have(name, text):
+def test_a_good_subscription_setting_is_accepted(name, text):
     assert name in CLIENT_METRICS_KEYS
     check_client_metrics({name: text})

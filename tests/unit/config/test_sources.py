@@ -1,4 +1,4 @@
-"""Settings from a file, the environment and the command line, and which one holds."""
+"""Settings from a file, the environment and the command line, and their precedence."""
 
 import pytest
 
@@ -25,7 +25,7 @@ VARIABLES = [
     ("KAFKA_A__B", "a_b"),
     ("KAFKA_A___B_C", "a-b.c"),
 ]
-# What surrounds brokers in images, shells and clusters, and is nobody's misspelling.
+# Variables that are common around brokers in images, shells and clusters, not misspelt keys.
 FOREIGN = [
     "KAFKA_HEAP_OPTS",
     "KAFKA_OPTS",
@@ -51,7 +51,7 @@ FOREIGN = [
 
 
 @pytest.mark.parametrize(("variable", "key"), VARIABLES)
-def test_a_variable_means_a_key(variable, key):
+def test_a_variable_names_a_key(variable, key):
     assert key_of_variable(variable) == key
     assert variable_of_key(key, variable.partition("_")[0] + "_") == variable
 
@@ -61,7 +61,7 @@ def read(environment):
 
 
 @pytest.mark.parametrize("variable", FOREIGN)
-def test_a_foreign_variable_is_neither_set_nor_warned_of(variable):
+def test_a_foreign_variable_sets_nothing_and_causes_no_warning(variable):
     assert read({variable: "tcp://10.0.0.1:9092"}) == ([], [])
 
 
@@ -74,25 +74,25 @@ def test_a_foreign_variable_is_neither_set_nor_warned_of(variable):
         ("BARNABAS_LOG_DIRECTORIES", "BARNABAS_LOG_DIR"),
     ],
 )
-def test_a_misspelt_variable_brings_a_warning(variable, hint):
+def test_a_misspelt_variable_causes_a_warning(variable, hint):
     settings, (warning,) = read({variable: "1"})
     assert settings == []
     assert variable in warning
     assert hint in warning
 
 
-def test_an_unknown_variable_of_our_own_prefix_brings_a_warning_even_if_nothing_is_near():
+def test_an_unknown_variable_with_our_prefix_causes_a_warning_even_without_a_similar_key():
     assert len(read({"BARNABAS_QQQQQQ": "1"})[1]) == 1
 
 
 @pytest.mark.parametrize("variable", ["BARNABAS_LOG_FORMAT", "BARNABAS_BARNABAS_LOG_FORMAT"])
-def test_own_keys_may_leave_their_first_word(variable):
+def test_our_own_keys_may_omit_their_first_word(variable):
     ((name, text, origin),), _ = read({variable: "json"})
     assert (name, text) == ("barnabas.log.format", "json")
     assert origin == Origin(Source.ENVIRONMENT, variable)
 
 
-def test_our_prefix_beats_kafkas():
+def test_our_prefix_takes_precedence_over_kafkas():
     environment = {"BARNABAS_NODE_ID": "7", "KAFKA_NODE_ID": "8", "KAFKA_NUM_PARTITIONS": "2"}
     held = strongest(read(environment)[0])
     assert {name: setting.text for name, setting in held.items()} == {
@@ -101,7 +101,7 @@ def test_our_prefix_beats_kafkas():
     }
 
 
-def test_a_file_is_read_with_lines_as_places(tmp_path):
+def test_a_file_is_read_with_line_numbers(tmp_path):
     path = tmp_path / "server.properties"
     path.write_text("# head\nnode.id=1\nnum.partitions=2\nnode.id=3\n")
     settings, (warning,) = from_file(str(path))
@@ -139,7 +139,7 @@ def given(name, source):
     return Setting(name, f"{name} by {source.name}", Origin(source, ""))
 
 
-def test_the_stronger_source_holds_whatever_the_order():
+def test_the_stronger_source_wins_in_any_order():
     settings = [given("a", source) for source in Source]
     assert strongest(settings)["a"].origin.source is Source.DYNAMIC
     assert strongest(reversed(settings))["a"].origin.source is Source.DYNAMIC
@@ -154,7 +154,7 @@ def test_the_stronger_source_holds_whatever_the_order():
         ({"hours": Source.COMMAND_LINE, "ms": Source.FILE}, "hours"),
     ],
 )
-def test_among_names_the_source_decides_and_then_the_name(sources, picked):
+def test_the_source_decides_between_synonyms_and_then_the_name(sources, picked):
     held = {name: given(name, source) for name, source in sources.items()}
     setting = pick(held, ["ms", "hours"])
     assert (setting.name if setting else None) == picked

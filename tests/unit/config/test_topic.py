@@ -22,7 +22,7 @@ TYPES = {
 }
 
 
-def test_every_topic_key_of_kafka_is_declared_and_only_one_more():
+def test_every_topic_key_of_kafka_and_one_other_is_declared():
     assert set(KEYS) - set(KAFKA) == {"write.caching"}
     assert set(KAFKA) - set(KEYS) == set()
 
@@ -34,7 +34,7 @@ def test_kind_default_importance_and_synonyms_are_kafkas(name):
     assert ours.kind.name == kafkas.kind
     assert text_of(ours.default) == default_text(kafkas)
     assert ours.importance.value == kafkas.importance
-    if name != "internal.segment.bytes":  # ours alone has a synonym, for tests of whole brokers
+    if name != "internal.segment.bytes":  # only ours has a synonym, for tests of whole brokers
         assert given_as == kafkas.last
 
 
@@ -77,7 +77,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("overrides", "expected"), OVERRIDES)
-def test_overrides_replace_their_keys_only(overrides, expected):
+def test_overrides_replace_only_their_keys(overrides, expected):
     changed = TopicConfig().with_overrides(overrides)
     assert {name: getattr(changed, name) for name in expected} == expected
     texts = changed.texts()

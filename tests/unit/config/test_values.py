@@ -1,4 +1,4 @@
-"""Texts to values and back, as Kafka reads them (tried against its ConfigDef)."""
+"""Texts to values and back, as Kafka parses them (compared with its ConfigDef)."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ REFUSED = [
     (Kind.INT, "1k"),
     (Kind.INT, "1.0"),
     (Kind.INT, "0x10"),
-    (Kind.INT, "²"),  # a digit, and no decimal one
+    (Kind.INT, "²"),  # a digit, but not a decimal one
     (Kind.INT, "2147483648"),
     (Kind.INT, "-2147483649"),
     (Kind.INT, "9" * 5000),  # int() itself refuses so many digits
@@ -55,13 +55,13 @@ SHOWN = [
 
 
 @pytest.mark.parametrize(("kind", "text", "value"), READ)
-def test_a_text_is_read(kind, text, value):
+def test_a_text_is_parsed(kind, text, value):
     assert parse(kind, text) == value
     assert type(parse(kind, text)) is type(value)
 
 
 @pytest.mark.parametrize(("kind", "text"), REFUSED)
-def test_a_text_that_says_no_value_is_refused(kind, text):
+def test_an_invalid_text_is_refused(kind, text):
     with pytest.raises(ValueError, match=r"^not "):
         parse(kind, text)
 
@@ -72,8 +72,8 @@ def test_a_value_is_shown_as_kafka_shows_it(value, text):
 
 
 @pytest.mark.parametrize("name", GOLDEN_KINDS)
-def test_each_text_is_read_as_kafkas_own_parser_read_it(name):
-    """What ConfigDef.parseType of Kafka 4.3.0 made of each text; a kind is missing if refused."""
+def test_each_text_is_parsed_as_by_kafka(name):
+    """Compares with ConfigDef.parseType of Kafka 4.3.0; a kind that refuses the text is absent."""
     kind = Kind[name.upper()]
     said = {row["text"]: row.get(name) for row in ROWS}
     found = {}

@@ -17,7 +17,7 @@ from protocol.messages import (
 
 
 def reassign(version: int) -> alter_partition_reassignments.AlterPartitionReassignmentsRequest:
-    """A request with what that version can say."""
+    """Return a request with every field of that version."""
     return alter_partition_reassignments.AlterPartitionReassignmentsRequest(
         timeout_ms=9000,
         allow_replication_factor_change=version < 1,
@@ -36,7 +36,7 @@ def reassign(version: int) -> alter_partition_reassignments.AlterPartitionReassi
 
 
 def reassigned(version: int) -> alter_partition_reassignments.AlterPartitionReassignmentsResponse:
-    """An answer with what that version can say."""
+    """Return a response with every field of that version."""
     return alter_partition_reassignments.AlterPartitionReassignmentsResponse(
         throttle_time_ms=7,
         allow_replication_factor_change=version < 1,
@@ -90,7 +90,7 @@ NO_MOVES = list_partition_reassignments.ListPartitionReassignmentsResponse(
 
 
 def elect(version: int) -> elect_leaders.ElectLeadersRequest:
-    """A request with what that version can say."""
+    """Return a request with every field of that version."""
     return elect_leaders.ElectLeadersRequest(
         election_type=1 if version >= 1 else 0,
         topic_partitions=[elect_leaders.TopicPartitions(topic="clicks", partitions=[3, 4])],
@@ -99,7 +99,7 @@ def elect(version: int) -> elect_leaders.ElectLeadersRequest:
 
 
 def elected(version: int) -> elect_leaders.ElectLeadersResponse:
-    """An answer with what that version can say."""
+    """Return a response with every field of that version."""
     return elect_leaders.ElectLeadersResponse(
         throttle_time_ms=7,
         error_code=31 if version >= 1 else 0,
@@ -118,7 +118,7 @@ def elected(version: int) -> elect_leaders.ElectLeadersResponse:
 
 
 def update(version: int) -> update_features.UpdateFeaturesRequest:
-    """A request with what that version can say."""
+    """Return a request with every field of that version."""
     key = update_features.FeatureUpdateKey(feature="group.version", max_version_level=1)
     if version >= 1:
         key.upgrade_type = 3

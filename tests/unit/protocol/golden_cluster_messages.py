@@ -66,7 +66,7 @@ RECORDS_DELETED = delete_records.DeleteRecordsResponse(
 
 
 def cluster(version: int) -> describe_cluster.DescribeClusterResponse:
-    """An answer with what that version can say."""
+    """Return a response with every field of that version."""
     return describe_cluster.DescribeClusterResponse(
         throttle_time_ms=7,
         cluster_id="abc",
@@ -108,7 +108,7 @@ LAST_TOPIC_PAGE = describe_topic_partitions.DescribeTopicPartitionsResponse(
 
 
 def log_dirs(version: int) -> describe_log_dirs.DescribeLogDirsResponse:
-    """An answer with what that version can say."""
+    """Return a response with every field of that version."""
     result = describe_log_dirs.DescribeLogDirsResult(
         log_dir="/data",
         topics=[
@@ -155,7 +155,7 @@ PRODUCERS = describe_producers.DescribeProducersResponse(
 
 
 def quorum(version: int) -> describe_quorum.DescribeQuorumResponse:
-    """An answer with what that version can say."""
+    """Return a response with every field of that version."""
     voter = describe_quorum.ReplicaState(replica_id=1, log_end_offset=100)
     partition = describe_quorum.PartitionData(
         partition_index=0,

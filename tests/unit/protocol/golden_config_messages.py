@@ -1,4 +1,4 @@
-"""Bytes that Apache Kafka 4.3's client library wrote: configs of topics, brokers and the like.
+"""Bytes that Apache Kafka 4.3's client library wrote: configs of topics and other resources.
 
 Rows of (message, version, bytes in hexadecimal) for `test_messages.py`, made by
 org.apache.kafka.common.message's JSON converters from the same values.
@@ -13,7 +13,7 @@ from protocol.messages import (
 
 
 def describe(version: int) -> describe_configs.DescribeConfigsRequest:
-    """A request with what that version can say."""
+    """Return a request with every field of that version."""
     return describe_configs.DescribeConfigsRequest(
         resources=[
             describe_configs.DescribeConfigsResource(
@@ -34,7 +34,7 @@ def describe(version: int) -> describe_configs.DescribeConfigsRequest:
 
 
 def described(version: int) -> describe_configs.DescribeConfigsResponse:
-    """An answer with what that version can say."""
+    """Return a response with every field of that version."""
     retention = describe_configs.DescribeConfigsResourceResult(
         name="retention.ms",
         value="1000",
@@ -125,7 +125,7 @@ SOME_ALTERED = incremental_alter_configs.IncrementalAlterConfigsResponse(
 
 
 def config_resources(version: int) -> list_config_resources.ListConfigResourcesResponse:
-    """An answer with what that version can say."""
+    """Return a response with every field of that version."""
     response = list_config_resources.ListConfigResourcesResponse(
         throttle_time_ms=7,
         error_code=29,

@@ -1,4 +1,4 @@
-"""Bytes that Apache Kafka 4.3's client library wrote: groups told of, deleted, and of consumers.
+"""Bytes that Apache Kafka 4.3's client library wrote: descriptions and deletion of groups.
 
 Rows of (message, version, bytes in hexadecimal) for `test_messages.py`, made by
 org.apache.kafka.common.message's JSON converters from the same values.

@@ -1,4 +1,4 @@
-"""Bytes that Apache Kafka 4.3's client library wrote: membership of groups and their offsets.
+"""Bytes that Apache Kafka 4.3's client library wrote: group membership and offsets.
 
 Rows of (message, version, bytes in hexadecimal) for `test_messages.py`, made by
 org.apache.kafka.common.message's JSON converters from the same values.

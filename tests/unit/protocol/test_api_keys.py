@@ -8,10 +8,10 @@ from kio.schema.index import api_key_map
 from protocol.api_keys import ApiKey
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # it reads its schemas the old way
+    warnings.simplefilter("ignore", DeprecationWarning)  # its schemas use a deprecated interface
     from kafka.protocol.api_key import ApiKey as KafkaPythonApiKey
 
-# kafka-python carries keys that Kafka 4.3 has, and no other; kio lacks the four that went with
+# kafka-python has only keys that Kafka 4.3 has; kio lacks the four that were removed with
 # ZooKeeper (KIP-500).
 REMOVED = {
     ApiKey.LEADER_AND_ISR,

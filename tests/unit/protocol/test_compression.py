@@ -1,4 +1,4 @@
-"""Codecs against independent libraries, both ways; damage; and bombs, whose memory is watched."""
+"""Codecs against independent libraries in both directions; damage; and the memory of bombs."""
 
 import contextlib
 import gzip
@@ -21,7 +21,7 @@ from protocol.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, compress, decomp
 from protocol.record_errors import CorruptBatch, DecompressedTooLarge, UnsupportedCompression
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # it reads its schemas the old way
+    warnings.simplefilter("ignore", DeprecationWarning)  # its schemas use a deprecated interface
     from kafka import codec as kafka_codec
 
 MIB = 1 << 20
@@ -29,7 +29,7 @@ CODECS = (NONE, GZIP, SNAPPY, LZ4, ZSTD)
 PACKED = (GZIP, SNAPPY, LZ4, ZSTD)
 NOISE = random.Random(3).randbytes(5000)
 XERIAL_HEADER = b"\x82SNAPPY\0" + bytes([0, 0, 0, 1, 0, 0, 0, 1])
-DATA = NOISE * 60 + b"the tail"  # packs well, and is longer than any codec's block
+DATA = NOISE * 60 + b"the tail"  # compresses well, and is longer than any codec's block
 
 
 def _zstd_streamed(data: bytes, **settings: int) -> bytes:
@@ -82,7 +82,7 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("name", FOREIGN)
-def test_what_others_pack_is_read(name):
+def test_output_of_other_libraries_is_read(name):
     codec, packed = FOREIGN[name]
     assert decompress(codec, packed, len(DATA)) == DATA
     assert decompress(codec, memoryview(bytearray(packed)), 64 * MIB) == DATA
@@ -100,13 +100,13 @@ def test_what_others_pack_is_read(name):
     ],
 )
 @pytest.mark.parametrize("data", [b"", b"x", NOISE, DATA, bytes(300_000)])
-def test_what_we_pack_others_read(codec, theirs, data):
+def test_other_libraries_read_our_output(codec, theirs, data):
     assert theirs(compress(codec, data)) == data
 
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("data", [b"", b"x", NOISE, DATA, bytes(70_000)])
-def test_there_and_back_at_just_the_bound(codec, data):
+def test_a_round_trip_at_exactly_the_bound(codec, data):
     packed = compress(codec, memoryview(data))
     assert decompress(codec, packed, len(data)) == data
     if data:
@@ -115,14 +115,14 @@ def test_there_and_back_at_just_the_bound(codec, data):
         assert error.value.size_max == len(data) - 1
 
 
-def test_lz4_has_independent_blocks_as_kafkas_reader_demands():
+def test_lz4_has_independent_blocks_as_kafkas_reader_requires():
     header = lz4.frame.get_frame_info(compress(LZ4, DATA))
     assert header["block_linked"] is False
     assert header["block_size"] == 64 * 1024
 
 
 @pytest.mark.parametrize("codec", PACKED)
-def test_damage_is_corruption_and_nothing_else(codec):
+def test_damage_is_reported_as_corruption(codec):
     packed = compress(codec, DATA)
     cases = [packed[:cut] for cut in (1, 5, 15, 17, 19, len(packed) // 2, len(packed) - 1)]
     cases += [b"\xff" * 50, b"\x82SNAPPY\x00", b"garbage" * 9, bytes(40), XERIAL_HEADER + b"\0\0"]
@@ -134,7 +134,7 @@ def test_damage_is_corruption_and_nothing_else(codec):
 
 
 @pytest.mark.parametrize("codec", PACKED)
-def test_any_flipped_bit_gives_an_answer_or_a_known_error(codec):
+def test_any_flipped_bit_gives_a_result_or_a_known_error(codec):
     packed = compress(codec, NOISE[:300] * 3)
     for bit in range(len(packed) * 8):
         damaged = bytearray(packed)
@@ -190,7 +190,7 @@ def _announcing_zstd() -> bytes:
 
 
 def test_bombs_are_stopped_at_the_bound():
-    """CVE-2023-34455 and its like: neither an announced size nor a ratio of 32,000 is followed."""
+    """CVE-2023-34455 and similar: neither an announced size nor a ratio of 32,000 is trusted."""
     size_max = 8 * MIB
     for name, (codec, packed) in _bombs().items():
         tracemalloc.start()
@@ -203,7 +203,7 @@ def test_bombs_are_stopped_at_the_bound():
 
 
 def test_a_small_stream_that_announces_much_allocates_little():
-    """128 TiB in a zstd header, 8 EiB in an lz4 one: nothing is made of what is only said."""
+    """128 TiB in a zstd header, 8 EiB in an lz4 header: an announced size allocates nothing."""
     claims = [
         (ZSTD, b"\x28\xb5\x2f\xfd\xe0" + (1 << 47).to_bytes(8, "little") + b"\x01\0\0"),
         (LZ4, b"\x04\x22\x4d\x18\x68\x70" + (1 << 63).to_bytes(8, "little") + b"\0\0\0\0\0"),
@@ -218,8 +218,8 @@ def test_a_small_stream_that_announces_much_allocates_little():
         assert peak_bytes < MIB
 
 
-def test_the_library_still_says_so_when_its_output_is_full():
-    """`_is_output_full` reads the library's text: a release that changes it must fail here."""
+def test_the_librarys_error_for_a_full_output_is_unchanged():
+    """`_is_output_full` depends on the library's text: a release that changes it fails here."""
     for library in (cramjam.gzip, cramjam.lz4, cramjam.zstd):
         with pytest.raises(cramjam.DecompressionError) as error:
             library.decompress_into(library.compress(DATA), bytearray(1000))
@@ -227,7 +227,7 @@ def test_the_library_still_says_so_when_its_output_is_full():
 
 
 def test_another_thread_runs_while_a_batch_is_opened():
-    """The GIL is released, so that opening in a pool thread leaves the loop alone."""
+    """Decompression releases the GIL, so that a pool thread does not block the loop."""
     packed = compress(ZSTD, bytes(64 * MIB))
     worker = threading.Thread(target=decompress, args=(ZSTD, packed, 64 * MIB))
     turns = 0

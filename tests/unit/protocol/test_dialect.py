@@ -1,4 +1,4 @@
-"""What dialects share; the Kafka one is tested in tests/unit/protocol/kafka."""
+"""The classes that dialects share; tests/unit/protocol/kafka tests the Kafka dialect."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from protocol.dialect import DecodedRequest, RequestHeader
 from protocol.messages.produce import ProduceRequest
 
 
-def test_a_header_has_no_room_for_more() -> None:
+def test_a_header_accepts_no_other_attributes() -> None:
     header = RequestHeader(0, 9, 77, None)
     assert header == RequestHeader(api_key=0, api_version=9, correlation_id=77, client_id=None)
     with pytest.raises(AttributeError):

@@ -16,11 +16,11 @@ from protocol.errors import (
 )
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # it reads its schemas the old way
+    warnings.simplefilter("ignore", DeprecationWarning)  # its schemas use a deprecated interface
     import kafka.errors
 
-# kafka-python keeps older names for these, and calls a damaged batch not retriable, where Kafka's
-# CorruptRecordException is a RetriableException.
+# kafka-python keeps older names for these. It also treats a damaged batch as not retriable, but
+# Kafka's CorruptRecordException is a RetriableException.
 KAFKA_PYTHON_NAMES = {
     ErrorCode.UNKNOWN_SERVER_ERROR: "UNKNOWN",
     ErrorCode.NONE: "NO_ERROR",
@@ -87,6 +87,6 @@ def test_text_of_errors(error: ProtocolError, text: str) -> None:
     assert isinstance(error, ProtocolError)
 
 
-def test_an_encode_error_is_not_the_peers() -> None:
+def test_an_encode_error_is_no_fault_of_the_peer() -> None:
     assert not issubclass(EncodeError, ProtocolError)
     assert issubclass(DecodeError, ProtocolError)

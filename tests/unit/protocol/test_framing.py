@@ -1,4 +1,4 @@
-"""Frames out of a stream: however it is cut, whatever it announces."""
+"""Frames from a stream: cut anywhere, and with any announced size."""
 
 import tracemalloc
 
@@ -44,7 +44,7 @@ def test_frames_however_the_stream_is_cut(pieces, frames):
     assert [frame for piece in pieces for frame in receive(reader, piece)] == frames
 
 
-def test_what_has_begun_is_told():
+def test_a_partial_frame_is_reported():
     reader = reader_of(SIZE_MAX)
 
     def state() -> tuple[bool, int, int]:
@@ -61,7 +61,7 @@ def test_what_has_begun_is_told():
     assert state() == (False, 0, 0)
 
 
-def test_frames_are_writable_and_their_own():
+def test_frames_are_writable_and_share_no_memory():
     shared = bytearray(sized(b"one") + sized(b"two"))
     frames = reader_of(SIZE_MAX).receive(memoryview(shared))
     shared[:] = bytes(len(shared))
@@ -70,8 +70,8 @@ def test_frames_are_writable_and_their_own():
     assert all(isinstance(frame, bytearray) for frame in frames)
 
 
-def test_the_receive_buffer_is_let_go():
-    """A view kept would forbid the buffer to be resized."""
+def test_the_receive_buffer_is_released():
+    """A remaining view would prevent a resize of the buffer."""
     shared = bytearray(sized(b"one") + b"\0\0\0\x09half")
     reader = reader_of(SIZE_MAX)
     view = memoryview(shared)
@@ -104,7 +104,7 @@ def test_sizes_that_no_frame_may_have(size, text, cut):
         receive(reader, sized(b"more"))
 
 
-def test_just_the_limit_is_taken():
+def test_a_frame_of_exactly_the_limit_is_accepted():
     assert receive(reader_of(100), sized(bytes(100))) == [bytes(100)]
 
 
@@ -124,8 +124,8 @@ def test_frames_before_a_bad_size_are_not_lost(cut):
         receive(reader, b"")
 
 
-def test_memory_follows_what_is_received():
-    """Five hundred connections that announce 100 MiB and send 1 KiB own 1 KiB each."""
+def test_memory_grows_with_the_received_bytes():
+    """Five hundred connections that announce 100 MiB and send 1 KiB hold 1 KiB each."""
     readers = [reader_of(SIZE_MAX) for _ in range(500)]
     data = SIZE_MAX.to_bytes(4, "big") + bytes(1024)
     tracemalloc.start()
@@ -136,7 +136,7 @@ def test_memory_follows_what_is_received():
     assert peak_bytes < 500 * 1400, held_bytes
 
 
-def test_an_idle_connection_owns_no_buffer():
+def test_an_idle_connection_holds_no_buffer():
     reader = reader_of(SIZE_MAX)
     receive(reader, sized(bytes(100_000)))
     assert reader.buffered_bytes == 0
@@ -148,7 +148,7 @@ def large(byte: int, size: int = 3 * REUSED_BYTES_MIN) -> bytes:
 
 
 def arrive(reader: FrameReader, data: bytes, *, step: int) -> list[bytearray]:
-    """Give a reader `data` as a connection does, at most `step` bytes at once."""
+    """Feed `data` to a reader as a connection does, at most `step` bytes at once."""
     frames = []
     left = memoryview(data)
     while left:
@@ -174,8 +174,8 @@ def pool_with(*sizes: int) -> FramePool:
 
 @pytest.mark.parametrize("step", [7, 1000, REUSED_BYTES_MIN])
 @pytest.mark.parametrize("kept", [2, 3, 4])
-def test_large_frames_are_received_into_those_before_them(kept, step):
-    """Shorter than the frame, of its size, and longer."""
+def test_large_frames_reuse_the_memory_of_earlier_ones(kept, step):
+    """The kept memory is shorter than the frame, of its size, or longer."""
     pool = pool_with(kept * REUSED_BYTES_MIN)
     reader = FrameReader(SIZE_MAX, pool)
     stream = sized(large(1)) + sized(b"small") + sized(large(2))
@@ -185,7 +185,7 @@ def test_large_frames_are_received_into_those_before_them(kept, step):
     assert not reader.begun
 
 
-def test_a_frame_that_has_room_tells_how_much_is_there():
+def test_a_frame_with_room_reports_its_received_bytes():
     reader = FrameReader(SIZE_MAX, pool_with(3 * REUSED_BYTES_MIN))
     receive(reader, sized(large(1))[:1004])
     assert reader.has_room
@@ -202,7 +202,7 @@ def test_only_large_frames_have_memory_before_their_bytes(size):
     assert reader.has_room == (size == REUSED_BYTES_MIN)
 
 
-def test_a_size_that_is_announced_alone_is_given_no_memory_of_its_own():
+def test_an_announced_size_alone_gets_no_memory():
     pool = pool_with(REUSED_BYTES_MIN)
     reader = FrameReader(SIZE_MAX, pool)
     receive(reader, SIZE_MAX.to_bytes(4, "big") + b"x")
@@ -215,7 +215,7 @@ def test_a_much_larger_frame_is_not_cut_for_a_small_one():
     assert pool.kept_bytes == 3 * REUSED_BYTES_MIN
 
 
-def test_a_frame_that_somebody_looks_at_is_not_kept():
+def test_a_frame_with_a_view_is_not_kept():
     pool = FramePool()
     frame = bytearray(large(1))
     view = memoryview(frame)
@@ -227,12 +227,12 @@ def test_a_frame_that_somebody_looks_at_is_not_kept():
     assert pool.take(len(large(1))) == large(1)
 
 
-def test_what_is_kept_is_bounded():
+def test_the_kept_memory_is_bounded():
     pool = pool_with(*[KEPT_BYTES_MAX // 3] * 4, REUSED_BYTES_MIN - 1)
     assert pool.kept_bytes == KEPT_BYTES_MAX // 3 * 3
 
 
-def test_what_is_not_needed_goes_back():
+def test_unneeded_memory_is_released():
     pool = pool_with(*[REUSED_BYTES_MIN] * 4)
     pool.trim()
     assert pool.kept_bytes == 4 * REUSED_BYTES_MIN  # all came since the beginning
@@ -245,7 +245,7 @@ def test_what_is_not_needed_goes_back():
     assert pool.kept_bytes == 0
 
 
-def test_a_reader_says_how_many_bytes_it_misses():
+def test_a_reader_reports_how_many_bytes_are_missing():
     reader = FrameReader(SIZE_MAX, FramePool())
     stream = sized(b"0123456789")
     missing = []

@@ -69,7 +69,7 @@ EMPTY_GROUP = records.GroupMetadataValue(
 )
 STATIC = {"rebalance_timeout": 300_000, "group_instance_id": "one"}
 
-# Key, value, the value's version, the bytes of both.
+# Key, value, version of the value, bytes of the key, bytes of the value.
 GOLDEN = [
     (
         OFFSET,
@@ -326,7 +326,7 @@ def test_kafkas_bytes_are_read(
 
 
 @pytest.mark.parametrize(("key", "value", "version", "key_hex", "value_hex"), WRITTEN)
-def test_bytes_are_kafkas_in_the_version_that_kafka_writes(
+def test_written_bytes_and_versions_are_kafkas(
     key: object, value: object, version: int, key_hex: str, value_hex: str
 ) -> None:
     assert encode_key(key).hex() == key_hex
@@ -352,12 +352,12 @@ def test_a_tombstone_has_no_value() -> None:
     assert encode_value(None) is None
 
 
-def test_the_oldest_key_of_offsets_is_read_as_the_later_one() -> None:
+def test_the_oldest_offset_key_is_read_like_the_later_one() -> None:
     assert decode(b"\x00\x00" + encode_key(OFFSET)[2:], None) == (OFFSET, None)
 
 
 @pytest.mark.parametrize("record_type", [-1, 9, 10, 15, 17, 23, 2**15 - 1])
-def test_other_types_are_passed_over(record_type: int) -> None:
+def test_other_types_are_skipped(record_type: int) -> None:
     key = record_type.to_bytes(2, "big", signed=True) + b"anything"
     assert decode(key, b"") == UnknownRecord(record_type)
 
@@ -377,6 +377,6 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("key", "value", "reason"), BROKEN)
-def test_what_is_not_a_record_is_refused(key: bytes, value: bytes | None, reason: str) -> None:
+def test_an_invalid_record_is_refused(key: bytes, value: bytes | None, reason: str) -> None:
     with pytest.raises(DecodeError, match=reason):
         decode(key, value)

@@ -1,4 +1,4 @@
-"""What is not UTF-8 is replaced as Java replaces it; the answers are OpenJDK's."""
+"""Invalid UTF-8 is replaced as in Java; the expected texts are OpenJDK's."""
 
 import pytest
 
@@ -28,6 +28,6 @@ def test_as_java(case: str) -> None:
     assert data.decode("utf-8", JAVA) == text
 
 
-def test_it_is_for_reading_only() -> None:
+def test_the_replacement_is_for_reading_only() -> None:
     with pytest.raises(UnicodeEncodeError):
         "\ud800".encode("utf-8", JAVA)

@@ -1,4 +1,4 @@
-"""Messages of magic 0 and 1 as batches: what their headers say, and what is none of them."""
+"""Messages of magic 0 and 1 as batches: their headers, and bytes that are no message."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def test_every_flipped_bit_that_the_checksum_covers_is_found():
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_a_batch_with_a_rotten_magic_is_no_message(magic):
+def test_a_batch_with_a_damaged_magic_is_no_message(magic):
     rotten = bytearray(new_batch(3, [10, 11]))
     rotten[16] = magic
     assert is_legacy(rotten)
@@ -56,7 +56,7 @@ def test_a_batch_with_a_rotten_magic_is_no_message(magic):
             read(rotten)
 
 
-def test_all_formats_are_walked_and_read_and_an_unfinished_end_is_left():
+def test_all_formats_are_read_and_a_partial_end_is_skipped():
     parts = segments(1_000)[0]
     data = b"".join(parts)
     for end in (len(data), len(data) - 1, len(data) - len(parts[-1]) + 20):

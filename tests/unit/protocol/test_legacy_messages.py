@@ -1,4 +1,4 @@
-"""Messages of magic 0 and 1: read as other people's code wrote them, refused when damaged."""
+"""Messages of magic 0 and 1: read as other libraries write them, and refused if damaged."""
 
 import contextlib
 import struct
@@ -18,7 +18,7 @@ SIZE_MAX = 1 << 20
 
 
 def written(magic, codec, records, size=1 << 16):
-    """What kafka-python makes of (timestamp, key, value) records."""
+    """Return the messages that kafka-python writes for (timestamp, key, value) records."""
     builder = LegacyRecordBatchBuilder(magic, codec, size)
     for offset, (timestamp, key, value) in enumerate(records):
         builder.append(offset, timestamp, key, value)
@@ -41,7 +41,7 @@ RECORDS = [(100, b"a", b"one"), (101, None, b"two" * 50), (102, b"c", None)]
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_uncompressed_messages_stand_for_themselves(magic):
+def test_each_uncompressed_message_is_a_record(magic):
     data = written(magic, 0, RECORDS)
     position, found = 0, []
     while position < len(data):
@@ -57,7 +57,7 @@ def test_uncompressed_messages_stand_for_themselves(magic):
 
 
 @pytest.mark.parametrize(("magic", "codec"), [(0, 1), (0, 2), (1, 1), (1, 2), (1, 3)])
-def test_a_wrapper_gives_its_messages(magic, codec):
+def test_a_wrapper_contains_its_messages(magic, codec):
     data = bytearray(written(magic, codec, RECORDS * 20))
     if magic == 1:
         data[:8] = struct.pack(">q", 1059)  # as a broker does; offsets inside stay relative
@@ -119,14 +119,14 @@ def test_sizes_that_do_not_fit_are_refused(data, words):
         read_message(data)
 
 
-def test_bytes_behind_the_value_are_refused():
+def test_bytes_after_the_value_are_refused():
     data = bytearray(message(value=b"four"))
     data[-8:-4] = struct.pack(">i", 2)
     with pytest.raises(CorruptBatch, match="2 bytes are left"):
         read_message(data)
 
 
-def test_every_flipped_bit_is_found_or_outside_the_checksum():
+def test_every_flipped_bit_is_found_or_lies_outside_the_checksum():
     data = message(3, key=b"key", value=b"value")
     for bit in range(16 * 8, len(data) * 8):
         flipped = bytearray(data)
@@ -146,7 +146,7 @@ def test_every_flipped_bit_is_found_or_outside_the_checksum():
         (_gzip(message(attributes=1, value=_gzip(message()))), InvalidRecord),
         (_gzip(message(value=bytes(SIZE_MAX))), DecompressedTooLarge),
     ],
-    # A gzip stream holds the time at which it was made: its size would make another name each time.
+    # A gzip stream contains its creation time, so a name made of its bytes would change every time.
     ids=["nothing", "no-gzip", "empty", "no-message", "magic-0", "wrapped-twice", "a-bomb"],
 )
 def test_a_wrapper_of_something_else_is_refused(value, error):

@@ -1,4 +1,4 @@
-"""A peer of another protocol is named where its bytes leave no doubt, and nobody else is."""
+"""A peer with another protocol is named only if its bytes leave no doubt."""
 
 import pytest
 
@@ -22,13 +22,15 @@ SIZE_MAX = 100 * 1024 * 1024
         (b"\x94\xa7pr", "msgpack without the four bytes"),
     ],
 )
-def test_other_protocols_are_named_by_what_would_be_the_size(begins: bytes, named: str) -> None:
+def test_other_protocols_are_named_by_the_bytes_of_the_frame_size(
+    begins: bytes, named: str
+) -> None:
     size = int.from_bytes(begins, "big", signed=True)
     assert f"this looks like {named}" in str(FrameTooLarge(size, SIZE_MAX))
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 2**31 - 1, SIZE_MAX + 1, 0x16030401])
-def test_a_size_that_says_nothing_is_only_refused(size: int) -> None:
+def test_an_unspecific_size_is_only_refused(size: int) -> None:
     assert of_size(size) == ""
     assert str(FrameTooLarge(size, SIZE_MAX)).endswith(")")
 

@@ -1,4 +1,4 @@
-"""Message classes as declarations: keys, ranges of versions and defaults, without any bytes."""
+"""Declarations of message classes: keys, version ranges and defaults."""
 
 import pytest
 
@@ -61,7 +61,7 @@ def test_keys_and_ranges_are_those_of_kafka() -> None:
     assert found == {name: {versions} for name, versions in SERVED.items()}
 
 
-# What is easily forgotten: defaults that are not the type's zero.
+# Defaults that differ from the zero of the type, which are easily forgotten.
 DEFAULTS = [
     (metadata.MetadataRequest(), {"allow_auto_topic_creation": True, "topics": []}),
     (

@@ -1,7 +1,7 @@
 """Messages against bytes that the client library of Apache Kafka 4.3 wrote for the same values.
 
-The newest version of every message stands here, and older ones where something was different. The
-property tests cover all versions against other programs; these bytes are Kafka's own.
+The table has the newest version of every message, and older ones that differ. The property tests
+compare all versions with other programs; these bytes are Kafka's own.
 """
 
 import pytest

@@ -280,7 +280,7 @@ GOLDEN = [
         ),
     ),
     (
-        # as Kafka 4.3 wrote it when the topic of its transactions was made
+        # as Kafka 4.3 wrote it when it created the topic of transactions
         records.ClearElrRecord(topic_name="__transaction_state"),
         0,
         "145f5f7472616e73616374696f6e5f737461746500",
@@ -301,7 +301,7 @@ def test_every_version_of_every_record_is_in_the_table() -> None:
 
 
 def test_a_type_finds_its_class() -> None:
-    # Kafka's MetadataRecordType; the rest (10, 11, 14, 18, 19, 21, 22, 26) is kept unread.
+    # Kafka's MetadataRecordType; the others (10, 11, 14, 18, 19, 21, 22, 26) are kept unread.
     assert {record_type: cls.__name__ for record_type, cls in records.METADATA_RECORDS.items()} == {
         0: "RegisterBrokerRecord",
         1: "UnregisterBrokerRecord",

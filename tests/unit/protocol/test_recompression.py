@@ -1,4 +1,4 @@
-"""A batch packed anew holds the same records, and says of itself what it said before."""
+"""A recompressed batch keeps its records and the rest of its header."""
 
 import itertools
 
@@ -41,17 +41,17 @@ def test_the_records_and_the_rest_of_the_header_stay(source: int, target: int) -
     same = {"batch_length": 0, "crc": 0, "attributes": 0}
     assert header._replace(**same) == before._replace(**same)
     assert (packed is batch) == (source == target)
-    stamp(packed, 0, 7, 3)  # it is ours to write into
+    stamp(packed, 0, 7, 3)  # the result is writable
 
 
 @pytest.mark.parametrize(("codec", "levels"), [(1, (1, 9)), (3, (9,)), (4, (-5, 3, 19))])
-def test_every_level_gives_what_can_be_read(codec: int, levels: tuple[int, ...]) -> None:
+def test_every_level_gives_a_readable_batch(codec: int, levels: tuple[int, ...]) -> None:
     for level in levels:
         packed = again(made(0), codec, level)
         assert list(read_records(packed, size_max=LIMIT)) == RECORDS
 
 
-def test_a_higher_level_packs_better() -> None:
+def test_a_higher_level_compresses_better() -> None:
     text = b" ".join(str(n * n).encode() for n in range(20_000))
     batch = memoryview(build([Record(0, 1, None, text)]))
     for codec, low, high in ((1, 1, 9), (4, 1, 19)):
@@ -66,13 +66,13 @@ def test_the_size_is_checked_before_and_after() -> None:
             recompress(memoryview(batch), Target(codec), size_max=50_000, decompressed_max=LIMIT)
 
 
-def test_a_bomb_is_not_unpacked() -> None:
+def test_a_bomb_is_not_decompressed() -> None:
     bomb = build([Record(0, 1, None, bytes(500_000))], codec=4)
     with pytest.raises(DecompressedTooLarge):
         recompress(memoryview(bomb), Target(0), size_max=LIMIT, decompressed_max=100_000)
 
 
-def test_damage_is_found_where_it_is() -> None:
+def test_damage_is_reported_at_its_place() -> None:
     batch = bytearray(made(0))
     batch[HEADER_SIZE] ^= 0x10  # the first record's length
     with pytest.raises(CorruptBatch):
@@ -88,7 +88,7 @@ def test_the_names_are_kafkas() -> None:
     assert CODECS == {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
-def test_records_may_be_checked_without_packing_them_anew() -> None:
+def test_records_can_be_checked_without_recompression() -> None:
     batch, limits = made(4), {"size_max": LIMIT, "decompressed_max": LIMIT}
     assert recompress(batch, None, **limits) is batch
     for target in (None, Target(4)):

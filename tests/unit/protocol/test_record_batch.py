@@ -1,4 +1,4 @@
-"""The header of a batch: layout against kafka-python, every check with what breaks it."""
+"""The header of a batch: its layout against kafka-python, and an input that fails each check."""
 
 import struct
 import warnings
@@ -31,14 +31,14 @@ from protocol.records import Record, build
 from tests.support.raw_batches import batch, record
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # it reads its schemas the old way
+    warnings.simplefilter("ignore", DeprecationWarning)  # its schemas use a deprecated interface
     from kafka.record.default_records import DefaultRecordBatch
 
 SIZE_MAX = 10_000
 GOOD = batch([b"one", b"two", b"three"], timestamp=1_700_000_000_000)
 
 
-def test_header_reads_as_kafka_python_reads_it():
+def test_the_header_is_read_as_by_kafka_python():
     raw = batch(
         [b"a", b"b"],
         base_offset=368_769,
@@ -100,7 +100,7 @@ def test_attributes(attributes, expected):
     ("base_sequence", "count", "last_sequence"),
     [(-1, 3, -1), (0, 1, 0), (5, 3, 7), (2**31 - 1, 1, 2**31 - 1), (2**31 - 1, 3, 1)],
 )
-def test_last_sequence_begins_again_after_the_highest(base_sequence, count, last_sequence):
+def test_last_sequence_wraps_around_after_the_highest(base_sequence, count, last_sequence):
     header = read_header(batch([b""] * count, base_sequence=base_sequence))
     assert header.last_sequence == last_sequence
 
@@ -134,14 +134,14 @@ def test_verify_refuses(raw, error):
         verify(raw)
 
 
-def test_verify_accepts_what_only_a_log_may_hold():
-    """Batches that compaction emptied, control batches, offsets and epochs of a broker."""
+def test_verify_accepts_batches_that_only_a_log_may_hold():
+    """Batches emptied by compaction, control batches, and offsets and epochs set by a broker."""
     emptied = batch([], last_offset_delta=4, record_count=0, base_offset=99, leader_epoch=3)
     assert verify(emptied).record_count == 0
     assert verify(batch(attributes=0x20)).is_control
 
 
-def test_every_flipped_bit_is_seen_or_lies_outside_the_crc():
+def test_every_flipped_bit_is_found_or_lies_outside_the_crc():
     for bit in range(len(GOOD) * 8):
         position = bit // 8
         damaged = bytearray(GOOD)
@@ -153,7 +153,7 @@ def test_every_flipped_bit_is_seen_or_lies_outside_the_crc():
                 verify(damaged)
 
 
-def test_errors_carry_where_and_why():
+def test_errors_carry_the_place_and_the_reason():
     raw = b"junk" + batch(crc=1)
     with pytest.raises(
         CorruptBatch, match=r"position 4: CRC-32C 0x[0-9a-f]{8}, .* 0x00000001"
@@ -164,8 +164,8 @@ def test_errors_carry_where_and_why():
         read_header(b"abc")
 
 
-# What Apache Kafka 4.3 answered to the same bytes, by Produce 8: 2 CorruptBatch, 87 InvalidRecord,
-# 10 RecordBatchTooLarge. Where ours differs, the line says so.
+# Apache Kafka 4.3's answers to the same bytes in Produce 8: 2 CorruptBatch, 87 InvalidRecord,
+# 10 RecordBatchTooLarge. A comment marks each line where our answer differs.
 KAFKA_ANSWERS = [
     (b"", 87),
     (b"x" * 10, 87),
@@ -176,7 +176,7 @@ KAFKA_ANSWERS = [
     (GOOD[:40], 87),
     (GOOD[:17], 87),
     (GOOD + GOOD, 87),
-    (GOOD + b"x", 87),  # Kafka: 0, having cut the tail off
+    (GOOD + b"x", 87),  # Kafka: 0, after it cut off the tail
     (GOOD + bytes(17), 87),  # Kafka: 2
     (batch(crc=1), 2),
     (batch(batch_length=2**31 - 1), 87),  # Kafka: -1, its arithmetic overflows
@@ -237,7 +237,7 @@ def test_a_batch_of_just_the_limit_is_taken():
 
 
 def test_check_produced_agrees_with_verify_produced():
-    """The two-step way, for who has verified already, knows the same refusals."""
+    """check_produced, for callers that have already verified, refuses the same batches."""
     for raw, code in KAFKA_ANSWERS:
         try:
             header = verify(raw)
@@ -260,7 +260,7 @@ def test_check_structure_with_a_size_beyond_the_end():
         check_structure(header, len(GOOD) - 1)
 
 
-def test_batches_walks_to_the_last_whole_one():
+def test_batches_walks_to_the_last_whole_batch():
     raw = GOOD + batch([b"x"]) + GOOD
     starts = [0, len(GOOD), len(raw) - len(GOOD)]
     assert [position for position, _ in batches(raw)] == starts
@@ -272,7 +272,7 @@ def test_batches_walks_to_the_last_whole_one():
 
 
 @pytest.mark.parametrize("length", [0, -1, 48, -(2**31)])
-def test_batches_does_not_walk_in_circles(length):
+def test_batches_always_advances(length):
     walk = batches(GOOD + batch(batch_length=length))
     assert next(walk)[0] == 0
     with pytest.raises(CorruptBatch) as error:
@@ -290,7 +290,7 @@ def test_stamp_changes_offset_and_epoch_and_leaves_the_crc_right():
     assert frame[4 + len(GOOD) :] == b"tail"
 
 
-def test_stamp_append_time_as_kafka_does():
+def test_stamp_append_time_works_as_in_kafka():
     frame = bytearray(b"head" + GOOD)
     stamp_append_time(frame, 4, 1_800_000_000_000)
     header = verify(frame, 4)
@@ -303,7 +303,7 @@ def test_stamp_append_time_as_kafka_does():
     assert {taken.timestamp for taken in theirs} == {1_800_000_000_000}
 
 
-def test_write_crc_mends_a_batch():
+def test_write_crc_repairs_a_batch():
     frame = bytearray(batch([b"x"], crc=0))
     write_crc(frame, 0)
     assert verify(frame)
@@ -314,7 +314,7 @@ def test_a_record_is_not_opened_on_the_data_path():
     assert verify_produced(damaged_inside, SIZE_MAX).record_count == 1
 
 
-def test_numbers_are_big_endian_and_where_the_layout_says():
+def test_numbers_are_big_endian_and_at_their_places():
     raw = bytearray(GOOD)
     struct.pack_into(">i", raw, 57, 77)
     assert read_header(raw).record_count == 77

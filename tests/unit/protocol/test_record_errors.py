@@ -1,4 +1,4 @@
-"""The family of record errors: one root, and messages that say what was found and expected."""
+"""Record errors: one base class, and messages that say what was found and expected."""
 
 import pytest
 
@@ -19,12 +19,12 @@ from protocol import record_errors as errors
         (errors.RecordBatchTooLarge(11, 10), "has 11 bytes, more than the limit of 10"),
     ],
 )
-def test_text_and_family(error, text):
+def test_text_and_base_class(error, text):
     assert text in str(error)
     assert isinstance(error, errors.RecordError)
 
 
-def test_every_class_of_the_module_belongs_to_the_family():
+def test_every_class_of_the_module_has_the_base_class():
     classes = [thing for thing in vars(errors).values() if isinstance(thing, type)]
     assert len(classes) == 8
     assert all(issubclass(thing, errors.RecordError) for thing in classes)

@@ -1,4 +1,4 @@
-"""Records as stretches of bytes: the same as `read_records` sees, and batches without some."""
+"""Records as byte spans: the same records as `read_records` returns, and batches without some."""
 
 import random
 
@@ -33,7 +33,7 @@ def opened(batch):
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_spans_are_what_the_records_are(codec):
+def test_spans_match_the_records(codec):
     batch = build(some_records(), base_offset=1000, codec=codec)
     header, body, spans = opened(batch)
     records = list(read_records(batch, size_max=MAX))
@@ -66,7 +66,7 @@ def test_a_rewritten_batch_has_the_kept_records_and_the_rest_of_the_header(codec
         assert after.base_timestamp == horizon
 
 
-def test_append_time_stays_the_time_of_all_records():
+def test_append_time_remains_the_time_of_all_records():
     batch = build(some_records(), timestamp_type=1)
     header, body, spans = opened(batch)
     for horizon in (None, 5):
@@ -75,7 +75,7 @@ def test_append_time_stays_the_time_of_all_records():
         assert {r.timestamp for r in read_records(written, size_max=MAX)} == {header.max_timestamp}
 
 
-def test_a_horizon_is_kept_when_more_goes():
+def test_a_horizon_is_kept_when_more_records_are_removed():
     header, body, spans = opened(build(some_records()))
     first = rewrite(header, body, spans[:20], 99)
     header, body, spans = opened(first)
@@ -106,7 +106,7 @@ def test_an_emptied_batch_keeps_its_numbers():
     assert list(read_spans(empty, b"")) == []
 
 
-def test_garbage_is_refused_and_nothing_else_is_raised():
+def test_garbage_raises_only_record_errors():
     chance = random.Random(11)
     batch = build(some_records(count=8))
     header, body, _ = opened(batch)
@@ -125,7 +125,7 @@ def test_garbage_is_refused_and_nothing_else_is_raised():
     assert refused > 1000
 
 
-def test_what_does_not_fit_is_refused():
+def test_values_that_do_not_fit_are_refused():
     header = verify(build(some_records(count=1)))
     cases = {
         "past the end": b"\x20\0\0\0",
@@ -143,7 +143,7 @@ def test_what_does_not_fit_is_refused():
 @pytest.mark.parametrize("timestamp", [-(2**63), -(2**63) + 1, -2, -1, 0, 2**63 - 1])
 @pytest.mark.parametrize("horizon", [0, 1_800_000_000_000, 2**63 - 1])
 def test_no_timestamp_is_too_far_from_a_horizon(timestamp, horizon):
-    """Distances wrap around at 64 bits, and so does every reader of them."""
+    """Deltas wrap around at 64 bits, and every reader does the same."""
     header, body, spans = opened(build([Record(0, timestamp, b"k", None)]))
     batch = rewrite(header, body, spans, horizon)
     found = verify(batch)
@@ -152,7 +152,7 @@ def test_no_timestamp_is_too_far_from_a_horizon(timestamp, horizon):
 
 
 def test_timestamps_beyond_64_bits_wrap_around():
-    """As a Java client reads a batch whose base and distance do not fit: nobody refuses it."""
+    """A Java client reads a batch whose base and delta overflow; neither side refuses it."""
     header, body, spans = opened(build([Record(0, n, b"k", None) for n in (0, 7)]))
     far = rewrite(header._replace(base_timestamp=2**63 - 1), body, spans)
     header, body, spans = opened(far)

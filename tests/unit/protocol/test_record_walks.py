@@ -1,4 +1,4 @@
-"""Walks over records: what they say, that they believe no size, and where they end."""
+"""Walks over records: their results, their checks of every size, and where they end."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def check(raw, *, keys_wanted=False, rest=record_walks.no_rest):
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_walk_says_what_reading_says(codec):
+def test_a_walk_agrees_with_reading(codec):
     records = [
         Record(n, NOW_MS + n * 7**5, [None, b"", b"k" * 200][n % 3], b"v" * n, HEADERS[: n % 5])
         for n in range(300)
@@ -56,7 +56,7 @@ def test_timestamps_wrap_around_as_in_java():
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_every_record_is_checked_and_has_a_key_where_keys_are_wanted(codec):
+def test_every_record_is_checked_and_has_a_key_if_keys_are_required(codec):
     keyed = [Record(0, NOW_MS, b"k", b"x")] * 3
     unkeyed = [Record(0, NOW_MS, None, b"x"), *keyed, Record(0, NOW_MS, None, b"x")]
     check(build(unkeyed, codec=codec))
@@ -88,8 +88,8 @@ WRONG = [
 
 
 @pytest.mark.parametrize("body", WRONG)
-def test_what_a_record_says_of_itself_must_be_so(body):
-    """And reading it finds the same."""
+def test_a_record_with_wrong_sizes_or_counts_is_refused(body):
+    """Reading it fails, too."""
     raw = batch([b"v"], body=body)
     with pytest.raises(InvalidRecord):
         check(raw)
@@ -98,12 +98,12 @@ def test_what_a_record_says_of_itself_must_be_so(body):
 
 
 def bomb(header_count):
-    """A batch of a few hundred bytes."""
+    """Return a compressed batch of a few hundred bytes with `header_count` headers."""
     body = record(b"v", key=b"k", headers=varint(header_count) + b"\0\0" * header_count)
     return batch([b"v"], body=compress(ZSTD, body), attributes=ZSTD)
 
 
-def test_a_batch_of_too_many_headers_is_refused_before_they_are_walked_over():
+def test_a_batch_with_too_many_headers_is_refused_before_they_are_walked():
     rests = []
     with pytest.raises(TooManyRecords, match="4194304 headers in a batch"):
         check(bomb(4 * HEADERS_MAX), rest=lambda: rests.append(1))
@@ -113,10 +113,10 @@ def test_a_batch_of_too_many_headers_is_refused_before_they_are_walked_over():
         check(batch([b"v"] * 2, body=half * 2))
     assert list(outlines(*opened(bomb(4 * HEADERS_MAX), SIZE_MAX), sizes_only=True))
     check(bomb(10_000), keys_wanted=True, rest=lambda: rests.append(1))
-    assert len(rests) > 10_000 // STEP_COUNT, "others run meanwhile"
+    assert len(rests) > 10_000 // STEP_COUNT, "other threads run meanwhile"
 
 
-def test_a_batch_of_too_many_records_is_refused_before_the_first(monkeypatch):
+def test_a_batch_with_too_many_records_is_refused_before_the_first(monkeypatch):
     raw = batch([b"v"], record_count=RECORDS_MAX + 1)
     with pytest.raises(TooManyRecords, match=f"{RECORDS_MAX + 1} records in a batch"):
         check(raw)
@@ -124,7 +124,7 @@ def test_a_batch_of_too_many_records_is_refused_before_the_first(monkeypatch):
         check(batch([b"v"], record_count=RECORDS_MAX))
 
 
-def test_of_the_records_found_wrong_the_first_are_named_and_all_counted():
+def test_the_first_invalid_records_are_named_and_all_are_counted():
     count = REPORTED_MAX + 900
     raw = build([Record(0, NOW_MS + n, None, None) for n in range(count)], codec=ZSTD)
     with pytest.raises(RecordsWithoutKey, match=f"due to {count} record errors") as refused:
@@ -136,7 +136,7 @@ def test_of_the_records_found_wrong_the_first_are_named_and_all_counted():
     assert found.first[49:51] == [(49, NOW_MS + 49), (61, NOW_MS + 61)]
 
 
-def test_no_timestamp_is_never_mistimed():
+def test_a_missing_timestamp_is_never_out_of_range():
     raw = build([Record(0, -1, None, None), Record(1, 5, None, None)])
     assert mistimed(raw, 10, 20, size_max=SIZE_MAX) == (1, [(1, 5)])
 
@@ -159,14 +159,14 @@ def test_offset_of_timestamp_is_the_first_at_or_after(codec, timestamp, expected
     assert offset_of_timestamp(raw, timestamp, SIZE_MAX) == expected
 
 
-def test_offset_of_timestamp_by_append_time_needs_no_opening():
+def test_offset_of_timestamp_by_append_time_does_not_open_the_batch():
     raw = batch([b"a", b"b"], body=b"garbage", attributes=0x0B, base_offset=7, max_timestamp=500)
     assert offset_of_timestamp(raw, 500, SIZE_MAX) == (7, 500)
     assert offset_of_timestamp(raw, 501, SIZE_MAX) is None
 
 
-def test_offset_of_timestamp_where_the_header_says_too_much():
-    """A producer may send a larger max timestamp than any of its records has."""
+def test_offset_of_timestamp_if_the_headers_max_timestamp_is_too_large():
+    """A producer may send a max timestamp larger than that of any record."""
     raw = batch([b"a"], timestamp=100, max_timestamp=900)
     assert offset_of_timestamp(raw, 500, SIZE_MAX) is None
 

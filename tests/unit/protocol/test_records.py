@@ -34,7 +34,7 @@ from protocol.records import (
 from tests.support.raw_batches import batch, record, varint
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # it reads its schemas the old way
+    warnings.simplefilter("ignore", DeprecationWarning)  # its schemas use a deprecated interface
     import kafka.record.default_records as kafka_python_records
 
 NOW_MS = 1_700_000_000_000
@@ -58,7 +58,7 @@ def read(raw: bytes, size_max: int = SIZE_MAX) -> list[Record]:
 
 @pytest.mark.parametrize("theirs", [kafka_python_records, aiokafka_records])
 @pytest.mark.parametrize("codec", CODECS)
-def test_others_read_what_we_build(theirs, codec):
+def test_other_clients_read_our_batches(theirs, codec):
     raw = bytes(build(RECORDS, codec=codec))
     taken = theirs.DefaultRecordBatch(raw)
     assert taken.validate_crc()
@@ -72,7 +72,7 @@ def test_others_read_what_we_build(theirs, codec):
 
 @pytest.mark.parametrize("theirs", [kafka_python_records, aiokafka_records])
 @pytest.mark.parametrize("codec", CODECS)
-def test_we_read_what_others_build(theirs, codec):
+def test_we_read_the_batches_of_other_clients(theirs, codec):
     builder = theirs.DefaultRecordBatchBuilder(
         magic=2,
         compression_type=codec,
@@ -92,7 +92,7 @@ def test_we_read_what_others_build(theirs, codec):
 
 
 def test_uncompressed_bytes_equal_those_of_the_other_builders():
-    """Nothing is left to choice in an uncompressed batch, so the bytes must be the same."""
+    """The format of an uncompressed batch leaves no choice, so the bytes must be equal."""
     ours = build(RECORDS, producer_id=77, producer_epoch=3, base_sequence=500, leader_epoch=0)
     for theirs in (kafka_python_records, aiokafka_records):
         builder = theirs.DefaultRecordBatchBuilder(2, 0, 0, 77, 3, 500, 1 << 24)
@@ -103,7 +103,7 @@ def test_uncompressed_bytes_equal_those_of_the_other_builders():
         assert built == ours
 
 
-def test_kio_reads_ours_and_writes_the_same():
+def test_kio_reads_our_batches_and_writes_the_same_bytes():
     """kio carries uncompressed batches, and reads timestamps in whole seconds."""
     few = [one._replace(timestamp=NOW_MS + 1000 * one.offset) for one in RECORDS[:3]]
     ours = bytes(build(few, producer_id=5, producer_epoch=1, base_sequence=9))
@@ -177,7 +177,7 @@ def test_records_without_timestamps():
         ({}, [Record(0, 2**63, None, None)]),
     ],
 )
-def test_build_refuses_what_does_not_fit(arguments, taken):
+def test_build_refuses_values_that_do_not_fit(arguments, taken):
     with pytest.raises(ValueError):
         build(taken, **arguments)
 
@@ -216,27 +216,27 @@ DAMAGED = [
 @pytest.mark.parametrize("codec", CODECS)
 def test_damaged_records_are_invalid(name, body, codec):
     raw = batch([b"a"], body=compress(codec, body), attributes=codec)
-    assert verify(raw), "the damage must be past the CRC"
+    assert verify(raw), "the CRC must match the damaged bytes"
     with pytest.raises(InvalidRecord) as error:
         read(raw)
     assert error.value.reason, name
 
 
 def test_a_header_key_that_is_not_utf8_is_read_as_java_reads_it():
-    """Kafka stores and serves it as it is; whoever opens it gets U+FFFD."""
+    """Kafka stores and serves the bytes unchanged; a reader gets U+FFFD."""
     body = record(b"a", headers=varint(1) + varint(1) + b"\xff" + varint(-1))
     (found,) = read(batch([b"a"], body=body))
     assert found.headers == (("\ufffd", None),)
 
 
-def test_records_before_the_damage_are_given():
+def test_records_before_the_damage_are_returned():
     taken = read_records(batch([b"a", b"b"], body=ONE + record(b"b", size=99)), size_max=SIZE_MAX)
     assert next(taken).value == b"a"
     with pytest.raises(InvalidRecord, match="99 bytes, but"):
         next(taken)
 
 
-def test_headers_are_left_out_where_nobody_asks_for_them():
+def test_headers_are_skipped_unless_requested():
     count = 4 * 1024 * 1024
     body = record(b"v", key=b"k", headers=varint(count) + b"\0\0" * count)
     raw = batch([b"v"], body=compress(ZSTD, body), attributes=ZSTD)
@@ -259,7 +259,7 @@ def test_headers_are_left_out_where_nobody_asks_for_them():
         )
 
 
-def test_records_below_an_offset_are_passed_over_and_those_with_many_headers_refused():
+def test_records_below_an_offset_are_skipped_and_those_with_many_headers_refused():
     raw = build(RECORDS, base_offset=70)
     header, body = verify(raw), bytes(raw[HEADER_SIZE:])
     assert list(iterate(header, body, from_offset=72)) == [
@@ -275,7 +275,7 @@ def test_records_below_an_offset_are_passed_over_and_those_with_many_headers_ref
         next(iterate(verify(broken), broken[HEADER_SIZE:], from_offset=5))
 
 
-def test_too_many_records_announced_are_refused_before_the_first():
+def test_too_large_a_record_count_is_refused_before_the_first_record():
     taken = read_records(batch([b"a"], record_count=2**31 - 1), size_max=SIZE_MAX)
     with pytest.raises(InvalidRecord, match="2147483647 records announced"):
         next(taken)
@@ -293,6 +293,6 @@ def test_too_many_records_announced_are_refused_before_the_first():
         (batch([b"x"], body=bytes(SIZE_MAX + 1)), DecompressedTooLarge),
     ],
 )
-def test_batches_that_cannot_be_opened(raw, error):
+def test_unreadable_batches(raw, error):
     with pytest.raises(error):
         read(raw)

@@ -1,4 +1,4 @@
-"""Varints: every length, both signs, and what is none."""
+"""Varints: every length, both signs, and invalid ones."""
 
 import pytest
 
@@ -11,7 +11,7 @@ NUMBERS = [0, 1, 63, 64, 8191, 8192, 1 << 20, (1 << 31) - 1, -1, -64, -65, -8193
 
 @pytest.mark.parametrize("number", NUMBERS)
 @pytest.mark.parametrize("read", [read_varint, read_varlong])
-def test_a_number_is_read_with_the_position_behind_it(read, number):
+def test_a_number_is_read_with_the_position_after_it(read, number):
     assert read(b"x" + varint(number) + b"y", 1) == (number, 1 + len(varint(number)))
 
 
@@ -21,7 +21,7 @@ def test_a_long_has_64_bits(number):
 
 
 @pytest.mark.parametrize(("read", "size_max"), [(read_varint, 5), (read_varlong, 10)])
-def test_more_bytes_than_a_number_has_are_refused(read, size_max):
+def test_a_varint_that_is_too_long_is_refused(read, size_max):
     with pytest.raises(InvalidRecord, match=f"more than {size_max} bytes"):
         read(b"\x80" * size_max + b"\0", 0)
     with pytest.raises(IndexError):

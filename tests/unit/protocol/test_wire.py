@@ -1,4 +1,4 @@
-"""Marks: what @message stores, and the declarations it refuses."""
+"""Marks: the specification that @message stores, and the declarations it refuses."""
 
 from dataclasses import dataclass
 from typing import Annotated, get_args, get_type_hints

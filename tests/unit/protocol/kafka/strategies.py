@@ -30,7 +30,7 @@ SIZED: dict[str, st.SearchStrategy[Any]] = {
 
 
 def messages(cls: type[Any], version: int) -> st.SearchStrategy[Any]:
-    """Any message of this version; the fields it lacks have their defaults."""
+    """Draw any message of this version; fields that it lacks have their defaults."""
     return values(read_layout(cls, version))
 
 
@@ -58,7 +58,7 @@ def values(wire_type: WireType) -> st.SearchStrategy[Any]:
 
 
 def structs_of(wire_type: WireType) -> Iterator[Struct]:
-    """Every struct in a layout, itself included."""
+    """Yield every struct in a layout, including the layout itself."""
     if isinstance(wire_type, Array):
         yield from structs_of(wire_type.element)
     elif isinstance(wire_type, Struct):

@@ -1,4 +1,4 @@
-"""Message classes that no API has, with every wire type and mark between them."""
+"""Synthetic message classes that together use every wire type and mark."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -106,7 +106,7 @@ class Tagged:
 @message(api_key=905, kind="data", versions=(0, 1), flexible_since=1)
 @dataclass(slots=True, kw_only=True)
 class Nothing:
-    """No field, as ApiVersionsRequest 0."""
+    """A message without fields, like ApiVersionsRequest 0."""
 
 
 ALL: list[type[Any]] = [Numbers, Texts, Tree, Versions, Tagged, Nothing]

@@ -1,6 +1,6 @@
-"""Codecs of synthetic messages: exact bytes, every way to be wrong, and whatever hypothesis finds.
+"""Codecs of synthetic messages: exact bytes, every kind of error, and hypothesis inputs.
 
-That real messages are right is shown by the property tests against kio and kafka-python.
+The property tests compare real messages with kio and kafka-python.
 """
 
 import struct
@@ -160,7 +160,7 @@ def test_truncated_at_each_byte(name: str, value: Any, version: int, wire: bytes
 @pytest.mark.parametrize(("cls", "version"), VERSIONS)
 @MANY
 @given(data=st.data())
-def test_what_was_written_is_read(cls: type[Any], version: int, data: st.DataObject) -> None:
+def test_a_message_survives_a_round_trip(cls: type[Any], version: int, data: st.DataObject) -> None:
     value = data.draw(messages(cls, version))
     wire = encode_message(value, version)
     assert decode_message(cls, version, b"??" + wire + b"!", 2) == (value, len(wire) + 2)
@@ -259,7 +259,7 @@ def test_hostile_bytes(name: str, cls: type[Any], version: int, wire: bytes, wor
 def test_text_that_is_not_utf8_is_read_as_java_reads_it(
     version: int, wire: bytes, name: str
 ) -> None:
-    for _ in range(2):  # the first compiles the function that does
+    for _ in range(2):  # the first read compiles the function
         assert decode_message(Texts, version, wire)[0].name == name
 
 
@@ -268,7 +268,7 @@ def test_any_byte_but_zero_is_true(byte: int, flag: bool) -> None:
     assert decode_message(Numbers, 0, bytes((byte,)) + NUMBERS_BYTES[1:])[0].flag is flag
 
 
-def test_unknown_tags_are_passed_over() -> None:
+def test_unknown_tags_are_skipped() -> None:
     wire = b"\0\0\3" + b"\0\2\2q" + b"\x07\x02aa" + b"\xff\x01\x00"
     decoded, end = decode_message(Tagged, 1, wire)
     assert decoded == Tagged(name="q")
@@ -276,7 +276,7 @@ def test_unknown_tags_are_passed_over() -> None:
     assert decode_message(Numbers, 1, NUMBERS_BYTES + b"\x02\x07\x02aa\x09\x00")[0] == NUMBERS
 
 
-def test_tags_of_later_versions_are_unknown_before() -> None:
+def test_tags_of_later_versions_are_unknown_in_earlier_ones() -> None:
     wire = encode_message(Tagged(frozen=Frozen(epoch=1)), 2)
     assert decode_message(Tagged, 1, wire)[0] == Tagged()
 
@@ -285,7 +285,7 @@ def test_tags_of_later_versions_are_unknown_before() -> None:
 def test_the_elements_of_a_message_are_bounded(
     flexible: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three bytes on the wire become an object: all arrays of a message share one bound."""
+    """Three bytes on the wire become an object, so all arrays of a message share one bound."""
     monkeypatch.setattr(primitives, "ELEMENTS_MAX", 10)
 
     @dataclass(slots=True, kw_only=True)
@@ -363,7 +363,7 @@ UNWRITABLE: list[tuple[str, Any, int]] = [
 
 
 @pytest.mark.parametrize(("name", "value", "version"), UNWRITABLE)
-def test_what_cannot_be_written(name: str, value: Any, version: int) -> None:
+def test_values_that_cannot_be_written(name: str, value: Any, version: int) -> None:
     with pytest.raises(EncodeError):
         encode_message(value, version)
 
@@ -376,18 +376,18 @@ def test_versions_that_do_not_exist(version: int) -> None:
         encoder(Versions, version)
 
 
-def test_codecs_are_made_once() -> None:
+def test_codecs_are_created_once() -> None:
     assert decoder(Tree, 1) is decoder(Tree, 1)
     assert encoder(Tree, 1) is encoder(Tree, 1)
     assert decoder(Tree, 1) is not decoder(Tree, 2)
 
 
-def test_the_source_can_be_seen() -> None:
+def test_the_source_is_available() -> None:
     assert "o1.always, o1.from_one, n = unpack_hiB(buf, pos)" in decoder_source(Versions, 2)
     assert "out += pack_hiB(o1.always, o1.from_one, n1)" in encoder_source(Versions, 2)
 
 
-def test_a_declaration_that_cannot_be_meant_is_refused_when_the_codec_is_made() -> None:
+def test_an_invalid_declaration_is_refused_when_the_codec_is_created() -> None:
     @message(api_key=907, kind="data", versions=(0, 0), flexible_since=None)
     @dataclass(slots=True, kw_only=True)
     class Wrong:

@@ -1,4 +1,4 @@
-"""How decoders are written; what they do is in test_codec."""
+"""The source of decoders; test_codec tests their behaviour."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +30,7 @@ def test_the_source_is_the_same_each_time(cls: type[Any], version: int) -> None:
     assert len({decoder_filename(f"{cls.__name__} {v}") for cls, v in VERSIONS}) == len(VERSIONS)
 
 
-def test_a_post_init_would_be_passed_over() -> None:
+def test_a_class_with_post_init_is_refused() -> None:
     @message(api_key=0, kind="data", versions=(0, 0), flexible_since=None)
     @dataclass(slots=True, kw_only=True)
     class Checks:

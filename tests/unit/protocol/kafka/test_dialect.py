@@ -1,4 +1,4 @@
-"""Headers, their exceptions, and what a connection is closed for."""
+"""Headers, their exceptions, and the errors that close a connection."""
 
 import struct
 from contextlib import suppress
@@ -90,13 +90,13 @@ def test_request(
     assert dialect.trailing_bytes_ignored == 0
 
 
-def test_tags_of_a_request_header_are_passed_over(dialect: KafkaDialect) -> None:
+def test_tags_of_a_request_header_are_skipped(dialect: KafkaDialect) -> None:
     wire = frame(0, 9, encode_message(produce(9), 9), tags=b"\x02\x00\x01a\xff\x01\x02bc")
     assert dialect.decode_request(wire).body == produce(9)
 
 
 @pytest.mark.parametrize("version", [3, 9])
-def test_bytes_behind_a_body_are_counted_and_ignored(dialect: KafkaDialect, version: int) -> None:
+def test_bytes_after_a_body_are_counted_and_ignored(dialect: KafkaDialect, version: int) -> None:
     tags = b"\x00" if version == 9 else b""
     wire = frame(0, version, encode_message(produce(version), version) + b"tail", tags=tags)
     assert dialect.decode_request(wire).body == produce(version)
@@ -213,7 +213,7 @@ def test_large_records_are_buffers_of_the_response(
     assert struct.unpack_from(">ii", whole) == (len(whole) - 4, 77)
 
 
-# ApiVersions of a version that nobody serves (KIP-511).
+# ApiVersions in a version that the broker does not serve (KIP-511).
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_api_versions_of_an_unknown_version_is_delivered_with_an_empty_body(
 
 
 @pytest.mark.parametrize("version", [5, 99, -1])
-def test_its_answer_is_of_version_0(dialect: KafkaDialect, version: int) -> None:
+def test_its_answer_has_version_0(dialect: KafkaDialect, version: int) -> None:
     response = ApiVersionsResponse(
         error_code=35, api_keys=[ApiVersion(api_key=18, min_version=0, max_version=4)]
     )

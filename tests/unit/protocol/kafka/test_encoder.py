@@ -1,4 +1,4 @@
-"""How encoders are written; what they do is in test_codec."""
+"""The source of encoders; test_codec tests their behaviour."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any

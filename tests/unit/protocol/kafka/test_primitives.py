@@ -30,7 +30,7 @@ def test_varints(value: int, wire: bytes) -> None:
 
 @MANY
 @given(st.integers(0, 2**32 - 1))
-def test_varints_go_there_and_back(value: int) -> None:
+def test_varints_survive_a_round_trip(value: int) -> None:
     wire = primitives.uvarint(value)
     assert primitives.read_uvarint(memoryview(wire), 0) == (value, len(wire))
 
@@ -100,7 +100,7 @@ def test_sizes_refused(size: int, words: str) -> None:
     [
         (-1, "non-nullable field f was serialized as null"),
         (-3, "array field f had invalid length -3"),
-        # Kafka's words since CVE-2022-34917.
+        # Kafka's text since CVE-2022-34917.
         (9, "Tried to allocate a collection of size 9, but there are only 8 bytes remaining."),
     ],
 )
@@ -130,7 +130,7 @@ def test_tags_refused(wire: bytes, count: int, words: str) -> None:
         primitives.skip_tags(memoryview(wire), 0, len(wire), count, "f")
 
 
-def test_a_tagged_field_that_was_not_read_to_its_end() -> None:
+def test_a_tagged_field_that_is_not_read_to_its_end() -> None:
     with pytest.raises(DecodeError, match="tagged field 3 of f has 5 bytes, 4 were read"):
         primitives.refuse_tag_size(3, "f", 4, 5)
 

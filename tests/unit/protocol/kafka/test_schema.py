@@ -1,4 +1,4 @@
-"""Layouts: which fields a version has, and declarations that are refused."""
+"""Layouts: the fields of each version, and refused declarations."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -24,7 +24,7 @@ INT16, INT32 = Fixed("h", 2), Fixed("i", 4)
 
 
 def declared(name: str, annotations: dict[str, Any], defaults: dict[str, Any]) -> type[Any]:
-    """A message class with these fields; versions 0 to 2, flexible from 1."""
+    """Return a message class with these fields; versions 0 to 2, flexible from 1."""
     cls = type(name, (), {"__annotations__": annotations, **defaults})
     made: type[Any] = message(api_key=1, kind="data", versions=(0, 2), flexible_since=1)(
         dataclass(kw_only=True)(cls)
@@ -76,7 +76,7 @@ def test_types_nest() -> None:
     )
 
 
-def test_tagged_fields_stand_apart_in_the_order_of_their_tags() -> None:
+def test_tagged_fields_are_separate_and_in_the_order_of_their_tags() -> None:
     assert [(each.tag, each.name) for each in read_layout(Tagged, 3).tagged] == [
         (0, "name"),
         (1, "frozen"),
@@ -132,7 +132,7 @@ def test_refused(
         read_layout(declared("Refused", annotations, defaults), version)
 
 
-def test_accepted_beside_the_refused() -> None:
+def test_valid_declarations_like_the_refused_ones_are_accepted() -> None:
     layout = read_layout(
         declared(
             "Accepted",

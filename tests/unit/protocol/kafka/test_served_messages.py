@@ -1,6 +1,6 @@
 """Every message of protocol.messages: the versions of Kafka 4.3, and no bytes that break a codec.
 
-That their bytes are Kafka's is shown against kio and kafka-python in tests/property.
+The tests in tests/property compare their bytes with kio and kafka-python.
 """
 
 import importlib
@@ -104,7 +104,7 @@ def test_the_table_has_every_message() -> None:
 @pytest.mark.parametrize(("cls", "version"), VERSIONS)
 @FEW
 @given(data=st.data())
-def test_what_was_written_is_read_and_no_cut_of_it(
+def test_a_message_survives_a_round_trip_and_no_cut_of_it_is_read(
     cls: type[Any], version: int, data: st.DataObject
 ) -> None:
     value = data.draw(messages(cls, version))
@@ -119,7 +119,9 @@ def test_what_was_written_is_read_and_no_cut_of_it(
 @pytest.mark.parametrize(("cls", "version"), VERSIONS)
 @FEW
 @given(data=st.data())
-def test_in_steps_the_same_is_written(cls: type[Any], version: int, data: st.DataObject) -> None:
+def test_encoding_in_steps_gives_the_same_bytes(
+    cls: type[Any], version: int, data: st.DataObject
+) -> None:
     value = data.draw(messages(cls, version))
     parts: list[Any] = [bytearray()]
     assert sum(step_encoder(cls, version)(value, parts)) <= sum(map(len, parts))

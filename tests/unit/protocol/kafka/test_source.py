@@ -1,4 +1,4 @@
-"""A page of source: indentation, names, bindings, and tracebacks that show it."""
+"""Generated source: indentation, names, bindings, and tracebacks that show it."""
 
 import traceback
 from dataclasses import dataclass, field
@@ -37,12 +37,12 @@ def test_an_empty_block_is_still_python() -> None:
     assert source.text() == "try:\n    pass\n"
 
 
-def test_names_are_given_once() -> None:
+def test_names_are_unique() -> None:
     source = GeneratedCode()
     assert [source.name("a"), source.name("b"), source.name("a")] == ["a1", "b1", "a2"]
 
 
-def test_a_name_stands_for_one_thing() -> None:
+def test_a_name_has_one_binding() -> None:
     source = GeneratedCode()
     assert source.bind("it", int) == "it"
     assert source.bind("it", int) == "it"

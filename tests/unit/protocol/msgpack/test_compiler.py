@@ -1,4 +1,4 @@
-"""Compiled readers say what the walking one says, of any bytes, or give up."""
+"""Compiled readers agree with the walking reader on any bytes, or give up."""
 
 import random
 from typing import Any
@@ -52,7 +52,7 @@ def both() -> tuple[Compiled, Walking]:
 
 
 def outcome(dialect: MsgpackDialect, data: bytes) -> Any:
-    """What becomes of a frame: the request, or the error with all that it says."""
+    """Return the outcome of a frame: the request, or the error with all its fields."""
     try:
         return dialect.decode_request(memoryview(bytearray(data)))
     except BadRequest as error:
@@ -64,7 +64,7 @@ def outcome(dialect: MsgpackDialect, data: bytes) -> Any:
 @pytest.mark.parametrize("row", HANDLERS, ids=lambda row: row.api_key.name)
 @given(data=st.data())
 @settings(max_examples=examples(15))
-def test_what_comes_in_order_is_read_by_the_compiled_reader(row: Any, data: st.DataObject) -> None:
+def test_fields_in_order_are_read_by_the_compiled_reader(row: Any, data: st.DataObject) -> None:
     message = data.draw(messages(row.request, row.max_version))
     packed = msgpack.packb(encoder(row.request, row.max_version)(message))
     decode = compile_decoder(row.request, row.max_version, lambda frame, start: refuse())
@@ -76,13 +76,13 @@ def refuse() -> Any:
     raise Irregular
 
 
-def test_any_bytes_end_alike_with_and_without_the_compiled_readers(both: Any) -> None:
+def test_any_bytes_have_the_same_outcome_with_and_without_compiled_readers(both: Any) -> None:
     compiled, walking = both
     count = 6000
     compiled.given_up = 0
     for data in inputs(random.Random(7), count):
         assert outcome(compiled, data) == outcome(walking, data), data.hex()
-    assert count // 10 < compiled.given_up < count * 9 // 10  # both ways are taken
+    assert count // 10 < compiled.given_up < count * 9 // 10  # both readers are used
 
 
 BATCH = bytes(build([Record(0, NOW_MS, b"k", b"v" * 100)]))
@@ -120,7 +120,9 @@ WALKED = [
 
 
 @pytest.mark.parametrize(("name", "request_"), COMPILED, ids=[name for name, _ in COMPILED])
-def test_the_usual_is_read_by_the_compiled_readers(both: Any, name: str, request_: Any) -> None:
+def test_usual_requests_are_read_by_the_compiled_readers(
+    both: Any, name: str, request_: Any
+) -> None:
     compiled, walking = both
     compiled.given_up = 0
     data = msgpack.packb(request_)
@@ -129,7 +131,9 @@ def test_the_usual_is_read_by_the_compiled_readers(both: Any, name: str, request
 
 
 @pytest.mark.parametrize(("name", "request_"), WALKED, ids=[name for name, _ in WALKED])
-def test_the_unusual_is_left_to_the_walking_reader(both: Any, name: str, request_: Any) -> None:
+def test_unusual_requests_are_left_to_the_walking_reader(
+    both: Any, name: str, request_: Any
+) -> None:
     compiled, walking = both
     compiled.given_up = 0
     data = msgpack.packb(request_)
@@ -138,7 +142,9 @@ def test_the_unusual_is_left_to_the_walking_reader(both: Any, name: str, request
 
 
 @pytest.mark.parametrize(("name", "request_"), COMPILED, ids=[name for name, _ in COMPILED])
-def test_a_frame_cut_or_changed_anywhere_ends_alike(both: Any, name: str, request_: Any) -> None:
+def test_a_frame_cut_or_changed_anywhere_has_the_same_outcome(
+    both: Any, name: str, request_: Any
+) -> None:
     compiled, walking = both
     whole = msgpack.packb(request_)[:400]
     for position in range(len(whole)):
@@ -159,14 +165,14 @@ def test_a_repeated_field_is_found_by_the_walking_reader(both: Any) -> None:
         compiled.decode_request(memoryview(head + b"\x82" + pair * 2))
 
 
-def test_a_reader_gives_up_and_says_nothing() -> None:
+def test_a_compiled_reader_gives_up_without_a_reason() -> None:
     decode = compile_decoder(CreateTopicsRequest, 7, lambda frame, start: refuse())
     for data in (b"", b"\xc0", b"\x81", b"\x81\xa6topics\xdd\xff\xff\xff\xff", b"\xdf\xff"):
         with pytest.raises(GIVES_UP):
             decode(data, memoryview(data), 0)
 
 
-def test_records_are_a_part_of_the_frame() -> None:
+def test_records_are_a_view_of_the_frame() -> None:
     (_, _, _, body) = produce(BATCH)
     packed = bytearray(msgpack.packb(body))
     decode = compile_decoder(ProduceRequest, 13, lambda frame, start: refuse())

@@ -1,4 +1,4 @@
-"""Every request class from a map: defaults, what is refused, and all that msgpack can say."""
+"""Every request class from a map: defaults, refusals, and all values of msgpack."""
 
 import dataclasses
 from typing import Any
@@ -28,9 +28,7 @@ def decode(cls: type[Any], body: Any, elements_max: int = 1000) -> Any:
 @pytest.mark.parametrize("row", HANDLERS, ids=lambda row: row.api_key.name)
 @given(data=st.data())
 @settings(max_examples=examples(10))
-def test_every_message_comes_back_from_the_map_that_was_made_of_it(
-    row: Any, data: st.DataObject
-) -> None:
+def test_every_message_survives_a_round_trip_through_its_map(row: Any, data: st.DataObject) -> None:
     for cls in (row.request, row.response):
         version = cls.MESSAGE.version_max
         message = data.draw(messages(cls, version))
@@ -44,7 +42,7 @@ def test_missing_fields_take_their_defaults() -> None:
     assert (topic.assignments, topic.configs) == ([], [])
 
 
-def test_null_is_said_where_the_version_allows_it() -> None:
+def test_null_is_accepted_if_the_version_allows_it() -> None:
     assert decode(MetadataRequest, {"topics": None}).topics is None
     asked = decode(MetadataRequest, {"topics": [{"name": None, "topic_id": b"u" * 16}]})
     assert asked.topics == [MetadataRequestTopic(name=None, topic_id=b"u" * 16)]
@@ -83,7 +81,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("body", "reason"), REFUSED, ids=[reason for _, reason in REFUSED])
-def test_what_does_not_fit_is_refused_with_its_place(body: Any, reason: str) -> None:
+def test_a_value_that_does_not_fit_is_refused_with_its_place(body: Any, reason: str) -> None:
     with pytest.raises(BodyError) as caught:
         decode(ProduceRequest, body)
     assert reason in str(caught.value)
@@ -97,7 +95,7 @@ def test_a_repeated_field_is_refused() -> None:
         read(Reader(memoryview(packed), 10))
 
 
-def test_fields_of_the_dialect_alone_are_returned_apart() -> None:
+def test_fields_of_the_dialect_itself_are_returned_separately() -> None:
     read = decoder(FetchRequest, 18, Reader.view, (("raw", Reader.boolean),))
     body = {"max_wait_ms": 1, "min_bytes": 2, "raw": True}
     message, extras = read(Reader(memoryview(msgpack.packb(body)), 10))
@@ -106,7 +104,7 @@ def test_fields_of_the_dialect_alone_are_returned_apart() -> None:
         decode(FetchRequest, body)
 
 
-def test_nesting_is_that_of_the_message() -> None:
+def test_nesting_follows_the_message() -> None:
     deep = b"\x91" * 100_000 + b"\x01"
     packed = b"\x81" + msgpack.packb("topic_data") + deep
     with pytest.raises(BodyError, match=r"topic_data: found an array, expected a map"):

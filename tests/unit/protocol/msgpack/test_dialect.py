@@ -1,4 +1,4 @@
-"""Frames to requests and answers to frames, and what is answered to frames that are none."""
+"""Frames to requests, responses to frames, and the answers to invalid frames."""
 
 import random
 import struct
@@ -67,7 +67,7 @@ def test_an_answer_carries_the_correlation_id_and_a_map(dialect: MsgpackDialect)
     response.cluster_id = object()  # type: ignore[assignment]
     with pytest.raises(EncodeError, match="MetadataResponse"):
         dialect.encode_response(header, response)
-    response.cluster_id = "next"  # nothing is left of the one that failed
+    response.cluster_id = "next"  # the failed one must leave no bytes
     assert unframed(dialect.encode_response(header, response))[1]["cluster_id"] == "next"
 
 
@@ -105,7 +105,7 @@ def test_a_bad_request_is_answered(dialect: MsgpackDialect, request_: Any, reaso
 
 def test_a_request_that_is_cut_or_followed_by_bytes_is_answered(dialect: MsgpackDialect) -> None:
     whole = msgpack.packb(["metadata", 9, None, {"topics": None}])
-    for end in range(11, len(whole)):  # from behind the correlation id on
+    for end in range(11, len(whole)):  # from the end of the correlation id
         with pytest.raises(BadRequest):
             dialect.decode_request(memoryview(whole[:end]))
     with pytest.raises(BadRequest, match="1 bytes follow the request"):
@@ -150,7 +150,7 @@ def partition_of(dialect: MsgpackDialect, decoded: Any, records: Any) -> Any:
     return unframed(answer)[1]["responses"][0]["partitions"][0]
 
 
-def test_fetched_records_are_maps_from_the_asked_offset_on(dialect: MsgpackDialect) -> None:
+def test_fetched_records_are_maps_from_the_requested_offset_on(dialect: MsgpackDialect) -> None:
     decoded = fetch(dialect)
     assert decoded.body.max_bytes == OPENED_BYTES_MAX
     data = build([Record(0, NOW_MS, None, b"%d" % n, (("h", None),)) for n in range(3)])
@@ -174,13 +174,13 @@ def test_raw_records_are_the_batches(dialect: MsgpackDialect) -> None:
     assert "next_offset" not in partition
 
 
-def test_only_fetch_knows_raw(dialect: MsgpackDialect) -> None:
+def test_only_fetch_supports_raw(dialect: MsgpackDialect) -> None:
     with pytest.raises(BadRequest, match="unknown field 'raw'"):
         dialect.decode_request(frame(["metadata", 1, None, {"raw": True}]))
 
 
-def test_whatever_the_bytes_are_only_protocol_errors_come_of_them(dialect: MsgpackDialect) -> None:
-    """A few thousand of the inputs that are tried by the million by hand."""
+def test_any_bytes_raise_only_protocol_errors(dialect: MsgpackDialect) -> None:
+    """Runs a few thousand of the inputs; manual runs try millions."""
     from tests.support.msgpack_fuzz import inputs
 
     for data in inputs(random.Random(5), 4000):
@@ -190,7 +190,7 @@ def test_whatever_the_bytes_are_only_protocol_errors_come_of_them(dialect: Msgpa
 
 
 def answer_to_bad(dialect: MsgpackDialect, data: bytes) -> bytes:
-    """Return what is answered by the dialect itself; nothing for a good or a hopeless one."""
+    """Return the dialect's own answer; b"" for a good request or one that closes."""
     try:
         dialect.decode_request(memoryview(bytearray(data)))
     except BadRequest as error:
@@ -220,7 +220,7 @@ SLOW = [
 
 
 @pytest.mark.parametrize(("name", "records", "is_slow"), SLOW, ids=[row[0] for row in SLOW])
-def test_an_answer_wants_a_thread_where_opening_it_takes_long(
+def test_an_answer_needs_a_thread_if_opening_its_batches_takes_long(
     dialect: MsgpackDialect, name: str, records: bytes, is_slow: bool
 ) -> None:
     header = dialect.decode_request(fetch_frame()).header
@@ -231,7 +231,7 @@ def test_an_answer_wants_a_thread_where_opening_it_takes_long(
     assert not dialect.decode_request(frame(["metadata", 7, "me", {}])).header.opens_records
 
 
-def test_a_thread_encodes_beside_the_loop_and_lets_it_run() -> None:
+def test_a_thread_encodes_without_blocking_the_loop() -> None:
     rests: list[int] = []
     dialect = MsgpackDialect(SERVED, lambda: NOW_MS, lambda: rests.append(1))
     records = bytes(build([Record(0, NOW_MS, b"k", b"v")] * 3_000))

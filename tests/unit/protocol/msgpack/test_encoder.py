@@ -1,4 +1,4 @@
-"""Messages as maps: every field of the version, under its own name, and nothing of others."""
+"""Messages as maps: every field of the version, by its name, and no others."""
 
 from typing import Any
 
@@ -51,14 +51,14 @@ def test_lists_and_nested_messages_are_arrays_and_maps() -> None:
     assert partition_map["records"] == b"batches"
 
 
-def test_what_is_made_can_be_packed() -> None:
+def test_maps_can_be_packed() -> None:
     message = MetadataResponse(topics=[MetadataResponseTopic(name=None)])
     made = encoder(MetadataResponse, 13)(message)
     assert msgpack.unpackb(msgpack.packb(made)) == made
 
 
 @pytest.mark.parametrize(("topics", "partitions"), [(0, 0), (1, 3000), (300, 5), (100, 100)])
-def test_in_steps_the_same_is_made_and_packed(topics: int, partitions: int) -> None:
+def test_encoding_in_steps_gives_the_same_bytes(topics: int, partitions: int) -> None:
     message = MetadataResponse(
         topics=[
             MetadataResponseTopic(
@@ -85,7 +85,7 @@ def test_in_steps_the_same_is_made_and_packed(topics: int, partitions: int) -> N
 
 
 def run(steps: Any) -> tuple[Any, list[int]]:
-    """What a generator returns, and what it has yielded."""
+    """Run a generator; return its result and the values it yielded."""
     yielded: list[int] = []
     while True:
         try:

@@ -1,4 +1,4 @@
-"""The wider forms of values: read as msgpack writes them, or given up."""
+"""The wider encodings of values: read as msgpack writes them, or left to the other reader."""
 
 from collections.abc import Callable
 from typing import Any
@@ -40,7 +40,7 @@ EXTENTS: list[tuple[Callable[..., Any], type]] = [
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(("read", "kind"), EXTENTS)
-def test_where_bins_and_strings_begin_and_end(read: Any, kind: type, size: int) -> None:
+def test_bins_and_strings_have_a_start_and_an_end(read: Any, kind: type, size: int) -> None:
     packed = msgpack.packb(bytes(size) if kind is bytes else "x" * size)
     if kind is str and size < 32:
         with pytest.raises(Irregular):
@@ -66,7 +66,7 @@ def test_counts(count: int) -> None:
 
 
 @pytest.mark.parametrize("value", [None, True, 0.5, [], {}, msgpack.Timestamp(1)])
-def test_another_type_is_given_up(value: Any) -> None:
+def test_another_type_is_left_to_the_other_reader(value: Any) -> None:
     packed = msgpack.packb(value)
     for read in (read_binary_size, read_string_size):
         with pytest.raises(Irregular):

@@ -1,4 +1,4 @@
-"""Values off a frame: what msgpack itself writes is read back, and nothing else is believed."""
+"""Values from a frame: output of msgpack itself is read back, and anything else is refused."""
 
 import struct
 import tracemalloc
@@ -104,7 +104,7 @@ HUGE = {
 
 
 @pytest.mark.parametrize("name", HUGE)
-def test_what_is_announced_and_not_there_is_refused_before_anything_is_made(name: str) -> None:
+def test_a_size_beyond_the_frame_is_refused_before_anything_is_allocated(name: str) -> None:
     methods = {"array": [Reader.array], "map": [Reader.map]}
     for method in methods.get(name[:-3].strip(), [Reader.view, Reader.binary]):
         tracemalloc.start()
@@ -141,19 +141,19 @@ def test_a_str_must_be_utf8_and_its_bytes_need_not() -> None:
     assert reader(b"\xa2\xff\xfe").binary() == b"\xff\xfe"
 
 
-def test_an_error_says_where() -> None:
+def test_an_error_names_the_place() -> None:
     error = BodyError("expected an integer").within("partition").within("topics")
     assert str(error) == "topics.partition: expected an integer"
 
 
 @pytest.mark.parametrize("method", [Reader.string, Reader.name])
-def test_names_and_strings_are_no_longer_than_kafkas(method: Any) -> None:
+def test_names_and_strings_have_kafkas_maximum_lengths(method: Any) -> None:
     assert len(method(reader(msgpack.packb("x" * 0x7FFF)))) == 0x7FFF
     with pytest.raises(BodyError, match="32768 bytes"):
         method(reader(msgpack.packb("x" * 0x8000)))
 
 
-def test_what_is_copied_is_bounded_and_views_are_not() -> None:
+def test_copies_are_bounded_and_views_are_not() -> None:
     packed = b"".join(msgpack.packb(bytes(40)) for _ in range(4))
     taken = Reader(memoryview(packed), 10, copied_bytes_max=100)
     taken.view()

@@ -50,16 +50,16 @@ def test_a_map_is_a_record(given: Any, expected: Any) -> None:
     assert [tuple(record[1:]) for record in records_of([given])] == [expected]
 
 
-def test_an_array_is_one_batch_in_its_order() -> None:
+def test_an_array_is_one_batch_in_the_same_order() -> None:
     values = [record.value for record in records_of([{"value": b"%d" % n} for n in range(100)])]
     assert values == [b"%d" % n for n in range(100)]
 
 
-def test_a_bin_is_batches_as_they_are_and_can_be_stamped() -> None:
+def test_a_bin_holds_raw_batches_and_can_be_stamped() -> None:
     raw = bytes(batch(3))
     taken = batch_of(raw)
     assert bytes(taken) == raw
-    taken[0] = 1  # a view of the frame, in which the broker stamps
+    taken[0] = 1  # a view of the frame; the broker stamps the batches in it
 
 
 REFUSED = [
@@ -92,7 +92,7 @@ def test_a_repeated_field_of_a_record_is_refused() -> None:
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_batches_are_maps_from_the_asked_offset_on(codec: int) -> None:
+def test_batches_are_maps_from_the_requested_offset_on(codec: int) -> None:
     data = batch(3, 10, codec) + batch(2, 13, codec)
     for offset in range(10, 15):
         records, next_offset, code = Opener().open(data, offset)
@@ -107,11 +107,11 @@ def test_batches_are_maps_from_the_asked_offset_on(codec: int) -> None:
     }
 
 
-def test_nothing_is_nothing_and_the_offset_stays() -> None:
+def test_no_bytes_give_no_records_and_the_offset_stays() -> None:
     assert Opener().open(b"", 7) == ([], 7, NONE)
 
 
-def test_control_records_are_left_out_and_passed() -> None:
+def test_control_records_are_skipped() -> None:
     control = build([Record(0, 0, b"\0\0\0\1", b"")], base_offset=1, control=True)
     records, next_offset, _ = Opener().open(batch(1, 0) + control, 0)
     assert ([record["offset"] for record in records], next_offset) == ([0], 2)
@@ -132,7 +132,7 @@ def walk(data: bytes, end: int) -> tuple[list[int], int]:
     return seen, answers
 
 
-def test_an_answer_ends_at_its_bounds_and_says_where_to_go_on(
+def test_an_answer_ends_at_its_bounds_and_gives_the_next_offset(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     data = bytes(batch(7, 0) + batch(7, 7) + batch(7, 14))
@@ -145,7 +145,7 @@ def test_an_answer_ends_at_its_bounds_and_says_where_to_go_on(
     assert answers > 3
 
 
-def test_one_answer_has_the_bounds_for_all_its_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_partitions_of_an_answer_share_its_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_maps, "RECORDS_MAX", 5)
     opener = Opener()
     assert len(opener.open(batch(4), 0)[0]) == 4
@@ -168,13 +168,13 @@ BAD = [
 
 
 @pytest.mark.parametrize(("name", "data", "code"), BAD, ids=[name for name, _, _ in BAD])
-def test_what_cannot_be_opened_is_an_error_after_what_can(
+def test_an_unreadable_batch_is_an_error_after_the_readable_ones(
     monkeypatch: pytest.MonkeyPatch, name: str, data: bytearray, code: ErrorCode
 ) -> None:
     monkeypatch.setattr(record_maps, "BATCH_BYTES_MAX", 10_000)
     monkeypatch.setattr(record_maps, "BATCH_RECORDS_MAX", 20)
     assert Opener().open(data, 0) == ([], 0, code)
-    data[0:8] = (1).to_bytes(8, "big")  # the offset stands outside the CRC
+    data[0:8] = (1).to_bytes(8, "big")  # the CRC does not cover the offset
     records, next_offset, first_code = Opener().open(batch(1) + data, 0)
     assert ([record["offset"] for record in records], next_offset) == ([0], 1)
     assert first_code is NONE
@@ -182,12 +182,12 @@ def test_what_cannot_be_opened_is_an_error_after_what_can(
 
 
 def with_headers(*counts: int, base_offset: int = 0, codec: int = 0) -> bytes:
-    """A batch of records that have so many headers."""
+    """Return a batch of records with these numbers of headers."""
     records = [Record(0, NOW_MS, b"k", b"v", (("h", b"x"),) * count) for count in counts]
     return bytes(build(records, base_offset=base_offset, codec=codec))
 
 
-def test_headers_count_as_records_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_headers_count_like_records(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_maps, "RECORDS_MAX", 10)
     assert walk(with_headers(6, 6, 1, 1, 12, 0), 6) == (list(range(6)), 3)
     monkeypatch.setattr(record_maps, "RECORDS_MAX", 1000)
@@ -195,7 +195,7 @@ def test_headers_count_as_records_do(monkeypatch: pytest.MonkeyPatch) -> None:
     assert walk(with_headers(100, 100, 100), 3) == ([0, 1, 2], 3)
 
 
-def test_a_record_of_too_many_headers_is_an_error_after_what_is_before_it(
+def test_a_record_with_too_many_headers_is_an_error_after_the_records_before_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(record_maps, "RECORD_HEADERS_MAX", 5)
@@ -208,19 +208,19 @@ def test_a_record_of_too_many_headers_is_an_error_after_what_is_before_it(
     assert [record["offset"] for record in Opener().open(data, 3)[0]] == [3]
 
 
-def test_what_is_unpacked_to_find_a_record_is_bounded_for_an_answer(
+def test_an_answer_bounds_the_bytes_decompressed_to_find_a_record(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each partition may have a large batch with but one record left to read."""
+    """Each partition may have a large batch with only one record left to read."""
     monkeypatch.setattr(record_maps, "BATCH_BYTES_MAX", 10_000)
     large = bytes(batch(6, codec=4, value=bytes(1_500)))
     opener = Opener()
     opened = [len(opener.open(large, 5)[0]) for _ in range(5)]
     assert opened == [1, 1, 0, 0, 0]
-    assert len(Opener().open(large, 0)[0]) == 6, "a batch that was begun is read on"
+    assert len(Opener().open(large, 0)[0]) == 6, "a batch is read to its end once begun"
 
 
-def test_others_run_while_a_thread_opens_many() -> None:
+def test_other_threads_run_while_a_thread_opens_many_records() -> None:
     rests: list[int] = []
     records, _, _ = Opener(lambda: rests.append(1)).open(batch(5_000), 0)
     assert len(records) == 5_000

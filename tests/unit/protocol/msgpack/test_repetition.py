@@ -1,4 +1,4 @@
-"""Requests that come again: known by their bytes, and none is taken for another."""
+"""Repeated requests: recognized by their bytes, and never confused."""
 
 import random
 from typing import Any
@@ -16,7 +16,7 @@ TOPIC = b"u" * 16
 
 
 class Counting(Repetition):
-    """Counts the requests that were known."""
+    """Counts the requests that were recognized."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,15 +51,15 @@ def outcome(of: MsgpackDialect, data: bytes) -> Any:
 
 
 def learnt(data: bytes, known: Repetition) -> MsgpackDialect:
-    """A dialect that has read `data` often enough to know it again."""
+    """Return a dialect that has read `data` often enough to recognize it."""
     made = dialect(known)
-    for _ in range(2):  # the first makes the reader
+    for _ in range(2):  # the first read creates the reader
         made.decode_request(memoryview(bytearray(data)))
     return made
 
 
 @pytest.mark.parametrize("size", [0, 1, 100, 255, 256, 65_536, 200_000])
-def test_the_same_with_other_records_is_known(size: int) -> None:
+def test_the_same_request_with_other_records_is_recognized(size: int) -> None:
     known = Counting()
     knowing = learnt(frame(b"first"), known)
     data = frame(bytes(size), number=100_000)
@@ -84,15 +84,15 @@ OTHERS = [
 
 
 @pytest.mark.parametrize(("name", "data"), OTHERS, ids=[name for name, _ in OTHERS])
-def test_another_request_is_not_taken_for_it(name: str, data: bytes) -> None:
+def test_another_request_is_not_mistaken_for_it(name: str, data: bytes) -> None:
     known = Counting()
     knowing = learnt(frame(b"first"), known)
     assert outcome(knowing, data) == outcome(dialect(), data)
     assert known.hits == 0
 
 
-def test_what_looks_like_records_in_a_client_id_is_not_learnt() -> None:
-    """A client id can hold the name, and what a bin begins with."""
+def test_a_client_id_that_looks_like_records_is_not_learnt() -> None:
+    """A client id can contain the field's name and the first byte of a bin."""
     known = Counting()
     client = "\N{SECTION SIGN}records\N{LATIN SMALL LETTER A WITH MACRON}"
     assert b"\xa7records\xc4" in client.encode()
@@ -104,7 +104,7 @@ def test_what_looks_like_records_in_a_client_id_is_not_learnt() -> None:
     assert known.hits == 0
 
 
-def test_changed_bytes_end_as_without_it() -> None:
+def test_changed_bytes_have_the_same_outcome_without_it() -> None:
     known = Counting()
     whole = frame(b"first")
     knowing, plain = learnt(whole, known), dialect()
@@ -118,7 +118,7 @@ def test_changed_bytes_end_as_without_it() -> None:
     assert known.hits
 
 
-def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kept_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repetition, "KEPT_COUNT_MAX", 5)
     known = Counting()
     knowing = dialect(known)
@@ -129,7 +129,7 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(len(key) <= repetition.KEPT_BYTES_MAX for key in known._known)
 
 
-def test_a_request_is_new_each_time() -> None:
+def test_each_request_is_a_new_object() -> None:
     knowing = learnt(frame(b"first"), Counting())
     first, second = (knowing.decode_request(memoryview(frame(b"x"))).body for _ in range(2))
     assert first == second
