@@ -59,10 +59,10 @@ _little_uint32 = struct.Struct("<I")
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
-    """Return `data` packed as Kafka's clients pack the records of a batch.
+    """Return `data` compressed as Kafka's clients compress the records of a batch.
 
     `level` is that of gzip or zstd, in Kafka's numbers; None is the codec's default there.
-    Of lz4 the library has one level only.
+    The library has only one level of lz4.
     """
     if codec == NONE:
         return bytes(data)
@@ -80,7 +80,7 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
 
 
 def decompress(codec: int, data: Buffer, size_max: int) -> bytes:
-    """Return what `data` unpacks to, at most `size_max` bytes.
+    """Return `data` decompressed, at most `size_max` bytes.
 
     Raises DecompressedTooLarge at the bound, CorruptBatch for what is no stream of this codec
     (its position counts from the start of `data`, and is 0 where the library does not tell) and
@@ -120,7 +120,7 @@ def _decompress_stream(
 
 
 def _room(size: int) -> bytearray | mmap.mmap:
-    """Return memory to unpack into.
+    """Return memory to decompress into.
 
     A bytearray is filled with zeros by a thread that holds the interpreter: 38 ms for 64 MiB.
     Mapped pages come as the library, which lets others run, touches them.
@@ -129,7 +129,7 @@ def _room(size: int) -> bytearray | mmap.mmap:
 
 
 def _copied(view: memoryview) -> bytes:
-    """Return a copy that other threads need not wait for: one of 64 MiB takes 50 ms.
+    """Return a copy without holding up other threads: one of 64 MiB takes 50 ms.
 
     They may run between two pieces, and while those are joined (bytes.join lets them, from 1 MiB).
     """

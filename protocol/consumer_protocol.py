@@ -44,7 +44,7 @@ class TopicPartition:
 @message(api_key=-1, kind="data", versions=(0, VERSION_MAX), flexible_since=None)
 @structure
 class ConsumerProtocolSubscription:
-    """The topics that a member wants; `generation_id` is -1 when it never had an assignment."""
+    """The topics a member subscribes to; `generation_id` is -1 if it never had an assignment."""
 
     topics: list[String] = field(default_factory=list)
     user_data: Annotated[Bytes | None, Nullable()] = None
@@ -56,7 +56,7 @@ class ConsumerProtocolSubscription:
 @message(api_key=-1, kind="data", versions=(0, VERSION_MAX), flexible_since=None)
 @structure
 class ConsumerProtocolAssignment:
-    """The partitions that a member shall read. All versions are alike."""
+    """The partitions assigned to a member. All versions are alike."""
 
     assigned_partitions: list[TopicPartition] = field(default_factory=list)
     user_data: Annotated[Bytes | None, Nullable()] = None
@@ -83,7 +83,7 @@ def decode_assignment(data: Buffer) -> ConsumerProtocolAssignment:
 
 
 def version_of(data: Buffer) -> int:
-    """Return the version in which what `data` holds is read, and may be answered.
+    """Return the version to decode `data` in, and to answer it in.
 
     Raises DecodeError.
     """

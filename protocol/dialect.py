@@ -31,11 +31,11 @@ class RequestHeader:
     copies_records: bool = False
 
     def wants_thread(self, response: Any) -> bool:  # noqa: ARG002 - for those that open records
-        """Whether encoding `response` takes so long that a thread is to do it; then it will."""
+        """Whether encoding `response` takes so long that it must run in a thread."""
         return False
 
     def refused_count(self) -> int:
-        """How many batches and records of the encoded answer were too much to be opened."""
+        """How many batches and records of the answer were over the limits and not opened."""
         return 0
 
 
@@ -50,7 +50,7 @@ class DecodedRequest:
 class ServedApi(Protocol):
     """One API that is served: its key, its versions (inclusive) and its message classes.
 
-    The classes are asked for when the API is first used.
+    The classes are read when the API is first used.
     """
 
     @property
@@ -90,16 +90,16 @@ class Dialect(Protocol):
     def encode_response(self, header: RequestHeader, response: Any) -> list[Buffer]:
         """Return the frame that answers `header`, its size included, as buffers to be sent.
 
-        Large records are handed on as they are, not copied. Raises EncodeError if `response`
-        is not what its class declares. For a header that wants a thread, a thread may call this.
+        Large records are passed on without a copy. Raises EncodeError if `response` is not what
+        its class declares. A thread may call this if `wants_thread` says so.
         """
         ...
 
     def encode_in_steps(
         self, header: RequestHeader, response: Any
     ) -> Generator[int, None, list[Buffer]]:
-        """Do what `encode_response` does, for large answers: a bounded piece a step.
+        """Do what `encode_response` does for large answers, a bounded piece at a time.
 
-        Yields by how many bytes, about, the frame has grown; it may be given up at any step.
+        Yields about how many bytes the frame has grown by; may be abandoned at any step.
         """
         ...

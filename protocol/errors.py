@@ -25,7 +25,7 @@ from protocol.likely_mistakes import of_size, said
 
 
 class ProtocolError(Exception):
-    """The peer's bytes are no request; its connection is closed, but after a BadRequest."""
+    """The peer's bytes are no request; its connection is closed, except after a BadRequest."""
 
 
 class DecodeError(ProtocolError):
@@ -55,9 +55,9 @@ class UnsupportedVersion(ProtocolError):
 
 
 class BadRequest(ProtocolError):
-    """A request that cannot be read, but whose sender can be told; its connection goes on.
+    """A request that cannot be read but can be answered; its connection stays open.
 
-    `answer` is the whole frame that tells, to be sent in the connection's order.
+    `answer` is the whole frame of that answer, to be sent in the connection's order.
     """
 
     def __init__(self, correlation_id: int, reason: str, answer: bytes) -> None:
@@ -67,7 +67,7 @@ class BadRequest(ProtocolError):
 
 
 class TakesLong(ProtocolError):
-    """A frame with more to be made of it than the loop should wait for: decode it in a thread."""
+    """A frame that would take the loop too long to decode: decode it in a thread."""
 
 
 class FrameTooLarge(ProtocolError):

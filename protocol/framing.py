@@ -32,7 +32,7 @@ _unpack_size = _size.unpack_from
 
 
 class FramePool:
-    """Memory of large frames that are done with, for the next ones; at most 8 MiB.
+    """Memory of large frames that were handled, kept for the next ones; at most 8 MiB.
 
     `trim` frees what was not used since its last call.
     """
@@ -47,7 +47,7 @@ class FramePool:
     def take(self, size: int) -> bytearray | None:
         """Return memory for the beginning of a frame of `size` bytes, or all of it, or None.
 
-        It still has the bytes of the frame it was.
+        It still holds the bytes of its former frame.
         """
         if not self._frames or len(self._frames[-1]) > 2 * size:
             return None
@@ -70,7 +70,7 @@ class FramePool:
         self.kept_bytes += len(frame)
 
     def trim(self) -> None:
-        """Let go of what was not needed since the last call."""
+        """Free the memory that was not used since the last call."""
         unneeded_bytes = self._kept_bytes_min
         while self._frames and unneeded_bytes >= len(self._frames[0]):
             size = len(self._frames.pop(0))
@@ -110,22 +110,22 @@ class FrameReader:
 
     @property
     def begun(self) -> bool:
-        """Whether a frame has begun and not ended."""
+        """Whether a frame is unfinished."""
         return self._frame is not None or bool(self._head)
 
     @property
     def buffered_bytes(self) -> int:
-        """The bytes kept of the frame that has begun, without those of a whole size."""
+        """The bytes kept of the unfinished frame; a complete size does not count."""
         return len(self._head) if self._frame is None else self._filled
 
     @property
     def announced(self) -> int:
-        """The size of the frame that has begun, 0 while it is not known."""
+        """The size of the unfinished frame, 0 while unknown."""
         return self._wanted if self._frame is not None else 0
 
     @property
     def missing_bytes(self) -> int:
-        """How many bytes end the frame that has begun, or its size if that is not whole."""
+        """How many bytes the unfinished frame still lacks, or its size if that is incomplete."""
         if self._frame is None:
             return SIZE_BYTES - len(self._head)
         return self._wanted - self._filled
@@ -150,7 +150,7 @@ class FrameReader:
         return [frame]
 
     def drop(self) -> None:
-        """Let go of the frame that has begun: its stream has ended."""
+        """Drop the unfinished frame: its stream has ended."""
         self._head = b""
         self._frame = None
         self.has_room = False
@@ -182,7 +182,7 @@ class FrameReader:
         return frames
 
     def _resume(self, data: memoryview, frames: list[bytearray]) -> int:
-        """Go on with what has begun; return the position in `data` after it."""
+        """Continue the unfinished frame; return the position in `data` after it."""
         position = 0
         if self._head:
             position = SIZE_BYTES - len(self._head)
@@ -205,7 +205,7 @@ class FrameReader:
         return stop
 
     def _begin(self, size: int, piece: memoryview) -> None:
-        """Begin a frame of which `piece`, not all, is there."""
+        """Begin a frame of which only `piece` has arrived."""
         if not 0 <= size <= self._size_max:
             self.refused = FrameTooLarge(size, self._size_max)
             return

@@ -94,7 +94,7 @@ def batches_any(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchH
 
 
 def read_records_any(buffer: Buffer, position: int = 0, *, size_max: int) -> Iterator[Record]:
-    """As `protocol.records.read_records`; a message is read as the records that it stands for."""
+    """As `protocol.records.read_records`; a message is read as the records in it."""
     if not is_legacy(buffer, position):
         return read_records(buffer, position, size_max=size_max)
     inner = inner_messages(read_message(buffer, position), size_max=size_max)

@@ -122,7 +122,7 @@ def _read_bytes(buffer: Buffer, position: int, at: int, end: int) -> tuple[bytes
 
 
 def inner_messages(message: LegacyMessage, *, size_max: int) -> list[LegacyMessage]:
-    """Return the messages that `message` stands for: itself, or what its wrapper holds.
+    """Return the messages in `message`: itself, or those inside a wrapper.
 
     Offsets and timestamps are the absolute ones. `size_max` bounds the unpacked bytes. Raises
     RecordError.
@@ -167,7 +167,7 @@ def _with_right_lz4_header(packed: Buffer) -> bytearray:
     """Give an lz4 frame the header checksum that its format asks for."""
     fixed = bytearray(packed)
     if len(fixed) < 7 or fixed[:4] != _LZ4_FRAME:
-        return fixed  # no frame: the library will say so
+        return fixed  # no frame: the library raises
     end = 6 + (8 if fixed[4] & _LZ4_HAS_CONTENT_SIZE else 0)
     if len(fixed) > end:
         fixed[end] = (_xxh32_short(bytes(fixed[4:end])) >> 8) & 0xFF

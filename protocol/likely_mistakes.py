@@ -23,7 +23,7 @@ _API_KEY_MAX, _VERSION_MAX = 100, 30
 
 
 def of_size(size: int) -> str:
-    """Return what announces `size`, a signed number, as a frame's size; empty if that is open."""
+    """Guess which peer announces `size` (signed) as a frame's size; "" if unclear."""
     raw = size.to_bytes(4, "big", signed=True)
     if raw[:3] in _TLS_HANDSHAKE:
         return "this looks like TLS; this listener is not encrypted (security.protocol=PLAINTEXT)"
@@ -33,14 +33,14 @@ def of_size(size: int) -> str:
 
 
 def of_kafka_frame(frame: memoryview) -> str:
-    """Return what sends `frame`, which is no request of Kafka's protocol."""
+    """Guess which peer sends `frame`, which is no request of Kafka's protocol; "" if unclear."""
     if frame[:1] == bytes([_ARRAY_OF_4]):
         return "this looks like msgpack; it has a listener of its own (MSGPACK)"
     return ""
 
 
 def of_msgpack_frame(frame: memoryview) -> str:
-    """Return what sends `frame`, which is no request in msgpack."""
+    """Guess which peer sends `frame`, which is no request in msgpack; "" if unclear."""
     if len(frame) >= _FIRST_OF_KAFKA.size + 4:
         api_key, version = _FIRST_OF_KAFKA.unpack_from(frame)
         if 0 <= api_key <= _API_KEY_MAX and 0 <= version <= _VERSION_MAX:
@@ -49,5 +49,5 @@ def of_msgpack_frame(frame: memoryview) -> str:
 
 
 def said(words: str) -> str:
-    """Return `words` as they follow an error's message."""
+    """Return `words` as a clause to append to an error's message."""
     return f": {words}" if words else ""

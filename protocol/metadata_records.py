@@ -80,7 +80,7 @@ class RegisteredFeature:
 @message(api_key=0, kind="data", versions=(0, 4), flexible_since=0)
 @structure
 class RegisterBrokerRecord:
-    """A broker has come up. Its epoch is the offset of this record.
+    """A broker has registered. Its epoch is the offset of this record.
 
     1: controlled shutdown. 2: migration from ZooKeeper (KIP-866). 3: its directories (KIP-858).
     4: directories that take no new partitions.
@@ -146,7 +146,7 @@ class BrokerRegistrationChangeRecord:
 @message(api_key=27, kind="data", versions=(0, 0), flexible_since=0)
 @structure
 class RegisterControllerRecord:
-    """A controller has come up (KIP-919)."""
+    """A controller has registered (KIP-919)."""
 
     controller_id: Int32
     incarnation_id: Uuid
@@ -264,13 +264,13 @@ class ProducerIdsRecord:
 @message(api_key=20, kind="data", versions=(0, 0), flexible_since=0)
 @structure
 class NoOpRecord:
-    """A sign of life (KIP-835)."""
+    """A heartbeat (KIP-835)."""
 
 
 @message(api_key=23, kind="data", versions=(0, 0), flexible_since=0)
 @structure
 class BeginTransactionRecord:
-    """What follows counts only together, from EndTransactionRecord on (KIP-868)."""
+    """The records that follow take effect together, at EndTransactionRecord (KIP-868)."""
 
     name: Annotated[String | None, Nullable(), Tag(0)] = None
 
@@ -347,7 +347,7 @@ class KRaftVersionRecord:
 
 @structure
 class VoterEndpoint:
-    """Where a voter's controller is reached."""
+    """The address of a voter's controller."""
 
     name: String
     host: String

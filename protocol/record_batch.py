@@ -161,7 +161,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def check_structure(header: BatchHeader, remaining: int, position: int = 0) -> None:
-    """Check what any batch must meet; `remaining` is the bytes from its start to the end.
+    """Check the rules of every batch; `remaining` is the bytes from its start to the end.
 
     Raises CorruptBatch; InvalidRecord for the older formats, magic 0 and 1, which are whole
     messages of another layout and not damage.
@@ -204,9 +204,9 @@ def verify(buffer: Buffer, position: int = 0) -> BatchHeader:
 def verified_run(buffer: memoryview, position: int, offset: int) -> list[BatchHeader]:
     """Return the headers of the batches from `position` on that are whole, sound and dense.
 
-    Dense: the first begins with `offset`, and each with the offset after the one before. Ends at
-    the first that is not so, without a word about it: that is for `verify` to say. One loop with
-    everything in it, since a recovery may go over a million batches.
+    Dense: the first begins with `offset`, and each with the offset after the one before. Ends
+    silently at the first that is not: `verify` says why. One loop with everything in it, since a
+    recovery may read a million batches.
     """
     run: list[BatchHeader] = []
     end = len(buffer)
@@ -239,7 +239,7 @@ def _check_crc(buffer: Buffer, header: BatchHeader, position: int) -> None:
 
 
 def check_produced(header: BatchHeader, size_max: int) -> None:
-    """Check what only a producer's batch must meet; `size_max` is max.message.bytes.
+    """Check the rules that only a producer's batch must meet; `size_max` is max.message.bytes.
 
     The rules are Kafka's (UnifiedLog.analyzeAndValidateRecords, LogValidator.validateBatch).
     Raises InvalidRecord, RecordBatchTooLarge and UnsupportedCompression.
@@ -307,7 +307,7 @@ def verify_produced(buffer: Buffer, size_max: int) -> BatchHeader:
 
 
 def _refuse_short(buffer: Buffer) -> NoReturn:
-    """Refuse what has no whole header: no batch, or one whose first fields are damage."""
+    """Refuse bytes without a whole header: no batch, or damaged first fields."""
     header = read_header(bytes(buffer).ljust(HEADER_SIZE, b"\0"))
     if len(buffer) >= LOG_OVERHEAD and header.batch_length < _LENGTH_MIN_ANY_MAGIC:
         raise CorruptBatch(
@@ -374,7 +374,7 @@ def stamp_append_time(buffer: bytearray | memoryview, position: int, timestamp_m
 
 
 def pack_header(header: BatchHeader) -> bytes:
-    """Return the 61 bytes of `header` as they stand, whatever its CRC says."""
+    """Return the 61 bytes of `header`, without checking its CRC."""
     return _HEADER.pack(*header)
 
 

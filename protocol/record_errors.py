@@ -31,7 +31,7 @@ class CorruptBatch(RecordError):
 
 
 class InvalidRecord(RecordError):
-    """A batch or a record in it says something that is not allowed."""
+    """A batch, or a record in it, breaks a rule."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -39,9 +39,9 @@ class InvalidRecord(RecordError):
 
 
 class RecordsWithoutKey(InvalidRecord):
-    """A compacted topic takes no record without a key; `count` of them were in the batch.
+    """A compacted topic accepts no record without a key; `count` of them were in the batch.
 
-    `indexes` are the places of the first of these.
+    `indexes` are those of the first of them.
     """
 
     each = "Compacted topic cannot accept message without key"

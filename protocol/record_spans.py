@@ -170,7 +170,7 @@ def rewrite(
 
 
 def _moved(body: bytes, span: Span, base_timestamp: int) -> bytes:
-    """Return a record's bytes with its timestamp told from another base."""
+    """Return a record's bytes with its timestamp relative to another base."""
     delta = as_int64(span.timestamp - base_timestamp)
     inner = b"\0" + _varlong(delta) + body[span.rest : span.end]
     return _varlong(len(inner)) + inner

@@ -43,11 +43,11 @@ Rest = Callable[[], None]
 
 
 def no_rest() -> None:
-    """Go on at once: for short walks, and for programs without an event loop."""
+    """Do not pause: for short walks, and for programs without an event loop."""
 
 
 class Outline(NamedTuple):
-    """What a walk says of a record."""
+    """The outline of a record that a walk yields."""
 
     offset: int
     timestamp: int

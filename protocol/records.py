@@ -117,7 +117,7 @@ def iterate(
 ) -> Iterator[Record]:
     """Yield the records in the decompressed `body` of a batch.
 
-    Those below `from_offset` are passed over. A record with more than `headers_max` headers raises
+    Those below `from_offset` are skipped. A record with more than `headers_max` headers raises
     TooManyRecords (None: no bound; SKIP: all records come without headers).
     """
     position = 0
@@ -147,7 +147,7 @@ def _end_if_below(body: bytes, position: int, delta_min: int) -> int:
     size, position = read_varint(body, position)
     end = position + size
     if size < 0 or end > len(body):
-        return 0  # for `_read_record` to say
+        return 0  # `_read_record` raises
     _, position = read_varlong(body, position + 1)
     return end if read_varint(body, position)[0] < delta_min else 0
 

@@ -57,7 +57,7 @@ def _read_long(body: bytes, position: int, bytes_max: int, bits: int) -> tuple[i
         byte = body[index]
         number |= (byte & 0x7F) << shift
         if byte < 0x80:
-            number &= (1 << bits) - 1  # as Kafka: what the last byte has too much is dropped
+            number &= (1 << bits) - 1  # as in Kafka: excess bits of the last byte are dropped
             return (number >> 1) ^ -(number & 1), index + 1
         shift += 7
     raise InvalidRecord(f"A number of more than {bytes_max} bytes at byte {position}")

@@ -101,7 +101,7 @@ Always nullable, as in Kafka.
 
 @dataclass(frozen=True, slots=True)
 class MessageSpec:
-    """What `@message` says of a class: whose body it is and in which versions.
+    """The declaration of `@message`: the API or record type of a class, and its versions.
 
     `api_key` is the API's key for requests and responses; for `data` it is the record type.
     `flexible_since` is the first version with compact forms and tagged fields; None: never.

@@ -87,7 +87,7 @@ def duplicates(resources: Sequence[Resource]) -> set[tuple[int, str]]:
 
 
 def check_named_once(resource: Resource, twice: Container[tuple[int, str]]) -> None:
-    """Raise TopicError for a resource that is among those named `twice`."""
+    """Raise TopicError if a resource is among those named `twice`."""
     if (resource.kind, resource.name) in twice:
         raise TopicError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
 
@@ -125,7 +125,7 @@ def is_list(kind: int, name: str) -> bool:
         return name in topic_keys() and topic_keys()[name].kind is Kind.LIST
     if kind == CONFIG_BROKER:
         return name in broker_names() and broker_names()[name].kind is Kind.LIST
-    return False  # as Kafka has it, whose table of lists is of topics and brokers
+    return False  # as in Kafka, whose table of list keys covers topics and brokers
 
 
 # -- the form of a request -------------------------------------------------------------------------
@@ -233,7 +233,7 @@ def _check_broker(resource: Resource, change: Change, state: State) -> None:
 
 
 def _check_broker_whole(resource: Resource, change: Change, state: State) -> None:
-    """Check the new values beside each other and beside all that stays and can be used."""
+    """Check the new values against each other and against the valid values that stay."""
     others = state.image.broker_configs.get("" if resource.name else str(state.node_id), {})
     kept = {**others, **change.kept} if resource.name else {**change.kept, **others}
     usable = state.loaded.with_usable_dynamic(kept)[0].dynamic
@@ -280,7 +280,7 @@ def _refused_value(error: ConfigError) -> TopicError:
 
 
 def _check_eligible_leaders(resource: Resource, change: Change, image: ClusterImage) -> None:
-    """Keep the one place where Kafka looks for min.insync.replicas (KIP-966) as it wants it."""
+    """Refuse the changes to min.insync.replicas that Kafka refuses under ELR (KIP-966)."""
     if not image.feature_levels.get(ELIGIBLE_LEADER_REPLICAS):
         return
     if resource.name and (MIN_ISR in change.changed or MIN_ISR in change.gone):

@@ -115,7 +115,7 @@ class Configs:
         purgatory: Purgatory,
         node_id: int,
     ) -> None:
-        """`record` appends changes to the metadata log, and has them applied when durable."""
+        """`record` appends changes to the metadata log and applies them when they are durable."""
         self.settings = settings
         self._controller = controller
         self._image = controller.image
@@ -125,10 +125,10 @@ class Configs:
         self._purgatory = purgatory
         self._node_id = node_id
 
-    # -- seeing --------------------------------------------------------------------------------
+    # -- describing -----------------------------------------------------------------------------
 
     def topic(self, topic: TopicInfo) -> list[TopicRow]:
-        """Return the rows of a topic, also of one that would only be created."""
+        """Return the rows of a topic, which need not exist yet."""
         config = self._controller.topic_configs.of(topic)
         return topic_rows(config, topic.configs, self.settings.layers)
 
@@ -152,7 +152,7 @@ class Configs:
         return resource_rows(keys, own, ConfigSource.CLIENT_METRICS, self.settings.layers)
 
     def names(self, kind: int) -> list[str]:
-        """Return every resource of a type that has configs, or could have some."""
+        """Return every resource of a type that has configs or could have them."""
         if kind == CONFIG_TOPIC:
             return list(self._image.topics)
         if kind == CONFIG_BROKER:
@@ -213,14 +213,14 @@ class Configs:
             try:
                 partition = self._partitions.get(topic.name, info.partition)
             except StorageError:
-                continue  # not ours, or not open yet: then it is opened with its new config
+                continue  # not led here, or not open yet: it will be opened with its new config
             log = partition.log
             was_caching = log.write_caching
             log.update_config(config)
             if log.write_caching and not was_caching:
                 self._purgatory.notify(partition)  # consumers now see what was written
             elif was_caching and not log.write_caching:
-                self._commit.flush_now(partition)  # flush what was acknowledged unflushed
+                self._commit.flush_now(partition)  # acknowledged before, so flush it
 
 
 def _static_texts(loaded: Loaded, node_id: int) -> dict[str, str]:

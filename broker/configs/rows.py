@@ -41,7 +41,7 @@ class ConfigSource(enum.IntEnum):
 
 
 class Synonym(NamedTuple):
-    """A name that gives or could give a key its value, and the value it has there."""
+    """A name that sets or could set a key's value, and the value it has there."""
 
     name: str
     value: str | None
@@ -64,7 +64,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRow(Row):
-    """`effective_source` is where the value really comes from, by any name of the broker's."""
+    """`effective_source` is where the value comes from, whichever name sets it."""
 
     effective_source: ConfigSource
 
@@ -78,7 +78,7 @@ class BrokerLayers:
     static: Mapping[str, str]  # from the file, the environment and the command line
 
     def synonyms(self, names: Sequence[str]) -> list[Synonym]:
-        """Return every value that one of `names` has, the one that holds first."""
+        """Return every value that one of `names` has, the effective one first."""
         found = []
         known = broker_names()
         for layer, source in (
@@ -130,7 +130,7 @@ def topic_rows(config: TopicConfig, own: Mapping[str, str], layers: BrokerLayers
 
 
 def broker_rows(layers: BrokerLayers) -> list[Row]:
-    """Return the rows of this broker: every key that Kafka shows, and all others that are set."""
+    """Return the rows of this broker: every key that Kafka lists, and all others that are set."""
     known = broker_names()
     given = layers.names()
     rows = [

@@ -26,10 +26,10 @@ class CleanerPace:
         self._rate_max = rate_max
         self._stopping = threading.Event()
         self._lock = threading.Lock()
-        self._spent_until_ns = 0  # the bytes so far are what the rate allows up to here
+        self._spent_until_ns = 0  # the time up to which the rate allows the bytes so far
 
     def stop(self) -> None:
-        """End every pass at its next piece, also one that waits."""
+        """End every pass at its next piece, waiting ones too."""
         self._stopping.set()
 
     def breath(self) -> Callable[[int], None]:

@@ -50,11 +50,11 @@ class DiskRoom:
 
     @property
     def must_ask(self) -> bool:
-        """Whether the next look wants to know how much room there is."""
+        """Whether the next look needs to know the free space."""
         return self.is_full or self._room.refusals > self._refusals_seen
 
     def ask(self) -> None:
-        """Find out how much room there is, for the next look. For a thread of the pool."""
+        """Read the free space for the next look. For a thread of the pool."""
         try:
             self._free_bytes = self._filesystem.free_bytes(self._directory)
         except OSError:
@@ -96,7 +96,7 @@ class DiskRoom:
         return False
 
     def _has_room(self) -> bool:
-        """Whether the largest write that was refused would fit; True if that cannot be told."""
+        """Whether the largest refused write would fit; True if unknown."""
         return self._free_bytes is None or self._free_bytes > self._room.wanted_bytes
 
     def _free_text(self) -> str:

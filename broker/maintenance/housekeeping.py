@@ -48,17 +48,17 @@ TICK_SECONDS = 1.0
 
 
 class Loadable(Protocol):
-    """Something that is imported when it is needed, or before."""
+    """Modules that are imported on first use, or earlier."""
 
     def load(self) -> None:
-        """Import it. For a thread of the pool."""
+        """Import them. For a thread of the pool."""
 
 
 class GroupModules:
-    """The coordinator of groups, which the first request of a group imports otherwise."""
+    """The modules of groups; otherwise the first group request imports them."""
 
     def load(self) -> None:
-        """Import it."""
+        """Import them."""
         import_module("broker.groups.coordinator")
         import_module("broker.groups.group_log")
         import_module("broker.groups.removal")
@@ -94,7 +94,7 @@ class Housekeeping:
         self._stopping = asyncio.Event()
 
     def start(self) -> None:
-        """Begin all tickers."""
+        """Start all tickers."""
         config = self._services.config
         for seconds, duty in (
             (DEADLINE_TICK_SECONDS, self._deadlines),
@@ -108,7 +108,7 @@ class Housekeeping:
             self._start_changing()
 
     def _start_changing(self) -> None:
-        """Begin the tickers of what changes files."""
+        """Start the tickers that change files."""
         config = self._services.config
         for seconds, duty in (
             (config.barnabas_recovery_point_interval_ms / 1000, self._checkpoints),
@@ -125,7 +125,7 @@ class Housekeeping:
         self._begin(retention_seconds, first_seconds, self._retention)
 
     async def stop(self) -> None:
-        """End all tickers; one that is within its duty ends it first."""
+        """Stop all tickers; one that is at work finishes first."""
         self._stopping.set()
         await asyncio.gather(*self._tasks)
 
@@ -142,7 +142,7 @@ class Housekeeping:
                 await duty()
             except (OSError, StorageError) as error:
                 logger.error("%s failed, will retry: %s", name, error)
-            except Exception as error:  # it is tried again at its next turn
+            except Exception as error:  # retried at its next turn
                 owners.failed(Owner.TICKER, error, name)
 
     async def _stops_within(self, seconds: float) -> bool:
@@ -183,7 +183,7 @@ class Housekeeping:
         for log in self._services.logs.all():
             try:
                 await self._checkpoint(log)
-            except Exception as unforeseen:  # of this log: the others have their turn
+            except Exception as unforeseen:  # of this log: go on with the others
                 owners.failed(Owner.TICKER, unforeseen, f"the checkpoint of {log!r}")
         error = None
         try:
@@ -210,7 +210,7 @@ class Housekeeping:
         log.finish_checkpoint(checkpoint, error)
 
     def _complain(self, directory: str, error: OSError | None) -> None:
-        """Say that checkpoints fail when they begin to; a full disk is told of elsewhere."""
+        """Log that checkpoints fail when they begin to; `disk_room` logs a full disk."""
         if error is None:
             self._complained.discard(directory)
         elif not self._services.logs.home.room.note(error) and directory not in self._complained:

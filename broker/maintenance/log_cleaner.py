@@ -37,7 +37,7 @@ from storage.log import Log
 
 logger = logging.getLogger("barnabas.compaction")
 
-THREADS_MAX = 64  # of the pool; they are made when they are needed
+THREADS_MAX = 64  # of the pool; created on demand
 SOON_SECONDS = 0.01
 MAP_BYTES_MAX = 2**31 - 1  # for the keys of one pass, as in Kafka
 MIB = 1024 * 1024
@@ -61,13 +61,13 @@ class LogCleaner:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin, unless log.cleaner.enable says no, or the directory is served read-only."""
+        """Start, unless log.cleaner.enable is false or the directory is served read-only."""
         config = self._services.config
         if config.log_cleaner_enable and not config.barnabas_read_only:
             self._task = owners.spawn(Owner.COMPACTION, self._run(), "log cleaner")
 
     async def stop(self) -> None:
-        """End all passes at their next step; their logs are whole."""
+        """Stop all passes at their next step; their logs stay intact."""
         self._stopping.set()
         self._pace.stop()
         if self._task is not None:
@@ -80,7 +80,7 @@ class LogCleaner:
         while not self._stopping.is_set():
             try:
                 await self._begin_passes()
-            except Exception as error:  # it is tried again after the backoff
+            except Exception as error:  # retried after the backoff
                 owners.failed(Owner.COMPACTION, error, "looking for logs to compact")
             await asyncio.wait(
                 [stopping, *self._passes.values()],
@@ -112,7 +112,7 @@ class LogCleaner:
             try:
                 cleanable = await warm(self._services.pool, partial(find_cleanable, log, now_ms))
             except (StorageError, OSError) as error:
-                if log.failed is None:  # it may have been closed meanwhile
+                if log.failed is None:  # it may have been closed in the meantime
                     self._give_up(log, error)
                 continue
             if cleanable.ratio > best_ratio and cleanable.is_worth_it(
@@ -131,7 +131,7 @@ class LogCleaner:
         )
 
     async def _clean(self, log: Log) -> None:
-        """Run one pass, and say how it went."""
+        """Run one pass and log its result."""
         started_ns = self._services.clock.monotonic_ns()
         try:
             # Recovery must not look at what the pass relies on being durable: persist the points.
@@ -167,7 +167,7 @@ class LogCleaner:
                 continue
             try:
                 await self._pool.run(job)
-            except Exception as caught:  # the pass undoes what it began, and passes it on
+            except Exception as caught:  # the pass undoes its work and raises again
                 error = caught
 
     def _limits(self) -> PassLimits:
@@ -182,7 +182,7 @@ class LogCleaner:
         )
 
     def _failed(self, log: Log, error: Exception) -> None:
-        if log.failed is not None:  # closed with its topic, or told already
+        if log.failed is not None:  # closed with its topic, or already logged
             return
         cause = error.__cause__ if isinstance(error, LogFailed) else error
         if not isinstance(cause, OSError) or cause.errno not in PASSING:
@@ -200,7 +200,7 @@ class LogCleaner:
         )
 
     def _give_up(self, log: Log, error: Exception) -> None:
-        """Leave a log alone from now on."""
+        """Exclude a log from cleaning from now on."""
         self._uncleanable[log.topic, log.partition] = log
         logger.error(
             "Unexpected exception thrown when cleaning log %s-%d. Marking its partition as "

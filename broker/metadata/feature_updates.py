@@ -22,11 +22,11 @@ UNSAFE_DOWNGRADE: Final = 3
 
 
 class FeatureUpdateError(Exception):
-    """A feature may not have the level asked for. Kafka's code for it: INVALID_UPDATE_VERSION."""
+    """The requested level is not allowed. Kafka's code for it: INVALID_UPDATE_VERSION."""
 
 
 class Update(NamedTuple):
-    """A feature, the level asked for, and which direction is allowed."""
+    """A feature, the requested level, and the directions allowed."""
 
     feature: str
     level: int
@@ -39,7 +39,7 @@ def changed_levels(
     supported: Mapping[str, tuple[int, int]],
     node_id: int,
 ) -> dict[str, int]:
-    """Return the features whose level changes, with their new levels; 0 takes one away.
+    """Return the features whose level changes, with their new levels; 0 removes one.
 
     `levels` are those in force, `supported` the lowest and highest level of each feature known.
     Of two updates of a feature the last counts. Raises FeatureUpdateError.

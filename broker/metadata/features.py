@@ -67,7 +67,7 @@ class FinalizedFeature(NamedTuple):
 
 
 def supported_features(served: Container[int], version: int) -> list[SupportedFeature]:
-    """Return the features to name as supported in a version of the ApiVersions answer."""
+    """Return the features to list as supported in a version of the ApiVersions answer."""
     return [
         SupportedFeature(feature.name, feature.lowest, feature.highest)
         for feature in FEATURES
@@ -76,7 +76,7 @@ def supported_features(served: Container[int], version: int) -> list[SupportedFe
 
 
 def finalized_features(levels: Mapping[str, int], served: Container[int]) -> list[FinalizedFeature]:
-    """Return the features to name as finalized: those with a level whose APIs are served."""
+    """Return the features to list as finalized: those with a level whose APIs are served."""
     return [
         FinalizedFeature(feature.name, levels[feature.name], levels[feature.name])
         for feature in FEATURES

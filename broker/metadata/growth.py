@@ -34,7 +34,7 @@ from protocol.errors import ErrorCode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MorePartitions:
-    """A topic and the count of partitions, old and new, that a client wants it to have."""
+    """A topic, its partition count, and the count that a client requests."""
 
     name: str
     count: int

@@ -37,17 +37,17 @@ CONFIG_BROKER: Final = 4
 
 RECOVERY_STATE_UNCHANGED: Final = -1
 RECOVERED: Final = 0
-NO_OP: Final = 20  # NO_OP_RECORD: a sign of life, and nothing to keep
+NO_OP: Final = 20  # NO_OP_RECORD: a heartbeat, nothing to keep
 MIGRATING_DIRECTORY: Final = bytes(16)  # DirectoryId.MIGRATING: "not known yet"
 
 
 class ImageError(Exception):
-    """A record that cannot follow the records before it."""
+    """A record that contradicts the records before it."""
 
 
 @dataclass(slots=True)
 class PartitionInfo:
-    """One partition. Never changed in place, nor are its lists: a copy of it takes its place."""
+    """One partition. Never changed in place, nor are its lists: it is replaced by a copy."""
 
     partition: int
     replicas: list[int]
@@ -82,7 +82,7 @@ class TopicInfo:
 
 
 class ClusterImage:
-    """Everything the metadata log says, by name and by id."""
+    """The state that the metadata log describes, by name and by id."""
 
     def __init__(self) -> None:
         self.topics: dict[str, TopicInfo] = {}

@@ -53,7 +53,7 @@ _WHAT_TO_DO = "Nothing was changed; restore it from a copy"
 
 @dataclass(slots=True)
 class LoadedImage:
-    """What a metadata directory holds."""
+    """The contents of a metadata directory."""
 
     image: ClusterImage
     start_offset: int = 0  # of the log
@@ -265,7 +265,7 @@ def _batches_of(
             try:
                 header = read_header(chunk, used)
                 if header.size > len(chunk) - used and position + len(chunk) < size:
-                    break  # it goes on in the file, or its length is wrong: see with a longer chunk
+                    break  # it continues in the file, or its length is wrong: read more to tell
                 verify(chunk, used)
             except RecordError as error:
                 if len(chunk) - used < CHUNK_BYTES and position + len(chunk) < size:
@@ -289,7 +289,7 @@ def _batches_of(
 def _refuse_tail(
     file: File, path: str, position: int, wanted: int, error: RecordError, *, is_last: bool
 ) -> None:
-    """Return for what a crash may leave at the end of the log; raise for anything else."""
+    """Return if a crash may have left this tail of the log; raise otherwise."""
     size = file.size()
     if not is_last:
         raise _damaged(path, position, str(error)) from error
@@ -332,7 +332,7 @@ def _take_batch(
     start_offset: int,
     voters: dict[int, Record],
 ) -> None:
-    if header.is_control:  # leader changes, voters: kept for Kafka, nothing that one node needs
+    if header.is_control:  # leader changes, voters: kept for Kafka, not needed by one node
         for record in _open(path, header, batch):
             _note_voters(_control_type(path, header, record), record, voters)
         return

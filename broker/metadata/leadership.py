@@ -27,7 +27,7 @@ _RESERVED_DIRECTORY_IDS: Final = 100  # DirectoryId: MIGRATING 0, UNASSIGNED 1, 
 
 @dataclass(slots=True)
 class TakenLeadership:
-    """What `Controller.take_leadership` found and did."""
+    """The outcome of `Controller.take_leadership`."""
 
     end_offset: int
     led: list[tuple[TopicInfo, PartitionInfo]] = field(default_factory=list)

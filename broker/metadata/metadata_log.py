@@ -177,13 +177,13 @@ class MetadataLog:
 
     @property
     def lacks_room(self) -> bool:
-        """Whether `keep_room` has something to do."""
+        """Whether `keep_room` has work to do."""
         file = self.log.segments.active.log_file
         path, end = self._reserved
         return path != file.path or file.size + RESERVE_BYTES // 2 > end
 
     def keep_room(self) -> None:
-        """Have the disk keep room for the next records, as far as it can. Blocks.
+        """Reserve disk space for the next records, as far as possible. Blocks.
 
         On a full disk topics can then still be deleted, and a broker can start.
         """
@@ -193,7 +193,7 @@ class MetadataLog:
             self._reserved = file.path, end
 
     def flush(self) -> None:
-        """Wait here until everything is durable: for start and stop, not for the loop's time.
+        """Block until everything is durable: for start and stop only.
 
         Raises LogFailed.
         """

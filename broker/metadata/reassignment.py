@@ -26,7 +26,7 @@ from protocol.metadata_records import PartitionChangeRecord
 
 
 def is_moving(partition: PartitionInfo) -> bool:
-    """Whether a partition's move between brokers is under way."""
+    """Whether a partition is being reassigned."""
     return bool(partition.adding_replicas or partition.removing_replicas)
 
 
@@ -44,7 +44,7 @@ def find_partition(topic: TopicInfo | None, name: str, number: int) -> Partition
 
 
 def kept_replicas(partition: PartitionInfo, node_id: int) -> list[int]:
-    """Return the replicas a partition has when its move is taken back, or raise TopicError."""
+    """Return a partition's replicas after its reassignment is cancelled, or raise TopicError."""
     if not is_moving(partition):
         code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
         raise TopicError(code, code.message)

@@ -61,7 +61,7 @@ _UVARINT_BYTES_MAX = 5
 
 @dataclass(frozen=True, slots=True)
 class UnknownRecord:
-    """A record that this broker keeps and gives no meaning; `frame` is all of it."""
+    """A record that this broker keeps and does not interpret; `frame` is all of it."""
 
     record_type: int
     version: int

@@ -59,7 +59,7 @@ class Kept(NamedTuple):
 
 
 class Snapshot:
-    """A snapshot on its way to the disk."""
+    """A snapshot to be written to disk."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Snapshot:
         self.kept = kept
 
     def run(self) -> None:
-        """Write it. For a thread of the pool. Raises OSError: it is not there."""
+        """Write it. For a thread of the pool. Raises OSError; then there is no snapshot."""
         data = snapshot_bytes(
             image_records(self._image),
             self._voters,
@@ -104,11 +104,11 @@ class SnapshotKeeper:
         self._is_unsynced = False
         self._gone: SegmentDeletion | None = None
         self._unwanted_path = ""  # of a snapshot
-        self._has_failed = False  # to rename a segment, which the log has forgotten all the same
+        self._has_failed = False  # to rename a segment, which the log has dropped all the same
         self.kept: list[Kept] = []  # the oldest first
 
     def load(self) -> None:
-        """Find the snapshots that are there; remove what a crash left of one. Raises OSError."""
+        """Find the snapshots; remove what a crash left of an unfinished one. Raises OSError."""
         directory = self._log.directory
         found = []
         for file_name in self._filesystem.list(directory):
@@ -129,7 +129,7 @@ class SnapshotKeeper:
         try:
             return read_header(file.pread(HEADER_SIZE, 0)).max_timestamp
         except RecordError:
-            return 0  # damaged: old enough to go
+            return 0  # damaged: old enough to delete
         finally:
             file.close()
 
@@ -162,7 +162,7 @@ class SnapshotKeeper:
             self._log.roll(now_ms)
 
     def trim(self, now_ms: int) -> bool:
-        """Let one thing go that retention does not keep; whether `sync` and another turn follow.
+        """Drop one thing that retention does not keep; return whether to `sync` and call again.
 
         Raises LogFailed, OSError of what `sync` did.
         """
@@ -183,12 +183,12 @@ class SnapshotKeeper:
             segments = log.segments.all
             if len(segments) > 1 and segments[1].base_offset <= after.end_offset:
                 if segments[1].base_offset > log.recovery_point:
-                    return False  # it soon will be behind it
+                    return False  # it will soon be behind it
                 self._gone = delete_segments(log, segments[:1], now_ms)
                 self._is_unsynced = True
                 return True
         elif oldest.end_offset >= log.start_offset:
-            return False  # or the log no longer goes on from it
+            return False  # or the log no longer continues from it
         path = posixpath.join(log.directory, oldest.name)
         self._unwanted_path = path
         self._is_unsynced = True
@@ -196,7 +196,7 @@ class SnapshotKeeper:
         return True
 
     def sync(self) -> None:
-        """Do what `trim` has said, durably, before it goes on. For a thread of the pool.
+        """Carry out the last `trim` durably, before the next one. For a thread of the pool.
 
         Raises OSError.
         """

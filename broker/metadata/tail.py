@@ -60,7 +60,7 @@ def _has_lost_sector(
 
     Of the sectors at both ends, what lies within the tail, and before index `end`, counts.
     """
-    # What a lost beginning cannot be told from: the high bytes of an offset are zeroes anyway.
+    # The high bytes of an offset are zeroes anyway: a lost beginning looks the same.
     least = wanted_offset.to_bytes(_LENGTH_POSITION, "big") + b"\0\0\0\1"
     start = 0
     while start < min(begin_before, len(tail)):

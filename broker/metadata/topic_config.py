@@ -21,7 +21,7 @@ from protocol.errors import ErrorCode
 def checked_topic_config(
     defaults: TopicConfig, configs: Mapping[str, str | None]
 ) -> dict[str, str]:
-    """Return `configs` as they are to be kept, or raise TopicError for the first bad one."""
+    """Return `configs` in the form to store, or raise TopicError for the first bad one."""
     nulls = [name for name, value in configs.items() if value is None]
     if nulls:
         raise TopicError(
@@ -46,7 +46,7 @@ def checked_topic_config(
 def usable_topic_config(
     defaults: TopicConfig, configs: Mapping[str, str]
 ) -> tuple[TopicConfig, list[str]]:
-    """Return `defaults` under those of `configs` that can be used, and why others cannot."""
+    """Return `defaults` overridden by the usable `configs`, and why the others are not."""
     try:
         return defaults.with_overrides(configs), []
     except ConfigError:

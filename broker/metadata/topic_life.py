@@ -43,7 +43,7 @@ class TopicState(StrEnum):
 
 
 class TopicEvent(StrEnum):
-    """What moves a topic."""
+    """The events that change a topic's state."""
 
     GROWN = "more partitions are recorded"
     OPENED = "all partitions are durable and were opened"
@@ -54,7 +54,7 @@ class TopicEvent(StrEnum):
 
 
 class Step(NamedTuple):
-    """Where an event leads, and which function brings it about."""
+    """The state an event leads to, and the function that triggers it."""
 
     target: TopicState
     owner: str
@@ -103,7 +103,7 @@ class TopicLife:
         return f"TopicLife({self.topic.name}, {self.state})"
 
     def move(self, event: TopicEvent) -> None:
-        """Go where `event` leads. A step that the table lacks is our own mistake."""
+        """Go where `event` leads. A step missing from the table is a bug here."""
         try:
             self.state = LIFE[self.state, event].target
         except KeyError:
@@ -121,7 +121,7 @@ class TopicLife:
 
 
 class TopicLives:
-    """The topics that there are, and those that have not ended yet."""
+    """The topics of the image, and those still being created or deleted."""
 
     def __init__(self) -> None:
         self._by_id: dict[bytes, TopicLife] = {}

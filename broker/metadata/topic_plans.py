@@ -62,7 +62,7 @@ class TopicPlanner:
     def plan_topics(self, topics: Sequence[NewTopic]) -> Plan:
         """Check new topics, each by itself, and change nothing.
 
-        A topic that cannot be created has a TopicError in the results and hinders no other,
+        A topic that cannot be created has a TopicError in the results and blocks no other,
         unless the request is too large as a whole.
         """
         results: dict[str, TopicInfo | TopicError] = {}
@@ -155,7 +155,7 @@ class TopicPlanner:
         return Plan(results, records, partitions)
 
     def _new_topic_id(self) -> bytes:
-        """A random UUID (RFC 9562, version 4) that Kafka would give out too.
+        """A random UUID (RFC 9562, version 4) that Kafka could generate too.
 
         Kafka gives none whose Base64 form begins with a dash, which tools take for an option.
         """

@@ -41,7 +41,7 @@ _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 
 
 class TopicError(Exception):
-    """A topic cannot be made, changed or found as asked; `code` is what the client sees."""
+    """A topic cannot be created, changed or found as requested; `code` is what the client sees."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -62,7 +62,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What a topic's replicas may be on this broker, the only one."""
+    """The replication rules of this broker, the only one."""
 
     node_id: int
     default_partition_count: int
@@ -105,7 +105,7 @@ def check_new_name(name: str, image: ClusterImage) -> None:
 
 
 def duplicate_names(topics: Sequence[NewTopic]) -> list[str]:
-    """Return the names that a request has more than once, each once, in its order."""
+    """Return the names that a request repeats, each once, in its order."""
     counts: dict[str, int] = {}
     for topic in topics:
         counts[topic.name] = counts.get(topic.name, 0) + 1

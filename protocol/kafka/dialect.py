@@ -28,7 +28,7 @@ from protocol.wire import Buffer, message_spec
 
 _REQUEST_HEADER = struct.Struct(">hhih")
 _RESPONSE_HEADER_V0 = struct.Struct(">ii")  # with the frame's size before it
-_RESPONSE_HEADER_V1 = struct.Struct(">iix")  # ... and no tagged fields behind
+_RESPONSE_HEADER_V1 = struct.Struct(">iix")  # ... and no tagged fields after it
 _SIZE = struct.Struct(">i")
 
 
@@ -158,7 +158,7 @@ def _framed(head: bytearray, parts: list[Buffer]) -> list[Buffer]:
 
 
 def _skip_header_tags(frame: memoryview, position: int) -> int:
-    """Pass over the tagged fields of a header: none is defined that a broker must know."""
+    """Skip the tagged fields of a header: Kafka defines none that a broker must know."""
     try:
         count = frame[position]
         if count == 0:

@@ -106,7 +106,7 @@ def read_tag(buffer: memoryview, position: int, limit: int) -> tuple[int, int, i
 
 
 def skip_tags(buffer: memoryview, position: int, limit: int, count: int, where: str) -> int:
-    """Pass over `count` tagged fields and return the position behind them."""
+    """Skip `count` tagged fields and return the position after them."""
     if count > limit - position:
         refuse_count(count, f"the tagged fields of {where}", limit - position)
     seen: set[int] = set()

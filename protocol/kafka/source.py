@@ -44,7 +44,7 @@ class GeneratedCode:
         return f"{prefix}{number}"
 
     def bind(self, name: str, value: Any) -> str:
-        """Let `name` stand for `value` in the source; return the name."""
+        """Bind `name` to `value` in the source; return the name."""
         if self.namespace.setdefault(name, value) is not value and self.namespace[name] != value:
             raise TypeError(f"two different things are called {name} in one message")
         return name

@@ -24,7 +24,7 @@ class AlterableConfig:
 
 @structure
 class AlterConfigsResource:
-    """A resource (ConfigResource.Type) and all that is to be set on it."""
+    """A resource (ConfigResource.Type) and the complete set of its new values."""
 
     resource_type: Int8
     resource_name: String
@@ -42,7 +42,7 @@ class AlterConfigsRequest:
 
 @structure
 class AlterConfigsResourceResponse:
-    """What became of one resource. `error_message` is null, and not empty, without an error."""
+    """The outcome for one resource. `error_message` is null, and not empty, without an error."""
 
     error_code: Int16 = 0
     error_message: Annotated[String | None, Nullable()] = ""

@@ -15,7 +15,7 @@ from protocol.wire import Bool, Int16, Int32, Nullable, Since, String, message, 
 
 @structure
 class ReassignablePartition:
-    """The brokers a partition shall be on; null takes a move back that is under way."""
+    """The target replicas of a partition; null cancels a reassignment that is under way."""
 
     partition_index: Int32
     replicas: Annotated[list[Int32] | None, Nullable()] = None
@@ -32,7 +32,7 @@ class ReassignableTopic:
 @message(api_key=45, kind="request", versions=(0, 1), flexible_since=0)
 @structure
 class AlterPartitionReassignmentsRequest:
-    """The moves to begin or to take back, each on its own."""
+    """The reassignments to begin or to cancel, each on its own."""
 
     timeout_ms: Int32 = 60_000
     allow_replication_factor_change: Annotated[Bool, Since(1)] = True
@@ -41,7 +41,7 @@ class AlterPartitionReassignmentsRequest:
 
 @structure
 class ReassignablePartitionResponse:
-    """What became of one partition's move."""
+    """The outcome for one partition."""
 
     partition_index: Int32
     error_code: Int16 = 0
@@ -50,7 +50,7 @@ class ReassignablePartitionResponse:
 
 @structure
 class ReassignableTopicResponse:
-    """What became of one topic's moves."""
+    """The outcomes for one topic."""
 
     name: String
     partitions: list[ReassignablePartitionResponse] = field(default_factory=list)

@@ -56,7 +56,7 @@ class Assignment:
 
 @structure
 class Member:
-    """A member: what it has told, what it holds (`assignment`) and what it shall hold."""
+    """A member: its subscription, the partitions it owns (`assignment`) and its target."""
 
     member_id: String
     instance_id: Annotated[String | None, Nullable()] = None

@@ -17,7 +17,7 @@ from protocol.wire import Int16, Int32, Nullable, Since, String, Uuid, message, 
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
-LEAVE_STATIC_EPOCH = -2  # the member will be back under its `instance_id`
+LEAVE_STATIC_EPOCH = -2  # the member will return under its `instance_id`
 
 
 @structure
@@ -31,7 +31,7 @@ class TopicPartitions:
 @message(api_key=68, kind="request", versions=(0, 1), flexible_since=0)
 @structure
 class ConsumerGroupHeartbeatRequest:
-    """A member, its epoch and what is new of it; `topic_partitions` is what it holds."""
+    """A member, its epoch and its changes; `topic_partitions` are those it owns."""
 
     group_id: String
     member_id: String
@@ -47,7 +47,7 @@ class ConsumerGroupHeartbeatRequest:
 
 @structure
 class Assignment:
-    """All that the member shall hold now."""
+    """The complete assignment of the member."""
 
     topic_partitions: list[TopicPartitions] = field(default_factory=list)
 

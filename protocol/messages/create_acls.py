@@ -38,7 +38,7 @@ class CreateAclsRequest:
 
 @structure
 class AclCreationResult:
-    """What became of one rule."""
+    """The outcome for one rule."""
 
     error_code: Int16 = 0
     error_message: Annotated[String | None, Nullable()] = ""

@@ -44,7 +44,7 @@ class CreatePartitionsRequest:
 
 @structure
 class CreatePartitionsTopicResult:
-    """What became of one topic."""
+    """The outcome for one topic."""
 
     name: String
     error_code: Int16 = 0
@@ -54,7 +54,7 @@ class CreatePartitionsTopicResult:
 @message(api_key=37, kind="response", versions=(0, 3), flexible_since=2)
 @structure
 class CreatePartitionsResponse:
-    """What became of each topic."""
+    """The outcome for each topic."""
 
     throttle_time_ms: Int32 = 0
     results: list[CreatePartitionsTopicResult] = field(default_factory=list)

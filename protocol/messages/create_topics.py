@@ -48,7 +48,7 @@ class CreatableTopicConfig:
 
 @structure
 class CreatableTopic:
-    """A topic to make. Counts are -1 with `assignments`, or for the broker's default."""
+    """A topic to create. Counts are -1 with `assignments`, or for the broker's default."""
 
     name: String
     num_partitions: Int32
@@ -60,7 +60,7 @@ class CreatableTopic:
 @message(api_key=19, kind="request", versions=(2, 7), flexible_since=5)
 @structure
 class CreateTopicsRequest:
-    """Topics to make, or with `validate_only` to check."""
+    """Topics to create, or with `validate_only` to check."""
 
     topics: list[CreatableTopic] = field(default_factory=list)
     timeout_ms: Int32 = 60_000
@@ -80,7 +80,7 @@ class CreatableTopicConfigs:
 
 @structure
 class CreatableTopicResult:
-    """What became of one topic. `error_message` is null, and not empty, without an error.
+    """The outcome for one topic. `error_message` is null, and not empty, without an error.
 
     `configs` is null where they may not be shown; `topic_config_error_code` then says why.
     """

@@ -17,7 +17,7 @@ PATTERN_LITERAL = 3  # PatternType in Kafka
 
 @structure
 class DeleteAclsFilter:
-    """Which rules to remove; null stands for any."""
+    """Which rules to remove; null matches any."""
 
     resource_type_filter: Int8
     resource_name_filter: Annotated[String | None, Nullable()] = ""
@@ -38,7 +38,7 @@ class DeleteAclsRequest:
 
 @structure
 class DeleteAclsMatchingAcl:
-    """A rule that matched, and what became of it."""
+    """A rule that matched, and the outcome of its removal."""
 
     error_code: Int16 = 0
     error_message: Annotated[String | None, Nullable()] = ""

@@ -20,7 +20,7 @@ class DeleteGroupsRequest:
 
 @structure
 class DeletableGroupResult:
-    """What became of one group."""
+    """The outcome for one group."""
 
     group_id: String
     error_code: Int16 = 0

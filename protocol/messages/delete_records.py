@@ -29,7 +29,7 @@ class DeleteRecordsTopic:
 @message(api_key=21, kind="request", versions=(0, 2), flexible_since=2)
 @structure
 class DeleteRecordsRequest:
-    """Partitions to cut at their start."""
+    """Partitions whose log start offset is to be raised."""
 
     topics: list[DeleteRecordsTopic] = field(default_factory=list)
     timeout_ms: Int32 = 0
@@ -37,7 +37,7 @@ class DeleteRecordsRequest:
 
 @structure
 class DeleteRecordsPartitionResult:
-    """The first offset that one partition has now, or why that did not change."""
+    """The new log start offset of one partition, or the error."""
 
     partition_index: Int32
     low_watermark: Int64 = 0
@@ -55,7 +55,7 @@ class DeleteRecordsTopicResult:
 @message(api_key=21, kind="response", versions=(0, 2), flexible_since=2)
 @structure
 class DeleteRecordsResponse:
-    """What became of each partition."""
+    """The outcome for each partition."""
 
     throttle_time_ms: Int32 = 0
     topics: list[DeleteRecordsTopicResult] = field(default_factory=list)

@@ -46,7 +46,7 @@ class DeleteTopicsRequest:
 
 @structure
 class DeletableTopicResult:
-    """What became of one topic. The name is null only where an id is not known."""
+    """The outcome for one topic. The name is null only for an unknown id."""
 
     name: Annotated[String | None, Nullable(since=6)] = ""
     topic_id: Annotated[Uuid, Since(6)] = ZERO_UUID

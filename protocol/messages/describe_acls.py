@@ -18,7 +18,7 @@ PATTERN_LITERAL = 3  # PatternType in Kafka
 @message(api_key=29, kind="request", versions=(1, 3), flexible_since=2)
 @structure
 class DescribeAclsRequest:
-    """The rules to tell of; null stands for any."""
+    """Which rules to list; null matches any."""
 
     resource_type_filter: Int8
     resource_name_filter: Annotated[String | None, Nullable()] = ""

@@ -17,7 +17,7 @@ NOT_ASKED = -(2**31)
 @message(api_key=60, kind="request", versions=(0, 2), flexible_since=0)
 @structure
 class DescribeClusterRequest:
-    """Which kind of endpoints to tell of."""
+    """Which kind of endpoints to list."""
 
     include_cluster_authorized_operations: Bool = False
     endpoint_type: Annotated[Int8, Since(1)] = BROKERS
@@ -26,7 +26,7 @@ class DescribeClusterRequest:
 
 @structure
 class DescribeClusterBroker:
-    """A broker and where it is found."""
+    """A broker and its address."""
 
     broker_id: Int32
     host: String

@@ -25,7 +25,7 @@ class DescribableLogDirTopic:
 @message(api_key=35, kind="request", versions=(1, 5), flexible_since=2)
 @structure
 class DescribeLogDirsRequest:
-    """Partitions to tell of; null stands for all."""
+    """Partitions to describe; null means all."""
 
     topics: Annotated[list[DescribableLogDirTopic] | None, Nullable()] = field(default_factory=list)
 

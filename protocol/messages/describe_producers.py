@@ -21,14 +21,14 @@ class TopicRequest:
 @message(api_key=61, kind="request", versions=(0, 0), flexible_since=0)
 @structure
 class DescribeProducersRequest:
-    """Partitions to tell of."""
+    """Partitions to describe."""
 
     topics: list[TopicRequest] = field(default_factory=list)
 
 
 @structure
 class ProducerState:
-    """One producer; -1 stands for what it has none of."""
+    """One producer; -1 means that a value is absent."""
 
     producer_id: Int64
     producer_epoch: Int32

@@ -42,14 +42,14 @@ class TopicToDescribe:
 @message(api_key=55, kind="request", versions=(0, 2), flexible_since=0)
 @structure
 class DescribeQuorumRequest:
-    """Partitions to tell of; the metadata log's is the only one that can be."""
+    """Partitions to describe; only the metadata log's can be described."""
 
     topics: list[TopicToDescribe] = field(default_factory=list)
 
 
 @structure
 class ReplicaState:
-    """How far one replica is; -1 where it is not known. Timestamps are milliseconds."""
+    """How far one replica is; -1 if unknown. Timestamps are milliseconds."""
 
     replica_id: Int32
     replica_directory_id: Annotated[Uuid, Since(2)] = ZERO_UUID
@@ -82,7 +82,7 @@ class TopicData:
 
 @structure
 class Listener:
-    """Where a node is found."""
+    """The address of a node."""
 
     name: Annotated[String, Since(2)]
     host: Annotated[String, Since(2)]

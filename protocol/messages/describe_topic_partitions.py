@@ -14,7 +14,7 @@ NOT_ASKED = -(2**31)
 
 @structure
 class TopicRequest:
-    """A topic to tell of."""
+    """A topic to describe."""
 
     name: String
 
@@ -30,7 +30,7 @@ class Cursor:
 @message(api_key=75, kind="request", versions=(0, 0), flexible_since=0)
 @structure
 class DescribeTopicPartitionsRequest:
-    """Topics to tell of, none for all, from `cursor` on."""
+    """Topics to describe from `cursor` on; an empty list means all."""
 
     topics: list[TopicRequest] = field(default_factory=list)
     response_partition_limit: Int32 = 2000

@@ -24,7 +24,7 @@ class TopicPartitions:
 @message(api_key=43, kind="request", versions=(0, 2), flexible_since=2)
 @structure
 class ElectLeadersRequest:
-    """Where to elect (null: everywhere) and whom: 0 the preferred replica, 1 any live one."""
+    """Partitions (null: all) and election type: 0 the preferred replica, 1 any live one."""
 
     election_type: Annotated[Int8, Since(1)] = 0
     topic_partitions: Annotated[list[TopicPartitions] | None, Nullable()] = field(
@@ -35,7 +35,7 @@ class ElectLeadersRequest:
 
 @structure
 class PartitionResult:
-    """What became of one partition's election."""
+    """The outcome of one partition's election."""
 
     partition_id: Int32
     error_code: Int16 = 0
@@ -44,7 +44,7 @@ class PartitionResult:
 
 @structure
 class ReplicaElectionResult:
-    """What became of one topic's elections."""
+    """The outcomes of one topic's elections."""
 
     topic: String
     partition_result: list[PartitionResult] = field(default_factory=list)

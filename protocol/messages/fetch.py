@@ -39,7 +39,7 @@ from protocol.wire import (
 )
 
 INT32_MAX: Final = 2**31 - 1
-# A replica that does not tell its high watermark (KIP-1166); -1 is one that does not know it.
+# A replica that does not send its high watermark (KIP-1166); -1 means it does not know it.
 HIGH_WATERMARK_UNTOLD: Final = 2**63 - 1
 
 
@@ -53,7 +53,7 @@ class ReplicaState:
 
 @structure
 class FetchPartition:
-    """From where to read a partition, and at most how much of it."""
+    """The offset to read a partition from, and the most bytes to return."""
 
     partition: Int32
     current_leader_epoch: Annotated[Int32, Since(9)] = -1
@@ -76,7 +76,7 @@ class FetchTopic:
 
 @structure
 class ForgottenTopic:
-    """Partitions that leave the session."""
+    """Partitions to remove from the session."""
 
     topic: Annotated[String, Since(7), Until(12)] = ""
     topic_id: Annotated[Uuid, Since(13)] = ZERO_UUID
@@ -108,7 +108,7 @@ class FetchRequest:
 
 @structure
 class EpochEndOffset:
-    """Where the reader's history parts from the log's; -1 is nowhere."""
+    """Where the reader's log diverges from the leader's; -1: it does not."""
 
     epoch: Annotated[Int32, Since(12)] = -1
     end_offset: Annotated[Int64, Since(12)] = -1
@@ -124,7 +124,7 @@ class LeaderIdAndEpoch:
 
 @structure
 class SnapshotId:
-    """The snapshot to fetch where the log no longer begins; -1 is none."""
+    """The snapshot to fetch if the log no longer has the offset; -1 is none."""
 
     end_offset: Int64 = -1
     epoch: Int32 = -1
@@ -132,7 +132,7 @@ class SnapshotId:
 
 @structure
 class AbortedTransaction:
-    """A producer's transaction that was aborted, and the first offset it wrote."""
+    """An aborted transaction: its producer, and the first offset it wrote."""
 
     producer_id: Int64
     first_offset: Int64

@@ -25,7 +25,7 @@ class HeartbeatRequest:
 @message(api_key=12, kind="response", versions=(0, 4), flexible_since=4)
 @structure
 class HeartbeatResponse:
-    """Nothing but an error; REBALANCE_IN_PROGRESS calls the member to join again."""
+    """Only an error; REBALANCE_IN_PROGRESS tells the member to join again."""
 
     throttle_time_ms: Annotated[Int32, Since(1)] = 0
     error_code: Int16 = 0

@@ -16,7 +16,7 @@ from protocol.wire import Bool, Int8, Int32, Nullable, String, message, structur
 
 @structure
 class AlterableConfig:
-    """A config and what is done to it: 0 set, 1 delete, 2 append, 3 subtract (AlterConfigOp)."""
+    """A config and the operation on it: 0 set, 1 delete, 2 append, 3 subtract (AlterConfigOp)."""
 
     name: String
     config_operation: Int8 = 0
@@ -44,7 +44,7 @@ class IncrementalAlterConfigsRequest:
 @message(api_key=44, kind="response", versions=(0, 1), flexible_since=1)
 @structure
 class IncrementalAlterConfigsResponse:
-    """An answer for every resource of the request, made as that of AlterConfigs."""
+    """An answer for every resource of the request, in the form of AlterConfigs."""
 
     throttle_time_ms: Int32 = 0
     responses: list[AlterConfigsResourceResponse] = field(default_factory=list)

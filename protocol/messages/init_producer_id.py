@@ -17,7 +17,7 @@ from protocol.wire import Int16, Int32, Int64, Nullable, Since, String, message,
 @message(api_key=22, kind="request", versions=(0, 5), flexible_since=2)
 @structure
 class InitProducerIdRequest:
-    """The wish for an id; a null `transactional_id` means idempotent only, and the usual case.
+    """A request for a producer id; null `transactional_id`, the usual case: idempotent only.
 
     The schema's default for `transactional_id` is the empty string, which brokers refuse.
     """
@@ -31,7 +31,7 @@ class InitProducerIdRequest:
 @message(api_key=22, kind="response", versions=(0, 5), flexible_since=2)
 @structure
 class InitProducerIdResponse:
-    """The id and epoch to write with; -1 with an error."""
+    """The producer id and epoch to use; -1 with an error."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

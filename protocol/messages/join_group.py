@@ -19,7 +19,7 @@ from protocol.wire import Bool, Bytes, Int16, Int32, Nullable, Since, String, me
 
 @structure
 class JoinGroupRequestProtocol:
-    """A way to share the work, and what the leader must know of this member for it."""
+    """An assignment protocol, and this member's metadata for it."""
 
     name: String
     metadata: Bytes = b""
@@ -28,7 +28,7 @@ class JoinGroupRequestProtocol:
 @message(api_key=11, kind="request", versions=(0, 9), flexible_since=6)
 @structure
 class JoinGroupRequest:
-    """A member with all protocols it speaks, best first; without `member_id` it is a new one.
+    """A member and its protocols, the preferred one first; a new member has no `member_id`.
 
     `rebalance_timeout_ms`: how long the others wait for it to join again; -1 when not told.
     """
@@ -55,7 +55,7 @@ class JoinGroupResponseMember:
 @message(api_key=11, kind="response", versions=(0, 9), flexible_since=6)
 @structure
 class JoinGroupResponse:
-    """The new generation; only its leader is told `members`."""
+    """The new generation; only its leader gets `members`."""
 
     throttle_time_ms: Annotated[Int32, Since(2)] = 0
     error_code: Int16 = 0

@@ -35,7 +35,7 @@ class LeaveGroupRequest:
 
 @structure
 class MemberResponse:
-    """What became of one member."""
+    """The outcome for one member."""
 
     member_id: String
     group_instance_id: Annotated[String | None, Nullable()]

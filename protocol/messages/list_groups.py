@@ -16,7 +16,7 @@ from protocol.wire import Int16, Int32, Since, String, message, structure
 @message(api_key=16, kind="request", versions=(0, 5), flexible_since=3)
 @structure
 class ListGroupsRequest:
-    """Which groups to list; an empty list chooses all."""
+    """Which groups to list; an empty list selects all."""
 
     states_filter: Annotated[list[String], Since(4)] = field(default_factory=list)
     types_filter: Annotated[list[String], Since(5)] = field(default_factory=list)
@@ -24,7 +24,7 @@ class ListGroupsRequest:
 
 @structure
 class ListedGroup:
-    """A group. A group of nothing but offsets has the protocol type ""."""
+    """A group. A group that has only offsets has the protocol type ""."""
 
     group_id: String
     protocol_type: String = ""
@@ -35,7 +35,7 @@ class ListedGroup:
 @message(api_key=16, kind="response", versions=(0, 5), flexible_since=3)
 @structure
 class ListGroupsResponse:
-    """The groups that were chosen."""
+    """The groups that match."""
 
     throttle_time_ms: Annotated[Int32, Since(1)] = 0
     error_code: Int16 = 0

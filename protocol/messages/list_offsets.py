@@ -23,7 +23,7 @@ from protocol.wire import Int8, Int16, Int32, Int64, Since, String, message, str
 
 @structure
 class ListOffsetsPartition:
-    """A partition and the timestamp (ms) or place that is asked for."""
+    """A partition and the timestamp (ms) or special value to look up."""
 
     partition_index: Int32
     current_leader_epoch: Annotated[Int32, Since(4)] = -1
@@ -51,7 +51,7 @@ class ListOffsetsRequest:
 
 @structure
 class ListOffsetsPartitionResponse:
-    """The offset found, its record's timestamp (-1 for a place) and the leader's epoch there."""
+    """The offset found, its leader epoch, and its timestamp (-1 for a special value)."""
 
     partition_index: Int32
     error_code: Int16 = 0

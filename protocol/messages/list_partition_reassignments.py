@@ -21,7 +21,7 @@ class ListPartitionReassignmentsTopics:
 @message(api_key=46, kind="request", versions=(0, 0), flexible_since=0)
 @structure
 class ListPartitionReassignmentsRequest:
-    """The partitions to tell of; null for all."""
+    """The partitions to list; null means all."""
 
     timeout_ms: Int32 = 60_000
     topics: Annotated[list[ListPartitionReassignmentsTopics] | None, Nullable()] = None
@@ -29,7 +29,7 @@ class ListPartitionReassignmentsRequest:
 
 @structure
 class OngoingPartitionReassignment:
-    """One partition on the move: where it is, and which brokers are joining and leaving."""
+    """One partition being reassigned: its replicas, and those being added and removed."""
 
     partition_index: Int32
     replicas: list[Int32] = field(default_factory=list)
@@ -39,7 +39,7 @@ class OngoingPartitionReassignment:
 
 @structure
 class OngoingTopicReassignment:
-    """The moving partitions of one topic."""
+    """The partitions of one topic that are being reassigned."""
 
     name: String
     partitions: list[OngoingPartitionReassignment] = field(default_factory=list)
@@ -48,7 +48,7 @@ class OngoingTopicReassignment:
 @message(api_key=46, kind="response", versions=(0, 0), flexible_since=0)
 @structure
 class ListPartitionReassignmentsResponse:
-    """What is moving; partitions that are not are left out."""
+    """The ongoing reassignments; other partitions are left out."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

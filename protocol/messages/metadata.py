@@ -59,7 +59,7 @@ class MetadataRequest:
 
 @structure
 class MetadataResponseBroker:
-    """A broker and where the listener that was asked is reached."""
+    """A broker and its address for the listener that got the request."""
 
     node_id: Int32
     host: String
@@ -99,7 +99,7 @@ class MetadataResponseTopic:
 @message(api_key=3, kind="response", versions=(0, 13), flexible_since=9)
 @structure
 class MetadataResponse:
-    """The cluster as seen from the listener that was asked."""
+    """The cluster as seen from the listener that got the request."""
 
     throttle_time_ms: Annotated[Int32, Since(3)] = 0
     brokers: list[MetadataResponseBroker] = field(default_factory=list)

@@ -31,7 +31,7 @@ from protocol.wire import (
 
 @structure
 class OffsetCommitRequestPartition:
-    """The next offset to read of a partition, and what the client wants to remember with it."""
+    """The next offset to read of a partition, and the client's metadata to keep with it."""
 
     partition_index: Int32
     committed_offset: Int64
@@ -66,7 +66,7 @@ class OffsetCommitRequest:
 
 @structure
 class OffsetCommitResponsePartition:
-    """What became of one partition's offset."""
+    """The outcome for one partition's offset."""
 
     partition_index: Int32
     error_code: Int16 = 0

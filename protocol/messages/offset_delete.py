@@ -12,7 +12,7 @@ from protocol.wire import Int16, Int32, String, message, structure
 
 @structure
 class OffsetDeleteRequestPartition:
-    """A partition whose offset is to be forgotten."""
+    """A partition whose offset is to be deleted."""
 
     partition_index: Int32
 
@@ -28,7 +28,7 @@ class OffsetDeleteRequestTopic:
 @message(api_key=47, kind="request", versions=(0, 0), flexible_since=None)
 @structure
 class OffsetDeleteRequest:
-    """A group and the partitions it shall forget."""
+    """A group and the partitions whose offsets are to be deleted."""
 
     group_id: String
     topics: list[OffsetDeleteRequestTopic] = field(default_factory=list)
@@ -36,7 +36,7 @@ class OffsetDeleteRequest:
 
 @structure
 class OffsetDeleteResponsePartition:
-    """What became of one partition's offset."""
+    """The outcome for one partition's offset."""
 
     partition_index: Int32
     error_code: Int16 = 0
@@ -53,7 +53,7 @@ class OffsetDeleteResponseTopic:
 @message(api_key=47, kind="response", versions=(0, 0), flexible_since=None)
 @structure
 class OffsetDeleteResponse:
-    """The error of the group, or an answer for every partition; here the error stands first."""
+    """The error of the group, or an answer for every partition; the error comes first."""
 
     error_code: Int16 = 0
     throttle_time_ms: Int32 = 0

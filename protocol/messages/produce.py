@@ -36,7 +36,7 @@ from protocol.wire import (
 
 @structure
 class PartitionProduceData:
-    """One partition's batches, as they travelled: after decoding, a view of the frame."""
+    """One partition's batches as sent: after decoding, a view of the frame."""
 
     index: Int32
     records: Records = None
@@ -54,7 +54,7 @@ class TopicProduceData:
 @message(api_key=0, kind="request", versions=(3, 13), flexible_since=9)
 @structure
 class ProduceRequest:
-    """Batches to append. `acks`: -1 wants all in-sync replicas, 1 the leader, 0 no answer."""
+    """Batches to append. `acks`: -1 all in-sync replicas, 1 the leader, 0 no answer."""
 
     transactional_id: Annotated[String | None, Nullable()] = None
     acks: Int16
@@ -64,7 +64,7 @@ class ProduceRequest:
 
 @structure
 class BatchIndexAndErrorMessage:
-    """A record that spoilt its batch: its place in the batch, and what is wrong with it."""
+    """A record for which its batch was rejected: its index, and the error."""
 
     batch_index: Annotated[Int32, Since(8)]
     batch_index_error_message: Annotated[String | None, Since(8), Nullable(since=8)] = None
@@ -80,7 +80,7 @@ class LeaderIdAndEpoch:
 
 @structure
 class PartitionProduceResponse:
-    """What became of one partition's batches.
+    """The outcome for one partition's batches.
 
     `base_offset` is the first record's; `log_append_time_ms` is -1 unless the topic stamps
     records with the time of their appending.

@@ -17,7 +17,7 @@ from protocol.wire import Bytes, Int16, Int32, Nullable, Since, String, message,
 
 @structure
 class SyncGroupRequestAssignment:
-    """What one member shall do, in the words of the group's protocol."""
+    """The assignment of one member, in the bytes of the group's protocol."""
 
     member_id: String
     assignment: Bytes = b""
@@ -26,7 +26,7 @@ class SyncGroupRequestAssignment:
 @message(api_key=14, kind="request", versions=(0, 5), flexible_since=4)
 @structure
 class SyncGroupRequest:
-    """A member asks for its share; only the leader of the generation sends `assignments`."""
+    """A member asks for its assignment; only the leader sends `assignments`."""
 
     group_id: String
     generation_id: Int32
@@ -40,7 +40,7 @@ class SyncGroupRequest:
 @message(api_key=14, kind="response", versions=(0, 5), flexible_since=4)
 @structure
 class SyncGroupResponse:
-    """The member's share of the work."""
+    """The member's assignment."""
 
     throttle_time_ms: Annotated[Int32, Since(1)] = 0
     error_code: Int16 = 0

@@ -11,7 +11,7 @@ from protocol.wire import Int16, Int32, Nullable, String, message, structure
 @message(api_key=64, kind="request", versions=(0, 0), flexible_since=0)
 @structure
 class UnregisterBrokerRequest:
-    """The broker to forget."""
+    """The broker to unregister."""
 
     broker_id: Int32
 
@@ -19,7 +19,7 @@ class UnregisterBrokerRequest:
 @message(api_key=64, kind="response", versions=(0, 0), flexible_since=0)
 @structure
 class UnregisterBrokerResponse:
-    """What became of it."""
+    """The outcome."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

@@ -26,7 +26,7 @@ from protocol.wire import (
 
 @structure
 class FeatureUpdateKey:
-    """A feature and the level it shall have; 0 takes it away.
+    """A feature and its new level; 0 removes it.
 
     `upgrade_type` is 1 for upgrades only, 2 for downgrades without loss, 3 for any downgrade.
     """
@@ -49,7 +49,7 @@ class UpdateFeaturesRequest:
 
 @structure
 class UpdatableFeatureResult:
-    """What became of one feature."""
+    """The outcome for one feature."""
 
     feature: String
     error_code: Int16 = 0
@@ -59,7 +59,7 @@ class UpdatableFeatureResult:
 @message(api_key=57, kind="response", versions=(0, 2), flexible_since=0)
 @structure
 class UpdateFeaturesResponse:
-    """What became of the request; up to version 1 also of each feature."""
+    """The outcome of the request; up to version 1 also of each feature."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

@@ -114,7 +114,7 @@ class _Writer:
         for field in (*layout.fields, *layout.tagged):
             place = f"{target}.{field.name}"
             with self._named(field.name, left):
-                # A tagged field's None is its absence, and may be said.
+                # A tagged field that is None is absent; nil is accepted for it.
                 nil = field.tag is not None and declared[field.name].default is None
                 self._value(field.type, place, may_be_nil=nil)
             with source.block("else:"):
@@ -129,7 +129,7 @@ class _Writer:
 
     @contextmanager
     def _named(self, name: str, left: str) -> Iterator[None]:
-        """Write what is done if the field `name` comes next; `left` counts it off."""
+        """Write the code for the field `name`, if it comes next; `left` counts it down."""
         head = bytes([0xA0 + len(name)]) if len(name) < 32 else bytes([0xD9, len(name)])
         packed = head + name.encode()
         with self.source.block(f"if data[pos:pos + {len(packed)}] == {packed!r}:"):

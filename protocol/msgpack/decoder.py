@@ -73,7 +73,7 @@ def _struct(
     fields: dict[str, Read] = dict(more)
     for field in (*layout.fields, *layout.tagged):
         read = _value(field.type, read_records)
-        # A tagged field's None is its absence, and may be said.
+        # A tagged field that is None is absent; nil is accepted for it.
         nil = field.tag is not None and declared[field.name].default is None
         fields[field.name] = or_nil(read) if nil and not is_nullable(field.type) else read
     required = {field.name for field in layout.fields if not has_default(declared[field.name])}
@@ -85,7 +85,7 @@ def _struct(
         data = reader.data
         for _ in range(reader.map()):
             head = data[reader.position]
-            if 0xA0 <= head <= 0xBF:  # as Reader.name, without the call: there is one a field
+            if 0xA0 <= head <= 0xBF:  # as Reader.name, without a call for each field
                 start = reader.position + 1
                 reader.position = end = start + head - 0xA0
                 raw = bytes(data[start:end])

@@ -47,9 +47,9 @@ from protocol.wire import Buffer
 # Elements of all arrays of one request. Each may become an object; a list of as many records is
 # built in a quarter of a second. Raw batches have no limit.
 ELEMENTS_MAX: Final = 64 * 1024
-# As many are decoded on the loop; more of them take a thread.
+# Up to this many are decoded on the loop; more take a thread.
 QUICK_ELEMENTS_MAX: Final = 2 * 1024
-# And so many bytes of strings, keys and values are copied there, in some two milliseconds. Batches
+# Up to this many bytes of strings, keys and values are copied there, in about 2 ms. Batches
 # that come as bins are not copied.
 QUICK_COPIED_BYTES_MAX: Final = 4 * 1024 * 1024
 ENVELOPE_COUNT: Final = 4
@@ -93,7 +93,7 @@ class FetchHeader(MsgpackHeader):
     refusals: int = 0
 
     def wants_thread(self, response: FetchResponse) -> bool:
-        """Whether there is more to open than a little that is not packed."""
+        """Whether the records are compressed, or more than the loop can open."""
         bytes_left = QUICK_BYTES_MAX
         for topic in response.responses:
             for partition in topic.partitions:
@@ -105,7 +105,7 @@ class FetchHeader(MsgpackHeader):
         return False
 
     def refused_count(self) -> int:
-        """How many batches and records of the encoded answer were too much to be opened."""
+        """How many batches and records of the answer were over the limits and not opened."""
         return self.refusals
 
 
@@ -152,7 +152,7 @@ class MsgpackDialect:
             return self._decode_any(frame, is_quick=True)
 
     def _decode_usual(self, frame: memoryview) -> DecodedRequest:
-        """Decode a frame that is as programs usually write them; else give up."""
+        """Decode a frame in the form that programs usually write; else give up."""
         data = bytes(frame) if len(frame) <= HEAD_BYTES_MAX else bytes(frame[:HEAD_BYTES_MAX])
         if data[0] != 0x90 + ENVELOPE_COUNT:
             raise Irregular
@@ -178,7 +178,7 @@ class MsgpackDialect:
         return _decoded(api_key, version, correlation_id, client_id, body, extras)
 
     def _decode_any(self, frame: memoryview, *, is_quick: bool = False) -> DecodedRequest:
-        """Decode any frame, or say what is wrong with it; raises TakesLong if it must be quick."""
+        """Decode any frame, or say what is wrong with it; may raise TakesLong if `is_quick`."""
         if is_quick:
             reader = Reader(frame, QUICK_ELEMENTS_MAX, copied_bytes_max=QUICK_COPIED_BYTES_MAX)
         else:
@@ -313,7 +313,7 @@ def _decoded(
 
 
 def _open_answer(header: FetchHeader, body: FetchRequest) -> None:
-    """Note what is needed to open the records of the answer, and ask for no more than that."""
+    """Note how to open the records of the answer, and limit what is read to that."""
     body.max_bytes = min(body.max_bytes, OPENED_BYTES_MAX)
     for topic in body.topics:
         for partition in topic.partitions:
@@ -335,7 +335,7 @@ def _open_records(header: FetchHeader, body: dict[str, Any], rest: Rest) -> None
 
 
 def _is_plain(records: Buffer) -> bool:
-    """Whether nothing in `records` is packed, as far as whole batches go."""
+    """Whether every whole batch in `records` is of magic 2 and not compressed."""
     try:
         return all(header.magic == MAGIC and header.codec == NONE for _, header in batches(records))
     except RecordError:

@@ -18,7 +18,7 @@ from protocol.wire import Buffer
 
 
 class Irregular(Exception):
-    """The frame is not as compiled readers want it."""
+    """The frame is not in the form that compiled readers accept."""
 
 
 GIVES_UP: Final = (Irregular, IndexError, struct.error, UnicodeDecodeError)

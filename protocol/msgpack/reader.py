@@ -40,7 +40,7 @@ BYTES_MAX: Final = 0xFFFF_FFFF  # that msgpack can announce
 
 
 class BodyError(DecodeError):
-    """A value is not what its place in the message wants; `path` leads there, outermost first."""
+    """A value is not what its field allows; `path` names the fields, the outermost first."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -58,7 +58,7 @@ class BodyError(DecodeError):
 
 
 class TooManyElements(BodyError):
-    """The arrays of a frame have more elements than its reader makes anything of."""
+    """The arrays of a frame have more elements than its reader allows."""
 
     def __init__(self, count: int) -> None:
         super().__init__(f"{count} elements more than one request may have")
@@ -72,7 +72,7 @@ class TooManyBytes(BodyError):
 
 
 class Reader:
-    """One frame, and how far it is read. In a thread, `rest` lets others run.
+    """A frame and the position in it. In a thread, `rest` lets others run.
 
     It makes at most `copied_bytes_max` bytes into objects; None: as many as there are.
     """
@@ -98,7 +98,7 @@ class Reader:
         return self.data[self.position]
 
     def take_nil(self) -> bool:
-        """Pass over a nil, if one comes next; return whether one did."""
+        """Skip a nil if one comes next; return whether one did."""
         if self.data[self.position] != _NIL:
             return False
         self.position += 1

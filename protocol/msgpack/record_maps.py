@@ -41,7 +41,7 @@ TOO_MUCH: Final = (DecompressedTooLarge, TooManyRecords)
 
 
 def read_batch(reader: Reader, now_ms: int) -> memoryview:
-    """Return the batches that stand here: a bin as it is, or an array of records as one batch."""
+    """Return the batches that come next: a bin as it is, or an array of records as one batch."""
     if not is_array(reader.peek()):
         return reader.view()
     count = reader.array()
@@ -123,7 +123,7 @@ class Opener:
 
     @property
     def is_full(self) -> bool:
-        """Whether the answer has as much as one may have."""
+        """Whether the answer has reached its limits."""
         return min(self._bytes_left, self._records_left, self._headers_left) <= 0
 
     def open(self, batches: Buffer, offset: int) -> tuple[list[dict[str, Any]], int, ErrorCode]:

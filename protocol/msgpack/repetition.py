@@ -27,7 +27,7 @@ _new = object.__new__  # as in compiled readers: half the time of a dataclass's 
 
 
 class Repetition:
-    """What the producers of a listener have said, by the bytes in which they said it."""
+    """The repeated parts of a listener's produce requests, by their bytes."""
 
     __slots__ = ("_known",)
 
@@ -74,7 +74,7 @@ class Repetition:
         client_id: str | None,
         request: ProduceRequest,
     ) -> None:
-        """Keep what `read` is to know again: a request that was read, and the bytes it was."""
+        """Remember a decoded request and its bytes, so that `read` recognises them."""
         if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
             return
         (topic,) = request.topic_data
