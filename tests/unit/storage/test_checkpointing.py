@@ -1,4 +1,4 @@
-"""Checkpoints: what is durable before the recovery point moves, and what happens when it fails."""
+"""Checkpoints: what is durable before the recovery point advances, and what a failure leaves."""
 
 import errno
 
@@ -33,7 +33,7 @@ def test_nothing_to_do_is_none(house):
     log = house.log()
     assert log.begin_checkpoint() is None
     append(log)
-    assert log.begin_checkpoint() is None, "nothing durable is new"
+    assert log.begin_checkpoint() is None, "no record became durable"
     flush(log)
     job = log.begin_checkpoint()
     assert log.begin_checkpoint() is None, "one at a time"
@@ -55,13 +55,13 @@ def test_below_the_recovery_point_everything_is_durable(house):
     assert disk(house.path(f"{PRODUCER_BATCHES_MAX:020}.snapshot"))
     house.crash()
     log = house.restart(internal_segment_bytes=10**6)
-    assert not house.manager.reports, "nothing was above the recovery point"
+    assert not house.manager.reports, "no record was above the recovery point"
     assert len(log.producers.entries[5].batches) == BATCHES_KEPT
 
 
 @pytest.mark.parametrize(("operation", "part"), [("fdatasync", "index"), ("rename", "snapshot"),
                                                  ("replace", "leader-epoch")])  # fmt: skip
-def test_a_failed_checkpoint_leaves_the_recovery_point_and_the_log_alone(house, operation, part):
+def test_a_failed_checkpoint_changes_neither_the_recovery_point_nor_the_log(house, operation, part):
     log = busy_log(house)
     house.filesystem.fail(operation, error=errno.EIO, path_part=part)
     assert checkpoint(house, log) == 0
@@ -78,7 +78,7 @@ def test_index_entries_that_cannot_be_written_stay_in_memory(house):
     assert checkpoint(house, log) == PRODUCER_BATCHES_MAX
 
 
-def test_old_snapshots_in_the_middle_of_a_segment_go(house):
+def test_old_snapshots_in_the_middle_of_a_segment_are_removed(house):
     log = busy_log(house)
     for n in range(1, 5):
         checkpoint(house, log)
@@ -90,7 +90,7 @@ def test_old_snapshots_in_the_middle_of_a_segment_go(house):
     assert len(house.names(".producers")) == 2
 
 
-def test_damaged_indexes_are_mended_beside_the_reader(house):
+def test_damaged_indexes_are_repaired_while_readers_continue(house):
     log = busy_log(house, 40, internal_segment_bytes=20 * SIZE)
     checkpoint(house, log)
     damaged = log.segments.all[0]
@@ -107,9 +107,7 @@ def test_damaged_indexes_are_mended_beside_the_reader(house):
     assert len(log.read(7, 1)) == SIZE
 
 
-def test_a_segment_whose_indexes_cannot_be_rebuilt_does_not_hold_the_recovery_point_up(
-    house, caplog
-):
+def test_a_segment_without_rebuildable_indexes_does_not_block_the_recovery_point(house, caplog):
     log = busy_log(house, 40, internal_segment_bytes=20 * SIZE)
     checkpoint(house, log)
     damaged = log.segments.all[0]
@@ -128,8 +126,8 @@ def test_a_segment_whose_indexes_cannot_be_rebuilt_does_not_hold_the_recovery_po
 
 @pytest.mark.parametrize("which", [0, 1, 2])
 @pytest.mark.parametrize("bit", [0, 5, 31, 33, 40, 62])
-def test_a_flipped_base_offset_and_missing_indexes_hold_nothing_up(house, which, bit):
-    """In a closed segment, in one before the active one, and in the active one."""
+def test_a_flipped_base_offset_and_missing_indexes_do_not_block_checkpoints(house, which, bit):
+    """In a closed segment, in the one before the active one, and in the active one."""
     config = {"internal_segment_bytes": 20 * SIZE, "index_interval_bytes": SIZE}
     log = busy_log(house, 50, **config)
     assert house.stop()

@@ -1,4 +1,4 @@
-"""A clean stop: either everything is durable, or the stop says that it is not clean."""
+"""A clean stop: either everything is durable, or the stop reports that it is not clean."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def house():
 
 @pytest.mark.parametrize("operation", ["fdatasync", "pwrite", "rename", "sync_directory"])
 def test_a_stop_that_fails_anywhere_is_not_clean(operation):
-    """Every call of the stop fails once: either nothing is lost, or the mark is not there."""
+    """Every call of the stop fails once: either nothing is lost, or the clean mark is missing."""
     for nth in range(1, 40):
         house = House()
         house.open()
@@ -37,7 +37,7 @@ def test_a_stop_that_fails_anywhere_is_not_clean(operation):
         pytest.fail("the stop has no end")
 
 
-def test_a_stop_without_clean_leaves_no_mark(house):
+def test_an_unclean_stop_leaves_no_mark(house):
     append(house.log(), 3)
     assert not house.stop(clean=False)
     assert not house.filesystem.exists(CLEAN_MARK)

@@ -1,4 +1,4 @@
-"""What a pass must bear: times at the ends of 64 bits, and any number of producers."""
+"""The extremes of a pass: times at the ends of 64 bits, and any number of producers."""
 
 import pytest
 
@@ -30,8 +30,8 @@ def house_with(count, **options):
 
 @pytest.mark.parametrize("retention_ms", [1000, 2**63 - 1])
 @pytest.mark.parametrize("timestamp", [NOW, 0, NOW - (2**63 - 1)])
-def test_no_time_is_too_long_or_too_long_ago_for_a_tombstone(retention_ms, timestamp):
-    """It stays until its horizon, which ends where 64 bits do, and keeps its timestamp."""
+def test_a_tombstone_may_have_any_retention_and_any_age(retention_ms, timestamp):
+    """It stays until its horizon, at most the largest 64-bit time, and keeps its timestamp."""
     house, log = house_with(0)
     log.update_config(log.config.with_overrides({"delete.retention.ms": str(retention_ms)}))
     log.append(keyed([(b"gone", None)], timestamp=timestamp), NOW)
@@ -47,7 +47,7 @@ def test_no_time_is_too_long_or_too_long_ago_for_a_tombstone(retention_ms, times
 
 
 def test_the_callers_thread_copies_no_producers(monkeypatch):
-    """There may be 100,000 of them, and as many groups of segments as you like."""
+    """There may be 100,000 of them, and any number of groups of segments."""
     house, log = house_with(23, pid=5)
 
     class Uncopied(dict):

@@ -13,7 +13,7 @@ def house():
     return house
 
 
-def test_a_new_directory_gets_an_identity_that_stays(house):
+def test_a_new_directory_gets_a_permanent_identity(house):
     assert house.manager.directory.is_new
     assert house.manager.directory.was_clean
     meta = house.manager.directory.meta
@@ -24,7 +24,7 @@ def test_a_new_directory_gets_an_identity_that_stays(house):
     assert not house.manager.directory.is_new
 
 
-def test_parent_directories_are_made_and_survive_a_power_cut():
+def test_parent_directories_are_created_and_survive_a_power_cut():
     house = House()
     house.settings = {"cluster_id": "mine", "node_id": 5}
     house.open()
@@ -49,7 +49,7 @@ def test_a_second_manager_is_refused(house):
         ("another node", b"version=1\ncluster.id=x\nnode.id=2\n"),
     ],
 )
-def test_an_identity_that_does_not_fit_stops_the_start(house, name, text):
+def test_a_mismatched_identity_stops_the_start(house, name, text):
     house.stop()
     house.filesystem.replace(f"{DATA}/meta.properties", text)
     house.settings = {"node_id": 1}
@@ -57,7 +57,7 @@ def test_an_identity_that_does_not_fit_stops_the_start(house, name, text):
         house.open()
     assert house.filesystem.exists(CLEAN_MARK), name
     house.filesystem.replace(f"{DATA}/meta.properties", b"version=1\ncluster.id=x\nnode.id=1\n")
-    assert house.open().directory.was_clean, "the lock was let go, the mark was left"
+    assert house.open().directory.was_clean, "the lock was released, the clean mark was kept"
     assert house.manager.directory.meta.directory_id is not None
 
 
@@ -69,7 +69,7 @@ def test_partitions_without_an_identity_stop_the_start(house):
         house.open()
 
 
-def test_the_mark_is_gone_durably_before_the_first_log_is_loaded(house):
+def test_the_clean_mark_is_durably_removed_before_the_first_log_is_loaded(house):
     house.stop()
     assert house.filesystem.durable_bytes(CLEAN_MARK) == b'{"version":0,"brokerEpoch":-1}'
     assert house.open().directory.was_clean

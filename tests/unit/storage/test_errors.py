@@ -46,7 +46,7 @@ def test_the_table_above_has_every_class() -> None:
     assert classes - {errors.StorageError} == {type(error) for error, _ in CASES}
 
 
-def test_a_failed_disk_is_one_family() -> None:
+def test_errors_of_a_failed_disk_are_one_family() -> None:
     assert issubclass(errors.AppendFailed, errors.LogFailed)
     assert issubclass(errors.DamagedLog, errors.LogFailed)
     assert not issubclass(errors.OffsetOutOfRange, errors.LogFailed)

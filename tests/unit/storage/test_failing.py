@@ -1,4 +1,4 @@
-"""A log on a disk that is full, or that fails: what stays, what is served, what is said."""
+"""A log on a disk that is full, or that fails: what it keeps, serves and logs."""
 
 import errno
 import logging
@@ -32,7 +32,7 @@ def offline_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 @pytest.mark.parametrize("bytes_written", [0, 1, 60, 97])
-def test_a_full_disk_takes_nothing_and_ends_nothing(number, bytes_written, caplog):
+def test_a_full_disk_refuses_the_batch_and_fails_no_log(number, bytes_written, caplog):
     house, log = opened()
     append(log, 2)
     flush(log)
@@ -42,7 +42,7 @@ def test_a_full_disk_takes_nothing_and_ends_nothing(number, bytes_written, caplo
         with pytest.raises(AppendFailed):
             log.append(batch(), NOW)
     path = log.segments.active.log_file.path
-    assert len(house.filesystem.live_bytes(path)) == size, "nothing half-written stays"
+    assert len(house.filesystem.live_bytes(path)) == size, "no partial batch stays"
     assert log.failed is None
     assert house.manager.home.room.refusals == 3
     assert house.manager.home.room.wanted_bytes == len(batch())
@@ -55,7 +55,7 @@ def test_a_full_disk_takes_nothing_and_ends_nothing(number, bytes_written, caplo
     assert offline_lines(caplog) == []
 
 
-def test_a_batch_that_can_neither_be_written_nor_taken_back_fails_the_log(caplog):
+def test_a_partial_batch_that_cannot_be_truncated_fails_the_log(caplog):
     house, log = opened()
     append(log, 2)
     flush(log)
@@ -85,14 +85,14 @@ def test_no_room_for_a_new_segment_leaves_no_file_that_claims_offsets(op, path_p
     assert log.failed is None
     assert house.names(".log") == ["00000000000000000000.log"]
     house.filesystem.heal()
-    assert append(log, value=b"") == [2], "a smaller one fits into the segment before"
+    assert append(log, value=b"") == [2], "a smaller batch fits into the previous segment"
     flush(log)
     checkpoint(house, log)
     house.kill()
     assert list(read_all(house.restart())) == [0, 1, 2]
 
 
-def test_retention_goes_on_where_there_is_no_room_for_a_new_segment():
+def test_retention_continues_without_room_for_a_new_segment():
     house, log = opened(internal_segment_bytes=200, retention_ms=50)
     append(log, 5)
     flush(log)
@@ -106,7 +106,7 @@ def test_retention_goes_on_where_there_is_no_room_for_a_new_segment():
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EROFS])
-def test_another_failed_write_ends_the_log_alone(number, caplog):
+def test_any_other_failed_write_fails_only_its_log(number, caplog):
     house, log = opened()
     other = house.log("other")
     append(log, 2)
@@ -127,7 +127,7 @@ def test_another_failed_write_ends_the_log_alone(number, caplog):
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
-def test_a_failed_fsync_is_one_whatever_its_reason(number, caplog):
+def test_a_failed_fsync_fails_the_log_for_any_reason(number, caplog):
     house, log = opened()
     append(log, 2)
     flush(log)
@@ -142,7 +142,7 @@ def test_a_failed_fsync_is_one_whatever_its_reason(number, caplog):
     assert caplog.records[-1].levelno == logging.ERROR
 
 
-def test_a_log_that_is_closed_says_nothing(caplog):
+def test_a_closed_log_logs_nothing(caplog):
     house, log = opened()
     append(log)
     log.close("/moved")

@@ -1,4 +1,4 @@
-"""The flush job: it syncs what it captured, in the order that makes it true."""
+"""The flush job: it syncs the files that it captured, in the right order."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_files_and_names_are_durable(filesystem):
     assert filesystem.read("/d/a") == filesystem.read("/d/b") == b"data"
 
 
-def test_small_files_are_opened_here_and_not_before(filesystem):
+def test_small_files_are_opened_only_by_the_job(filesystem):
     filesystem.open("/d/small", create=True).pwrite(b"small", 0)
     work = job(filesystem, paths=["/d/small"])
     assert filesystem.counts["open"] == 3
@@ -39,7 +39,7 @@ def test_small_files_are_opened_here_and_not_before(filesystem):
     assert filesystem.read("/d/small") == b"small"
 
 
-def test_a_small_file_that_cannot_be_opened_is_a_failure_unless_it_is_gone(filesystem):
+def test_an_unopenable_small_file_is_a_failure_unless_it_is_gone(filesystem):
     job(filesystem, paths=["/d/gone"]).run()
     filesystem.fail("open", 3, path_part="/d")
     with pytest.raises(OSError, match="Input/output"):
@@ -48,10 +48,10 @@ def test_a_small_file_that_cannot_be_opened_is_a_failure_unless_it_is_gone(files
 
 def test_without_a_directory_only_the_files_are_synced(filesystem):
     job(filesystem, directories=()).run()
-    assert filesystem.counts["sync_directory"] == 1, "the one of the fixture"
+    assert filesystem.counts["sync_directory"] == 1, "the sync of the fixture"
 
 
-def test_a_renamed_or_unlinked_file_is_synced_all_the_same(filesystem):
+def test_a_renamed_or_unlinked_file_is_still_synced(filesystem):
     work = job(filesystem)
     filesystem.rename("/d/a", "/d/c")
     filesystem.unlink("/d/b")
@@ -61,7 +61,7 @@ def test_a_renamed_or_unlinked_file_is_synced_all_the_same(filesystem):
 
 
 @pytest.mark.parametrize("operation", ["fdatasync", "sync_directory"])
-def test_any_failure_leaves_it(filesystem, operation):
+def test_any_failure_reaches_the_caller(filesystem, operation):
     filesystem.fail(operation)
     with pytest.raises(OSError, match="Input/output"):
         job(filesystem).run()

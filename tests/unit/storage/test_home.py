@@ -1,4 +1,4 @@
-"""What logs share: files are discarded by name at once, and removed later."""
+"""What logs share: discarded files are renamed at once and removed later."""
 
 import pytest
 

@@ -28,7 +28,7 @@ def test_assign(name, epoch, start, after):
 
 
 @pytest.mark.parametrize(("epoch", "start"), [(-1, 0), (0, -1)])
-def test_assign_refuses_what_cannot_be(epoch, start):
+def test_assign_refuses_impossible_epochs(epoch, start):
     with pytest.raises(ValueError, match="expected both >= 0"):
         LeaderEpochs().assign(epoch, start)
 

@@ -1,11 +1,11 @@
-"""Who may write by name into a partition's directory, and until when."""
+"""The lease to write by name into a partition's directory, and when it ends."""
 
 import threading
 
 from storage.lease import Lease
 
 
-def test_it_holds_until_it_ends():
+def test_a_lease_holds_until_it_ends():
     lease = Lease()
     with lease.use() as is_ours:
         assert is_ours
@@ -15,7 +15,7 @@ def test_it_holds_until_it_ends():
     assert lease.is_over
 
 
-def test_a_rename_waits_for_what_has_begun_to_write():
+def test_a_rename_waits_for_writes_that_have_begun():
     lease, writing, may_end = Lease(), threading.Event(), threading.Event()
     order = []
 

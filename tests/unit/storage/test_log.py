@@ -40,7 +40,7 @@ def house():
 # -- Appending --------------------------------------------------------------------------------
 
 
-def test_an_appended_batch_is_stamped_and_stands_in_the_file(house):
+def test_an_appended_batch_is_stamped_and_written_to_the_file(house):
     log = house.log(epoch=7)
     append(log, 3)
     sent = batch(count=4)
@@ -111,7 +111,7 @@ def test_a_batch_larger_than_a_segment_is_refused(house):
     assert (log.end_offset, len(log.segments)) == (0, 1)
 
 
-def test_a_duplicate_is_answered_with_the_original_and_not_appended(house):
+def test_a_duplicate_returns_its_original_and_is_not_appended(house):
     log = house.log()
     first = log.append(batch(count=3, pid=5, epoch=0, sequence=0), NOW)
     log.append(batch(count=2, pid=5, epoch=0, sequence=3), NOW)
@@ -130,7 +130,7 @@ def test_log_append_time_stamps_and_never_goes_back(house):
     assert header.max_timestamp == NOW
 
 
-def test_our_own_batches_are_appended_without_a_producers_checks(house):
+def test_the_brokers_own_batches_are_appended_without_producer_checks(house):
     log = house.log()
     marker = build([Record(0, NOW, b"\0\0\0\2", b"")], control=True)
     assert log.append_own(marker, NOW).base_offset == 0
@@ -138,7 +138,7 @@ def test_our_own_batches_are_appended_without_a_producers_checks(house):
 
 
 @pytest.mark.parametrize("bytes_written", [0, 10, SIZE])
-def test_a_full_disk_takes_the_batch_back_and_passes(house, bytes_written):
+def test_a_full_disk_truncates_the_batch_and_later_appends_succeed(house, bytes_written):
     log = house.log()
     append(log, 2)
     house.filesystem.fail("pwrite", error=errno.ENOSPC, bytes_written=bytes_written)
@@ -147,13 +147,13 @@ def test_a_full_disk_takes_the_batch_back_and_passes(house, bytes_written):
     assert caught.value.rolled_back
     assert (log.failed, log.end_offset) == (None, 2)
     assert len(house.filesystem.live_bytes(house.path(LOG))) == 2 * SIZE
-    # The producer tries again, with the same sequence.
+    # The producer retries with the same sequence.
     assert log.append(batch(pid=5, epoch=0, sequence=0), NOW).base_offset == 2
     flush(log)
     assert len(read_all(log)) == 3
 
 
-def test_a_full_disk_at_a_roll_passes_too(house):
+def test_after_a_full_disk_at_a_roll_later_appends_succeed(house):
     log = house.log(internal_segment_bytes=2 * SIZE)
     append(log, 2)
     house.filesystem.fail("open", error=errno.ENOSPC, path_part="00000000000000000002")
@@ -167,7 +167,7 @@ def test_a_full_disk_at_a_roll_passes_too(house):
 
 
 @pytest.mark.parametrize("truncates", [True, False])
-def test_any_other_failed_write_ends_the_log(house, truncates):
+def test_any_other_failed_write_fails_the_log(house, truncates):
     log = house.log()
     append(log, 2)
     flush(log)
@@ -226,13 +226,13 @@ def test_offsets_that_do_not_fit_the_index_roll(house):
     assert bases(log) == [0, 2**31 + 5]
 
 
-def test_rolling_an_empty_segment_does_nothing(house):
+def test_an_empty_segment_is_not_rolled(house):
     log = house.log()
     assert log.roll(NOW) is log.segments.active
     assert bases(log) == [0]
 
 
-def test_a_roll_leaves_a_snapshot_and_whole_indexes(house):
+def test_a_roll_leaves_a_snapshot_and_complete_indexes(house):
     log = house.log(internal_segment_bytes=4 * SIZE, index_interval_bytes=1)
     for n in range(5):
         log.append(batch(pid=5, epoch=0, sequence=n), NOW)
@@ -246,7 +246,7 @@ def test_a_roll_leaves_a_snapshot_and_whole_indexes(house):
 # -- Flushing ---------------------------------------------------------------------------------
 
 
-def test_what_is_visible_is_durable(house):
+def test_visible_records_are_durable(house):
     log = house.log()
     append(log, 3)
     assert log.read(0, 10**6) is None
@@ -280,7 +280,7 @@ def test_a_failed_fsync_is_never_forgotten(house):
     flush(log)
     assert "fsync failed" in log.failed.reason
     assert (log.durable_offset, log.high_watermark) == (2, 2)
-    assert log.begin_flush() is None, "a second one would succeed, and lie"
+    assert log.begin_flush() is None, "a second fsync would succeed without writing the pages"
     assert log.begin_checkpoint() is None
     assert house.manager.unflushed_bytes == 0
     for _ in range(2):
@@ -293,8 +293,8 @@ def test_a_failed_fsync_is_never_forgotten(house):
     assert list(read_all(house.restart())) == [0, 1]
 
 
-def test_beginning_a_flush_opens_nothing_so_it_cannot_fail(house):
-    """The first of a log once raised where nobody caught it: its waiters were never answered."""
+def test_beginning_a_flush_opens_no_file_so_it_cannot_fail(house):
+    """A log's first flush once raised an uncaught error: its waiters were never answered."""
     log = house.log()
     append(log)
     house.filesystem.fail("open", forever=True)
@@ -303,7 +303,7 @@ def test_beginning_a_flush_opens_nothing_so_it_cannot_fail(house):
         job.run()
 
 
-def test_a_flush_is_safe_against_roll_retention_and_eviction():
+def test_a_roll_retention_and_eviction_do_not_disturb_a_flush():
     house = House(open_files_max=4)
     house.open()
     config = {"internal_segment_bytes": 2 * SIZE, "write_caching": True, "retention_bytes": 0}
@@ -367,14 +367,14 @@ def test_write_caching_can_be_changed(house):
     log.update_config(house.log("u", write_caching=True).config)
     assert log.high_watermark == 3
     log.update_config(house.log("v").config)
-    assert log.high_watermark == 3, "what readers have seen stays visible"
+    assert log.high_watermark == 3, "records that readers have seen stay visible"
     append(log)
     assert log.high_watermark == 3
     flush(log)
     assert log.high_watermark == log.durable_offset == 4
 
 
-def test_producers_are_forgotten_in_time(house):
+def test_idle_producers_expire(house):
     log = house.log()
     log.append(batch(pid=5, epoch=0, sequence=0), NOW)
     assert sum(log.expire_producers(NOW + 86_399_999)) == 0
@@ -382,7 +382,7 @@ def test_producers_are_forgotten_in_time(house):
     assert log.append(batch(pid=5, epoch=0, sequence=77), NOW).base_offset == 1
 
 
-def test_what_the_page_cache_is_trusted_with_is_not_counted_as_unflushed(house):
+def test_records_acknowledged_from_the_page_cache_do_not_count_as_unflushed(house):
     cached = house.log(write_caching=True)
     synced = house.log("u")
     append(cached, 5)
@@ -396,8 +396,8 @@ def test_what_the_page_cache_is_trusted_with_is_not_counted_as_unflushed(house):
 
 @pytest.mark.parametrize("ending", ["flush", "failed flush", "close", "delete"])
 @pytest.mark.parametrize("switches", [(True,), (False,), (True, False), (False, True, False)])
-def test_what_counts_as_unflushed_follows_write_caching_as_it_is_now(house, switches, ending):
-    """Whatever a log was when it was appended to, or when its flush began."""
+def test_the_unflushed_count_follows_the_current_write_caching(house, switches, ending):
+    """Whatever the setting was at the append, or when the flush began."""
     log = house.log(write_caching=not switches[0], internal_segment_bytes=2 * SIZE)
     configs = {flag: house.log(f"u{flag}", write_caching=flag).config for flag in (True, False)}
     append(log, 3)

@@ -29,7 +29,7 @@ def house():
 
 
 def again(house, **config):
-    """Delete t-0 and make it anew, as another topic of that name."""
+    """Delete t-0 and create another topic of that name."""
     house.delete_log("t", 0)
     return house.log(topic_id=NEXT_ID, **config)
 
@@ -38,8 +38,8 @@ def files(house):
     return {name: house.filesystem.live_bytes(house.path(name)) for name in house.names()}
 
 
-def test_a_checkpoint_under_way_writes_nothing_into_the_next_log(house):
-    """Its producers once acknowledged a batch that the next log never had, as a duplicate."""
+def test_a_running_checkpoint_writes_nothing_into_the_next_log(house):
+    """Its producers once made the next log acknowledge a batch that it lacked as a duplicate."""
     log = house.log()
     log.append(batch(pid=7, epoch=0, sequence=0), NOW)
     flush(log)
@@ -58,7 +58,7 @@ def test_a_checkpoint_under_way_writes_nothing_into_the_next_log(house):
     assert sorted(read_all(log)) == [0]
 
 
-def test_the_end_of_a_checkpoint_takes_no_snapshot_of_the_next_log_away(house):
+def test_the_end_of_a_checkpoint_removes_no_snapshot_of_the_next_log(house):
     log = house.log(internal_segment_bytes=1 << 20)
     for sequence in range(4):
         log.append(batch(pid=7, epoch=0, sequence=sequence), NOW)
@@ -77,7 +77,7 @@ def test_the_end_of_a_checkpoint_takes_no_snapshot_of_the_next_log_away(house):
     assert files(house) == before
 
 
-def test_indexes_that_are_being_mended_are_not_those_of_the_next_log(house):
+def test_a_running_index_repair_does_not_touch_the_next_log(house):
     log = house.log(index_interval_bytes=10)
     append(log, 40)
     flush(log)
@@ -91,7 +91,7 @@ def test_indexes_that_are_being_mended_are_not_those_of_the_next_log(house):
     assert files(house) == before
 
 
-def test_retention_of_a_closed_log_takes_no_segment_of_the_next_one(house):
+def test_retention_of_a_closed_log_deletes_no_segment_of_the_next_log(house):
     log = house.log(retention_ms=1)
     append(log, 40)
     flush(log)
@@ -105,7 +105,7 @@ def test_retention_of_a_closed_log_takes_no_segment_of_the_next_one(house):
     assert sorted(read_all(after)) == [0, 1, 2]
 
 
-def test_a_reader_of_the_old_log_is_given_nothing_of_the_next_one(house):
+def test_a_reader_of_the_old_log_gets_no_bytes_of_the_next_log(house):
     log = house.log()
     append(log, 3)
     flush(log)
@@ -119,7 +119,7 @@ def test_a_reader_of_the_old_log_is_given_nothing_of_the_next_one(house):
         append(log)
 
 
-def test_a_file_that_is_renamed_while_it_is_opened_is_the_next_logs(house, monkeypatch):
+def test_a_file_renamed_during_its_open_does_not_serve_the_next_log(house, monkeypatch):
     log = house.log()
     append(log, 3)
     flush(log)
@@ -141,7 +141,7 @@ def test_many_directories_are_renamed_with_one_sync(house):
     house.filesystem.counts.clear()
     deletion = house.manager.begin_delete([("t", number) for number in range(21)])
     assert house.manager.all() == []
-    assert not house.filesystem.counts["rename"], "the caller's thread waits for nothing"
+    assert not house.filesystem.counts["rename"], "the caller's thread does not wait for the disk"
     deletion.run()
     house.manager.finish_delete(deletion)
     assert deletion.error is None
@@ -149,7 +149,7 @@ def test_many_directories_are_renamed_with_one_sync(house):
     assert house.filesystem.counts["sync_directory"] == 1
 
 
-def test_one_directory_that_cannot_be_renamed_does_not_keep_the_others(house):
+def test_a_directory_that_cannot_be_renamed_does_not_block_the_others(house):
     for number in range(3):
         house.log(partition=number, file_delete_delay_ms=0)
     house.filesystem.fail("rename", path_part="t-1")
@@ -161,7 +161,7 @@ def test_one_directory_that_cannot_be_renamed_does_not_keep_the_others(house):
     assert [name for name in house.filesystem.list(DATA) if "t-" in name] == ["t-1"]
 
 
-def test_what_is_due_is_taken_once_and_unlinked_elsewhere(house):
+def test_due_files_are_taken_once_and_unlinked_in_another_thread(house):
     log = house.log(file_delete_delay_ms=0)
     append(log, 3)
     path = house.delete_log("t", 0)
@@ -175,7 +175,7 @@ def test_what_is_due_is_taken_once_and_unlinked_elsewhere(house):
     assert f"cannot delete {path}" in warning
 
 
-def test_the_directory_of_a_log_that_could_not_be_opened_goes_with_its_topic(house):
+def test_the_directory_of_an_unopenable_log_is_deleted_with_its_topic(house):
     for number, topic_id in ((0, TOPIC_ID), (1, NEXT_ID), (2, TOPIC_ID), (3, TOPIC_ID)):
         house.log(partition=number, topic_id=topic_id)
     house.stop()
@@ -190,4 +190,4 @@ def test_the_directory_of_a_log_that_could_not_be_opened_goes_with_its_topic(hou
     assert deletion.error is None
     house.purge(NOW)
     left = [name for name in house.filesystem.list(DATA) if name.startswith("t-")]
-    assert left == ["t-1", "t-3"], "of another topic, and of who knows which"
+    assert left == ["t-1", "t-3"], "of another topic, and of an unknown topic"

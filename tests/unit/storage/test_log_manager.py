@@ -24,7 +24,7 @@ def house():
 # -- Checkpoints --------------------------------------------------------------------------------
 
 
-def test_checkpoints_are_written_when_something_changed(house):
+def test_checkpoints_are_written_only_after_a_change(house):
     log = house.log(internal_segment_bytes=300)
     append(log, 9)
     flush(log)
@@ -60,7 +60,7 @@ def test_garbage_in_a_checkpoint_costs_a_scan(house, text):
     assert house.manager.reports[0].batches_checked == 5
 
 
-def test_a_recovery_point_that_is_not_the_end_is_no_clean_stop(house):
+def test_a_stop_with_a_recovery_point_below_the_end_is_not_clean(house):
     append(house.log(), 5)
     house.stop()
     house.filesystem.replace(POINTS, encode_offsets({("t", 0): 3}))
@@ -85,7 +85,7 @@ def test_logs_are_found_by_name(house):
 
 
 @pytest.mark.parametrize("flushed", [True, False])
-def test_a_created_log_is_durable_with_its_first_flush_and_else_made_again(house, flushed):
+def test_a_created_log_is_durable_with_its_first_flush_or_else_created_again(house, flushed):
     log = house.log()
     append(log)
     if flushed:
@@ -96,13 +96,13 @@ def test_a_created_log_is_durable_with_its_first_flush_and_else_made_again(house
     assert append(log) == [1 if flushed else 0]
 
 
-def test_making_a_log_waits_for_no_fsync(house):
+def test_creating_a_log_waits_for_no_fsync(house):
     house.filesystem.fail("fdatasync", forever=True)
     house.filesystem.fail("sync_directory", forever=True)
     house.log()
 
 
-def test_a_log_that_cannot_be_made_leaves_the_manager_as_it_was(house):
+def test_a_failed_creation_leaves_the_manager_unchanged(house):
     house.filesystem.fail("open", error=errno.ENOSPC, path_part=".log")
     with pytest.raises(Exception, match="No space"):
         house.log()
@@ -125,8 +125,10 @@ def test_deleting_renames_at_once_and_unlinks_later(house):
     assert not house.filesystem.exists(path)
 
 
-def test_a_file_that_a_thread_opened_meanwhile_is_none_of_the_next_log(house, monkeypatch):
-    """A compaction looks into a segment while its topic is deleted."""
+def test_a_file_that_a_thread_opened_during_the_deletion_does_not_serve_the_next_log(
+    house, monkeypatch
+):
+    """A compaction reads a segment while its topic is deleted."""
     log = house.log()
     append(log, 3)
     path = log.segments.active.log_file.path
@@ -143,8 +145,8 @@ def test_a_file_that_a_thread_opened_meanwhile_is_none_of_the_next_log(house, mo
 
 
 @pytest.mark.parametrize("operation", ["rename", "sync_directory"])
-def test_a_log_whose_directory_could_not_be_renamed_is_gone_all_the_same(house, operation):
-    """Once it stayed open, and the next topic of its name met it there."""
+def test_a_log_whose_directory_cannot_be_renamed_is_still_removed(house, operation):
+    """It once stayed open, and the next topic of its name got it."""
     append(house.log(), 3)
     house.filesystem.fail(operation)
     with pytest.raises(OSError, match="Input/output"):
@@ -155,8 +157,8 @@ def test_a_log_whose_directory_could_not_be_renamed_is_gone_all_the_same(house, 
 
 
 @pytest.mark.parametrize("position", range(21, 42, 4))
-def test_a_flipped_bit_in_a_topic_id_is_told_from_another_topic(house, position):
-    """It once put the directory aside: every record of the partition was out of reach."""
+def test_a_flipped_bit_in_a_topic_id_is_distinguished_from_another_topic(house, position):
+    """The flip once made the start set the directory aside, with every record of the partition."""
     append(house.log(), 3)
     house.stop()
     path = house.path("partition.metadata")
@@ -166,7 +168,7 @@ def test_a_flipped_bit_in_a_topic_id_is_told_from_another_topic(house, position)
     assert house.filesystem.live_bytes(path) == text
 
 
-def test_a_checkpoint_that_could_not_be_read_may_name_what_is_made_anew(house):
+def test_an_unreadable_checkpoint_may_name_a_log_that_is_created_again(house):
     log = house.log()
     append(log, 3)
     flush(log)
@@ -180,7 +182,7 @@ def test_a_checkpoint_that_could_not_be_read_may_name_what_is_made_anew(house):
 
 
 @pytest.mark.parametrize("ending", ["deleted", "deleted before a start"])
-def test_checkpoints_of_a_deleted_log_are_not_taken_for_those_of_the_next(house, ending):
+def test_checkpoints_of_a_deleted_log_do_not_apply_to_the_next_log(house, ending):
     """Its start offset once hid acknowledged records of a new topic of that name."""
     log = house.log()
     append(log, 3)
@@ -201,7 +203,7 @@ def test_checkpoints_of_a_deleted_log_are_not_taken_for_those_of_the_next(house,
     assert list(read_all(log)) == [0, 1, 2, 3, 4]
 
 
-def test_an_older_state_of_the_checkpoints_is_not_written_over_a_newer_one(house):
+def test_older_checkpoints_do_not_overwrite_newer_ones(house):
     log = house.log()
     append(log, 2)
     flush(log)
@@ -221,7 +223,7 @@ def test_a_deletion_is_finished_by_the_next_start(house):
     assert not house.filesystem.exists(path)
 
 
-def test_a_directory_of_another_topic_is_put_aside_and_never_deleted(house):
+def test_a_directory_of_another_topic_is_set_aside_and_never_deleted(house):
     append(house.log(), 3)
     house.stop()
     house.open()
@@ -260,7 +262,7 @@ def test_few_descriptors_serve_many_logs():
     assert len(house.manager.home.files) <= 10
 
 
-def test_without_a_bound_of_its_own_most_of_the_systems_descriptors_serve(house):
+def test_by_default_the_manager_uses_most_of_the_systems_descriptors(house):
     capacity = house.manager.home.files.capacity
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert capacity in (soft * 3 // 4, 100_000)

@@ -1,4 +1,4 @@
-"""Reading a log: where reads begin and end, and what is found by time or leader epoch."""
+"""Reading a log: where reads begin and end, and look-ups by time or leader epoch."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def test_reads_stop_at_batches_segments_and_limits(house):
     flush(log)
     assert len(log.read(0, 10**6)) == 5 * SIZE, "one segment at a time"
     assert len(log.read(0, 3 * SIZE + 5)) == 3 * SIZE, "whole batches"
-    assert len(log.read(0, 1)) == SIZE, "at least one"
+    assert len(log.read(0, 1)) == SIZE, "at least one batch"
     assert log.read(0, 1, at_least_one_batch=False) is None
     assert log.read(6, 1, at_least_one_batch=False) is None
     assert len(log.read(1, 10**6, end_offset=3)) == 2 * SIZE
@@ -31,7 +31,7 @@ def test_reads_stop_at_batches_segments_and_limits(house):
     assert list(read_all(log, size_max=1)) == list(range(12))
 
 
-def test_a_read_from_within_a_batch_gives_the_whole_batch(house):
+def test_a_read_from_within_a_batch_returns_the_whole_batch(house):
     log = house.log()
     log.append(batch(count=5), NOW)
     log.append(batch(count=5), NOW)

@@ -1,4 +1,4 @@
-"""What a log starts from, and what its next flush must sync."""
+"""The initial state of a log, and what its next flush must sync."""
 
 from config.topic import TopicConfig
 from storage.errors import LogFailed
@@ -29,7 +29,7 @@ def state(failed=None):
     return LogState(home, LogIdentity("t", 0, TOPIC_ID, directory), config, contents, 3)
 
 
-def test_what_was_opened_is_durable_and_visible():
+def test_records_present_at_the_open_are_durable_and_visible():
     opened = state()
     assert opened.start_offset == 7
     assert opened.recovery_point == 8
@@ -39,7 +39,7 @@ def test_what_was_opened_is_durable_and_visible():
     assert repr(opened) == "LogState(t-0, 7 to 9, durable 9, 1 segments)"
 
 
-def test_soundness_knows_the_epochs_of_the_log():
+def test_soundness_uses_the_epochs_of_the_log():
     opened = state()
     assert opened.segments.soundness.epochs is opened.epochs
 
@@ -49,7 +49,7 @@ def test_a_log_can_be_opened_failed():
     assert state(failure).failed is failure
 
 
-def test_a_directory_is_synced_once_whatever_was_rolled_in_it():
+def test_a_directory_is_synced_once_after_any_number_of_rolls():
     unsynced = Unsynced()
     unsynced.note_created(["/d/small"], ["/d"])
     unsynced.note_rolled("/d", None)

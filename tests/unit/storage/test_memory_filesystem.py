@@ -1,4 +1,4 @@
-"""The tests' own disk: it must lose what a disk loses, and fail when it is told to."""
+"""The tests' own disk: it must lose what a disk loses, and fail when a test asks for it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_power_cut(disk: MemoryFileSystem, unsynced: str, left: bytes) -> None
             call()
 
 
-def test_names_need_the_directory_to_be_synced(disk: MemoryFileSystem) -> None:
+def test_names_are_durable_after_a_directory_sync(disk: MemoryFileSystem) -> None:
     file = disk.open("/d/new", create=True)
     file.pwrite(b"x", 0)
     file.fdatasync()
@@ -75,8 +75,8 @@ def test_a_truncate_is_pending_too(disk: MemoryFileSystem) -> None:
     assert disk.read("/d/f") == b"base"
 
 
-def test_a_failed_sync_forgets_what_was_pending(disk: MemoryFileSystem) -> None:
-    """As Linux does: the pages are clean afterwards, so a second fsync saves nothing of them."""
+def test_a_failed_sync_drops_pending_writes(disk: MemoryFileSystem) -> None:
+    """As on Linux, the pages are clean afterwards, so a second fsync does not write them."""
     file = written(disk, synced=b"base", pending=[b"lost"])
     disk.fail("fdatasync")
     with pytest.raises(OSError, match="Input/output"):
@@ -110,7 +110,7 @@ def test_faults_hit_the_nth_call(disk: MemoryFileSystem) -> None:
     assert disk.calls[-1] == ("read", "/d/f")
 
 
-def test_a_failing_write_leaves_the_part_it_is_told(disk: MemoryFileSystem) -> None:
+def test_a_failing_write_leaves_the_configured_part(disk: MemoryFileSystem) -> None:
     file = written(disk, synced=b"base", pending=[])
     disk.fail("pwrite", error=errno.ENOSPC, bytes_written=3)
     with pytest.raises(OSError, match="No space"):
@@ -118,7 +118,7 @@ def test_a_failing_write_leaves_the_part_it_is_told(disk: MemoryFileSystem) -> N
     assert disk.live_bytes("/d/f") == b"baseabc"
 
 
-def test_a_full_disk_takes_what_fits(disk: MemoryFileSystem) -> None:
+def test_a_full_disk_accepts_the_bytes_that_fit(disk: MemoryFileSystem) -> None:
     file = written(disk, synced=b"base", pending=[])
     disk.capacity_bytes = 6
     assert disk.free_bytes("/") == 2
@@ -129,7 +129,7 @@ def test_a_full_disk_takes_what_fits(disk: MemoryFileSystem) -> None:
     file.pwrite(b"overwriting is free"[:4], 0)
 
 
-def test_kill_loses_locks_and_no_byte(disk: MemoryFileSystem) -> None:
+def test_kill_loses_locks_but_no_bytes(disk: MemoryFileSystem) -> None:
     disk.lock("/d/.lock")
     file = written(disk, synced=b"base", pending=[b"rest"])
     disk.kill()

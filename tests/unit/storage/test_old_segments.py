@@ -1,6 +1,6 @@
 """Segments of an old Kafka: messages of magic 0 and 1 among batches of magic 2.
 
-They are never damage while they are whole; one that is not is found wherever a batch would be.
+Whole messages are never damage; a damaged one is found wherever a damaged batch would be.
 """
 
 import pytest
@@ -17,7 +17,7 @@ HUGE = {"internal_segment_bytes": 10**6, "index_interval_bytes": 300}
 
 
 def house_with_old_segments(*, files=FILES, clean_stop=False, **config):
-    """A log whose files an old Kafka left, opened."""
+    """An open log whose files an old Kafka wrote."""
     house = House()
     house.open()
     house.log(**(HUGE | config))
@@ -64,7 +64,7 @@ def test_every_offset_is_served_after_any_stop(clean_stop, size_max):
         assert house.filesystem.live_bytes(house.path(f"{base:020}.log")) == data
 
 
-def test_what_comes_after_is_appended_behind_and_recovered():
+def test_later_batches_are_appended_after_them_and_recovered():
     house, log = house_with_old_segments()
     assert append(log, 2) == [END_OFFSET, END_OFFSET + 1]
     flush(log)
@@ -87,7 +87,7 @@ def test_timestamps_are_found_inside_wrappers():
     assert min(read(log)) == 12
 
 
-def test_missing_indexes_are_built_and_used():
+def test_missing_indexes_are_rebuilt_and_used():
     house, log = house_with_old_segments()
     checkpoint(house, log)
     checkpoint(house, log)
@@ -98,10 +98,10 @@ def test_missing_indexes_are_built_and_used():
     assert last.position_of(27)[1].base_offset == 27
 
 
-def test_retention_goes_by_their_timestamps():
+def test_retention_uses_their_timestamps():
     house, log = house_with_old_segments(retention_ms=1_000)
     settle(house, log)
-    assert apply_retention(log, NOW + 1_022) == 1  # the second one's newest is NOW + 22
+    assert apply_retention(log, NOW + 1_022) == 1  # the newest of the second segment is NOW + 22
     assert log.start_offset == 11
     assert apply_retention(log, NOW + 2_000) == 3
     assert log.start_offset == END_OFFSET
@@ -110,14 +110,14 @@ def test_retention_goes_by_their_timestamps():
     assert house.restart(**HUGE).end_offset == END_OFFSET + 1
 
 
-# A message of magic 0 or 1 ends at offset 20 + n; each region of one of them, and what is flipped.
+# A message of magic 0 or 1 ends at offset 20 + n; each region of one, and the flipped bits.
 @pytest.mark.parametrize("at", [0, 3, 8, 11, 12, 16, 17, 18, 26, 30, 34, 100])
 @pytest.mark.parametrize("below", [False, True])
 def test_damage_in_a_message_is_found(at, below):
     size = len(message(20, b"x" * 400, timestamp=0))
     rotten = bytearray(FILES[20])
     rotten[3 * size + at] ^= 0x40
-    if not below:  # above the recovery point: cut, and kept aside
+    if not below:  # above the recovery point: cut and quarantined
         house, log = house_with_old_segments(files=FILES | {20: bytes(rotten)})
         assert log.end_offset == 23
         assert len(house.names("quarantine")) == 1
@@ -143,7 +143,7 @@ def test_a_torn_message_at_the_end_is_cut():
         assert (log.end_offset, list(read(log, 29))) == (END_OFFSET, [29])
 
 
-def test_compaction_takes_them_over_as_they_are():
+def test_compaction_copies_them_unchanged():
     old = {0: message(0, b"v", key=b"a", magic=0) + message(1, b"w", key=b"a", timestamp=NOW)}
     files = old | {2: new_batch(2, [NOW, NOW + 1])}
     house, log = house_with_old_segments(files=files, **COMPACTED)

@@ -1,4 +1,4 @@
-"""Retention: which of the oldest segments go, and why (Kafka's UnifiedLog.deleteOldSegments)."""
+"""Retention: which old segments are deleted, and why (Kafka's UnifiedLog.deleteOldSegments)."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ class Facts(NamedTuple):
     created_ms: int = 0
 
 
-# Three full segments and the active one; 100 records a segment.
+# Three full segments and the active one; 100 records per segment.
 FOUR = [Facts(0, 1000, 100), Facts(100, 1000, 200), Facts(200, 1000, 300), Facts(300, 500, 400)]
 KEEP = RetentionRules(deletes=True, retention_ms=-1, retention_bytes=-1)
 
@@ -46,7 +46,7 @@ def test_time(name, now_ms, gone):
     assert run(rules=rules, now_ms=now_ms) == wanted, name
 
 
-def test_a_record_from_the_future_holds_its_segment_and_all_later():
+def test_a_record_from_the_future_keeps_its_segment_and_all_later_ones():
     segments = [FOUR[0], FOUR[1]._replace(max_timestamp=10**15), *FOUR[2:]]
     assert run(segments, KEEP._replace(retention_ms=50), now_ms=10_000)[0][0] == 1
 
@@ -78,17 +78,17 @@ def test_size(name, limit, gone):
     ],
 )
 @pytest.mark.parametrize("deletes", [True, False])
-def test_start_offset_applies_under_every_policy(name, start, gone, deletes):
+def test_the_log_start_offset_applies_under_every_policy(name, start, gone, deletes):
     wanted = [(gone, f"log start offset {start}")] if gone else []
     assert run(rules=KEEP._replace(deletes=deletes), start=start) == wanted, name
 
 
-def test_without_the_delete_policy_time_and_size_do_not_count():
+def test_without_the_delete_policy_time_and_size_do_not_apply():
     rules = RetentionRules(deletes=False, retention_ms=0, retention_bytes=0)
     assert run(rules=rules, now_ms=10**9) == []
 
 
-def test_the_rules_follow_each_other():
+def test_the_rules_apply_in_order():
     rules = RetentionRules(deletes=True, retention_ms=50, retention_bytes=1500)
     assert run(rules=rules, start=100, now_ms=351) == [
         (1, "log start offset 100"),
@@ -97,7 +97,7 @@ def test_the_rules_follow_each_other():
     ]
 
 
-def test_what_is_above_the_high_watermark_stays():
+def test_segments_above_the_high_watermark_stay():
     assert run(rules=KEEP._replace(retention_bytes=0), high_watermark=199) == [
         (1, "log retention size 0")
     ]

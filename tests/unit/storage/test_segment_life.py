@@ -1,7 +1,7 @@
-"""A segment's life with each of its calls failing once, or from then on, and a power cut after it.
+"""A segment's life: each call fails once, or from then on, and a power cut follows.
 
 The recipe is SQLite's: count the calls of a scripted life, then fail the first, the second, … of
-each kind. After the cut, whatever way it takes the unsynced bytes, what was synced must be there,
+each kind. After the cut, whatever it does to the unsynced bytes, the synced bytes must be there,
 whole, in order, and found by every look-up, whatever became of the indexes.
 """
 
@@ -34,9 +34,9 @@ def new_disk() -> MemoryFileSystem:
 
 
 def live(disk: MemoryFileSystem) -> int:
-    """Append, sync, index, read, roll; return the offset that the last good sync covered."""
+    """Append, sync, index, read, roll; return the end offset of the last good sync."""
     acknowledged = 0
-    files = OpenFiles(disk, 2)  # fewer than the three files: they come and go
+    files = OpenFiles(disk, 2)  # fewer than the three files, to force evictions
     try:
         segment = create_segment(files, "/t-0", interval=300)
         disk.sync_directory("/t-0")
@@ -54,14 +54,14 @@ def live(disk: MemoryFileSystem) -> int:
             try:
                 segment.log_file.file().fdatasync()
             except OSError:
-                return acknowledged  # never again: the pages are clean, and not on the disk
+                return acknowledged  # no retry: the pages are clean, but not on the disk
             acknowledged = segment.next_offset
         try:
             for file in segment.indexes.write() if turn % 4 == 3 else []:
                 file.fdatasync()
             segment.read(0, 700)
         except (OSError, LogFailed):
-            pass  # indexes are caches, and the reader has been told
+            pass  # indexes are caches, and the reader knows
     try:
         segment.on_roll()
         segment.indexes.sync()

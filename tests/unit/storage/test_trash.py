@@ -1,4 +1,4 @@
-"""Deleted files and directories: when they are due, and what cannot be removed."""
+"""Deleted files and directories: when they are due, and failed removals."""
 
 import pytest
 
@@ -22,27 +22,27 @@ def left(filesystem):
     return [path for path in FILES if filesystem.exists(path)]
 
 
-def test_what_is_due_is_taken_out_once(filesystem):
+def test_due_files_are_taken_once(filesystem):
     trash = Trash(filesystem)
     for number, path in enumerate(FILES):
         trash.toss(100 * number, path)
     assert trash.begin_purge(-1) is None
     purge = trash.begin_purge(100)
     assert trash.begin_purge(100) is None
-    assert left(filesystem) == list(FILES), "nothing is removed before the job runs"
+    assert left(filesystem) == list(FILES), "no file is removed before the job runs"
     purge.run()
     assert left(filesystem) == ["/dd/c.deleted"]
     assert purge.complaints == []
 
 
-def test_a_directory_goes_with_the_files_in_it(filesystem):
+def test_a_directory_is_removed_with_its_files(filesystem):
     trash = Trash(filesystem)
     trash.toss_directory(5, "/dd")
     trash.begin_purge(5).run()
     assert not filesystem.exists("/dd")
 
 
-def test_files_of_a_directory_that_is_trash_are_forgotten(filesystem):
+def test_files_in_a_deleted_directory_need_no_removal_of_their_own(filesystem):
     trash = Trash(filesystem)
     for path in FILES:
         trash.toss(0, path)
@@ -51,15 +51,15 @@ def test_files_of_a_directory_that_is_trash_are_forgotten(filesystem):
     assert left(filesystem) == ["/d/a.deleted"]
 
 
-def test_forever_is_longer_than_any_delay(filesystem):
-    """On a full disk what was deleted goes at once, also with file.delete.delay.ms at its most."""
+def test_forever_exceeds_the_longest_delay(filesystem):
+    """A full disk removes deleted files at once, even with the largest file.delete.delay.ms."""
     trash = Trash(filesystem)
     trash.toss(1_700_000_000_000 + 2**63 - 1, FILES[0])
     trash.begin_purge(FOREVER_MS).run()
     assert left(filesystem) == list(FILES[1:])
 
 
-def test_what_cannot_be_removed_is_told_and_does_not_keep_the_rest(filesystem):
+def test_a_failed_removal_is_reported_and_does_not_block_the_others(filesystem):
     trash = Trash(filesystem)
     for path in (*FILES, "/d/gone.deleted"):
         trash.toss(0, path)

@@ -1,4 +1,4 @@
-"""Trimming: retention's word done to files, and when it has to wait."""
+"""Trimming: how retention removes files, and when it must wait."""
 
 import contextlib
 
@@ -30,14 +30,14 @@ def house_with(count, *, ready=True, **config):
     return house, log
 
 
-def test_segments_go_by_name_first_and_by_unlink_later():
+def test_segments_are_renamed_first_and_unlinked_later():
     house, log = house_with(7, retention_bytes=3 * SIZE, file_delete_delay_ms=100)
     piece = log.read(0, 10**6)
     assert [segment.base_offset for segment, _ in log.segments_to_delete(NOW)] == [0, 2]
     assert apply_retention(log, NOW) == 2
     assert log.start_offset == 4
     assert house.names("deleted")
-    assert len(piece.read()) == 2 * SIZE, "who holds it still reads it"
+    assert len(piece.read()) == 2 * SIZE, "an open slice is still readable"
     house.purge(NOW + 99)
     assert house.names("deleted")
     house.purge(NOW + 100)
@@ -47,8 +47,8 @@ def test_segments_go_by_name_first_and_by_unlink_later():
         log.read(3, 100)
 
 
-@pytest.mark.parametrize("nth", range(1, 7))  # of the renames: three files a segment
-def test_a_rename_that_fails_leaves_nothing_behind(nth):
+@pytest.mark.parametrize("nth", range(1, 7))  # of the renames: three files per segment
+def test_a_failed_rename_leaves_no_file_behind(nth):
     house, log = house_with(7, retention_bytes=3 * SIZE, file_delete_delay_ms=0)
     house.filesystem.fail("rename", nth)
     with contextlib.suppress(OSError):
@@ -62,7 +62,7 @@ def test_a_rename_that_fails_leaves_nothing_behind(nth):
     assert [segment.base_offset for segment in log.segments] == [4, 6]
 
 
-def test_nothing_goes_before_the_recovery_point_has_passed_it():
+def test_no_segment_is_deleted_before_the_recovery_point_has_passed_it():
     house, log = house_with(5, ready=False, retention_bytes=0)
     assert apply_retention(log, NOW) == 0
     flush(log)
@@ -71,7 +71,7 @@ def test_nothing_goes_before_the_recovery_point_has_passed_it():
     assert apply_retention(log, NOW) == 3
 
 
-def test_when_all_must_go_a_new_segment_is_begun():
+def test_deleting_every_segment_starts_a_new_one():
     house, log = house_with(5, retention_ms=50)
     assert apply_retention(log, NOW + 51) == 3
     assert (log.start_offset, log.end_offset, len(log.segments)) == (5, 5, 1)
@@ -81,7 +81,7 @@ def test_when_all_must_go_a_new_segment_is_begun():
     assert list(read_all(house.restart())) == [5]
 
 
-def test_an_active_segment_that_must_go_is_rolled_when_it_is_not_behind_the_recovery_point():
+def test_an_active_segment_above_the_recovery_point_is_rolled_before_its_deletion():
     house, log = house_with(1, ready=False, retention_ms=50, write_caching=True)
     assert apply_retention(log, NOW + 51) == 0
     assert log.flush_due()
@@ -91,7 +91,7 @@ def test_an_active_segment_that_must_go_is_rolled_when_it_is_not_behind_the_reco
     assert (log.start_offset, len(log.segments)) == (1, 1)
 
 
-def test_deleted_records_take_their_segments_along_under_every_policy():
+def test_delete_records_deletes_segments_under_every_policy():
     _, log = house_with(7, cleanup_policy=("compact",))
     log.delete_records_before(5)
     assert apply_retention(log, NOW) == 2
@@ -99,7 +99,7 @@ def test_deleted_records_take_their_segments_along_under_every_policy():
     assert [s.base_offset for s in log.segments] == [4, 6]
 
 
-def test_snapshots_go_with_their_segments():
+def test_snapshots_are_deleted_with_their_segments():
     house, log = house_with(7, retention_bytes=0, file_delete_delay_ms=0)
     assert len(house.names(".snapshot")) == 3
     apply_retention(log, NOW)

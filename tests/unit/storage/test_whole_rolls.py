@@ -1,7 +1,7 @@
-"""A roll happens whole or not at all, whichever file call of it fails.
+"""A roll happens completely or not at all, whichever of its file calls fails.
 
-A log is opened, must roll with its first append, and goes on; one file call fails, once or from
-then on. What was acknowledged (durable, the log not failed) is there after any stop.
+A log is opened, must roll with its first append, and continues; one file call fails, once or from
+then on. Acknowledged records (durable, in a log that has not failed) are there after any stop.
 """
 
 import errno
@@ -21,7 +21,7 @@ CALLS = ("open", "size", "pread", "pwrite", "truncate", "fdatasync", "sync_direc
 
 
 def begun() -> House:
-    """A directory whose log takes a small batch still, and rolls for a large one."""
+    """A directory whose log still has room for a small batch, and rolls for a large one."""
     house = House()
     house.open()
     log = house.log(**CONFIG)
@@ -33,7 +33,7 @@ def begun() -> House:
 
 
 def live(house: House) -> dict[int, bytes]:
-    """Append, trying again as producers do; returns what was acknowledged."""
+    """Append with retries, as producers do; return the acknowledged records."""
     log = house.manager.logs["t", 0]
     acknowledged = {0: LARGE, 1: SMALL}
     for turn in range(8):
@@ -65,7 +65,7 @@ def calls_made() -> dict[str, int]:
 @pytest.mark.parametrize("ending", ["clean", "lost", "torn", "kept"])
 @pytest.mark.parametrize("forever", [False, True])
 @pytest.mark.parametrize("op", CALLS)
-def test_what_was_acknowledged_is_there_whichever_call_failed(
+def test_acknowledged_records_survive_any_failed_call(
     op: str, forever: bool, ending: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL)
@@ -74,7 +74,7 @@ def test_what_was_acknowledged_is_there_whichever_call_failed(
             house = begun()
             house.log(epoch=1, **CONFIG)
             house.filesystem.fail(op, nth, error, forever=forever)
-            if op != "unlink":  # what could not be made cannot be taken away either
+            if op != "unlink":  # a file that could not be created cannot be removed either
                 house.filesystem.fail("unlink", forever=forever)
             acknowledged = live(house)
             house.filesystem.heal()
@@ -87,8 +87,8 @@ def test_what_was_acknowledged_is_there_whichever_call_failed(
             assert found | acknowledged == found, (nth, error)
 
 
-def test_a_log_that_cannot_be_read_is_rolled_whole() -> None:
-    """Its largest timestamp is for the time index alone, which can do without."""
+def test_an_unreadable_log_is_rolled_completely() -> None:
+    """Only the time index needs the largest timestamp, and it can do without."""
     house = begun()
     log = house.log(epoch=1, **CONFIG)
     house.filesystem.fail("pread", forever=True, path_part=".log")
@@ -102,8 +102,8 @@ def test_a_log_that_cannot_be_read_is_rolled_whole() -> None:
 
 
 @pytest.mark.parametrize("is_mended", [True, False])
-def test_a_flush_holds_the_files_of_rolled_segments(is_mended: bool) -> None:
-    """Also where a checkpoint has put a segment with new indexes in the place of one."""
+def test_a_flush_keeps_the_files_of_rolled_segments_open(is_mended: bool) -> None:
+    """Also if a checkpoint has replaced one of them by a segment with new indexes."""
     house = House()
     house.open()
     log = house.log(**CONFIG)
@@ -121,10 +121,10 @@ def test_a_flush_holds_the_files_of_rolled_segments(is_mended: bool) -> None:
     assert list(read_all(house.restart(**CONFIG))) == list(range(11))
 
 
-def test_a_flush_syncs_a_file_that_was_let_go_before_it_was_written_to(
+def test_a_flush_syncs_a_file_that_was_evicted_before_the_write(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Another thread opened files between the look-up of a clean file and the write to it."""
+    """Another thread opened files between the look-up of a clean file and its write."""
     house = House(open_files_max=3)
     house.open()
     log = house.log()
@@ -143,7 +143,7 @@ def test_a_flush_syncs_a_file_that_was_let_go_before_it_was_written_to(
 
     monkeypatch.setattr(files, "get", get)
     append(log)
-    assert files.peek(path) is None, "it was let go"
+    assert files.peek(path) is None, "the file was evicted"
     flush(log)
     house.crash()
     monkeypatch.undo()

@@ -1,4 +1,4 @@
-"""Which part of a log is dirty, and when a pass is worth it."""
+"""Which part of a log is dirty, and when the cleaner compacts it."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def test_all_but_the_active_segment_is_dirty_at_first():
     assert part.ratio == 1
 
 
-def test_what_was_cleaned_counts_as_clean():
+def test_cleaned_segments_count_as_clean():
     house, log = filled()
     clean(house, log)
     clean_bytes = sum(segment.size for segment in log.segments.all[:-1])
@@ -42,7 +42,7 @@ def test_what_was_cleaned_counts_as_clean():
     ("dirty_bytes", "is_overdue", "worth_it"),
     [(0, True, False), (50, False, False), (51, False, True), (1, True, True)],
 )
-def test_a_pass_is_worth_it_by_ratio_or_by_age(dirty_bytes, is_overdue, worth_it):
+def test_the_ratio_or_the_age_starts_a_pass(dirty_bytes, is_overdue, worth_it):
     part = Cleanable(0, 1, 100 - dirty_bytes, dirty_bytes, is_overdue)
     assert part.is_worth_it(0.5) is worth_it
 
@@ -53,7 +53,7 @@ def test_an_empty_log_has_nothing_to_clean():
     assert (part.ratio, part.is_worth_it(0.0)) == (0, False)
 
 
-def test_young_records_are_not_reached():
+def test_records_younger_than_the_compaction_lag_are_not_dirty():
     house, log = filled(10)
     log.update_config(log.config.with_overrides({"min.compaction.lag.ms": str(HOUR)}))
     fill(log, 12, timestamp=NOW + HOUR // 2)
@@ -87,7 +87,7 @@ def test_a_checkpoint_outside_the_log_counts_as_none(caplog):
     assert find_cleanable(log, NOW).start_offset == 7
 
 
-def test_segments_of_which_a_part_is_not_visible_wait():
+def test_partly_visible_segments_wait():
     _, log = filled()
     log.high_watermark = 12
     assert find_cleanable(log, NOW).end_offset == 10

@@ -33,7 +33,7 @@ def new_segment(filesystem):
 
 
 def known(last_offsets):
-    """The producers of a log, of which no more matters than their last offsets."""
+    """The producers of a log; only their last offsets matter here."""
     state = ProducerState()
     for producer_id, offset in last_offsets.items():
         batches = [AppendedBatch(0, offset, 0, NOW)]
@@ -42,7 +42,7 @@ def known(last_offsets):
 
 
 def cleaned(batches, *, end_offset=1000, producers=None, now_ms=NOW, map_bytes=1 << 16, start=0):
-    """Index and copy one source; returns the batches that stay, opened."""
+    """Index and copy one source; return the batches that stay, decoded."""
     filesystem = MemoryFileSystem()
     source = source_of(*batches, filesystem=filesystem, end_offset=max(1000, end_offset))
     keys, counts = KeyMap(map_bytes, 0.9, 1000, SALT), PassCounts()
@@ -69,7 +69,7 @@ def live(found):
     return [record.offset for _, records in found for record in records]
 
 
-def test_the_newest_of_a_key_stays_wherever_it_stands():
+def test_the_newest_record_of_a_key_stays_wherever_it_is():
     batches = [
         placed(0, keyed([(b"a", b"1"), (b"b", b"1"), (b"a", b"2")])),
         placed(3, keyed([(b"c", b"1")], codec=4)),
@@ -78,18 +78,18 @@ def test_the_newest_of_a_key_stays_wherever_it_stands():
     assert live(cleaned(batches)) == [2, 3, 4, 5]
 
 
-def test_records_without_a_key_go():
+def test_records_without_a_key_are_removed():
     batches = [placed(0, keyed([(None, b"1"), (b"a", b"1")])), placed(2, keyed([(None, b"2")]))]
     assert live(cleaned(batches)) == [1]
 
 
-def test_what_the_map_did_not_reach_stays():
+def test_records_that_the_full_map_left_out_stay():
     batches = [placed(n, keyed([(b"%d" % n, b"v"), (None, b"x")])) for n in range(0, 40, 2)]
     found = cleaned(batches, map_bytes=24 * 11)
     assert live(found) == [*range(0, 18, 2), *range(18, 40)]  # 9 keys, then no room
 
 
-def test_before_the_dirty_part_nothing_is_indexed():
+def test_records_before_the_dirty_part_are_not_indexed():
     batches = [placed(n, keyed([(b"a", b"%d" % n)])) for n in range(6)]
     assert live(cleaned(batches, start=3)) == [5]
     keys = KeyMap(1 << 10, 0.9, 10, SALT)
@@ -98,7 +98,7 @@ def test_before_the_dirty_part_nothing_is_indexed():
 
 
 def horizon_batch(offset, pairs, horizon_ms):
-    """A batch with tombstones as a pass leaves it."""
+    """A batch with tombstones, as an earlier pass leaves it."""
     batch = placed(offset, keyed(pairs))
     header = verify(batch)
     body = open_batch(header, batch, MAX)
@@ -114,7 +114,7 @@ def test_a_tombstone_stays_until_its_horizon(horizon, stays):
     assert found[0][0].base_timestamp == horizon
 
 
-def test_a_first_tombstone_gets_a_horizon_and_nothing_else_does():
+def test_only_a_batch_with_a_new_tombstone_gets_a_horizon():
     found = cleaned([placed(0, keyed([(b"a", None)])), placed(1, keyed([(b"b", b"1")]))])
     assert [header.has_delete_horizon for header, _ in found] == [True, False]
     assert found[0][0].base_timestamp == NOW + DAY
@@ -132,7 +132,7 @@ def marker(offset, pid=3):
     )
 
 
-def test_transactions_are_left_alone_and_hold_back_tombstones():
+def test_transactions_are_kept_and_delay_the_removal_of_tombstones():
     transaction = keyed([(b"a", b"t")], pid=3, epoch=0, sequence=0, transactional=True)
     batches = [
         placed(0, keyed([(b"a", b"1")])),
@@ -163,7 +163,7 @@ def test_what_is_written_is_synced_in_pieces(monkeypatch):
     assert filesystem.live_bytes(segment.log_file.path) == filesystem.live_bytes("/0.source")
 
 
-def test_headers_stay_for_producers_and_for_the_end():
+def test_empty_headers_stay_for_producers_and_for_the_end_offset():
     batches = [placed(n, keyed([(b"a", b"1")], pid=n, epoch=0, sequence=0)) for n in range(4)]
     found = cleaned(batches, producers={0: 0, 1: 7, 2: 2}, end_offset=4)
     assert [(header.base_offset, header.record_count) for header, _ in found] == [
@@ -176,7 +176,7 @@ def test_headers_stay_for_producers_and_for_the_end():
     assert [h.base_offset for h, _ in cleaned(again, end_offset=3)] == [2]
 
 
-def test_records_that_cannot_be_read_are_damage_too():
+def test_unreadable_records_count_as_damage():
     batch = bytearray(placed(0, keyed([(b"a", b"1")])))
     batch[61] = 0x7F
     write_crc(batch, 0)
@@ -189,7 +189,7 @@ def test_records_that_cannot_be_read_are_damage_too():
         index_keys([big], 0, KeyMap(1000, 0.9, 10, SALT), 100, nothing)
 
 
-def test_a_batch_of_very_many_records_is_gone_over_one_by_one():
+def test_a_batch_of_very_many_records_is_copied_record_by_record():
     """Ten million fit into 10 KiB of zstd; as objects they took 3 GB."""
     count = 100_000
     pairs = [(b"same", b"")] * (count - 1) + [(b"other", None)]

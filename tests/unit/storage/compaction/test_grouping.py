@@ -4,7 +4,7 @@ from storage.compaction.grouping import grouped, source_segments
 from tests.support.compacting import ONE, keyed_house
 
 
-def test_groups_keep_to_the_size_of_a_segment_and_of_its_offsets():
+def test_a_group_fits_one_segment_in_bytes_and_in_offsets():
     _, log = keyed_house(23)
     sources = source_segments(log, 20)
     sizes = [[one.file.base_offset for one in group] for group in grouped(sources, 12 * ONE, 10**6)]

@@ -10,7 +10,7 @@ from storage.compaction.key_map import SALT_BYTES, SLOT_BYTES, KeyMap, _prime_at
 SALT = bytes(range(SALT_BYTES))
 
 
-def test_it_says_what_a_dictionary_says():
+def test_the_map_agrees_with_a_dictionary():
     chance = random.Random(7)
     keys = KeyMap(1 << 20, 0.9, 3000, SALT)
     known = {}
@@ -52,7 +52,7 @@ def test_its_size_follows_the_keys_and_stays_below_the_bound():
 
 
 @pytest.mark.parametrize("load_factor", [0.01, 0.0, -1.0])
-def test_the_smallest_map_holds_a_key(load_factor):
+def test_the_smallest_map_holds_one_key(load_factor):
     keys = KeyMap(0, load_factor, 0, SALT)
     assert keys.put(b"k", 5)
     assert keys.get(b"k") == 5

@@ -46,7 +46,7 @@ def test_the_newest_record_of_each_key_stays_with_its_offset():
     assert result.counts.records_kept == 4
 
 
-def test_a_second_pass_merges_what_the_first_has_emptied():
+def test_a_second_pass_merges_the_segments_that_the_first_emptied():
     house, log = keyed_house(23)
     clean(house, log)
     fill(log, 20, start=23)
@@ -57,7 +57,7 @@ def test_a_second_pass_merges_what_the_first_has_emptied():
     assert not house.names(".cleaned") + house.names(".swap")
 
 
-def test_readers_pass_over_holes_from_any_offset():
+def test_readers_skip_holes_from_any_offset():
     house, log = keyed_house(23)
     clean(house, log)
     for start in range(23):
@@ -67,7 +67,7 @@ def test_readers_pass_over_holes_from_any_offset():
         assert int.from_bytes(header[:8], "big") == wanted[0]
 
 
-def test_it_survives_a_restart_clean_or_not():
+def test_a_compacted_log_survives_a_clean_and_an_unclean_restart():
     for end in ("stop", "kill", "crash"):
         house, log = keyed_house(23)
         clean(house, log)
@@ -90,7 +90,7 @@ def test_holes_stay_readable_when_the_topic_is_no_longer_compacted():
     assert records_of(log) == wanted
 
 
-def test_a_tombstone_goes_when_its_horizon_has_passed_and_not_before():
+def test_a_tombstone_is_removed_once_its_horizon_has_passed():
     house, log = keyed_house(0)
     log.append(keyed([(b"a", b"1")]), NOW)
     log.append(keyed([(b"a", None)]), NOW)
@@ -150,7 +150,7 @@ def test_codecs_headers_and_timestamps_are_kept_in_rewritten_batches():
         assert header.record_count == 7
 
 
-def test_a_full_map_ends_the_pass_early_and_the_next_goes_on():
+def test_a_full_map_ends_the_pass_early_and_the_next_pass_continues():
     house, log = keyed_house(60, keys=40)
     before = newest(records_of_all(house, log))
     ends = []
@@ -166,14 +166,14 @@ def test_a_full_map_ends_the_pass_early_and_the_next_goes_on():
     assert offsets(log) == list(range(15, 60))  # the active segment is in no map
 
 
-def test_what_is_not_behind_the_recovery_point_is_left_alone():
+def test_segments_above_the_recovery_point_are_not_compacted():
     _, log = keyed_house(23)
     assert find_cleanable(log, NOW).dirty_bytes == 0
     flush(log)
     assert find_cleanable(log, NOW).dirty_bytes == 0
 
 
-def test_damage_ends_the_pass_names_its_place_and_changes_nothing():
+def test_damage_ends_the_pass_with_its_position_and_changes_nothing():
     for position, what in ((2 * ONE + 70, "CRC"), (2 * ONE + 6, "offsets"), (ONE + 9, "size")):
         house, log = keyed_house(23)
         settle(house, log)
@@ -191,7 +191,7 @@ def test_damage_ends_the_pass_names_its_place_and_changes_nothing():
         assert log.segments.cleaned_offset == 0
 
 
-def test_a_closed_log_ends_its_pass():
+def test_closing_a_log_ends_its_pass():
     house, log = keyed_house(23)
     settle(house, log)
     steps = compact(log, find_cleanable(log, NOW), limits(), NOW)
@@ -217,7 +217,7 @@ def test_retention_waits_for_the_pass():
     assert log.start_offset >= 20
 
 
-def test_aborted_by_its_caller_it_leaves_no_file():
+def test_an_aborted_pass_leaves_no_file():
     house, log = keyed_house(23)
     settle(house, log)
 
@@ -240,7 +240,7 @@ def test_aborted_by_its_caller_it_leaves_no_file():
     assert offsets(log)[0] == 16
 
 
-def test_a_full_disk_ends_the_pass_and_it_is_tried_again():
+def test_a_full_disk_ends_the_pass_and_a_retry_succeeds():
     house, log = keyed_house(23)
     settle(house, log)
     house.filesystem.fail("pwrite", error=errno.ENOSPC, path_part=".cleaned")
@@ -263,7 +263,7 @@ class _Stop(BaseException):
 
 
 def crashing_house(**config):
-    """A log that was cleaned once, with dirty segments behind, some to be merged."""
+    """A log that was cleaned once, then got dirty segments; some of them will be merged."""
     house, log = keyed_house(33, keys=6, **config)
     clean(house, log)
     fill(log, 30, keys=6, start=33, pid=4)
@@ -271,12 +271,12 @@ def crashing_house(**config):
 
 
 class Stopped(NamedTuple):
-    """The disks of processes that ended at one call or another, and what was there before."""
+    """The disks of processes that ended at each call, and the records before the pass."""
 
-    disks: list[tuple[int, bytes]]  # by call; pickled, since each is crashed in several ways
+    disks: list[tuple[int, bytes]]  # by call; pickled, because each disk is crashed in several ways
     records: dict[int, Record]
     newest: dict[bytes, tuple[int, bytes]]
-    offsets_after: set[int]  # of the records that a whole pass leaves
+    offsets_after: set[int]  # of the records that a complete pass leaves
 
 
 @pytest.fixture(scope="module")
@@ -325,7 +325,7 @@ def test_a_crash_at_every_call_loses_nothing(scene, stopped, caplog):
 
 
 def stop_at(filesystem, nth):
-    """End the process at the nth call from now, which then does nothing, or half of a write."""
+    """End the process at the nth call from now; that call does nothing, or half of a write."""
     left = [nth]
 
     def before(_op, _path):
@@ -335,7 +335,7 @@ def stop_at(filesystem, nth):
     filesystem.before = before
 
 
-def test_a_failure_of_any_call_leaves_a_log_that_serves_all(caplog):
+def test_after_any_failed_call_the_log_serves_every_record(caplog):
     caplog.set_level(logging.CRITICAL)
     house, log = crashing_house()
     wanted = newest(records_of_all(house, log))
@@ -359,7 +359,7 @@ def test_a_failure_of_any_call_leaves_a_log_that_serves_all(caplog):
             assert newest(records_of(house.restart(**FIVE))) == wanted, (kind, nth)
 
 
-def test_log_files_are_never_read_past_what_they_hold():
+def test_log_files_are_never_read_past_their_end():
     house, log = keyed_house(23)
     clean(house, log)
     for segment in log.segments:
@@ -367,7 +367,7 @@ def test_log_files_are_never_read_past_what_they_hold():
         assert house.filesystem.size(segment.log_file.path) == segment.size
 
 
-def test_append_goes_on_during_a_pass():
+def test_appends_continue_during_a_pass():
     house, log = keyed_house(23)
     settle(house, log)
     steps = compact(log, find_cleanable(log, NOW), limits(), NOW)

@@ -1,4 +1,4 @@
-"""The swap of a group for one segment: names, copied files, and what interferes."""
+"""The swap of a group for one segment: names, copied files, and interference."""
 
 import errno
 
@@ -11,7 +11,7 @@ from tests.support.compacting import ONE, clean, drive, keyed_house, limits, off
 from tests.support.log_house import NOW, batch, flush
 
 
-def test_a_slice_handed_out_before_the_swap_is_read_after_it():
+def test_a_slice_from_before_the_swap_stays_readable():
     house, log = keyed_house(23)
     settle(house, log)
     piece = log.read(0, 3 * ONE)
@@ -22,7 +22,7 @@ def test_a_slice_handed_out_before_the_swap_is_read_after_it():
     assert bytes(piece.load()) == before
 
 
-def test_nothing_is_swapped_where_everything_stays():
+def test_a_group_that_loses_no_records_is_not_swapped():
     house, log = keyed_house(12, keys=100)
     names = house.names(".log")
     clean(house, log)
@@ -50,7 +50,7 @@ def test_a_swap_waits_for_a_checkpoint():
     assert offsets(log)[0] == 16
 
 
-def test_a_segment_that_was_mended_meanwhile_ends_the_pass():
+def test_a_segment_repaired_during_the_pass_ends_the_pass():
     house, log = keyed_house(23)
     settle(house, log)
     steps = compact(log, find_cleanable(log, NOW), limits(), NOW)

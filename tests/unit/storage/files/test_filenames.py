@@ -1,4 +1,4 @@
-"""Every name is read as it was made, and nothing else is taken for ours."""
+"""Every name that we make is parsed back; no other name is taken for one of ours."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_foreign(name: str) -> None:
     assert parse(name) is None
 
 
-def test_made_names_are_read_back() -> None:
+def test_names_are_parsed_back() -> None:
     made = [
         (filenames.log_name(BASE), "log"),
         (filenames.offset_index_name(BASE), "index"),

@@ -1,4 +1,4 @@
-"""The seam itself: one contract, held by the operating system's files and by those in memory."""
+"""The file system's contract, kept by the operating system's files and by those in memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[FileSystem, st
     return memory, "/data"
 
 
-def test_reads_what_was_written(disk: tuple[FileSystem, str]) -> None:
+def test_a_file_returns_the_bytes_written_to_it(disk: tuple[FileSystem, str]) -> None:
     filesystem, root = disk
     file = filesystem.open(f"{root}/a", create=True)
     file.pwrite(b"hello", 0)
@@ -59,7 +59,7 @@ def test_a_file_is_dirty_until_a_sync_covers_its_writes(disk: tuple[FileSystem, 
     assert file.dirty
 
 
-def test_a_map_shows_the_file_and_outlives_it(disk: tuple[FileSystem, str]) -> None:
+def test_a_map_shows_the_file_and_outlives_its_close(disk: tuple[FileSystem, str]) -> None:
     filesystem, root = disk
     file = filesystem.open(f"{root}/a", create=True)
     file.pwrite(b"0123456789", 0)
@@ -108,7 +108,9 @@ def test_names(disk: tuple[FileSystem, str]) -> None:
         (lambda fs, root: fs.open(f"{root}/d/f", write=False).pwrite(b"x", 0), errno.EBADF),
     ],
 )
-def test_errors_are_the_systems(disk: tuple[FileSystem, str], call: object, wanted: int) -> None:
+def test_errors_are_those_of_the_operating_system(
+    disk: tuple[FileSystem, str], call: object, wanted: int
+) -> None:
     filesystem, root = disk
     filesystem.mkdir(f"{root}/d")
     filesystem.open(f"{root}/d/f", create=True)
@@ -117,7 +119,7 @@ def test_errors_are_the_systems(disk: tuple[FileSystem, str], call: object, want
     assert caught.value.errno == wanted
 
 
-def test_replace_leaves_the_new_content_and_no_other_file(disk: tuple[FileSystem, str]) -> None:
+def test_replace_leaves_the_new_content_and_no_temporary_file(disk: tuple[FileSystem, str]) -> None:
     filesystem, root = disk
     for data in (b"first, longer", b"second", b""):
         filesystem.replace(f"{root}/c", data)

@@ -1,4 +1,4 @@
-"""Locks on one file, of writers and readers, in this process and in another."""
+"""Locks of writers and readers on one file, in this process and in another."""
 
 import subprocess
 import sys
@@ -37,7 +37,7 @@ def test_a_reader_is_refused_while_a_writer_holds_the_file(tmp_path: Path) -> No
     locks.take_shared(str(path)).close()
 
 
-def test_readers_hold_it_together_and_keep_writers_away(tmp_path: Path) -> None:
+def test_readers_share_the_lock_and_exclude_writers(tmp_path: Path) -> None:
     path = tmp_path / ".lock"
     with other_process(path, "LOCK_SH") as reader:
         locks.take_shared(str(path)).close()
@@ -47,7 +47,7 @@ def test_readers_hold_it_together_and_keep_writers_away(tmp_path: Path) -> None:
     locks.take(str(path), MODE).close()
 
 
-def test_within_a_process_one_holds_it(tmp_path: Path) -> None:
+def test_within_a_process_the_lock_is_exclusive(tmp_path: Path) -> None:
     path = str(tmp_path / ".lock")
     held = locks.take(path, MODE)
     for take in (lambda: locks.take(path, MODE), lambda: locks.take_shared(path)):
@@ -58,18 +58,18 @@ def test_within_a_process_one_holds_it(tmp_path: Path) -> None:
     locks.take_shared(path).close()
 
 
-def test_a_reader_makes_no_file(tmp_path: Path) -> None:
+def test_a_reader_creates_no_file(tmp_path: Path) -> None:
     locks.take_shared(str(tmp_path / ".lock")).close()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_holder_is_named_and_nothing_is_taken(tmp_path: Path) -> None:
+def test_naming_the_holder_takes_no_lock(tmp_path: Path) -> None:
     path = tmp_path / ".lock"
     assert locks.lock_holder(str(path)) is None, "no file"
     with other_process(path, "LOCK_EX") as writer:
         assert locks.lock_holder(str(path)) == writer.pid
         writer.communicate(b"")
-    assert locks.lock_holder(str(path)) is None, "nobody holds it"
+    assert locks.lock_holder(str(path)) is None, "the lock is free"
 
 
 def test_readers_are_not_named_as_the_holder(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""Identity of a directory: Kafka's file is read, ours is read back, the rest refuses with reason.
+"""A directory's identity: Kafka's file and ours are read; any other is refused with a reason.
 
-The first text is what Apache Kafka 4.3.0's storage tool wrote.
+Apache Kafka 4.3.0's storage tool wrote the first text.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def test_our_text() -> None:
     ["a", "my cluster", " begins with a blank", "a=b:c#d!e\\f", "größe", "日本", "a\nb"],
 )
 @pytest.mark.parametrize("directory_id", [None, b"\xff" * 16])
-def test_any_cluster_id_comes_back(cluster_id: str, directory_id: bytes | None) -> None:
+def test_any_cluster_id_is_read_back(cluster_id: str, directory_id: bytes | None) -> None:
     given = MetaProperties(cluster_id=cluster_id, node_id=2**31 - 1, directory_id=directory_id)
     assert meta_properties.decode("p", meta_properties.encode(given)) == given
 
@@ -77,14 +77,14 @@ BAD = [
 
 
 @pytest.mark.parametrize(("name", "text", "said"), BAD, ids=[case[0] for case in BAD])
-def test_what_cannot_be_read_refuses(name: str, text: bytes, said: str) -> None:
+def test_unusable_properties_are_refused(name: str, text: bytes, said: str) -> None:
     with pytest.raises(CorruptMetadata) as caught:
         meta_properties.decode("/data/meta.properties", text)
     assert caught.value.path == "/data/meta.properties"
     assert said in caught.value.reason, name
 
 
-def test_garbage_is_never_another_error() -> None:
+def test_garbage_raises_only_the_documented_error() -> None:
     randomness = random.Random(4)
     for _ in range(2_000):
         text = bytearray(KAFKAS)
@@ -121,7 +121,7 @@ def test_files() -> None:
     assert meta_properties.read(disk, path) == OURS
 
 
-def test_random_uuids_are_kafkas_kind() -> None:
+def test_random_uuids_have_kafkas_format() -> None:
     seen = {random_uuid(os.urandom) for _ in range(300)}
     assert len(seen) == 300
     for uuid in seen:
@@ -130,6 +130,6 @@ def test_random_uuids_are_kafkas_kind() -> None:
         assert not uuid_text(uuid).startswith("-")
 
 
-def test_a_uuid_that_begins_with_a_dash_is_not_given_out() -> None:
+def test_random_uuids_never_begin_with_a_dash() -> None:
     given = iter([b"\xf8" + bytes(15), b"\xfb" * 16, bytes(16)])
     assert uuid_text(random_uuid(lambda size: next(given))).startswith("AAAA")

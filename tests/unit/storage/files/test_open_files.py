@@ -1,4 +1,4 @@
-"""The bound holds, but for files whose writes nobody has synced; nobody reads a wrong file."""
+"""The bound holds, except for files with unsynced writes; no caller reads a wrong file."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def test_an_open_file_is_not_opened_again(disk: MemoryFileSystem) -> None:
     assert files.peek("/b") is None
 
 
-def test_the_longest_unused_goes(disk: MemoryFileSystem) -> None:
+def test_the_least_recently_used_file_is_closed(disk: MemoryFileSystem) -> None:
     files = OpenFiles(disk, 3)
     for path in ("/a", "/b", "/c"):
         files.get(path)
-    files.get("/a")  # used again since the hand last passed
+    files.get("/a")  # used again since the clock hand last passed
     files.get("/d")
     assert [path for path in ("/a", "/b", "/c", "/d") if files.peek(path)] == ["/a", "/c", "/d"]
     assert (len(files), files.evicted_count) == (3, 1)
 
 
-def test_a_dirty_file_stays_and_the_bound_gives_way(disk: MemoryFileSystem) -> None:
+def test_dirty_files_stay_open_even_above_the_bound(disk: MemoryFileSystem) -> None:
     files = OpenFiles(disk, 2)
     files.get("/a").pwrite(b"A", 0)
     files.get("/b").pwrite(b"B", 0)
@@ -48,11 +48,11 @@ def test_a_dirty_file_stays_and_the_bound_gives_way(disk: MemoryFileSystem) -> N
     files.get("/b").fdatasync()
     files.get("/d")
     assert files.peek("/d") is not None
-    assert len(files) == 2, "what came above the bound goes once it is synced"
+    assert len(files) == 2, "files above the bound are closed once they are synced"
     assert files.evicted_count == 2
 
 
-def test_a_reader_keeps_what_was_let_go(disk: MemoryFileSystem) -> None:
+def test_a_reader_keeps_a_file_that_was_evicted(disk: MemoryFileSystem) -> None:
     files = OpenFiles(disk, 1)
     reader = files.get("/a")
     files.get("/b")
@@ -60,7 +60,7 @@ def test_a_reader_keeps_what_was_let_go(disk: MemoryFileSystem) -> None:
     assert reader.pread(1, 0) == b"a"
 
 
-def test_rename_goes_on_with_the_open_file(disk: MemoryFileSystem) -> None:
+def test_rename_keeps_the_open_file(disk: MemoryFileSystem) -> None:
     files = OpenFiles(disk, 4)
     file = files.get("/a")
     stale = files.get("/b")
@@ -105,7 +105,7 @@ def test_maps_count_as_descriptors(disk: MemoryFileSystem) -> None:
     assert files.descriptor_count == 3
 
 
-def test_pages_of_all_maps_are_let_go_after_a_rest_and_when_much_was_sent(
+def test_pages_of_all_maps_are_released_after_a_pause_and_after_many_sent_bytes(
     disk: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = OpenFiles(disk, 10)
@@ -117,7 +117,7 @@ def test_pages_of_all_maps_are_let_go_after_a_rest_and_when_much_was_sent(
     files.sweep()
     files.viewed(1)
     files.sweep()
-    assert forgotten == []  # they are still wanted
+    assert forgotten == []  # they are still in use
     files.sweep()
     assert forgotten == ["/a", "/b"]
     files.sweep()
@@ -130,7 +130,7 @@ def test_pages_of_all_maps_are_let_go_after_a_rest_and_when_much_was_sent(
 
 
 class Watched(MemoryFileSystem):
-    """Opens files that look themselves up whenever they are asked whether they are dirty."""
+    """Open files that look themselves up whenever the cache asks whether they are dirty."""
 
     files: OpenFiles
     missing: list[str]
@@ -149,8 +149,8 @@ class Watched(MemoryFileSystem):
         return made
 
 
-def test_no_file_is_missing_while_another_is_let_go() -> None:
-    """A flush that looked then would leave the fsync of a dirty file out."""
+def test_no_file_is_missing_while_another_is_evicted() -> None:
+    """A flush that looked at that moment would skip the fsync of a dirty file."""
     disk = Watched()
     disk.missing = []
     disk.files = files = OpenFiles(disk, 2)
@@ -163,7 +163,7 @@ def test_no_file_is_missing_while_another_is_let_go() -> None:
     assert (files.peek("/a"), disk.missing) == (None, [])
 
 
-def test_a_file_that_is_to_be_written_to_is_not_let_go(disk: MemoryFileSystem) -> None:
+def test_a_file_about_to_be_written_is_not_evicted(disk: MemoryFileSystem) -> None:
     files = OpenFiles(disk, 2)
     file = files.get_to_write("/a")
     for name in "bcd":

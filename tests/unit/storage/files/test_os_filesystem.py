@@ -1,4 +1,4 @@
-"""The operating system's files: short reads and writes, reads that do not wait, locks, modes."""
+"""The operating system's files: short reads and writes, non-blocking reads, locks, modes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from storage.errors import DirectoryLocked
 from storage.files.os_filesystem import OsFileSystem
 
 
-def test_a_lock_keeps_another_process_out(tmp_path: Path) -> None:
+def test_a_lock_excludes_another_process(tmp_path: Path) -> None:
     path = str(tmp_path / ".lock")
     ask = (
         "import fcntl, os, sys\n"
@@ -33,7 +33,7 @@ def test_a_lock_keeps_another_process_out(tmp_path: Path) -> None:
     assert subprocess.run([sys.executable, "-c", ask], check=False).returncode == 0
 
 
-def test_modes_keep_others_out(tmp_path: Path) -> None:
+def test_modes_deny_access_to_other_users(tmp_path: Path) -> None:
     filesystem = OsFileSystem()
     old = os.umask(0)
     try:
@@ -48,7 +48,7 @@ def test_modes_keep_others_out(tmp_path: Path) -> None:
         assert stat.S_IMODE((tmp_path / "d" / name).stat().st_mode) == 0o640, name
 
 
-def test_short_writes_are_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = OsFileSystem().open(str(tmp_path / "f"), create=True)
     real = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda fd, data, at: real(fd, bytes(data)[:3], at))
@@ -56,9 +56,7 @@ def test_short_writes_are_gone_on_with(tmp_path: Path, monkeypatch: pytest.Monke
     assert (tmp_path / "f").read_bytes() == b"\0\x000123456789"
 
 
-def test_a_write_that_moves_nothing_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_of_zero_bytes_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = OsFileSystem().open(str(tmp_path / "f"), create=True)
     monkeypatch.setattr(os, "pwrite", lambda fd, data, at: 0)
     with pytest.raises(OSError, match="wrote 0 of 3 bytes"):
@@ -66,7 +64,7 @@ def test_a_write_that_moves_nothing_is_an_error(
 
 
 class _Preadv:
-    """os.preadv as the kernel answers when bytes are missing, or cannot say."""
+    """os.preadv as the kernel answers if bytes are not in memory, or if it cannot tell."""
 
     def __init__(self, error: int | None, count: int = 0) -> None:
         self.error = error
@@ -89,7 +87,7 @@ class _Preadv:
         ("nor can others", _Preadv(errno.EINVAL), b"0123456789", True),
     ],
 )
-def test_reads_that_do_not_wait(
+def test_non_blocking_reads(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     name: str,
@@ -100,12 +98,12 @@ def test_reads_that_do_not_wait(
     file = OsFileSystem().open(str(tmp_path / "f"), create=True)
     file.pwrite(b"0123456789", 0)
     monkeypatch.setattr(os, "preadv", preadv)
-    for _ in range(2):  # a file system that cannot say is not asked again
+    for _ in range(2):  # a file system without support is not asked again
         assert file.pread_nowait(10, 0) == read, name
         assert file.is_cached(0, 10) is cached, name
 
 
-def test_more_is_pulled_in_than_one_call_reads(tmp_path: Path) -> None:
+def test_a_pull_reads_more_than_one_call_can(tmp_path: Path) -> None:
     file = OsFileSystem().open(str(tmp_path / "f"), create=True)
     size = 600 * 1024 + 1
     file.truncate(size)
@@ -113,7 +111,7 @@ def test_more_is_pulled_in_than_one_call_reads(tmp_path: Path) -> None:
     assert file.pull(size, 1) == size - 1
 
 
-def test_a_failing_disk_is_not_taken_for_cold(
+def test_a_failing_disk_is_not_reported_as_cold(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = OsFileSystem().open(str(tmp_path / "f"), create=True)
@@ -125,7 +123,7 @@ def test_a_failing_disk_is_not_taken_for_cold(
 
 
 def resident_kib(path: Path) -> int:
-    """How much of the maps of a file is in this process's memory."""
+    """How many KiB of a file's maps are in this process's memory."""
     found, of_the_file = 0, False
     for line in Path("/proc/self/smaps").read_text().splitlines():
         if "-" in line.split()[0]:
@@ -135,7 +133,7 @@ def resident_kib(path: Path) -> int:
     return found
 
 
-def test_pages_are_forgotten_and_come_back(tmp_path: Path) -> None:
+def test_released_pages_are_read_again(tmp_path: Path) -> None:
     path = tmp_path / "f"
     file = OsFileSystem().open(str(path), create=True)
     file.forget_pages()  # nothing is mapped
@@ -149,7 +147,7 @@ def test_pages_are_forgotten_and_come_back(tmp_path: Path) -> None:
     assert bytes(view[:4]) == b"\0\1\2\3"
 
 
-def test_the_descriptor_goes_with_the_last_reference(tmp_path: Path) -> None:
+def test_the_last_reference_closes_the_descriptor(tmp_path: Path) -> None:
     before = set(os.listdir("/proc/self/fd"))
     file = OsFileSystem().open(str(tmp_path / "f"), create=True)
     file.pwrite(b"abc", 0)
@@ -161,7 +159,7 @@ def test_the_descriptor_goes_with_the_last_reference(tmp_path: Path) -> None:
     assert set(os.listdir("/proc/self/fd")) <= before
 
 
-def test_a_reserve_takes_room_and_changes_no_file(tmp_path: Path) -> None:
+def test_a_reserve_takes_disk_space_and_changes_no_file(tmp_path: Path) -> None:
     file = OsFileSystem().open(str(tmp_path / "f"), create=True)
     file.pwrite(b"abc", 0)
     before = (tmp_path / "f").stat().st_blocks
@@ -174,13 +172,13 @@ def test_a_reserve_takes_room_and_changes_no_file(tmp_path: Path) -> None:
     assert (tmp_path / "f").stat().st_blocks == before
 
 
-def test_a_reserve_that_cannot_be_had_says_so(tmp_path: Path) -> None:
+def test_a_reserve_without_disk_space_is_an_error(tmp_path: Path) -> None:
     file = OsFileSystem().open(str(tmp_path / "f"), create=True)
     with pytest.raises(OSError, match=str(tmp_path)):
         file.reserve(1 << 60)
 
 
-def test_who_holds_a_lock_is_told(tmp_path: Path) -> None:
+def test_the_process_that_holds_a_lock_is_named(tmp_path: Path) -> None:
     path = str(tmp_path / ".lock")
     hold = (
         "import fcntl, os, sys\n"
@@ -202,8 +200,8 @@ def test_who_holds_a_lock_is_told(tmp_path: Path) -> None:
     OsFileSystem().lock(path).close()
 
 
-def test_what_cannot_be_replaced_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full disk at the start: the error of a descriptor has no path of its own."""
+def test_a_failed_replace_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a full disk at the start, the error of a descriptor has no path of its own."""
 
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")

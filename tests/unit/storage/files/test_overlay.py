@@ -1,4 +1,4 @@
-"""Changes that stay in memory: what is read afterwards, and that nothing below is touched."""
+"""Changes stay in memory: later reads see them, and the files below never change."""
 
 import errno
 from collections.abc import Callable
@@ -16,13 +16,13 @@ READS = {
 
 
 class OnlyRead:
-    """A file system that has the reading operations, and no other."""
+    """A file system with the reading operations only."""
 
     def __init__(self, below: MemoryFileSystem) -> None:
         self._filesystem = below
 
     def __getattr__(self, name: str) -> Any:
-        assert name in READS, f"{name} may change something"
+        assert name in READS, f"{name} may change a file"
         return getattr(self._filesystem, name)
 
     def open(self, path: str, *, create: bool = False, write: bool = True) -> Any:
@@ -45,7 +45,7 @@ def over(disk: MemoryFileSystem) -> Overlay:
     return Overlay(OnlyRead(disk))
 
 
-def test_files_are_read_as_they_are_below(over: Overlay) -> None:
+def test_files_below_are_readable(over: Overlay) -> None:
     file = over.open("/d/a")
     assert (file.size(), over.size("/d/a"), over.read("/d/a")) == (10, 10, b"0123456789")
     assert file.pread(3, 8) == b"89"
@@ -60,7 +60,7 @@ def test_files_are_read_as_they_are_below(over: Overlay) -> None:
         over.open("/d/c")
 
 
-def test_a_cut_is_seen_by_everyone_who_opens_the_file(over: Overlay) -> None:
+def test_every_later_open_sees_a_truncate(over: Overlay) -> None:
     early = over.open("/d/a")
     over.open("/d/a").truncate(4)
     for file in (early, over.open("/d/a")):
@@ -70,7 +70,7 @@ def test_a_cut_is_seen_by_everyone_who_opens_the_file(over: Overlay) -> None:
     assert over.read("/d/a") == b"0123"
 
 
-def test_what_is_written_is_kept_in_memory(over: Overlay, disk: MemoryFileSystem) -> None:
+def test_writes_stay_in_memory(over: Overlay, disk: MemoryFileSystem) -> None:
     file = over.open("/d/a")
     file.pwrite(b"xy", 9)
     assert over.open("/d/a").pread(99, 7) == b"78xy"
@@ -97,14 +97,14 @@ def test_zeros_of_a_preallocated_file_take_no_memory(over: Overlay, disk: Memory
     assert (file.size(), file.pread(12, 0)) == (7, b"enxrymo")
 
 
-def test_a_large_file_is_not_taken_into_memory(over: Overlay, disk: MemoryFileSystem) -> None:
+def test_a_large_file_is_not_copied_into_memory(over: Overlay, disk: MemoryFileSystem) -> None:
     file = over.open("/d/a")
     with pytest.raises(OSError, match="too large"):
         file.pwrite(b"x", 2 * WRITTEN_MAX)
     assert over.read("/d/a") == b"0123456789"
 
 
-def test_names_come_go_and_change(over: Overlay, disk: MemoryFileSystem) -> None:
+def test_files_are_created_removed_and_renamed(over: Overlay, disk: MemoryFileSystem) -> None:
     over.rename("/d/a", "/d/b")
     over.open("/d/c", create=True).pwrite(b"new", 0)
     over.replace("/d/e", b"text")
@@ -143,7 +143,9 @@ def test_names_come_go_and_change(over: Overlay, disk: MemoryFileSystem) -> None
         lambda over: over.rmdir("/d"),
     ],
 )
-def test_sealed_it_refuses_every_change(over: Overlay, change: Callable[[Overlay], Any]) -> None:
+def test_a_sealed_overlay_refuses_every_change(
+    over: Overlay, change: Callable[[Overlay], Any]
+) -> None:
     over.seal()
     with pytest.raises(OSError) as caught:
         change(over)

@@ -1,4 +1,4 @@
-"""Which errors say that there is no space, and that they are counted."""
+"""Which errors mean a full disk, and that they are counted."""
 
 import errno
 
@@ -8,7 +8,7 @@ from storage.files.room import PASSING, Room
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
-def test_no_space_is_counted(number: int) -> None:
+def test_errors_of_a_full_disk_are_counted(number: int) -> None:
     room = Room()
     error = OSError(number, "full")
     assert room.note(error)
@@ -18,12 +18,12 @@ def test_no_space_is_counted(number: int) -> None:
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE])
-def test_anything_else_is_not(number: int) -> None:
+def test_other_errors_are_not_counted(number: int) -> None:
     room = Room()
     assert not room.note(OSError(number, "other"))
     assert (room.refusals, room.last_refusal) == (0, None)
 
 
-def test_a_descriptor_that_lacks_passes_as_space_does() -> None:
+def test_a_lack_of_descriptors_passes_like_a_full_disk() -> None:
     assert {errno.EMFILE, errno.ENFILE} <= PASSING
     assert errno.EIO not in PASSING

@@ -1,6 +1,6 @@
-"""Kafka's small files: byte for byte its text, and nothing but a CheckpointError for garbage.
+"""Kafka's small files: byte for byte its text; garbage raises only CheckpointError.
 
-The texts are those that Apache Kafka 4.3.0 left behind.
+Apache Kafka 4.3.0 wrote the texts.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def test_partition_metadata() -> None:
         (b"garbage", -1),
     ],
 )
-def test_the_clean_shutdown_marker_counts_by_being_there(text: bytes, epoch: int) -> None:
+def test_the_existence_of_the_clean_shutdown_file_is_enough(text: bytes, epoch: int) -> None:
     assert text_files.decode_clean_shutdown(text) == epoch
     if epoch >= 0 and b" " not in text:
         assert text_files.encode_clean_shutdown(epoch) == text
@@ -130,7 +130,7 @@ def test_malformed_partition_metadata(name: str, text: bytes) -> None:
         text_files.decode_partition_metadata(name, text)
 
 
-def test_garbage_is_never_another_error() -> None:
+def test_garbage_raises_only_checkpoint_errors() -> None:
     randomness = random.Random(11)
     samples = [b"0\n3\nconf 0 0\nplain 1 54\nplain 0 46\n", b"0\n2\n1 0\n2 75\n", METADATA]
     for _ in range(2_000):
@@ -191,7 +191,7 @@ def test_uuids() -> None:
 
 
 @pytest.mark.parametrize("op", ["open", "pwrite", "close", "mkdir"])
-def test_a_partition_directory_is_made_whole_or_not_at_all(op):
+def test_a_partition_directory_is_created_completely_or_not_at_all(op):
     filesystem = MemoryFileSystem()
     filesystem.fail(op, error=28)
     with pytest.raises(OSError, match="No space"):

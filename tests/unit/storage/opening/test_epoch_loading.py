@@ -24,7 +24,7 @@ def test_leader_epochs_are_rebuilt_from_the_batches(text):
 
 
 def test_epochs_are_not_read_from_batches_that_recovery_cuts():
-    """A torn segment looked like one of epoch 0, and hid where epoch 1 begins: records with it."""
+    """A torn segment looked like one of epoch 0 and hid the start of epoch 1 and its records."""
     house = House()
     house.open()
     log = house.log()
@@ -45,8 +45,8 @@ def test_epochs_are_not_read_from_batches_that_recovery_cuts():
 
 
 @pytest.mark.parametrize("ending", ["stop", "kill"])
-def test_epochs_that_begin_beyond_what_is_known_are_read_from_the_batches(ending):
-    """A flipped digit: epoch 1 began at 2, not at 6. Its batches were taken for damaged."""
+def test_an_epoch_start_that_contradicts_the_batches_is_read_from_the_batches(ending):
+    """A flipped digit: epoch 1 began at 2, not at 6. Its batches counted as damaged."""
     house = House()
     house.open()
     append(house.log(**SEGMENTS), 2)
@@ -66,7 +66,7 @@ def test_epochs_that_begin_beyond_what_is_known_are_read_from_the_batches(ending
     assert list(read_all(log)) == [0, 1, 2, 3, 4]
 
 
-def test_epochs_beyond_the_end_are_forgotten():
+def test_epochs_beyond_the_end_are_dropped():
     house = stopped_house()
     house.filesystem.replace(house.path("leader-epoch-checkpoint"), b"0\n2\n0 0\n1 12\n")
     assert house.restart(**SEGMENTS).epochs.entries() == [(0, 0)]

@@ -28,7 +28,7 @@ def test_aborted_transactions_are_named():
     assert f"{FIRST}.txnindex" in warning
 
 
-def test_an_orphaned_index_goes():
+def test_an_orphaned_index_is_removed():
     house = stopped_house()
     for kind in ("index", "timeindex", "txnindex"):
         house.filesystem.replace(house.path(f"{7:020}.{kind}"), b"")
@@ -38,7 +38,7 @@ def test_an_orphaned_index_goes():
     assert not [name for name in house.names() if name.startswith(f"{7:020}")]
 
 
-def test_files_on_their_way_out_go():
+def test_files_marked_as_deleted_are_removed():
     house = stopped_house()
     for name in (f"{FIRST}.log.deleted", f"{SECOND}.index.deleted", f"{FIRST}.log.cleaned"):
         house.filesystem.replace(house.path(name), b"old")

@@ -12,7 +12,7 @@ from tests.support.stopped_logs import FIRST, SECOND, SEGMENTS, THIRD, stopped_h
 SIZE = len(batch())
 
 
-def test_a_clean_start_reads_no_log_but_its_end():
+def test_a_clean_start_reads_only_the_end_of_the_log():
     house = stopped_house(400, internal_segment_bytes=10**6)
     house.filesystem.calls.clear()
     log = house.restart(**(SEGMENTS | {"internal_segment_bytes": 10**6}))
@@ -57,7 +57,7 @@ def test_any_cache_can_be_deleted(clean, gone):
     [b"", b"\0" * 4096, b"\xff" * 4096, b"\x01" * 13, struct.pack(">ii", 3, 2**30) * 5],
     ids=["empty", "zeros", "ones", "odd", "beyond"],
 )
-def test_any_index_can_hold_anything(clean, kind, content):
+def test_an_index_may_contain_any_bytes(clean, kind, content):
     house = stopped_house(clean=clean)
     for name in house.names(f".{kind}"):
         house.filesystem.replace(house.path(name), content)
@@ -68,8 +68,8 @@ def test_any_index_can_hold_anything(clean, kind, content):
     assert append(log) == [12]
 
 
-def test_indexes_that_kafka_preallocated_are_read():
-    """Killed, Kafka leaves index files of 10 MiB, zeros behind the entries."""
+def test_indexes_preallocated_by_kafka_are_read():
+    """A killed Kafka leaves index files of 10 MiB, with zeros after the entries."""
     house = stopped_house(clean=False)
     for name in house.names("index"):
         content = house.filesystem.live_bytes(house.path(name))
@@ -81,7 +81,7 @@ def test_indexes_that_kafka_preallocated_are_read():
     assert list(read_all(house.restart(**SEGMENTS))) == list(range(15))
 
 
-def test_a_missing_segment_is_a_hole_and_no_offset_moves():
+def test_a_missing_segment_leaves_a_hole_and_shifts_no_offset():
     house = stopped_house()
     house.filesystem.unlink(house.path(f"{SECOND}.log"))
     log = house.restart(**SEGMENTS)
@@ -92,14 +92,14 @@ def test_a_missing_segment_is_a_hole_and_no_offset_moves():
     assert append(log) == [12]
 
 
-def test_in_a_compacted_log_a_hole_is_read_over():
+def test_readers_of_a_compacted_log_skip_a_hole():
     house = stopped_house(cleanup_policy=("compact",))
     house.filesystem.unlink(house.path(f"{SECOND}.log"))
     log = house.restart(cleanup_policy=("compact",), **SEGMENTS)
     assert list(read_all(log)) == [0, 1, 2, 3, 4, 10, 11]
 
 
-def test_a_directory_without_a_log_file_goes_on_where_its_checkpoints_say():
+def test_a_directory_without_a_log_file_continues_at_its_checkpoints():
     house = stopped_house()
     for name in house.names():
         if name != "partition.metadata":

@@ -1,4 +1,4 @@
-"""Opening logs in steps: those that wait for the disk do not touch the manager."""
+"""Opening logs in steps: steps that wait for the disk do not touch the manager."""
 
 import errno
 
@@ -23,7 +23,7 @@ def wanted(*numbers, topic_id=TOPIC_ID, create=True):
     return [Wanted("t", number, topic_id, TopicConfig(), 0, create) for number in numbers]
 
 
-def test_the_callers_thread_waits_for_nothing(house):
+def test_the_callers_thread_never_waits_for_the_disk(house):
     house.log(partition=9)
     house.filesystem.calls.clear()
     opening = house.manager.begin_open(wanted(0, 1))
@@ -41,7 +41,7 @@ def test_the_callers_thread_waits_for_nothing(house):
     assert [append(house.manager.get("t", number)) for number in (0, 1)] == [[0], [0]]
 
 
-def test_each_has_an_outcome_of_its_own(house):
+def test_each_log_has_its_own_outcome(house):
     house.filesystem.fail("mkdir", error=errno.ENOSPC, path_part="t-1")
     attempts = house.manager.open_logs(wanted(0, 1, 2))
     assert [attempt.log is not None for attempt in attempts] == [True, False, True]
@@ -51,15 +51,15 @@ def test_each_has_an_outcome_of_its_own(house):
     assert isinstance(missing.error, UnknownPartition)
 
 
-def test_two_do_not_open_the_same_log(house):
+def test_a_log_is_not_opened_twice(house):
     house.manager.begin_open(wanted(0))
     with pytest.raises(AssertionError, match="being opened"):
         house.manager.begin_open(wanted(0))
 
 
 @pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex"])
-def test_a_second_try_makes_the_directorys_name_durable_too(house, suffix):
-    """No descriptor was left at the first; acknowledged records once went with a power cut."""
+def test_a_second_try_makes_the_directory_name_durable_too(house, suffix):
+    """The first try found no free descriptor; a power cut then lost acknowledged records."""
     house.filesystem.fail("open", error=errno.EMFILE, path_part=suffix)
     with pytest.raises(Exception, match=r"Too many open files|cannot be opened"):
         house.log()
@@ -73,7 +73,7 @@ def test_a_second_try_makes_the_directorys_name_durable_too(house, suffix):
     assert sorted(read_all(house.log(epoch=1))) == [0, 1, 2]
 
 
-def test_old_checkpoints_of_a_name_are_gone_before_its_log_is_made(house):
+def test_old_checkpoints_of_a_name_are_removed_before_its_log_is_created(house):
     log = house.log()
     append(log, 3)
     flush(log)
@@ -90,5 +90,7 @@ def test_old_checkpoints_of_a_name_are_gone_before_its_log_is_made(house):
     opening.fail_new(caught.value)
     opening.make()
     house.manager.finish_open(opening)
-    assert not house.filesystem.exists(f"{DATA}/t-0"), "made, with an old start offset in the file"
+    assert not house.filesystem.exists(f"{DATA}/t-0"), (
+        "created while the file still has an old start offset"
+    )
     assert append(house.log(topic_id=OTHER_ID)) == [0]

@@ -11,7 +11,7 @@ from tests.support.stopped_logs import SEGMENTS, stopped_house, warnings_of
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 60, b"\xff" * 60, struct.pack(">hIi", 99, 0, 0)])
-def test_a_bad_snapshot_is_passed_over_for_an_older_one(content):
+def test_a_bad_snapshot_is_skipped_for_an_older_one(content):
     house = House()
     house.open()
     log = house.log(**SEGMENTS)
@@ -25,8 +25,8 @@ def test_a_bad_snapshot_is_passed_over_for_an_older_one(content):
     assert log.append(batch(pid=5, epoch=0, sequence=12), NOW).base_offset == 12
 
 
-def test_retries_after_a_kill_are_known_as_they_were():
-    """All of the last five batches, although Kafka's file holds one (KAFKA: answer 45)."""
+def test_retries_after_a_kill_are_recognised():
+    """All of the last five batches, although Kafka's file holds one (Kafka answers 45)."""
     house = House()
     house.open()
     log = house.log(**SEGMENTS)
@@ -47,7 +47,7 @@ def test_retries_after_a_kill_are_known_as_they_were():
      ("producer id", 43, 8), ("epoch", 51, 2), ("base sequence", 53, 4), ("record", 70, 1)],
 )  # fmt: skip
 def test_a_retry_of_a_damaged_batch_is_not_appended_again(name, position, bytes_):
-    """The bytes of the last batch rot before its producer, who was not answered, sends it again."""
+    """The last batch rots before its producer, which got no answer, sends it again."""
     for bit in range(bytes_ * 8):
         house = House()
         house.open()
@@ -67,7 +67,7 @@ def test_a_retry_of_a_damaged_batch_is_not_appended_again(name, position, bytes_
         assert append(log, pid=7, epoch=0x7FFF, sequence=0) == [3], (name, bit)
 
 
-def test_markers_in_the_log_end_transactions_in_the_replay():
+def test_the_replay_ends_transactions_at_their_markers():
     house = House()
     house.open()
     log = house.log()
@@ -84,7 +84,7 @@ def test_markers_in_the_log_end_transactions_in_the_replay():
 
 
 def produced(house, count=12):
-    """Batches of producer 5, one after the other; returns the log."""
+    """Append batches of producer 5, one after the other; return the log."""
     log = house.log(**SEGMENTS)
     for sequence in range(log.end_offset, log.end_offset + count):
         log.append(batch(pid=5, epoch=0, sequence=sequence), NOW)
@@ -92,8 +92,8 @@ def produced(house, count=12):
 
 
 @pytest.mark.parametrize("which", ["all", "the newest", "our own"])
-def test_producers_are_known_without_their_snapshots(which):
-    """After a clean stop: as far back as the log reaches, and of a producer its last five."""
+def test_producers_are_rebuilt_without_their_snapshots(which):
+    """After a clean stop: all producers in the log, with the last five batches of each."""
     house = House()
     house.open()
     produced(house)
@@ -118,8 +118,8 @@ def test_producers_are_known_without_their_snapshots(which):
 
 @pytest.mark.parametrize("count", [0, 3, 12])
 @pytest.mark.parametrize("torn", [False, True])
-def test_a_log_without_producers_is_replayed_only_if_that_is_not_known(count, torn):
-    """A clean stop writes what says so, durably: a power cut after it must not leave half of it."""
+def test_a_log_without_producers_is_replayed_only_without_a_snapshot(count, torn):
+    """A clean stop writes an empty snapshot durably: a power cut must not leave half of it."""
     house = stopped_house(0)
     append(house.restart(**SEGMENTS), count)
     flush(house.manager.get("t", 0))
@@ -136,4 +136,4 @@ def test_a_log_without_producers_is_replayed_only_if_that_is_not_known(count, to
     assert len(warnings_of(house)) == (torn and count > 0)
     assert house.stop()
     house.restart(**SEGMENTS)
-    assert not warnings_of(house), "it was written again"
+    assert not warnings_of(house), "the snapshot was written again"

@@ -1,4 +1,4 @@
-"""What recovery cuts, and which bytes it copies where."""
+"""What recovery cuts, and where it copies the bytes."""
 
 import errno
 
@@ -39,7 +39,7 @@ def test_a_bad_tail_is_cut_and_kept(name, tail, kept):
     assert append(log) == [10]
 
 
-def test_segments_behind_a_cut_are_renamed_whole():
+def test_segments_after_a_cut_are_renamed_whole():
     config = {"internal_segment_bytes": 5 * SIZE}
     house = house_with(20, below=2, **config)
     third = house.filesystem.live_bytes(house.path("00000000000000000010.log"))

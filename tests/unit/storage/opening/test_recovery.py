@@ -53,7 +53,7 @@ def house_bytes(data, at, bit):
     return bytes(flipped)
 
 
-def test_a_closed_segment_whose_roll_did_not_come_so_far_gets_its_last_time_entry():
+def test_a_closed_segment_with_an_unfinished_roll_gets_its_last_time_entry():
     house = House()
     house.open()
     config = {"internal_segment_bytes": 4 * SIZE, "index_interval_bytes": 10**6}
@@ -70,7 +70,7 @@ def test_a_closed_segment_whose_roll_did_not_come_so_far_gets_its_last_time_entr
 
 @pytest.mark.parametrize("unsynced", ["lost", "zeros"])
 def test_a_roll_at_the_recovery_point_gets_its_last_time_entry_too(unsynced):
-    """The segment before was active at the checkpoint, so nothing of its roll was in it."""
+    """The previous segment was active at the checkpoint, so its roll came later."""
     house = House()
     house.open()
     config = {"internal_segment_bytes": 4 * SIZE, "index_interval_bytes": 10**6}
@@ -87,7 +87,7 @@ def test_a_roll_at_the_recovery_point_gets_its_last_time_entry_too(unsynced):
     assert index[-12:] == struct.pack(">qi", NOW + 7, 1)
 
 
-def test_a_checkpoint_makes_durable_what_a_roll_wrote_since_the_one_before():
+def test_a_checkpoint_makes_the_files_of_earlier_rolls_durable():
     house = House()
     house.open()
     log = house.log(internal_segment_bytes=4 * SIZE, index_interval_bytes=10**6)
@@ -101,8 +101,8 @@ def test_a_checkpoint_makes_durable_what_a_roll_wrote_since_the_one_before():
     assert house.filesystem.durable_bytes(path) == struct.pack(">qi", NOW + 7, 0)
 
 
-def test_zeros_that_a_power_cut_left_behind_index_entries_are_cut():
-    """They would stay, within the file, once the segment is closed."""
+def test_zeros_that_a_power_cut_left_after_index_entries_are_cut():
+    """They would stay in the file once the segment is closed."""
     house = house_with(40, below=39, index_interval_bytes=5 * SIZE)
     paths = [house.path(LOG.replace("log", kind)) for kind in ("index", "timeindex")]
     before = [house.filesystem.live_bytes(path) for path in paths]
@@ -114,7 +114,7 @@ def test_zeros_that_a_power_cut_left_behind_index_entries_are_cut():
     assert [house.filesystem.live_bytes(path) for path in paths] == before
 
 
-def test_a_log_that_ends_below_its_recovery_point_gives_no_offset_out_twice():
+def test_a_log_that_ends_below_its_recovery_point_assigns_no_offset_twice():
     house = house_with(20, below=20)
     house.kill()
     inode = house.filesystem._inode(house.path(LOG))
@@ -130,8 +130,8 @@ def test_a_log_that_ends_below_its_recovery_point_gives_no_offset_out_twice():
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact"])
-def test_an_empty_segment_behind_a_lost_tail_goes(policy):
-    """The new segment's name has reached the disk, the last batch of the one before has not."""
+def test_an_empty_segment_after_a_lost_tail_is_removed(policy):
+    """The new segment's name reached the disk, but the last batch of the previous one did not."""
     config = {"cleanup_policy": (policy,)}
     house = house_with(5, below=3, **config)
     house.manager.get("t", 0).roll(NOW)
@@ -144,10 +144,10 @@ def test_an_empty_segment_behind_a_lost_tail_goes(policy):
 
 
 @pytest.mark.parametrize("torn", [1, 2])
-def test_a_compacted_log_does_not_end_behind_a_hole(torn):
-    """A power cut took the last batch of a segment, and tore the only one of the next, or two.
+def test_a_compacted_log_does_not_end_after_a_hole(torn):
+    """A power cut lost the last batch of a segment, and tore the batches of the next one or two.
 
-    Were the segments kept for the hole, the next recovery would find them empty, and go back.
+    If these segments stayed, the next recovery would find them empty and move the end back.
     """
     config = {"cleanup_policy": ("compact",)}
     house = house_with(5, below=3, **config)
@@ -167,7 +167,7 @@ def test_a_compacted_log_does_not_end_behind_a_hole(torn):
 
 
 @pytest.mark.parametrize("operation", ["pwrite", "fdatasync"])
-def test_a_disk_that_does_not_take_the_rewrite_shows_only_what_was_durable(operation):
+def test_after_a_failed_rewrite_only_durable_records_are_visible(operation):
     house = house_with(10, below=4)
     house.kill()
     house.filesystem.fail(operation, path_part=".log", forever=True)
@@ -181,7 +181,7 @@ def test_a_disk_that_does_not_take_the_rewrite_shows_only_what_was_durable(opera
 
 
 def test_deleted_records_stay_deleted_when_the_disk_fails_a_recovery():
-    """The start is beyond what the disk shows; it was forgotten, and the records came back."""
+    """The log start offset is above the durable end. It was lost, and the records came back."""
     house = house_with(10)
     house.manager.get("t", 0).delete_records_before(3)
     house.manager.write_checkpoints()
@@ -196,8 +196,8 @@ def test_deleted_records_stay_deleted_when_the_disk_fails_a_recovery():
     assert (log.start_offset, list(read_all(log))) == (3, list(range(3, 10)))
 
 
-def test_recovery_that_is_interrupted_at_any_step_is_done_by_the_next():
-    """Crash at the nth call of each kind, and again: nothing good is ever lost."""
+def test_a_recovery_interrupted_at_any_step_is_completed_by_the_next():
+    """Crash at the nth call of each kind, and again: no good batch is ever lost."""
     for operation in ("pwrite", "fdatasync", "truncate", "rename", "sync_directory", "pread"):
         for nth in range(1, 12):
             house = house_with(20, below=2, internal_segment_bytes=5 * SIZE)
@@ -228,8 +228,8 @@ def test_a_batch_larger_than_a_chunk_is_recovered():
     assert verify(piece.read()).base_offset == 1
 
 
-def test_batches_of_every_kind_in_a_row_are_all_taken_in():
-    """The quick way over plain batches hands the odd ones over, and goes on behind them."""
+def test_adjacent_batches_of_every_kind_are_recovered():
+    """The fast path over plain batches hands over the others and continues after them."""
     house = House()
     house.open()
     log = house.log(internal_segment_bytes=0, index_interval_bytes=100)

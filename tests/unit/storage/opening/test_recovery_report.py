@@ -1,4 +1,4 @@
-"""The lines about a log that was opened: none if nothing happened."""
+"""The log lines about an opened log: none if nothing happened."""
 
 from storage.opening.recovery_report import NO_CLEAN_SHUTDOWN, RecoveryReport
 
@@ -7,17 +7,17 @@ def report(**found):
     return RecoveryReport("t", 3, "/data/t-3", **found)
 
 
-def test_a_clean_log_says_nothing():
+def test_a_clean_log_is_not_reported():
     assert report(notes=["a quarantine file is there"]).lines() == []
 
 
-def test_an_unclean_stop_that_changed_nothing_goes_without_saying():
+def test_an_unclean_stop_without_changes_is_not_reported():
     assert report(reason=NO_CLEAN_SHUTDOWN, recovery_point=5, end_offset=5).lines() == []
     (line,) = report(reason="the log ends at 4", recovery_point=5, end_offset=5).lines()
     assert "Recovered t-3 (the log ends at 4)" in line
 
 
-def test_damage_is_said_with_its_place_and_where_its_bytes_are():
+def test_damage_is_reported_with_its_position_and_its_quarantine():
     found = report(
         reason=NO_CLEAN_SHUTDOWN,
         damage="x.log at byte offset 70: a wrong CRC",

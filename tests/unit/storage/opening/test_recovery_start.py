@@ -1,4 +1,4 @@
-"""Where recovery begins; damage below the recovery point stays and is passed."""
+"""Where recovery begins; damage below the recovery point stays and is skipped."""
 
 import pytest
 
@@ -30,14 +30,14 @@ def test_a_flip_below_the_recovery_point_is_never_cut(position):
     assert (log.end_offset, log.failed) == (40, None)
     assert not quarantined(house)
     assert list(read_all(log, 17)) == list(range(17, 40))
-    if position < 17:  # what the CRC does not cover is seen by structure
+    if position < 17:  # the structure shows what the CRC does not cover
         with pytest.raises(DamagedLog):
             read_all(log, 15, size_max=100)
 
 
 @pytest.mark.parametrize("position", [11, 17, 23, 26, 60, SIZE - 1])
 def test_a_flip_in_the_last_batch_below_the_recovery_point_is_never_cut(position):
-    """A last offset that had grown beyond the recovery point once took the batch out."""
+    """A last offset above the recovery point once removed the batch."""
     house = house_with(10, below=10)
     house.stop()
     before = bytearray(house.filesystem.live_bytes(house.path(LOG)))
@@ -52,8 +52,8 @@ def test_a_flip_in_the_last_batch_below_the_recovery_point_is_never_cut(position
         log.read(9, SIZE)
 
 
-def test_damage_that_hides_the_recovery_point_is_jumped():
-    """In the active segment, without an index to lead past it: the next batch is found by CRC."""
+def test_recovery_skips_damage_that_hides_the_recovery_point():
+    """In the active segment, with no index entry after it, the next batch is found by its CRC."""
     house = house_with(40, below=30)
     house.filesystem.edit(house.path(LOG), 20 * SIZE + 8, b"\x7f")
     house.kill()
@@ -66,7 +66,7 @@ def test_damage_that_hides_the_recovery_point_is_jumped():
     assert list(read_all(log, 31))[-1] == 39
 
 
-def test_when_nothing_good_follows_the_log_goes_on_behind_the_recovery_point():
+def test_without_a_good_batch_after_it_the_log_continues_at_the_recovery_point():
     house = house_with(40, below=40)
     house.filesystem.edit(house.path(LOG), 20 * SIZE, b"\xff" * 20 * SIZE)
     house.kill()
@@ -82,7 +82,7 @@ def test_when_nothing_good_follows_the_log_goes_on_behind_the_recovery_point():
         read_all(log, 15)
 
 
-def test_an_index_entry_with_a_negative_position_is_no_entry():
+def test_an_index_entry_with_a_negative_position_is_ignored():
     house = house_with(10, below=8, index_interval_bytes=1)
     house.kill()
     index = house.path(LOG.replace(".log", ".index"))

@@ -1,4 +1,4 @@
-"""What the next start does with a compaction that was interrupted, file by file."""
+"""What the next start does with an interrupted compaction, file by file."""
 
 import pytest
 
@@ -13,7 +13,7 @@ BASES = (0, 5, 10, 15)
 
 
 def stopped():
-    """Segments 0, 5, 10, 15 and 20, and what compaction makes of the first four: two."""
+    """Segments 0, 5, 10, 15 and 20, and the two segments that replace the first four."""
     house = House()
     house.open()
     log = house.log(**SMALL)
@@ -78,7 +78,7 @@ def test_a_copy_renamed_in_part_is_removed(renamed):
     assert records_of(log) == before
 
 
-def test_a_whole_swap_is_finished_wherever_it_stopped():
+def test_a_complete_swap_is_finished_wherever_it_stopped():
     for gone in range(4):
         house, merged, before, after = stopped()
         lay(house, merged, 0, "swap")
@@ -116,7 +116,7 @@ def test_a_swap_with_final_names_in_part_is_finished(renamed):
     assert not any(segment.indexes.damage for segment in log.segments)
 
 
-def test_a_damaged_swap_is_not_believed_while_its_source_is_there():
+def test_a_damaged_swap_is_ignored_if_its_source_exists():
     house, merged, before, _ = stopped()
     lay(house, merged, 10, "swap")
     house.filesystem.edit(house.path(f"{10:020}.log.swap"), 70, b"\xff\xff")
@@ -125,7 +125,7 @@ def test_a_damaged_swap_is_not_believed_while_its_source_is_there():
     assert any("removed" in w for report in house.manager.reports for w in report.warnings)
 
 
-def test_a_damaged_swap_is_used_when_there_is_nothing_else():
+def test_a_damaged_swap_is_used_without_its_source():
     house, merged, _, _ = stopped()
     lay(house, merged, 10, "swap")
     house.filesystem.edit(house.path(f"{10:020}.log.swap"), 70, b"\xff\xff")
@@ -144,7 +144,7 @@ def test_a_split_that_kafka_did_not_finish_is_undone():
     assert records_of(reopened(house)) == before
 
 
-def test_a_failure_in_the_middle_is_finished_by_the_next_start():
+def test_a_swap_that_failed_halfway_is_finished_by_the_next_start():
     house, merged, _, after = stopped()
     lay(house, merged, 10, "swap")
     calls = 0

@@ -33,7 +33,7 @@ def header(sequence, count=1, *, epoch=0, pid=PID, timestamp=1000, attributes=0)
 
 
 def state_after(*batches):
-    """A state that took (sequence, count, epoch) batches at consecutive offsets."""
+    """A state with (sequence, count, epoch) batches applied at consecutive offsets."""
     state = ProducerState()
     for sequence, count, epoch in batches:
         state.take(header(sequence, count, epoch=epoch), state.end_offset, 1000)
@@ -82,7 +82,7 @@ def test_appends(name, before, batch):
         ),
     ],
 )
-def test_duplicates_give_the_original(name, before, batch, original):
+def test_a_duplicate_returns_its_original(name, before, batch, original):
     assert state_after(*before).check(batch) == original, name
 
 
@@ -118,7 +118,7 @@ def test_refusals(name, before, batch, error, wanted):
         ("the next of one heard of since", 9, header(10), False),
     ],
 )
-def test_in_doubt_because_of_damage(name, damaged_below, batch, in_doubt):
+def test_damage_leaves_a_batch_in_doubt(name, damaged_below, batch, in_doubt):
     state = state_after((0, 10, 0))
     assert state.check(header(10)) is None
     state.damaged_below = damaged_below
@@ -137,7 +137,7 @@ def test_a_new_epoch_forgets_the_old_batches():
         state.check(header(10, 10, epoch=0))
 
 
-def test_producers_do_not_meet():
+def test_producers_are_independent():
     state = state_after((0, 10, 0))
     assert state.check(header(500, pid=8)) is None
     state.take(header(500, pid=8), 10, 1000)
@@ -190,7 +190,7 @@ def test_changes_count_since_the_snapshot():
     assert (state.changes, state.end_offset) == (0, 60)
 
 
-def test_what_was_handed_out_does_not_change():
+def test_a_copy_of_the_state_does_not_change():
     state = ProducerState()
     state.take(header(0, pid=7), 100, 1)
     (before,) = state.frozen()
@@ -203,10 +203,10 @@ def test_what_was_handed_out_does_not_change():
     assert other.producer_id == 8
     kept = state.entries[7]
     state.take(header(1, pid=8), 103, 4)
-    assert state.entries[7] is kept, "what nobody writes to is shared, not copied"
+    assert state.entries[7] is kept, "unchanged entries are shared, not copied"
 
 
-def test_expiring_looks_at_so_many_a_step_and_passes_over_those_that_went(monkeypatch):
+def test_each_step_of_expiry_is_bounded_and_skips_removed_producers(monkeypatch):
     monkeypatch.setattr("storage.producers.producer_state.PRODUCERS_A_STEP", 2)
     state = ProducerState()
     for pid in range(5):
@@ -218,10 +218,10 @@ def test_expiring_looks_at_so_many_a_step_and_passes_over_those_that_went(monkey
     assert list(state.entries) == [3]
 
 
-def test_the_last_offset_of_a_producer_is_known_or_not():
+def test_the_last_offset_of_a_producer_may_be_unknown():
     state = ProducerState()
     assert state.last_offset_of(5) is None
     state.entries[5] = ProducerEntry(5, 0)
-    assert state.last_offset_of(5) is None, "a marker alone"
+    assert state.last_offset_of(5) is None, "only a marker"
     state.entries[5].batches.append(AppendedBatch(3, 9, 3, 1))
     assert state.last_offset_of(5) == 9

@@ -19,7 +19,7 @@ def state_at(offset, changes=1):
     return state
 
 
-def test_a_snapshot_is_due_by_batches_of_producers_or_of_anyone():
+def test_a_snapshot_is_due_by_batches_of_producers_or_by_all_batches():
     files = SnapshotFiles("/d", [])
     assert not files.is_due(state_at(9, changes=PRODUCER_BATCHES_MAX - 1))
     assert files.is_due(state_at(9, changes=PRODUCER_BATCHES_MAX))
@@ -72,7 +72,7 @@ def test_taken_written_and_read_again():
 
 
 def test_a_snapshot_is_encoded_where_it_is_written(monkeypatch):
-    """Taking one is a step of the loop, and there may be 100,000 producers."""
+    """The event loop takes the snapshot, and there may be 100,000 producers."""
     state = state_at(9)
     files = SnapshotFiles("/d", [])
     with monkeypatch.context() as patched:
@@ -103,7 +103,7 @@ def test_kept_are_segment_starts_and_the_newest_two():
     assert files.begin_write(5, ()).obsolete_offsets == [2]
 
 
-def test_forgetting_at_either_end():
+def test_snapshots_are_dropped_at_either_end():
     files = SnapshotFiles("/d", [1, 5, 9])
     files.take(state_at(3))
     assert files.forget_before(5) == [1]
@@ -113,7 +113,7 @@ def test_forgetting_at_either_end():
     assert names(5) == (f"{5:020}.snapshot", f"{5:020}.producers")
 
 
-def test_a_snapshot_that_cannot_be_read_is_written_again():
+def test_an_unreadable_snapshot_is_written_again():
     filesystem = MemoryFileSystem()
     filesystem.mkdir("/d")
     filesystem.replace(f"/d/{9:020}.snapshot", b"")

@@ -40,12 +40,12 @@ def reload(snapshot_of, history_of):
     return entries
 
 
-def test_with_the_history_the_state_comes_back_whole():
+def test_with_the_history_the_whole_state_is_restored():
     entries = reload([FULL, NO_BATCH], [FULL, NO_BATCH])
     assert entries == {4: FULL, 5: NO_BATCH}
 
 
-def test_a_history_across_the_wrap_of_sequences_is_taken():
+def test_a_history_across_the_sequence_wrap_is_accepted():
     batches = [AppendedBatch(0, 2, 2, 5), AppendedBatch(3, 5, 2, 5)]
     entry = ProducerEntry(4, 0, batches=batches, last_timestamp=5, seen_ms=5)
     assert reload([entry], [entry]) == {4: entry}
@@ -60,12 +60,12 @@ def test_a_history_across_the_wrap_of_sequences_is_taken():
         ("six batches", ProducerEntry(4, 2, batches=[BATCHES[0], *BATCHES], seen_ms=1)),
     ],
 )
-def test_a_history_that_does_not_fit_is_left_out(name, history):
+def test_an_inconsistent_history_is_ignored(name, history):
     assert reload([FULL], [history])[4].batches == BATCHES[-1:], name
 
 
 @pytest.mark.parametrize("encode", [encode_snapshot, encode_history])
-def test_every_flipped_bit_and_every_cut_is_noticed(encode):
+def test_every_flipped_bit_and_every_cut_is_detected(encode):
     good = encode([FULL, NO_BATCH, IN_TXN])
 
     def decode(data):
@@ -97,7 +97,7 @@ def seal(body, head):
 
 
 @pytest.mark.parametrize("count", [-1, 2, 2**31 - 1])
-def test_a_count_that_the_file_does_not_hold_is_refused(count):
+def test_a_count_larger_than_the_file_is_refused(count):
     body = struct.pack(">i", count)
     with pytest.raises(CheckpointError):
         decode_snapshot(seal(body, struct.pack(">h", 1)), "x")
@@ -105,7 +105,7 @@ def test_a_count_that_the_file_does_not_hold_is_refused(count):
         apply_history(seal(body, b"BPRD" + struct.pack(">h", 1)), {}, "x")
 
 
-def test_an_unknown_version_is_refused_by_name():
+def test_an_unknown_version_is_refused_with_its_number():
     with pytest.raises(CheckpointError) as caught:
         decode_snapshot(seal(struct.pack(">i", 0), struct.pack(">h", 99)), "/d/1.snapshot")
     assert caught.value.path == "/d/1.snapshot"

@@ -28,7 +28,7 @@ def test_batches_larger_than_a_chunk_are_read_whole():
         (0, 0x10, "offsets"),
     ],
 )
-def test_damage_is_told_with_its_place(position, value, words):
+def test_damage_is_reported_with_its_position(position, value, words):
     batches = [bytearray(placed(n, keyed([(b"a", b"%d" % n)]))) for n in range(3)]
     batches[1][position] = value
     source = source_of(*batches)

@@ -1,4 +1,4 @@
-"""A look-up that must not wait says what is missing; anywhere else it waits."""
+"""A look-up that must not wait names the missing bytes; any other look-up waits."""
 
 import threading
 
@@ -23,7 +23,7 @@ def test_it_waits_unless_told_otherwise(filesystem):
     assert cold.read(filesystem.open(PATH), 3, 2) == b"234"
 
 
-def test_what_is_missing_is_named_and_can_be_pulled(filesystem):
+def test_missing_bytes_are_named_and_can_be_pulled(filesystem):
     file = filesystem.open(PATH)
     with (
         without_waiting(),
@@ -38,7 +38,7 @@ def test_what_is_missing_is_named_and_can_be_pulled(filesystem):
 
 
 @pytest.mark.parametrize("size", [3, READ_AHEAD_BYTES + 1])
-def test_what_is_pulled_comes_with_some_more(filesystem, size):
+def test_a_pull_reads_ahead(filesystem, size):
     file = filesystem.open(PATH)
     pulled = []
     file.pull = lambda size, position: pulled.append((size, position))
@@ -54,7 +54,7 @@ def test_a_pull_that_fails_says_so():
         Cold(file, 2, 3).pull()
 
 
-def test_it_is_a_matter_of_one_thread(filesystem):
+def test_the_mode_holds_for_one_thread(filesystem):
     found = []
     with without_waiting():
         other = threading.Thread(
@@ -65,7 +65,7 @@ def test_it_is_a_matter_of_one_thread(filesystem):
     assert found == [b"0"]
 
 
-def test_afterwards_it_waits_again(filesystem):
+def test_after_the_block_it_waits_again(filesystem):
     with pytest.raises(KeyError), without_waiting():
         raise KeyError
     assert cold.read(filesystem.open(PATH), 1, 0) == b"0"

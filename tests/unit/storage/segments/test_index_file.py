@@ -1,4 +1,4 @@
-"""An index file of any layout: counted, written in blocks, cut, and never believed about zeros."""
+"""An index file of any layout: counted, written in blocks, cut, and its zeros never trusted."""
 
 import errno
 import struct
@@ -11,7 +11,7 @@ from tests.support.memory_filesystem import MemoryFileSystem
 
 
 class Pairs(IndexFile):
-    """Two shorts an entry."""
+    """Two shorts per entry."""
 
     __slots__ = ()
 
@@ -37,7 +37,7 @@ def index(filesystem, size_max=1_000):
     return Pairs(OpenFiles(filesystem, 10), "/d/0.pairs", 0, size_max)
 
 
-def test_entries_are_in_memory_until_they_are_written_and_found_by_the_next(filesystem):
+def test_entries_stay_in_memory_until_written_and_are_read_by_the_next_open(filesystem):
     first = index(filesystem)
     first.add(1, 10)
     first.add(2, 20)
@@ -58,11 +58,11 @@ def test_the_zeros_of_a_preallocated_end_do_not_count(filesystem, entries, zeros
     packed = b"".join(Pairs.layout.pack(number, number) for number in range(1, entries + 1))
     file.pwrite(packed + bytes(4 * zeros) + b"x", 0)
     counted = count_entries(file, 4)
-    # A file of nothing but zeros may be one entry of zeros: no more is ever counted.
+    # A file of zeros only may be one entry of zeros; no more than one is counted.
     assert counted == entries or (entries == 0 and counted <= 1)
 
 
-def test_full_is_when_the_spare_entries_would_not_fit(filesystem):
+def test_an_index_is_full_if_the_spare_entries_would_not_fit(filesystem):
     under_test = index(filesystem, size_max=12)
     under_test.add(1, 1)
     under_test.add(2, 2)
@@ -82,10 +82,10 @@ def test_a_failed_write_keeps_the_entries_for_the_next(filesystem):
     assert index(filesystem).entry_count == 2
 
 
-def test_what_was_synced_survives_a_power_cut(filesystem):
+def test_synced_entries_survive_a_power_cut(filesystem):
     filesystem.sync_directory("/")
     under_test = index(filesystem)
-    under_test.sync()  # nothing was made: nothing to do
+    under_test.sync()  # no file was created: nothing to do
     under_test.add(1, 1)
     under_test.write_tail()
     under_test.sync()
@@ -106,7 +106,7 @@ def test_clear_leaves_an_empty_file(filesystem):
     assert index(filesystem)._read(filesystem.open("/d/0.pairs"), 0) == (5, 5)
 
 
-def test_an_entry_of_a_file_that_was_cut_is_none(filesystem):
+def test_an_entry_beyond_a_truncated_file_is_none(filesystem):
     first = index(filesystem)
     first.add(1, 10)
     first.write_tail()

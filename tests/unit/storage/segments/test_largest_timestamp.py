@@ -1,4 +1,4 @@
-"""The largest timestamp of a segment, whatever its time index says."""
+"""The largest timestamp of a segment, whatever its time index contains."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _shift(rows: bytes, time: int, offset: int) -> bytes:
 @pytest.mark.parametrize(
     ("name", "damage"), DAMAGED_TIME_INDEXES, ids=[d[0] for d in DAMAGED_TIME_INDEXES]
 )
-def test_a_wrong_time_index_drives_neither_retention_nor_look_ups(
+def test_a_wrong_time_index_affects_neither_retention_nor_look_ups(
     disk: MemoryFileSystem, name: str, damage: object
 ) -> None:
     """KAFKA-10207: zeros at the end of a time index made Kafka delete live data."""
@@ -89,11 +89,11 @@ def test_a_wrong_time_index_drives_neither_retention_nor_look_ups(
     assert first_found(opened.timestamp_candidates(1_060)) is None
 
 
-def test_damage_in_the_log_does_not_stop_the_largest_timestamp(disk: MemoryFileSystem) -> None:
+def test_damage_in_the_log_does_not_hide_the_largest_timestamp(disk: MemoryFileSystem) -> None:
     segment = create(disk)
     fill(segment, TIMES["rising"])
     segment.on_roll()
     disk.edit(segment.log_file.path, 30 * 400 + 16, b"\x09")
     assert reopen(disk, segment).max_timestamp == 1_059  # the index and the end agree
     segment.indexes.time.clear()
-    assert reopen(disk, segment).max_timestamp == 1_029  # what could be read
+    assert reopen(disk, segment).max_timestamp == 1_029  # of the readable batches

@@ -1,4 +1,4 @@
-"""Appends are whole or not there; reads say what the disk could not; the walk believes nothing."""
+"""Appends are all or nothing; reads report disk errors; the walk trusts no header."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_failed_append_leaves_the_file_as_before(
     assert [position for position, _ in log.scan()] == [0, 200, 400]
 
 
-def test_a_partial_write_that_cannot_be_cut_off_is_said(
+def test_a_partial_write_that_cannot_be_truncated_is_reported(
     disk: MemoryFileSystem, log: LogFile
 ) -> None:
     fill(log, 1)
@@ -69,7 +69,7 @@ def test_a_partial_write_that_cannot_be_cut_off_is_said(
         log.append(batch(3, 3, size=200))
     assert not caught.value.rolled_back
     assert isinstance(caught.value, LogFailed)
-    assert log.size == 200  # readers do not see the rest
+    assert log.size == 200  # readers do not see the partial batch
     assert [position for position, _ in log.scan()] == [0]
 
 
@@ -86,7 +86,9 @@ def test_an_append_without_descriptors_touches_nothing(
     assert log.append(batch(3, 3, size=200)) == 200
 
 
-def test_a_full_disk_may_have_room_again(disk: MemoryFileSystem, log: LogFile) -> None:
+def test_appends_succeed_once_a_full_disk_has_space_again(
+    disk: MemoryFileSystem, log: LogFile
+) -> None:
     fill(log, 2)
     disk.capacity_bytes = 450
     with pytest.raises(AppendFailed) as caught:
@@ -101,7 +103,7 @@ def test_headers_and_walks(log: LogFile) -> None:
     fill(log)
     assert log.read_header_at(400) == header_of(batch(6, 3, size=200))
     assert log.read_header_at(1000) is None
-    assert log.read_header_at(960) is None  # less than a header is left
+    assert log.read_header_at(960) is None  # less than a header remains
     for chunk_bytes in (61, 100, 200, 261, 4096):
         walked = list(log.scan(chunk_bytes=chunk_bytes))
         assert [position for position, _ in walked] == [0, 200, 400, 600, 800], chunk_bytes
@@ -138,7 +140,7 @@ HEADER_DAMAGE = [
     ids=[case[0] for case in HEADER_DAMAGE],
 )
 @pytest.mark.parametrize("chunk_bytes", [61, 4096])
-def test_the_walk_stops_at_a_header_that_does_not_fit(
+def test_the_walk_stops_at_an_inconsistent_header(
     disk: MemoryFileSystem,
     log: LogFile,
     name: str,
@@ -171,7 +173,7 @@ def test_a_length_one_too_short_is_caught_at_the_next_batch(
 
 
 @pytest.mark.parametrize("cut", [1, 60, 61, 100, 199])
-def test_a_torn_tail_is_damage_with_its_position(log: LogFile, cut: int) -> None:
+def test_a_torn_tail_is_reported_as_damage_with_its_position(log: LogFile, cut: int) -> None:
     fill(log)
     log.truncate(800 + cut)
     with pytest.raises(DamagedLog) as caught:
@@ -199,10 +201,10 @@ def test_large_slices_are_views_of_one_map(disk: MemoryFileSystem, log: LogFile)
         for loaded in (part.load_hot(), part.load()):
             assert isinstance(loaded, memoryview)
             assert loaded == content[position : position + REMAP_BYTES_MIN]
-    assert isinstance(log.slice(5, MAP_BYTES_MIN).load_hot(), memoryview)  # now that it is mapped
+    assert isinstance(log.slice(5, MAP_BYTES_MIN).load_hot(), memoryview)  # now the file is mapped
     assert disk.counts["map"] == 1
     assert disk.counts["pread"] == 0
-    assert isinstance(log.slice(5, MAP_BYTES_MIN).read_hot(), bytes)  # which can be looked into
+    assert isinstance(log.slice(5, MAP_BYTES_MIN).read_hot(), bytes)  # whose pages can be checked
     log.append(batch(9, 3, size=REMAP_BYTES_MIN))
     assert log.slice(0, REMAP_BYTES_MIN).load_hot() is not None
     assert disk.counts["map"] == 1  # the old map still covers it
@@ -210,7 +212,7 @@ def test_large_slices_are_views_of_one_map(disk: MemoryFileSystem, log: LogFile)
     assert disk.counts["map"] == 2
 
 
-def test_reads_at_the_end_of_a_growing_file_do_not_map_it_each_time(
+def test_reads_at_the_end_of_a_growing_file_do_not_remap_it_each_time(
     disk: MemoryFileSystem, log: LogFile
 ) -> None:
     size = REMAP_BYTES_MIN - 1
@@ -263,7 +265,7 @@ def test_a_slice_outlives_its_file_name(disk: MemoryFileSystem, log: LogFile, si
 
 
 @pytest.mark.parametrize("size", [400, REMAP_BYTES_MIN])
-def test_what_the_disk_cannot_deliver_is_an_error_of_the_log(
+def test_a_failed_read_is_an_error_of_the_log(
     disk: MemoryFileSystem, log: LogFile, size: int
 ) -> None:
     log.append(batch(0, 3, size=size))
@@ -280,7 +282,7 @@ def test_what_the_disk_cannot_deliver_is_an_error_of_the_log(
 
 
 @pytest.mark.parametrize("size", [400, REMAP_BYTES_MIN])
-def test_a_file_cut_behind_our_back_is_an_error_of_the_log(
+def test_a_file_truncated_by_another_program_is_an_error_of_the_log(
     disk: MemoryFileSystem, log: LogFile, size: int
 ) -> None:
     log.append(batch(0, 3, size=size))
@@ -310,7 +312,7 @@ def test_truncate(disk: MemoryFileSystem, log: LogFile) -> None:
     assert log.size == 600
 
 
-def test_real_maps_come_and_go_without_leak_or_complaint(tmp_path: Path) -> None:
+def test_real_maps_are_released_without_leak_or_warning(tmp_path: Path) -> None:
     files = OpenFiles(OsFileSystem(), 10)
     path = str(tmp_path / "00000000000000000000.log")
     log = LogFile(files, path, 0)

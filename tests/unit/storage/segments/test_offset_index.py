@@ -1,4 +1,4 @@
-"""The offset index: found as Kafka finds, in memory and in the file; damage never raises."""
+"""The offset index: look-ups as in Kafka, in memory and in the file; damage never raises."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def index_of(
 
 
 # The seeds' example, 368769.index: rows 1 -> 0, 3 -> 497, 6 -> 1407. Ours hold the last offset of
-# a batch, as Kafka's do since batches exist; then row (3, 497) says that the batch at 497 ends
+# a batch, as Kafka's have since it has batches; so row (3, 497) says that the batch at 497 ends
 # with relative offset 3, and the row for a target is still the last one not above it.
 ROWS = [(1, 0), (3, 497), (6, 1407)]
 
@@ -60,7 +60,7 @@ def test_the_last_row_not_above_the_offset(
     ("position", "expected"),
     [(0, (1, 0)), (496, (1, 0)), (497, (3, 497)), (1406, (3, 497)), (9999, (6, 1407))],
 )
-def test_the_last_row_not_behind_the_position(
+def test_the_last_row_not_after_the_position(
     disk: MemoryFileSystem, written: bool, position: int, expected: tuple[int, int]
 ) -> None:
     index = index_of(disk, ROWS, written=written)
@@ -163,7 +163,7 @@ def test_a_failed_write_keeps_the_rows_in_memory(disk: MemoryFileSystem) -> None
     assert index_of(disk).lookup(BASE + 3) == (BASE + 3, 497)
 
 
-def test_sync_makes_it_durable_and_spares_what_is_clean(disk: MemoryFileSystem) -> None:
+def test_sync_makes_it_durable_and_skips_a_clean_index(disk: MemoryFileSystem) -> None:
     index = OffsetIndex(OpenFiles(disk, 10), PATH, BASE, SIZE_MAX)
     index.sync()  # no file yet: nothing to do
     index.append(BASE + 1, 0)
@@ -203,10 +203,10 @@ def test_garbage_never_raises(disk: MemoryFileSystem) -> None:
 
 
 @pytest.mark.parametrize(("relative", "position"), [(2**31, 500), (2**62, 500), (5, 2**31)])
-def test_what_fits_no_entry_is_left_out(
+def test_values_that_fit_no_entry_are_left_out(
     disk: MemoryFileSystem, relative: int, position: int
 ) -> None:
-    """A base offset with a flipped bit, when the index is built anew."""
+    """A base offset with a flipped bit, when the index is rebuilt."""
     index = index_of(disk, ROWS[:2], written=False)
     index.append(BASE + relative, position)
     index.append(BASE + 2**31 - 1, 2**31 - 1)

@@ -1,4 +1,4 @@
-"""The row of segments: which one holds an offset, and where the readable part ends."""
+"""The row of segments: which segment holds an offset, and where the readable part ends."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def test_position_of_end(log, index, limit, batches):
     assert log.segments.position_of_end(segment, limit, 14) == batches * SIZE
 
 
-def test_the_durable_end_is_known_without_looking(house, log):
+def test_the_durable_end_needs_no_read(house, log):
     before = house.filesystem.counts["pread"]
     assert log.segments.position_of_end(log.segments.active, 12, 14) == 2 * SIZE
     assert house.filesystem.counts["pread"] == before

@@ -1,4 +1,4 @@
-"""Segments: index entries as Kafka makes them, timestamps, rebuilding, truncating, deleting."""
+"""Segments: index entries as Kafka writes them, timestamps, rebuilding, truncating, deleting."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def create(
 # -- Appending ---------------------------------------------------------------------------------
 
 
-def test_index_entries_are_made_as_kafkas_log_segment_makes_them(disk: MemoryFileSystem) -> None:
-    """One before a batch when more than the interval was appended since the last one."""
+def test_index_entries_are_those_of_kafkas_log_segment(disk: MemoryFileSystem) -> None:
+    """One entry before a batch if more than the interval was appended since the last entry."""
     segment = create(disk, 10, interval=1000)
     for index in range(9):
         append(segment, 10 + 3 * index, 3, size=400, timestamp=1_000 + 10 * index)
@@ -64,7 +64,7 @@ def test_an_append_is_one_system_call(disk: MemoryFileSystem) -> None:
     assert disk.counts == {"pwrite": 98}
 
 
-def test_an_append_can_be_told_the_stamped_offset(disk: MemoryFileSystem) -> None:
+def test_an_append_accepts_the_stamped_offset(disk: MemoryFileSystem) -> None:
     segment = create(disk, 100, interval=0)
     produced = batch(0, 3)
     header = header_of(produced)
@@ -119,7 +119,7 @@ def test_create_empties_index_files_left_under_its_name(disk: MemoryFileSystem) 
     assert segment.created_ms == 5
 
 
-def test_create_writes_over_nobodys_log(disk: MemoryFileSystem) -> None:
+def test_create_overwrites_no_log(disk: MemoryFileSystem) -> None:
     fill(create(disk), [1, 2])
     with pytest.raises(FileExistsError):
         create(disk)
@@ -132,7 +132,7 @@ def test_create_writes_over_nobodys_log(disk: MemoryFileSystem) -> None:
 @pytest.mark.parametrize("times", TIMES.values(), ids=TIMES.keys())
 @pytest.mark.parametrize("reopened", [False, True])
 @pytest.mark.parametrize("start_offset", [0, 17])
-def test_look_up_by_timestamp_is_what_a_scan_finds(
+def test_look_up_by_timestamp_agrees_with_a_scan(
     disk: MemoryFileSystem, times: list[int], reopened: bool, start_offset: int
 ) -> None:
     segment = create(disk)
@@ -163,7 +163,7 @@ def test_a_timestamp_inside_a_batch(disk: MemoryFileSystem, codec: int) -> None:
     assert first_found(segment.timestamp_candidates(1_005, 0, 0)) is None
 
 
-# -- Keeping -----------------------------------------------------------------------------------
+# -- Indexes -----------------------------------------------------------------------------------
 
 
 def test_a_roll_ends_the_time_index_with_the_largest_timestamp(disk: MemoryFileSystem) -> None:
@@ -175,7 +175,7 @@ def test_a_roll_ends_the_time_index_with_the_largest_timestamp(disk: MemoryFileS
     assert disk.size(segment.indexes.time.path) == 12
 
 
-def test_rebuilt_indexes_are_those_that_appending_made(disk: MemoryFileSystem) -> None:
+def test_rebuilt_indexes_equal_those_of_appending(disk: MemoryFileSystem) -> None:
     segment = create(disk, 1_000)
     fill(segment, TIMES["shuffled"])
     segment.on_roll()
@@ -191,7 +191,7 @@ def test_rebuilt_indexes_are_those_that_appending_made(disk: MemoryFileSystem) -
     assert opened.max_timestamp == max(TIMES["shuffled"])
 
 
-def test_a_rebuild_stops_at_damage_and_says_so(disk: MemoryFileSystem) -> None:
+def test_a_rebuild_stops_at_damage_and_reports_it(disk: MemoryFileSystem) -> None:
     segment = create(disk, interval=0)
     fill(segment, TIMES["rising"])
     disk.edit(segment.log_file.path, 30 * 400 + 16, b"\x09")
@@ -203,8 +203,8 @@ def test_a_rebuild_stops_at_damage_and_says_so(disk: MemoryFileSystem) -> None:
     assert opened.next_offset == 60  # the end does not move
 
 
-def test_recovery_walks_on_from_a_point(disk: MemoryFileSystem) -> None:
-    """Indexes are cut at the recovery point and fed with what is found behind it."""
+def test_recovery_continues_from_a_point(disk: MemoryFileSystem) -> None:
+    """Indexes are cut at the recovery point, then extended with the batches after it."""
     segment = create(disk)
     fill(segment, TIMES["shuffled"])
     segment.indexes.write()
@@ -229,7 +229,7 @@ def test_recovery_walks_on_from_a_point(disk: MemoryFileSystem) -> None:
 def test_truncate(disk: MemoryFileSystem, offset: int, left: int) -> None:
     segment = create(disk)
     fill(segment, TIMES["rising"])
-    segment.read(40, 500)  # remembered positions must go as well
+    segment.read(40, 500)  # cached positions must be dropped as well
     assert segment.truncate(400 * offset, offset) == 400 * (60 - left)
     assert (segment.size, segment.next_offset) == (400 * left, left)
     assert segment.position_of(left) is None

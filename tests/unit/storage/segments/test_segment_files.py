@@ -1,4 +1,4 @@
-"""The files of a segment: which there are, renamed on deletion, in a directory that moves."""
+"""The files of a segment: their names, their deletion, and a renamed directory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def create(disk: MemoryFileSystem, base_offset: int = 0, interval: int = 1000) -
     return create_segment(OpenFiles(disk, 10), "/t-0", base_offset, interval=interval)
 
 
-def test_deleted_files_keep_serving_what_was_handed_out(disk: MemoryFileSystem) -> None:
+def test_slices_of_deleted_files_stay_readable(disk: MemoryFileSystem) -> None:
     segment = create(disk, interval=0)
     fill(segment, [1, 2, 3])
     segment.indexes.write()
@@ -41,8 +41,8 @@ def test_deleted_files_keep_serving_what_was_handed_out(disk: MemoryFileSystem) 
     assert part.load_hot() == content
 
 
-def test_deleting_takes_the_log_first(disk: MemoryFileSystem) -> None:
-    """A crash in between leaves an index without a log, never a log that looks alive."""
+def test_deleting_renames_the_log_first(disk: MemoryFileSystem) -> None:
+    """A crash in between leaves an index without a log, never a log that looks current."""
     segment = create(disk)
     fill(segment, [1])
     segment.indexes.write()
@@ -52,7 +52,7 @@ def test_deleting_takes_the_log_first(disk: MemoryFileSystem) -> None:
     assert renames[0].endswith(".log")
 
 
-def test_a_segment_goes_on_in_a_directory_that_got_another_name(disk: MemoryFileSystem) -> None:
+def test_a_segment_stays_usable_in_a_renamed_directory(disk: MemoryFileSystem) -> None:
     segment = create(disk)
     fill(segment, [1, 2])
     segment.indexes.write()
@@ -64,7 +64,7 @@ def test_a_segment_goes_on_in_a_directory_that_got_another_name(disk: MemoryFile
     assert segment.max_timestamp == 2
 
 
-def test_an_index_that_keeps_its_name_is_no_failure(disk: MemoryFileSystem) -> None:
+def test_a_failed_rename_of_an_index_is_no_error(disk: MemoryFileSystem) -> None:
     segment = create(disk)
     disk.fail("rename", path_part=".timeindex")
     renamed = segment.files.rename_deleted()
@@ -73,7 +73,7 @@ def test_an_index_that_keeps_its_name_is_no_failure(disk: MemoryFileSystem) -> N
     ]  # fmt: skip
 
 
-def test_a_log_that_keeps_its_name_is_one(disk: MemoryFileSystem) -> None:
+def test_a_failed_rename_of_a_log_is_an_error(disk: MemoryFileSystem) -> None:
     segment = create(disk)
     disk.fail("rename", path_part=".log")
     before = segment.files.paths()

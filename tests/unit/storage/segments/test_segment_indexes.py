@@ -60,7 +60,7 @@ def test_full_indexes_and_offsets_that_do_not_fit(disk: MemoryFileSystem) -> Non
     assert not segment.fits(5 + 2**31)
 
 
-def test_written_indexes_are_named_for_syncing(disk: MemoryFileSystem) -> None:
+def test_written_indexes_are_listed_for_syncing(disk: MemoryFileSystem) -> None:
     segment = create(disk, interval=0)
     disk.sync_directory("/t-0")
     disk.sync_directory("/")

@@ -1,4 +1,4 @@
-"""Finding batches: the seeds' worked examples, wrong indexes, damaged logs, and what reads give."""
+"""Finding batches: the seeds' worked examples, wrong indexes, damaged logs, and reads."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def create(disk: MemoryFileSystem, base_offset: int = 0, interval: int = 4096) -
 
 
 def reopen(disk: MemoryFileSystem, segment: Segment) -> Segment:
-    """Return the segment as a new process finds it, with its end known."""
+    """Return the segment as a new process opens it, with its end known."""
     segment.indexes.write()
     opened = Segment(
         OpenFiles(disk, 10),
@@ -76,7 +76,7 @@ def test_seed_offset_368776_in_368769_log(disk: MemoryFileSystem) -> None:
 
     The seed counts messages; in a file of batches a row holds the last offset of the batch at
     its position. So the batch at 0 ends with relative 1, that at 497 with 3, that at 1407 with
-    6, and relative 7 begins the batch behind, which the walk from 1407 finds.
+    6, and relative 7 begins the next batch, which the walk from 1407 finds.
     """
     base = 368769
     segment = create(disk, base)
@@ -171,7 +171,7 @@ def test_every_offset_is_found(disk: MemoryFileSystem, base_offset: int, reopene
     assert not segment.indexes.damage
 
 
-def test_in_a_gap_the_next_batch_is_found(disk: MemoryFileSystem) -> None:
+def test_a_look_up_in_a_gap_finds_the_next_batch(disk: MemoryFileSystem) -> None:
     """Compaction leaves gaps: before the first batch, and between two."""
     segment = create(disk, 100, interval=0)
     for first in (105, 110, 120):
@@ -186,7 +186,7 @@ def test_in_a_gap_the_next_batch_is_found(disk: MemoryFileSystem) -> None:
     assert not segment.indexes.damage
 
 
-def test_a_reader_that_reads_on_needs_no_look_up(disk: MemoryFileSystem) -> None:
+def test_a_sequential_reader_needs_no_look_up(disk: MemoryFileSystem) -> None:
     segment, laid = filled(disk)
     segment = reopen(disk, segment)
     offset, seen = 0, b""
@@ -199,7 +199,7 @@ def test_a_reader_that_reads_on_needs_no_look_up(disk: MemoryFileSystem) -> None
         part = segment.read(offset, 5_000) if offset < segment.next_offset else None
         index_reads.append([path for _, path in disk.calls if path.endswith(".index")])
     assert seen == disk.live_bytes(segment.log_file.path)
-    # One look for where the slice ends, none for where it begins.
+    # One look-up for the end of the slice, none for its beginning.
     assert max(len(reads) for reads in index_reads) <= 1
 
 
@@ -226,7 +226,7 @@ def _shift(rows: bytes, offset: int, position: int) -> bytes:
 
 
 @pytest.mark.parametrize(("name", "damage"), DAMAGED_INDEXES, ids=[d[0] for d in DAMAGED_INDEXES])
-def test_a_wrong_index_costs_time_and_no_answer(
+def test_a_wrong_index_costs_time_but_changes_no_answer(
     disk: MemoryFileSystem, name: str, damage: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     segment, laid = filled(disk)
@@ -249,14 +249,14 @@ def test_a_wrong_index_costs_time_and_no_answer(
             assert part.position == position
             assert 0 < part.size <= 3_000
             assert part.position + part.size in {at for at, _, _ in laid} | {opened.size}
-    assert len(caplog.records) <= 1  # said once
+    assert len(caplog.records) <= 1  # logged once
     assert bool(caplog.records) == bool(opened.indexes.damage)
     assert opened.rebuild_indexes() is None
     assert not opened.indexes.damage
     assert disk.live_bytes(path) == sound
 
 
-def test_an_index_that_the_disk_cannot_deliver_is_as_good_as_none(disk: MemoryFileSystem) -> None:
+def test_an_unreadable_index_counts_as_missing(disk: MemoryFileSystem) -> None:
     segment, laid = filled(disk)
     opened = reopen(disk, segment)
     disk.fail("pread", forever=True, path_part=".index")
@@ -272,7 +272,7 @@ def test_an_index_that_the_disk_cannot_deliver_is_as_good_as_none(disk: MemoryFi
 
 @pytest.mark.parametrize("reopened", [False, True])
 @pytest.mark.parametrize("value", ["down", "up a little", "up far", "negative"])
-def test_a_base_offset_that_does_not_fit_is_damage(
+def test_an_inconsistent_base_offset_is_damage(
     disk: MemoryFileSystem, value: str, reopened: bool
 ) -> None:
     """The CRC does not cover the base offset: only its neighbours can tell."""
@@ -290,10 +290,10 @@ def test_a_base_offset_that_does_not_fit_is_damage(
     good = segment.position_of(laid[20][1])
     assert good is not None
     assert good[0] == laid[20][0]
-    assert not segment.indexes.damage  # it is the log that is damaged
+    assert not segment.indexes.damage  # the log is damaged, not the index
 
 
-def test_damage_at_the_very_end_is_held_against_the_end_offset(disk: MemoryFileSystem) -> None:
+def test_damage_at_the_very_end_is_found_by_the_end_offset(disk: MemoryFileSystem) -> None:
     segment, laid = filled(disk)
     position, first, _ = laid[-1]
     disk.edit(segment.log_file.path, position, struct.pack(">q", first + 5))
@@ -303,7 +303,7 @@ def test_damage_at_the_very_end_is_held_against_the_end_offset(disk: MemoryFileS
 
 
 @pytest.mark.parametrize("length", [0, 48, 2**31 - 1])
-def test_a_length_that_does_not_fit_is_not_the_end_of_the_log(
+def test_an_inconsistent_length_is_not_the_end_of_the_log(
     disk: MemoryFileSystem, length: int
 ) -> None:
     segment, laid = filled(disk)
@@ -316,8 +316,10 @@ def test_a_length_that_does_not_fit_is_not_the_end_of_the_log(
     assert caught.value.position == position
 
 
-def test_a_slice_ends_before_the_damage_and_the_next_read_says_so(disk: MemoryFileSystem) -> None:
-    segment, laid = filled(disk, interval=100_000)  # no index entries: the walk meets it
+def test_a_slice_ends_before_the_damage_and_the_next_read_reports_it(
+    disk: MemoryFileSystem,
+) -> None:
+    segment, laid = filled(disk, interval=100_000)  # no index entries: the walk reaches the damage
     position, first, _ = laid[8]
     disk.edit(segment.log_file.path, position + 16, b"\x07")
     opened = reopen(disk, segment)
@@ -377,7 +379,7 @@ def test_a_read_that_ends_at_a_known_offset_is_remembered(disk: MemoryFileSystem
     assert [op for op, _ in disk.calls] == ["pread"]
 
 
-def test_a_look_up_serves_once_more_and_not_behind_what_a_reader_may_see(
+def test_a_cached_look_up_serves_once_and_never_past_the_visible_end(
     disk: MemoryFileSystem,
 ) -> None:
     segment, laid = filled(disk)
@@ -389,13 +391,13 @@ def test_a_look_up_serves_once_more_and_not_behind_what_a_reader_may_see(
     assert segment.position_of(last) == found
     assert disk.counts["pread"] > 0, "the second answer is read again: files can rot"
 
-    assert segment.position_of(last, position) is None, "the batch ends behind the given end"
+    assert segment.position_of(last, position) is None, "the batch ends after the given end"
     segment.position_of(last)
     segment.truncate(position, first)
-    assert segment.position_of(last) is None, "the batch was cut off"
+    assert segment.position_of(last) is None, "the batch was truncated"
 
 
-def test_many_readers_do_not_grow_the_memory(disk: MemoryFileSystem) -> None:
+def test_the_cache_is_bounded_with_many_readers(disk: MemoryFileSystem) -> None:
     segment, laid = filled(disk)
     for _, first, _ in laid:
         segment.read(first, 1_000)

@@ -1,4 +1,4 @@
-"""Soundness: rot in what no CRC covers is never served, and nothing good is withheld for it."""
+"""Soundness: rot in fields without a CRC is never served, and no good batch is withheld for it."""
 
 import pytest
 
@@ -50,13 +50,13 @@ def test_a_flip_outside_the_crc_is_never_served(index, byte, bit):
 @pytest.mark.parametrize("byte", [17, 21, 23, 26, 30, 40, 50, 60, SIZE - 1])
 @pytest.mark.parametrize("index", [0, 13, 29])
 def test_a_batch_with_a_wrong_crc_is_never_served(index, byte):
-    """Many clients do not look; the batches before and behind it are served."""
+    """Many clients do not check the CRC. The batches before and after it are served."""
     _, log = reopened(flips=[(index * SIZE + byte, 0x04)])
     for start in range(30):
         try:
             assert served(log, start, SIZE) == [start] != [index]
         except (DamagedLog, LogFailed):
-            # A last offset that cannot be stops a walk: up to the next index entry.
+            # An impossible last offset stops a walk: up to the next index entry.
             assert start == index or (byte in (23, 26) and 0 < start - index <= 8)
 
 
@@ -70,7 +70,7 @@ def test_a_flipped_leader_epoch_is_never_served(index, byte, bit):
     assert served(log, (index + 1) % 30, SIZE) == [(index + 1) % 30]
 
 
-def test_where_the_file_of_the_epochs_is_wrong_the_batches_are_served():
+def test_if_the_epoch_file_is_wrong_the_batches_are_served():
     house, log = reopened()
     append(log, 10)
     flush(log)
@@ -81,8 +81,8 @@ def test_where_the_file_of_the_epochs_is_wrong_the_batches_are_served():
         assert served(log, start, SIZE) == [start]
 
 
-def test_so_is_the_last_batch_of_a_segment():
-    """No batch stands behind it there, and the file in doubt was asked instead."""
+def test_if_the_epoch_file_is_wrong_the_last_batch_of_a_segment_is_served():
+    """No batch follows it in the segment, so the doubtful file was consulted instead."""
     house, log = reopened(2)
     append(log, 4)
     log.roll(NOW)
@@ -95,8 +95,8 @@ def test_so_is_the_last_batch_of_a_segment():
         assert served(log, start, SIZE) == [start]
 
 
-def test_a_base_offset_that_claims_the_place_of_another_is_never_served():
-    """The first of a segment says 12 instead of 8: asked for 12, it held another record."""
+def test_a_base_offset_that_claims_another_batchs_offsets_is_never_served():
+    """The first batch of a segment says 12 instead of 8: a read of 12 returned another record."""
     house = House()
     house.open()
     config = {"internal_segment_bytes": 8 * SIZE}
@@ -111,7 +111,7 @@ def test_a_base_offset_that_claims_the_place_of_another_is_never_served():
             assert 8 <= start < 16, "the walk from the segment's start is blocked"
 
 
-def test_a_hole_that_a_shortened_batch_seems_to_leave_is_damage():
+def test_an_apparent_hole_after_a_shortened_batch_is_damage():
     house = House()
     house.open()
     log = house.log(internal_segment_bytes=10**6)
@@ -128,7 +128,7 @@ def test_a_hole_that_a_shortened_batch_seems_to_leave_is_damage():
     assert served(log, 10, size) == [10]
 
 
-def test_what_was_appended_here_is_not_walked():
+def test_batches_appended_by_this_process_are_not_walked():
     house, log = reopened(10)
     append(log, 20)
     flush(log)
@@ -157,20 +157,20 @@ def test_a_walk_is_bounded(monkeypatch):
     _, log = reopened(30)
     assert served(log, 0) == [0, 1, 2]
     assert list(read_all(log, 0, 10**6)) == list(range(30))
-    assert len(served(log, 0)) == 30, "by now all of it is known"
+    assert len(served(log, 0)) == 30, "by now the whole segment is known"
 
 
 def test_a_walk_over_many_small_batches_is_bounded_too(monkeypatch):
-    """A batch of one record takes as long as one of a thousand, where nobody opens it."""
+    """An unopened batch of one record takes as long as one of a thousand."""
     monkeypatch.setattr(soundness, "WALK_BATCHES_MAX", 4)
     _, log = reopened(30)
     assert served(log, 0) == [0, 1, 2, 3]
     assert list(read_all(log, 0, 10**6)) == list(range(30))
-    assert len(served(log, 0)) == 30, "by now all of it is known"
+    assert len(served(log, 0)) == 30, "by now the whole segment is known"
 
 
 def test_gaps_of_compaction_are_served():
-    """Batches 4 to 7 are gone: what follows continues by itself."""
+    """Batches 4 to 7 are gone; the batches after them are served."""
     house = House()
     house.open()
     log = house.log(internal_segment_bytes=10**6)
@@ -186,7 +186,7 @@ def test_gaps_of_compaction_are_served():
     assert served(log, 5)[0] == 8
 
 
-def test_a_hole_between_segments_that_a_shortened_batch_leaves_is_damage():
+def test_an_apparent_hole_between_segments_is_damage():
     house = House()
     house.open()
     log = house.log(internal_segment_bytes=300)
@@ -202,8 +202,8 @@ def test_a_hole_between_segments_that_a_shortened_batch_leaves_is_damage():
 
 
 @pytest.mark.parametrize(("bit", "ends"), [(0x01, 30), (0x04, 15), (0x08, 15)])
-def test_a_base_offset_that_fell_leaves_no_hole_that_is_believed(bit, ends):
-    """An index entry leads to the batch, so that what stands before it is not looked at."""
+def test_the_apparent_hole_after_a_lowered_base_offset_is_damage(bit, ends):
+    """An index entry leads to the batch, so the batches before it are not read."""
     house = House()
     house.open()
     config = {"internal_segment_bytes": 10**6, "index_interval_bytes": 1}
@@ -224,8 +224,8 @@ def test_a_base_offset_that_fell_leaves_no_hole_that_is_believed(bit, ends):
             log.read(start, size)
 
 
-def test_a_hole_that_begins_where_it_was_asked_for_is_looked_at_too():
-    """The last batch of a segment, 10 to 14, says 8: it ends where offset 13 would be."""
+def test_a_hole_that_begins_at_the_requested_offset_is_checked_too():
+    """The last batch of a segment, 10 to 14, says base offset 8, so it seems to end before 13."""
     house = House()
     house.open()
     log = house.log(internal_segment_bytes=10**6, index_interval_bytes=1)

@@ -1,4 +1,4 @@
-"""The time index: largest timestamp so far and where; it never rises by less than it must."""
+"""The time index: the largest timestamp so far and its offset; rows strictly rise."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_rows_that_do_not_rise_are_left_out(
     assert index.last_entry == (9_000, BASE + 25)
 
 
-def test_full_leaves_room_for_the_last_row_of_rolling(disk: MemoryFileSystem) -> None:
+def test_a_full_index_keeps_room_for_the_last_row_of_a_roll(disk: MemoryFileSystem) -> None:
     index = TimeIndex(OpenFiles(disk, 10), PATH, 0, 36)
     assert not index.is_full
     index.maybe_append(1, 1)
@@ -145,8 +145,8 @@ def test_garbage_never_raises(disk: MemoryFileSystem) -> None:
         assert (index.entry_count, index.lookup(5)) == (0, None)
 
 
-def test_what_fits_no_entry_is_left_out(disk: MemoryFileSystem) -> None:
-    """A base offset with a flipped bit, when the index is built anew."""
+def test_values_that_fit_no_entry_are_left_out(disk: MemoryFileSystem) -> None:
+    """A base offset with a flipped bit, when the index is rebuilt."""
     index = index_of(disk, ROWS, written=False)
     assert not index.maybe_append(10_000, BASE + 2**31)
     assert index.maybe_append(10_000, BASE + 2**31 - 1)

@@ -1,4 +1,4 @@
-"""Batches are opened one by one until one holds the record; a bomb is stopped at its bound."""
+"""Batches are opened one by one until one holds the record; a decompression bomb is stopped."""
 
 import struct
 
@@ -14,7 +14,7 @@ from tests.support.lookups import first_found
 
 
 class Batches:
-    """A log file that holds batches, and a slice of it; notes which were opened."""
+    """A log file with batches, and a slice of it; notes which batches were opened."""
 
     def __init__(self, *batches: bytearray) -> None:
         self.data = bytearray().join(batches)
@@ -53,7 +53,7 @@ def candidate(timestamps, wanted, start_offset=0, codec=0, value=b"v") -> Timest
         (31, 0, None),
     ],
 )
-def test_the_first_record_is_found_that_is_record_as_late_and_not_before_the_start(
+def test_the_first_record_not_before_the_timestamp_or_the_log_start_is_found(
     wanted, start_offset, expected
 ):
     under_test = candidate([10, 30, 20], wanted, start_offset)
@@ -61,13 +61,13 @@ def test_the_first_record_is_found_that_is_record_as_late_and_not_before_the_sta
     assert under_test.is_over
 
 
-def test_what_a_batch_becomes_is_bounded(monkeypatch):
+def test_the_decompressed_size_of_a_batch_is_bounded(monkeypatch):
     monkeypatch.setattr(timestamp_lookup, "DECOMPRESSED_BYTES_MAX", 100_000)
     with pytest.raises(DecompressedTooLarge):
         candidate([1], 1, codec=4, value=bytes(1_000_000)).look_on()
 
 
-def test_a_batch_that_cannot_be_opened_is_a_record_error():
+def test_an_undecodable_batch_is_a_record_error():
     under_test = candidate([1, 2, 3], 2, codec=1)
     under_test._log_file.data[70:80] = b"garbage..."
     with pytest.raises(RecordError):
@@ -82,8 +82,8 @@ def lying(base_offset: int) -> bytearray:
     return batch
 
 
-def test_a_piece_opens_one_batch_and_passes_over_a_bounded_number(monkeypatch):
-    """Whatever the log holds: a stop waits for a piece, and others have their turns between."""
+def test_a_step_opens_one_batch_and_skips_a_bounded_number(monkeypatch):
+    """A stop waits for one step, and other look-ups take turns between the steps."""
     monkeypatch.setattr(timestamp_lookup, "BATCHES_MAX", 3)
     old = [build([Record(0, 5, None, b"v")], base_offset=offset) for offset in range(10)]
     last = build([Record(0, 9, None, b"v"), Record(0, 60, None, b"v")], base_offset=12)
