@@ -29,7 +29,7 @@ def told(caplog: pytest.LogCaptureFixture, part: str) -> list[str]:
     return [message for message in caplog.messages if part in message]
 
 
-async def test_a_directory_of_nobody_is_reported_and_left_alone(
+async def test_a_stray_directory_is_reported_and_not_touched(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = Rig(tmp_path / "data")
@@ -54,7 +54,7 @@ async def test_versions_are_those_of_the_table_but_for_produce(tmp_path: Path) -
     assert await rig.close()
 
 
-async def test_topics_take_what_the_operator_has_set(tmp_path: Path) -> None:
+async def test_topics_take_the_configs_of_the_operator(tmp_path: Path) -> None:
     rig = Rig(tmp_path / "data", log_retention_hours="1", message_max_bytes="2000000")
     await create(rig, retention_bytes="77")
     config = rig.services.partitions.get("t", 0).log.config
@@ -102,7 +102,7 @@ async def test_a_flush_that_ends_wakes_readers_and_queued_appends(tmp_path: Path
     assert await rig.close()
 
 
-async def test_groups_are_made_for_the_first_one_and_loaded_where_there_are_any(
+async def test_the_coordinator_is_created_on_first_use_and_existing_groups_are_loaded(
     tmp_path: Path,
 ) -> None:
     rig = Rig(tmp_path / "data")

@@ -1,4 +1,4 @@
-"""Each thing that clients may leave behind is found, and nothing is found at rest."""
+"""Everything that clients may leave behind is found, and nothing is found at rest."""
 
 import asyncio
 from collections.abc import Callable
@@ -52,7 +52,7 @@ LEAKS: dict[str, Callable[[Rig], Any]] = {
 
 
 @pytest.mark.parametrize("leak", LEAKS)
-async def test_what_is_left_is_named(tmp_path: Path, leak: str) -> None:
+async def test_leftovers_are_named(tmp_path: Path, leak: str) -> None:
     rig = Rig(tmp_path)
     await create(rig, "t")
     assert left_over(rig.assembly, rig.dispatcher) == []
@@ -61,7 +61,7 @@ async def test_what_is_left_is_named(tmp_path: Path, leak: str) -> None:
     await crash(rig)
 
 
-async def test_a_connection_and_a_handler_that_are_left_are_named(tmp_path: Path) -> None:
+async def test_a_leftover_connection_and_a_leftover_handler_are_named(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     processor: Any = SimpleNamespace(connections={1, 2})
     rig.dispatcher._tasks.add(asyncio.ensure_future(asyncio.sleep(0)))

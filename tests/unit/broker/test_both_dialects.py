@@ -51,7 +51,7 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
 
 
 def group_fields(topic_id: bytes) -> dict[ApiKey, dict[str, Any]]:
-    """The requests of a member that is not one, and of an offset that is kept."""
+    """The requests of an unknown member, and of a stored offset."""
     member = {"group_id": "g", "member_id": "m"}
     committed = OffsetCommitRequestPartition(partition_index=0, committed_offset=7)
     return {
@@ -79,7 +79,7 @@ def group_fields(topic_id: bytes) -> dict[ApiKey, dict[str, Any]]:
 
 
 def filled(row: Handler, topic_id: bytes) -> Any:
-    """A request that finds something to say about the topic `t`, and may be sent twice."""
+    """A request with a non-empty answer about the topic `t`, which may be sent twice."""
     produced = PartitionProduceData(
         index=0, records=batch(b"a", b"b", producer_id=7, producer_epoch=0, base_sequence=0)
     )
@@ -193,12 +193,14 @@ class MsgpackSpeaker(Speaker):
 async def test_every_api_answers_the_same_through_both_dialects(rig: Rig) -> None:
     topic_id = await create(rig)
     kafka, packed = KafkaSpeaker(rig, "PLAINTEXT"), MsgpackSpeaker(rig, "MSGPACK")
-    # Asked again, a batch is a duplicate, and answered as such in both.
+    # The second time the batch is a duplicate, and both dialects answer so.
     await packed.ask(HANDLERS[0], filled(HANDLERS[0], topic_id))
     for row in HANDLERS:
         in_kafka = await kafka.ask(row, filled(row, topic_id))
         in_msgpack = await packed.ask(row, filled(row, topic_id))
-        if row.api_key == ApiKey.DESCRIBE_LOG_DIRS:  # others write to this disk meanwhile
+        if (
+            row.api_key == ApiKey.DESCRIBE_LOG_DIRS
+        ):  # other programs write to this disk in the meantime
             in_kafka.results[0].usable_bytes = in_msgpack.results[0].usable_bytes
         assert in_msgpack == in_kafka, row.api_key.name
         if row.api_key == ApiKey.PRODUCE:

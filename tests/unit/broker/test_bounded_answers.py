@@ -209,7 +209,7 @@ async def test_one_thing_named_many_times(rig, body, version, bytes_max, in_step
     assert bool(rig.services.metrics.answers_in_steps) == in_steps
 
 
-async def test_different_things_that_all_have_large_answers(rig, monkeypatch):
+async def test_different_names_that_all_have_large_answers(rig, monkeypatch):
     monkeypatch.setattr(steps, "ANSWER_BYTES_MAX", 100_000)
     answer = await ask(rig, configs_of(GROUPS, *map(str, range(TIMES))), 4)
     assert {(one.error_code, len(one.configs)) for one in answer.results} == {(INVALID_REQUEST, 0)}

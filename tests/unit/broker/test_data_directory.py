@@ -1,4 +1,4 @@
-"""A start finds its directory: new, as it was left, somebody else's, or not usable."""
+"""A start opens its directory: a new one, its own, another broker's, or an unusable one."""
 
 import logging
 import os
@@ -29,7 +29,7 @@ def told(caplog: pytest.LogCaptureFixture, part: str) -> list[str]:
     return [message for message in caplog.messages if part in message]
 
 
-async def test_a_new_directory_is_made(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_new_directory_is_created(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     rig = Rig(tmp_path / "data")
     assert told(caplog, ": new, 0 topics with 0 partitions")
@@ -52,7 +52,7 @@ def test_a_new_directory_gets_the_cluster_id_that_is_set_and_keeps_it(
         assert opened.logs.close(clean=True)
 
 
-async def test_a_node_id_under_which_nothing_would_be_served_is_refused(tmp_path: Path) -> None:
+async def test_a_node_id_that_owns_no_partition_is_refused(tmp_path: Path) -> None:
     """One bit of meta.properties: every good partition would be unknown."""
     rig = Rig(tmp_path / "data")
     await create(rig)
@@ -76,7 +76,7 @@ async def test_a_second_broker_on_the_same_directory_is_refused(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("operation", ["lock", "mkdir", "unlink"])
-async def test_a_directory_that_may_not_be_used_is_told_with_the_user(
+async def test_a_directory_without_permission_is_reported_with_the_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
     path = tmp_path / "data"
@@ -92,7 +92,7 @@ async def test_a_directory_that_may_not_be_used_is_told_with_the_user(
     assert f"Permission denied for uid {os.getuid()}: '{path}" in str(caught.value)
 
 
-async def test_a_start_that_fails_lets_the_directory_go(
+async def test_a_failed_start_unlocks_the_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object, **__: object) -> None:
@@ -107,7 +107,7 @@ async def test_a_start_that_fails_lets_the_directory_go(
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-async def test_what_was_there_is_there_again(
+async def test_topics_and_records_survive_a_restart(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, is_clean: bool
 ) -> None:
     caplog.set_level(logging.INFO)

@@ -1,4 +1,4 @@
-"""Whatever a handler gives back becomes an answer, and whatever it raises becomes one too."""
+"""Whatever a handler returns or raises becomes an answer."""
 
 import asyncio
 import logging
@@ -97,11 +97,11 @@ async def test_an_error_without_an_answer_closes_the_connection() -> None:
 
     dispatcher(fail, no_answer).dispatch(connection.request(None, api_key=KEY))
     assert connection.aborted == ["internal error"]
-    assert connection.sent == [()]  # nothing, and what the request held is given back
+    assert connection.sent == [()]  # no answer, and the memory of the request is released
     assert len(failures.take()) == 1
 
 
-async def test_a_pending_that_cannot_be_encoded_does_not_hurt_who_completed_it() -> None:
+async def test_a_pending_answer_that_cannot_be_encoded_does_not_affect_its_completer() -> None:
     connection = FakeConnection()
     pending = Pending()
 
@@ -123,7 +123,7 @@ async def test_a_pending_that_cannot_be_encoded_does_not_hurt_who_completed_it()
 
 
 class SlowHeader(RequestHeader):
-    """Of a request whose answer a thread encodes."""
+    """The header of a request whose answer a thread encodes."""
 
     opens_records = True
 

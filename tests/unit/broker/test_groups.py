@@ -1,4 +1,4 @@
-"""The coordinator with its log: commits, fetches, loading, restarts, and what fails on the way."""
+"""The coordinator with its log: commits, fetches, loading, restarts and failures."""
 
 import asyncio
 from pathlib import Path
@@ -52,7 +52,7 @@ async def test_the_topic_is_kafkas(tmp_path):
     assert await rig.close()
 
 
-async def test_a_fetch_that_a_stop_overtakes_is_told_what_it_asked(rig):
+async def test_a_fetch_overtaken_by_a_stop_is_still_answered(rig):
     await commit(rig, ("t", 0, 7))
     commits = asyncio.create_task(commit(rig, ("t", 0, 8)))  # the fetch waits for it, too
     fetches = asyncio.create_task(committed(rig, ("t", 0)))
@@ -63,7 +63,7 @@ async def test_a_fetch_that_a_stop_overtakes_is_told_what_it_asked(rig):
     assert await committed(rig, ("t", 0)) == NOT_COORDINATOR
 
 
-async def test_before_there_is_a_topic_nobody_is_coordinated(tmp_path):
+async def test_before_the_offsets_topic_exists_no_group_is_coordinated(tmp_path):
     rig = rig_of(tmp_path)
     await create(rig)
     assert await commit(rig, ("t", 0, 1)) == [("t", 0, NOT_COORDINATOR)]
@@ -72,7 +72,7 @@ async def test_before_there_is_a_topic_nobody_is_coordinated(tmp_path):
     await rig.close()
 
 
-async def test_commits_of_nobody_in_particular(rig):
+async def test_commits_without_a_member(rig):
     assert await committed(rig, ("t", 0)) == {("t", 0): -1}
     assert await committed(rig) == {}
     assert await commit(rig, ("t", 0, 7), ("t", 1, 8)) == [("t", 0, 0), ("t", 1, 0)]
@@ -86,7 +86,7 @@ async def test_commits_of_nobody_in_particular(rig):
 
 
 @pytest.mark.parametrize("clean", [True, False])
-async def test_offsets_and_a_stable_group_go_on_after_a_restart(tmp_path, clean):
+async def test_offsets_and_a_stable_group_survive_a_restart(tmp_path, clean):
     rig = rig_of(tmp_path)
     await create(rig)
     await find(rig)
@@ -126,7 +126,7 @@ async def test_while_groups_are_loaded(tmp_path):
 
 
 async def _codes(rig: Rig, member_id: str) -> list[int]:
-    """What requests are answered before the loader had its first turn."""
+    """Return the error codes of requests before the loader's first turn."""
     rig.loading.cancel()
     codes = [(await commit(rig, ("t", 0, 1)))[0][2], await committed(rig)]
     codes.append(await heartbeat(rig, member_id, 99))
@@ -134,7 +134,7 @@ async def _codes(rig: Rig, member_id: str) -> list[int]:
     return codes
 
 
-async def test_a_log_that_cannot_be_read_is_coordinated_by_nobody(tmp_path, monkeypatch):
+async def test_the_groups_of_an_unreadable_log_are_not_coordinated(tmp_path, monkeypatch):
     rig = rig_of(tmp_path, offsets_topic_num_partitions="1")
     await create(rig)
     await find(rig)
@@ -151,8 +151,8 @@ async def test_a_log_that_cannot_be_read_is_coordinated_by_nobody(tmp_path, monk
     await again.close()
 
 
-async def test_a_log_whose_recovery_failed_is_coordinated_by_nobody(tmp_path, monkeypatch):
-    """It may end before offsets that were acknowledged: those in front of them are not the last.
+async def test_the_groups_of_a_log_whose_recovery_failed_are_not_coordinated(tmp_path, monkeypatch):
+    """It may end before acknowledged offsets, so the offsets in it may not be the last ones.
 
     Found by the sweep: an error of the disk in the recovery of a partition, and the consumers of
     its groups were sent back to where they had been at the recovery point.
@@ -178,7 +178,7 @@ async def test_a_log_whose_recovery_failed_is_coordinated_by_nobody(tmp_path, mo
 
 
 async def test_a_partition_that_is_offline_at_the_start_is_loaded_when_it_is_back(tmp_path):
-    """The broker starts without it; it must not be taken for empty when its disk is back."""
+    """The broker starts without it, and must not treat it as empty once its disk is back."""
     rig = rig_of(tmp_path, offsets_topic_num_partitions="1")
     await create(rig)
     await find(rig)
@@ -204,7 +204,7 @@ async def test_a_partition_that_is_offline_at_the_start_is_loaded_when_it_is_bac
     await again.close()
 
 
-async def test_nothing_is_changed_by_a_commit_that_is_not_written(rig):
+async def test_a_commit_that_is_not_written_changes_nothing(rig):
     await commit(rig, ("t", 0, 1))
     number = next(
         number
@@ -239,7 +239,7 @@ async def test_a_commit_that_the_disk_does_not_confirm_is_not_confirmed(rig, mon
         (ErrorCode.UNKNOWN_SERVER_ERROR, -1),
     ],
 )
-def test_a_client_is_told_of_a_log_what_it_knows_of_groups(code, told):
+def test_errors_of_the_log_are_answered_as_errors_of_the_group(code, told):
     assert code_of_write(code) == told
 
 
@@ -251,7 +251,7 @@ async def test_a_record_that_does_not_fit_into_a_batch(rig):
     assert await committed(rig, ("t", 0)) == {("t", 0): -1}
 
 
-async def test_a_deleted_topic_takes_its_offsets_along(rig):
+async def test_the_offsets_of_a_deleted_topic_are_deleted(rig):
     await create(rig, "u")
     await commit(rig, ("t", 0, 7), ("u", 0, 8))
     await rig.services.topics.delete("t")
@@ -267,7 +267,7 @@ async def test_without_its_topic_the_coordinator_knows_no_groups(rig):
     assert await committed(rig) == {}
 
 
-async def test_old_offsets_go_and_with_the_last_one_the_group(rig):
+async def test_old_offsets_expire_and_the_group_with_the_last_one(rig):
     groups = rig.services.groups
     await commit(rig, ("t", 0, 7), group_id="old")
     await commit(rig, ("t", 0, 7), group_id="young")
@@ -285,7 +285,7 @@ async def test_old_offsets_go_and_with_the_last_one_the_group(rig):
     await crash(rig)
 
 
-async def test_the_broker_stops_and_nobody_is_left_waiting(rig):
+async def test_a_stop_answers_every_waiting_request(rig):
     await member(rig)
     waiting = asyncio.create_task(member(rig, "g", session_timeout_ms=9_000))
     await asyncio.sleep(0.05)
@@ -330,7 +330,7 @@ async def test_offsets_of_a_transaction_count_when_it_is_committed(rig, commits,
     assert (await committed(rig)) == {("t", 0): wanted}
 
 
-async def test_records_that_mean_nothing_here_are_left_out(rig):
+async def test_records_without_a_meaning_here_are_skipped(rig):
     replayer = Replayer(registry := Registry(), rig.services.groups, lambda _: True)
     keys = [b"", b"\0\x63more", b"\0\1", None]
     chunk = build([Record(0, 1, key, b"\0\0") for key in keys])

@@ -1,4 +1,4 @@
-"""A worker handles what there is, gives the loop a turn, and rests."""
+"""A worker handles the queued requests, gives the loop a turn, and sleeps."""
 
 import asyncio
 
@@ -23,7 +23,7 @@ class SlowDispatcher:
         self.handled.append(request.header.correlation_id)
 
 
-async def test_a_slice_ends_and_the_next_worker_goes_on() -> None:
+async def test_a_slice_ends_and_the_next_worker_continues() -> None:
     clock = ManualClock()
     queue = RequestQueue(100, Metrics())
     dispatcher = SlowDispatcher(clock)

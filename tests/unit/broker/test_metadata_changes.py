@@ -1,4 +1,4 @@
-"""Late is not failed: changes whose client was told REQUEST_TIMED_OUT, and what becomes of them."""
+"""Late is not failed: the fate of changes whose client got REQUEST_TIMED_OUT."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -33,7 +33,7 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
 
 
 def hold_for_impatient(monkeypatch: pytest.MonkeyPatch) -> SlowMetadata:
-    """Hold the metadata log from now on, and have clients wait for a moment only."""
+    """Hold the metadata log from now on, and let clients wait only briefly."""
     monkeypatch.setattr(metadata_changes, "METADATA_TIMEOUT_MS", SOON_MS)
     return hold(monkeypatch.setattr)
 
@@ -80,7 +80,7 @@ async def is_late(change: Any) -> None:
 async def test_a_creation_that_is_late_brings_the_topic_online(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once it answered UNKNOWN_TOPIC_OR_PARTITION for ever, and could not be made again."""
+    """It once answered UNKNOWN_TOPIC_OR_PARTITION for ever, and could not be created again."""
     slow = hold_for_impatient(monkeypatch)
     await is_late(rig.services.topics.create([NewTopic(name="t", partition_count=2)]))
     assert await produced(rig) == UNKNOWN
@@ -95,7 +95,7 @@ async def test_a_creation_that_is_late_brings_the_topic_online(
     assert again.code == ErrorCode.TOPIC_ALREADY_EXISTS
 
 
-async def test_who_is_told_that_a_topic_exists_can_rely_on_it(
+async def test_a_client_that_gets_topic_already_exists_can_rely_on_it(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = hold(monkeypatch.setattr)
@@ -112,7 +112,7 @@ async def test_who_is_told_that_a_topic_exists_can_rely_on_it(
     await first
 
 
-async def test_a_client_that_leaves_leaves_its_topic_behind(
+async def test_a_topic_is_created_even_if_its_client_disconnects(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = hold(monkeypatch.setattr)
@@ -128,7 +128,7 @@ async def test_a_client_that_leaves_leaves_its_topic_behind(
 async def test_a_deletion_that_is_late_takes_no_records_and_is_finished(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once it acknowledged acks=all by name, and was a stray after the next start."""
+    """It once acknowledged acks=all by name, and was a stray after the next start."""
     await create(rig)
     assert await produced(rig) == ErrorCode.NONE
     slow = hold_for_impatient(monkeypatch)
@@ -144,7 +144,7 @@ async def test_a_deletion_that_is_late_takes_no_records_and_is_finished(
     assert await produce(rig, batch(b"b")) == 0
 
 
-async def test_a_name_that_is_being_deleted_is_made_anew_when_that_is_done(
+async def test_a_name_is_free_once_its_deletion_is_done(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old_id = await create(rig, "t", 3)

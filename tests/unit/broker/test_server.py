@@ -1,4 +1,4 @@
-"""One broker in this process: from start to stop, and each way in which it cannot go on.
+"""One broker in this process: from start to stop, and each failure to start.
 
 As a process, with signals from outside, it is tested in tests/integration.
 """
@@ -27,7 +27,7 @@ from tests.support.whole_broker import api_versions, loaded, port_of, served
 
 @pytest.fixture(autouse=True)
 def thawed() -> Iterator[None]:
-    """What startup keeps off the collector is for the life of a process, not of the tests."""
+    """Startup freezes objects for the life of a process; the tests must undo that."""
     yield
     gc.unfreeze()
 
@@ -66,7 +66,7 @@ async def test_an_unknown_version_over_the_wire_is_answered(tmp_path: Path) -> N
     assert await running == EXIT_CLEAN
 
 
-async def test_a_taken_port_is_said_and_leaves_the_directory_clean(
+async def test_a_port_in_use_is_reported_and_leaves_the_directory_clean(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed_in: list[str] = []
@@ -90,7 +90,7 @@ async def test_a_taken_port_is_said_and_leaves_the_directory_clean(
     assert await rig.close()
 
 
-async def test_a_listener_for_everyone_is_warned_about(
+async def test_a_listener_beyond_loopback_logs_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Bound to loopback all the same: only the warning is of interest.
@@ -115,7 +115,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server.stop_signals, "ignore", lambda: None)
 
 
-def test_run_says_in_one_line_why_it_cannot_start(
+def test_run_reports_a_failed_start_in_one_line(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quiet(monkeypatch)
@@ -127,7 +127,7 @@ def test_run_says_in_one_line_why_it_cannot_start(
     assert line.exc_info is None
 
 
-def test_run_passes_on_what_the_configuration_warned_of(
+def test_run_logs_the_warnings_of_the_configuration(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.INFO)

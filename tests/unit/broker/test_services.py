@@ -1,4 +1,4 @@
-"""Services: the assembly fills every part, and each handler finds what belongs to it."""
+"""Services: the assembly fills every field."""
 
 import dataclasses
 from pathlib import Path
@@ -23,6 +23,6 @@ async def test_the_assembly_fills_every_part(tmp_path: Path) -> None:
     assert await rig.close()
 
 
-def test_a_part_that_is_forgotten_is_an_error() -> None:
+def test_a_missing_part_is_an_error() -> None:
     with pytest.raises(TypeError, match="missing"):
         Services()  # type: ignore[call-arg]

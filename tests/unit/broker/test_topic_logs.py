@@ -1,4 +1,4 @@
-"""Logs of topics are opened and dropped in threads, a few at a time, and each by itself."""
+"""Logs of topics are opened and dropped in threads, a few at a time, each independently."""
 
 import asyncio
 import threading
@@ -23,7 +23,7 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
     assert await made.close()
 
 
-async def test_others_have_their_turn_while_many_directories_are_made(rig: Rig) -> None:
+async def test_other_requests_are_served_while_many_directories_are_created(rig: Rig) -> None:
     turns = 0
 
     async def count() -> None:
@@ -38,7 +38,7 @@ async def test_others_have_their_turn_while_many_directories_are_made(rig: Rig) 
     assert turns >= 3
 
 
-async def test_a_topic_that_is_deleted_while_it_is_opened(rig: Rig) -> None:
+async def test_a_topic_deleted_while_it_is_opened(rig: Rig) -> None:
     creating = asyncio.create_task(create(rig, "t", 3 * LOGS_PER_JOB))
     while not rig.services.partitions.all():
         await asyncio.sleep(0)
@@ -51,8 +51,8 @@ async def test_a_topic_that_is_deleted_while_it_is_opened(rig: Rig) -> None:
     assert await produce(rig, batch(b"a")) == 0
 
 
-async def test_deleting_tells_everyone_who_waits(rig: Rig) -> None:
-    """A producer that waits for a flush, and one whose append waits for its turn."""
+async def test_a_deletion_answers_every_waiting_request(rig: Rig) -> None:
+    """One producer waits for a flush; the append of another waits for its turn."""
     await create(rig)
     partition = rig.services.partitions.get("t", 0)
     partition.flush_started_ns = rig.clock.monotonic_ns()
@@ -69,7 +69,7 @@ async def test_deleting_tells_everyone_who_waits(rig: Rig) -> None:
         await queued
 
 
-async def test_a_partition_that_finds_no_room_is_offline_alone_and_tried_again(
+async def test_only_a_partition_without_disk_space_is_offline_and_it_is_retried(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk = rig.services.logs.directory.filesystem
@@ -95,7 +95,7 @@ async def test_a_partition_that_finds_no_room_is_offline_alone_and_tried_again(
     assert await produce(rig, batch(b"a"), partition=1) == 0
 
 
-async def test_the_files_of_a_partition_that_is_offline_go_with_its_topic(
+async def test_the_files_of_an_offline_partition_are_deleted_with_its_topic(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a full disk, say: topics are deleted there to make room."""
@@ -113,7 +113,7 @@ async def test_the_files_of_a_partition_that_is_offline_go_with_its_topic(
     assert len([name for name in names if name.endswith("-delete")]) == 2
 
 
-async def test_what_a_large_creation_costs_is_spent_in_threads_and_in_short_steps(
+async def test_a_large_creation_runs_in_threads_and_in_short_steps(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Encoding 2,000 records, and making and renaming 2,000 directories, once held up the loop."""

@@ -1,4 +1,4 @@
-"""Topics that come and go: what is waited for, and who is told when one goes."""
+"""Creating and deleting topics: what a change waits for, and whom a deletion notifies."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -35,7 +35,7 @@ async def test_a_topic_is_found_by_its_name_and_id_and_can_be_written(rig: Rig) 
     assert await produce(rig, batch(b"a"), partition=1) == 0
 
 
-async def test_two_who_create_the_same_topic(rig: Rig) -> None:
+async def test_two_clients_create_the_same_topic(rig: Rig) -> None:
     topics = rig.services.topics
     first, second = await asyncio.gather(*(topics.create([NewTopic(name="t")]) for _ in range(2)))
     assert not isinstance(first["t"], TopicError)
@@ -52,13 +52,13 @@ async def test_validation_creates_nothing(rig: Rig) -> None:
     assert len(rig.services.partitions) == 0
 
 
-async def test_deleting_what_is_not_there(rig: Rig) -> None:
+async def test_deleting_a_missing_topic(rig: Rig) -> None:
     with pytest.raises(TopicError) as caught:
         await rig.services.topics.delete("t")
     assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_blocks_of_producer_ids_follow_each_other_and_are_durable(rig: Rig) -> None:
+async def test_blocks_of_producer_ids_are_consecutive_and_durable(rig: Rig) -> None:
     blocks = [await rig.services.topics.next_producer_ids() for _ in range(3)]
     assert blocks == [range(n * 1_000, (n + 1) * 1_000) for n in range(3)]
     log = rig.services.controller.metadata_log.log
@@ -66,7 +66,7 @@ async def test_blocks_of_producer_ids_follow_each_other_and_are_durable(rig: Rig
 
 
 @pytest.mark.parametrize("what", ["create", "delete", "next_producer_ids"])
-async def test_a_metadata_log_that_fails_while_it_is_waited_for(
+async def test_a_metadata_log_that_fails_during_the_wait(
     tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig = Rig(tmp_path / "data")
@@ -91,7 +91,7 @@ async def test_a_metadata_log_that_fails_while_it_is_waited_for(
     await crash(rig)
 
 
-async def test_a_topic_that_may_be_gone_at_the_next_start_is_not_said_to_exist(
+async def test_a_topic_that_may_be_gone_after_a_restart_is_not_reported_as_existing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig = Rig(tmp_path / "data")
@@ -112,7 +112,7 @@ async def test_a_topic_that_may_be_gone_at_the_next_start_is_not_said_to_exist(
     await crash(rig)
 
 
-async def test_a_metadata_log_that_has_failed_changes_nothing(tmp_path: Path) -> None:
+async def test_a_failed_metadata_log_changes_nothing(tmp_path: Path) -> None:
     rig = Rig(tmp_path / "data")
     await create(rig, "there")
     rig.services.controller.metadata_log.log.failed = LogFailed("metadata", "fsync failed")
@@ -126,7 +126,7 @@ async def test_a_metadata_log_that_has_failed_changes_nothing(tmp_path: Path) ->
     await crash(rig)
 
 
-async def test_no_topic_comes_or_goes_between_a_plan_and_its_records(rig: Rig) -> None:
+async def test_no_topic_changes_between_a_plan_and_its_records(rig: Rig) -> None:
     count = 10 * LOGS_PER_JOB
     creations = [create(rig, name, count) for name in ("a", "b", "a.b")]
     refused = create(rig, "a_b", count)
@@ -139,7 +139,9 @@ async def test_no_topic_comes_or_goes_between_a_plan_and_its_records(rig: Rig) -
     assert rig.services.logs.strays() == []
 
 
-async def test_one_partition_is_told_as_one(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+async def test_one_partition_is_logged_in_the_singular(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level("INFO", "barnabas.topics")
     await create(rig, "t", 1)
     await create(rig, "u", 2)

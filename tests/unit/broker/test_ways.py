@@ -1,7 +1,7 @@
-"""The ways of a produce and of a fetch, as docs/design.md draws them, against a running broker.
+"""The paths of a produce and of a fetch, as docs/design.md draws them, in a running broker.
 
 A profile function notes each function of the house that is entered between the first byte of a
-request and the end of its work, and in which thread. The client has made the same request once
+request and the end of its work, and its thread. The client has made the same request once
 before, so that no codec is compiled on the way.
 """
 
@@ -61,7 +61,7 @@ def path_of(frame: FrameType) -> str:
 
 
 def is_unasked(frame: FrameType | None) -> bool:
-    """Whether a call comes from what runs without a request."""
+    """Return whether a call comes from work that runs without a request."""
     while frame is not None:
         if path_of(frame).startswith(UNASKED):
             return True
@@ -97,7 +97,7 @@ def profiled(trace: Trace) -> Iterator[None]:
 
 
 async def traced(directory: Path, ask: Callable[[RawClient], object]) -> list[Step]:
-    """What a broker enters from the first byte of `ask` until some time after its answer."""
+    """Return what a broker enters from the first byte of `ask` until some time after its answer."""
     trace = Trace()
     with profiled(trace):
         broker = Broker(loaded(directory))
@@ -127,14 +127,14 @@ def assert_as_drawn(steps: list[Step], what: str) -> None:
     assert len(drawn.steps) > 10, "the drawing was not found"
     place = 0
     for step in drawn.steps:
-        assert step in steps[place:], f"{step} does not come here; see docs/design.md"
+        assert step in steps[place:], f"{step} does not run here; see docs/design.md"
         place = steps.index(step, place) + 1
     # In the pool, a checkpoint may run at the same time.
     on_the_loop = {path for thread, path, _ in steps if thread == "loop"}
     entered = {path for path in on_the_loop if not path.startswith("protocol/")}
     named = {path for _, path, _ in drawn.steps} | drawn.passed
     assert entered - named == set(), "files that docs/design.md does not name"
-    assert drawn.passed - entered == set(), "files that are not passed any more"
+    assert drawn.passed - entered == set(), "files that are no longer used"
 
 
 async def test_a_produce_goes_as_drawn(tmp_path: Path) -> None:

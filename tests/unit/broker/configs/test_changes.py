@@ -1,4 +1,4 @@
-"""What a change of configs comes to: the table of what Kafka 4.3 answered to the same requests."""
+"""The outcome of a change of configs, compared with Kafka 4.3's answers to the same requests."""
 
 from typing import Any
 
@@ -131,7 +131,7 @@ def test_replacing_removes_what_is_not_named() -> None:
         (CLIENT_METRICS, "m", [("metrics", APPEND, "a")], 40, "not LIST"),
     ],
 )  # fmt: skip
-def test_what_is_refused(kind: int, name: str, operations: Any, code: int, words: str) -> None:
+def test_refusals(kind: int, name: str, operations: Any, code: int, words: str) -> None:
     held = state(cluster={"min.insync.replicas": "1"})
     with pytest.raises(TopicError) as refused:
         changes_of(resource(kind, name, *operations), held)
@@ -153,18 +153,18 @@ def test_what_is_refused(kind: int, name: str, operations: Any, code: int, words
         (CLIENT_METRICS, "m", ("interval.ms", SET, "1000")),
     ],
 )
-def test_what_is_accepted_of_others(kind: int, name: str, operation: Any) -> None:
+def test_accepted_changes_of_other_resources(kind: int, name: str, operation: Any) -> None:
     assert changes_of(resource(kind, name, operation), state()) == {operation[0]: operation[2]}
 
 
-def test_a_list_of_the_broker_takes_parts() -> None:
+def test_a_list_of_the_broker_accepts_append() -> None:
     given = resource(CONFIG_BROKER, "", ("log.cleanup.policy", APPEND, "compact"))
     assert changes_of(given, state()) == {"log.cleanup.policy": "delete,compact"}
     assert is_list(CONFIG_BROKER, "log.cleanup.policy")
     assert not is_list(CONFIG_BROKER, "foo.bar")
 
 
-def test_what_another_version_accepted_hinders_no_change() -> None:
+def test_a_value_that_another_version_accepted_blocks_no_change() -> None:
     held = state(
         {"remote.storage.enable": "true", "foo": "1"},
         {"num.io.threads": "9", "log.segment.bytes": "x"},
@@ -202,7 +202,7 @@ def test_a_resource_named_twice_is_found() -> None:
     assert refused.value.code == ErrorCode.INVALID_REQUEST
 
 
-def test_what_is_set_on_a_resource_is_found_by_its_type() -> None:
+def test_configs_of_a_resource_are_found_by_its_type() -> None:
     held = state({"retention.ms": "5"}, {"log.roll.ms": "6"})
     held.image.other_configs[GROUP, "g"] = {"a": "b"}
     assert configs_of(held.image, CONFIG_TOPIC, "t") == {"retention.ms": "5"}

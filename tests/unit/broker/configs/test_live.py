@@ -1,4 +1,4 @@
-"""Configs in a whole broker: what a change does at once, to whom, and after a restart."""
+"""Configs in a whole broker: what a change affects at once, and after a restart."""
 
 import dataclasses
 import logging
@@ -27,7 +27,7 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
 
 
 async def change(rig: Rig, kind: int, name: str, **values: str | None) -> Any:
-    """Set or, with None, delete keys; return what was wrong."""
+    """Set keys, or delete them with None; return the errors."""
     operations = [
         Operation(key.replace("_", "."), DELETE if value is None else SET, value)
         for key, value in values.items()
@@ -58,7 +58,7 @@ TOPIC_KEYS = {
 
 
 @pytest.mark.parametrize("attribute", TOPIC_KEYS)
-async def test_a_topics_key_holds_at_once_on_every_partition_and_goes_again(
+async def test_a_topics_key_applies_at_once_to_every_partition_and_can_be_removed(
     rig: Rig, attribute: str
 ) -> None:
     text, value = TOPIC_KEYS[attribute]
@@ -104,7 +104,7 @@ async def test_a_brokers_key_is_the_default_of_old_and_new_topics(
     assert log_of(rig, "old").config == log_of(rig, "new").config == TopicConfig()
 
 
-async def test_this_broker_beats_all_brokers_and_both_beat_what_it_was_started_with(
+async def test_this_broker_overrides_all_brokers_and_both_override_the_static_configs(
     tmp_path: Path,
 ) -> None:
     rig = Rig(tmp_path / "data", log_roll_ms="1000")
@@ -116,7 +116,7 @@ async def test_this_broker_beats_all_brokers_and_both_beat_what_it_was_started_w
     assert await rig.close()
 
 
-async def test_bounds_of_the_broker_reach_those_who_listen(rig: Rig) -> None:
+async def test_changed_bounds_of_the_broker_reach_their_listeners(rig: Rig) -> None:
     heard: list[int] = []
     rig.services.configs.settings.listen(lambda config: heard.append(config.max_connections))
     await change(rig, CONFIG_BROKER, "", max_connections="7", producer_id_expiration_ms="8")
@@ -125,7 +125,7 @@ async def test_bounds_of_the_broker_reach_those_who_listen(rig: Rig) -> None:
     assert rig.services.logs.home.producer_expiration_ms == 8
 
 
-async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
+async def test_all_configs_survive_a_restart(tmp_path: Path) -> None:
     rig = Rig(tmp_path / "data")
     await create(rig)
     await change(rig, CONFIG_TOPIC, "t", retention_ms="5000", flush_ms="6")
@@ -153,7 +153,7 @@ async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
     assert await again.close()
 
 
-async def test_recorded_values_that_cannot_be_used_are_reported_once(
+async def test_unusable_recorded_values_are_reported_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     rig = Rig(tmp_path / "data")
@@ -170,7 +170,7 @@ async def test_recorded_values_that_cannot_be_used_are_reported_once(
     assert await again.close()
 
 
-async def test_checking_alone_changes_and_records_nothing(rig: Rig) -> None:
+async def test_validate_only_changes_and_records_nothing(rig: Rig) -> None:
     await create(rig)
     end_offset = rig.services.controller.metadata_log.end_offset
     wanted = Resource(CONFIG_TOPIC, "t", [Operation("retention.ms", SET, "5")])
@@ -179,7 +179,7 @@ async def test_checking_alone_changes_and_records_nothing(rig: Rig) -> None:
     assert rig.services.controller.metadata_log.end_offset == end_offset
 
 
-async def test_each_resource_stands_for_itself_and_nothing_is_recorded_twice(rig: Rig) -> None:
+async def test_each_resource_is_changed_by_itself_and_recorded_once(rig: Rig) -> None:
     await create(rig)
     end_offset = rig.services.controller.metadata_log.end_offset
     good = Resource(CONFIG_TOPIC, "t", [Operation("retention.ms", SET, "5")])
@@ -194,7 +194,7 @@ async def test_each_resource_stands_for_itself_and_nothing_is_recorded_twice(rig
     assert rig.services.controller.metadata_log.end_offset == end_offset + 1
 
 
-async def test_a_metadata_log_that_cannot_be_made_durable_changes_no_log(
+async def test_a_failed_flush_of_the_metadata_log_changes_no_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig = Rig(tmp_path / "data")
@@ -212,7 +212,7 @@ async def test_a_metadata_log_that_cannot_be_made_durable_changes_no_log(
     assert await rig.close()
 
 
-async def test_what_write_caching_acknowledged_is_flushed_when_it_ends(rig: Rig) -> None:
+async def test_turning_write_caching_off_flushes_acknowledged_records(rig: Rig) -> None:
     await create(rig, write_caching="true")
     assert await produce(rig, batch(b"a")) == 0
     log = log_of(rig)
@@ -225,7 +225,7 @@ async def test_what_write_caching_acknowledged_is_flushed_when_it_ends(rig: Rig)
     assert log.durable_offset == 2
 
 
-async def test_what_was_written_is_seen_at_once_when_write_caching_begins(rig: Rig) -> None:
+async def test_turning_write_caching_on_shows_written_records_at_once(rig: Rig) -> None:
     await create(rig)
     seen: list[int] = []
     partition = rig.services.partitions.get("t", 0)

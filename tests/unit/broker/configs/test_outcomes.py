@@ -1,4 +1,4 @@
-"""A row for each resource, in their order, with Kafka's null where nothing was wrong."""
+"""A row for each resource, in request order, with Kafka's null where there is no error."""
 
 import pytest
 
@@ -26,11 +26,11 @@ def seen(rows):
         ([REFUSED, None], [(2, "orders", 40, "no such key"), (4, "1", 0, None)]),
     ],
 )
-def test_each_resource_has_the_outcome_in_its_place(outcomes, expected):
+def test_each_resource_has_its_outcome_in_its_place(outcomes, expected):
     assert seen(answers(RESOURCES, outcomes)) == expected
 
 
-def test_an_outcome_too_few_is_our_own_mistake():
+def test_a_missing_outcome_is_a_programming_error():
     with pytest.raises(ValueError, match="shorter"):
         answers(RESOURCES, [None])
 

@@ -84,7 +84,7 @@ def test_a_topic_shows_every_key_but_the_internal_ones() -> None:
     assert all(row.kind == topic_keys()[row.name].kind for row in rows)
 
 
-def test_where_a_value_really_comes_from_is_kept_beside_what_kafka_shows() -> None:
+def test_the_real_source_of_a_value_is_kept_beside_the_one_kafka_shows() -> None:
     rows = topic_rows(
         load(set_values=["log.retention.hours=24"]).config.topic_defaults,
         {},
@@ -123,7 +123,7 @@ def test_a_brokers_key(
     assert "secret" not in str(row)
 
 
-def test_a_broker_shows_every_name_and_hidden_ones_when_they_are_set() -> None:
+def test_a_broker_shows_every_name_but_hidden_ones_only_if_set() -> None:
     shown = {row.name: row for row in broker_rows(layers())}
     assert set(shown) == {name.name for name in broker_names().values() if not name.is_hidden}
     assert shown["node.id"].is_read_only
@@ -133,12 +133,12 @@ def test_a_broker_shows_every_name_and_hidden_ones_when_they_are_set() -> None:
     assert name in {row.name for row in broker_rows(layers({name: "100"}))}
 
 
-def test_unknown_keys_may_be_secrets() -> None:
+def test_unknown_keys_are_treated_as_secrets() -> None:
     row = broker_rows(layers(static={"foo.bar": "x"}))[-1]
     assert (row.name, row.kind, row.is_read_only, row.is_sensitive) == ("foo.bar", 0, True, True)
 
 
-def test_all_brokers_show_only_what_is_set_on_them_all() -> None:
+def test_the_default_of_all_brokers_shows_only_what_is_set_there() -> None:
     given = layers(
         {"log.segment.bytes": "4000000"},
         {"log.segment.bytes": "3000000", "log.retention.ms": "7", "foo.bar": "x"},

@@ -6,7 +6,7 @@ from tests.support.group_host import FakeHost
 
 
 def ringing(host, *answers):
-    """An alarm that answers in turn; what it was told is in the list."""
+    """An alarm whose callback returns the given times in turn; its rings are in the list."""
     rung, wanted = [], list(answers)
 
     def ring(now_ns):
@@ -26,7 +26,7 @@ def test_it_rings_once_at_the_earliest():
     assert rung == [10]
 
 
-def test_it_rings_again_when_told_so():
+def test_it_rings_again_at_the_returned_time():
     host = FakeHost()
     alarm, rung = ringing(host, 40 * MS_NS, 41 * MS_NS)
     alarm.at_latest(10 * MS_NS)
@@ -34,7 +34,7 @@ def test_it_rings_again_when_told_so():
     assert rung == [10, 40, 41]
 
 
-def test_a_deadline_that_is_over_rings_in_the_next_turn_and_not_within_the_call():
+def test_a_past_deadline_rings_in_the_next_turn_and_not_within_the_call():
     host = FakeHost()
     host.advance(50)
     alarm, rung = ringing(host)
@@ -44,7 +44,7 @@ def test_a_deadline_that_is_over_rings_in_the_next_turn_and_not_within_the_call(
     assert rung == [50]
 
 
-def test_cancelled_it_does_not_ring_and_can_be_set_again():
+def test_a_cancelled_alarm_does_not_ring_and_can_be_set_again():
     host = FakeHost()
     alarm, rung = ringing(host)
     alarm.at_latest(10 * MS_NS)
@@ -57,7 +57,7 @@ def test_cancelled_it_does_not_ring_and_can_be_set_again():
     assert rung == [30]
 
 
-def test_ringing_sets_no_timer_when_nothing_is_due_any_more():
+def test_ringing_sets_no_timer_without_a_next_deadline():
     host = FakeHost()
     alarm, _ = ringing(host)
     alarm.at_latest(0)

@@ -1,4 +1,4 @@
-"""What comes back from the log: groups, their ends, and what older brokers wrote."""
+"""What the log restores: groups, their deletions, and records of older brokers."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ def draft() -> Draft:
     return made
 
 
-def test_a_group_comes_back() -> None:
+def test_a_group_is_restored() -> None:
     group = replayed(*draft().records).get("g")
     assert isinstance(group, ConsumerGroup)
     assert (group.state.epoch, list(group.state.members)) == (3, ["m"])
 
 
-def test_a_group_that_was_deleted_does_not() -> None:
+def test_a_deleted_group_is_not_restored() -> None:
     made = draft()
     made.remove_group()
     assert replayed(*made.records).groups == {}
 
 
-def test_tombstones_of_what_is_not_there_mean_nothing() -> None:
+def test_tombstones_of_missing_groups_are_ignored() -> None:
     gone = (
         (ConsumerGroupMetadataKey(group_id="g"), None),
         (ConsumerGroupMemberMetadataKey(group_id="g", member_id="m"), None),
@@ -58,7 +58,7 @@ def test_tombstones_of_what_is_not_there_mean_nothing() -> None:
     assert replayed(*gone).groups == {}
 
 
-def test_it_takes_the_place_of_an_older_classic_group_and_its_tombstones_do_not() -> None:
+def test_a_consumer_group_replaces_an_older_classic_group_but_its_tombstones_do_not() -> None:
     registry = Registry()
     classic = ClassicGroup("g", HOST)
     registry.put(classic)
@@ -68,10 +68,10 @@ def test_it_takes_the_place_of_an_older_classic_group_and_its_tombstones_do_not(
     assert isinstance(registry.get("g"), ConsumerGroup)
 
 
-def test_topics_as_kafka_4_0_wrote_them_are_passed_over() -> None:
+def test_topic_records_of_kafka_4_0_are_skipped() -> None:
     key = ConsumerGroupPartitionMetadataKey(group_id="g")
     assert replayed((key, ConsumerGroupPartitionMetadataValue())).groups == {}
 
 
-def test_every_record_that_is_declared_is_known() -> None:
+def test_every_declared_record_type_is_handled() -> None:
     assert set(APPLY) == {key for key, _ in RECORDS.values()}

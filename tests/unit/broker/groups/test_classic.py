@@ -1,4 +1,4 @@
-"""Classic groups by their requests: joins, syncs, heartbeats, leaves, and what time does."""
+"""Classic groups by their requests: joins, syncs, heartbeats, leaves, and timeouts."""
 
 import pytest
 
@@ -15,7 +15,7 @@ FENCED, REBALANCING, TOO_MANY = 82, 27, 81
 # -- joining ---------------------------------------------------------------------------------------
 
 
-def test_a_first_member_is_told_its_id_joins_leads_and_gets_its_share():
+def test_a_first_member_gets_an_id_joins_leads_and_gets_its_assignment():
     party = Party()
     assert party.join("a") == REQUIRED
     member_id = party.joined["a"].member_id
@@ -50,7 +50,7 @@ def test_an_id_is_required_of_dynamic_members_from_version_4_on(version, instanc
         ({"member_id": "nobody", "group_instance_id": "s"}, UNKNOWN),
     ],
 )
-def test_what_an_empty_group_refuses(fields, code):
+def test_requests_that_an_empty_group_refuses(fields, code):
     assert Party().join("a", **fields) == code
 
 
@@ -64,14 +64,14 @@ def test_what_an_empty_group_refuses(fields, code):
         ({}, REQUIRED),
     ],
 )
-def test_what_a_stable_group_refuses(fields, code):
+def test_requests_that_a_stable_group_refuses(fields, code):
     party = Party()
     party.stable("a")
     assert party.join("b", **fields) == code
     assert party.state == "Stable"
 
 
-def test_the_protocol_that_most_members_like_best_of_those_all_speak_is_chosen():
+def test_the_common_protocol_that_most_members_prefer_is_chosen():
     party = Party()
     party.enter("a", protocols=protocols("x", "y", "z"))
     party.enter("b", protocols=protocols("z", "y"))
@@ -84,7 +84,7 @@ def test_the_protocol_that_most_members_like_best_of_those_all_speak_is_chosen()
     }
 
 
-def test_a_member_that_comes_makes_the_others_join_again():
+def test_a_new_member_makes_the_others_rejoin():
     party = Party()
     ids = party.stable("a")
     b = party.enter("b")
@@ -107,7 +107,7 @@ def test_a_member_that_comes_makes_the_others_join_again():
         ("b", False, None, "PreparingRebalance"),
     ],
 )
-def test_joining_again_a_stable_group(who, same, code, state):
+def test_rejoining_a_stable_group(who, same, code, state):
     party = Party()
     ids = party.stable("a", "b")
     assert party.joined["a"].leader == ids["a"]
@@ -117,7 +117,7 @@ def test_joining_again_a_stable_group(who, same, code, state):
 
 
 @pytest.mark.parametrize(("same", "code"), [(True, 0), (False, None)])
-def test_joining_again_before_the_assignment(same, code):
+def test_rejoining_before_the_assignment(same, code):
     party = Party()
     a, b = party.enter("a"), party.enter("b")
     party.host.advance(0)
@@ -138,7 +138,7 @@ def test_group_max_size():
     assert party.join("a", ids["a"]) is None
 
 
-def test_a_group_found_above_its_size_keeps_those_who_join_first():
+def test_a_group_loaded_above_its_max_size_keeps_the_first_members_to_join():
     full = Party()
     full.stable("a", "b", "c")
     party = Party(group_max_size=2)
@@ -155,7 +155,7 @@ def test_a_group_found_above_its_size_keeps_those_who_join_first():
 # -- time ------------------------------------------------------------------------------------------
 
 
-def test_the_first_member_waits_for_others_each_of_which_prolongs_it():
+def test_each_new_member_extends_the_initial_rebalance_delay():
     party = Party(group_initial_rebalance_delay_ms=3_000)
     party.enter("a", rebalance_timeout_ms=7_000)
     party.host.advance(2_000)
@@ -166,19 +166,19 @@ def test_the_first_member_waits_for_others_each_of_which_prolongs_it():
     assert party.joined["a"].generation_id == party.joined["b"].generation_id == 1
 
 
-def test_a_member_that_does_not_join_again_in_time_is_dropped():
+def test_a_member_that_does_not_rejoin_in_time_is_removed():
     party = Party()
     ids = party.stable("a", "b")
     party.join("a", ids["a"])
     for _ in range(7):
-        party.heartbeat(ids["b"])  # it lives, and never comes
+        party.heartbeat(ids["b"])  # it sends heartbeats, but never rejoins
         party.host.advance(REBALANCE_MS // 7 + 1)
     assert party.joined["a"].generation_id == party.group.generation.generation_id
     assert list(party.group.generation.roster.members) == [ids["a"]]
     assert party.heartbeat(ids["b"]) == UNKNOWN
 
 
-def test_a_static_member_is_waited_for_until_its_session_ends():
+def test_the_group_waits_for_a_static_member_until_its_session_ends():
     party = Party()
     ids = party.stable("a", "s", group_instance_id=None)
     static = party.enter("st", group_instance_id="s", session_timeout_ms=300_000)
@@ -192,7 +192,7 @@ def test_a_static_member_is_waited_for_until_its_session_ends():
     assert party.state == "CompletingRebalance"
 
 
-def test_a_member_without_heartbeats_is_dropped_after_its_session():
+def test_a_member_without_heartbeats_is_removed_after_its_session_timeout():
     party = Party()
     ids = party.stable("a", "b")
     party.host.advance(SESSION_MS - 1)
@@ -214,7 +214,7 @@ def test_the_last_member_leaves_an_empty_group_in_the_log():
     assert (value.protocol, value.protocol_type, value.leader) == (None, "consumer", None)
 
 
-def test_a_pending_member_is_waited_for_until_its_session_ends():
+def test_the_group_waits_for_a_pending_member_until_its_session_ends():
     party = Party()
     ids = party.stable("a")
     assert party.join("b") == REQUIRED
@@ -225,7 +225,7 @@ def test_a_pending_member_is_waited_for_until_its_session_ends():
     assert party.joined["a"].generation_id == 2
 
 
-def test_a_new_member_that_waits_is_dropped_after_five_minutes():
+def test_a_new_member_that_waits_is_removed_after_five_minutes():
     party = Party()
     ids = party.stable("a", rebalance_timeout_ms=900_000, session_timeout_ms=900_000)
     party.enter("b", rebalance_timeout_ms=900_000)
@@ -236,7 +236,7 @@ def test_a_new_member_that_waits_is_dropped_after_five_minutes():
     assert party.joined["b"].error_code == UNKNOWN
 
 
-def test_members_that_do_not_sync_are_dropped():
+def test_members_that_do_not_sync_are_removed():
     party = Party()
     a, b = party.enter("a"), party.enter("b")
     party.host.advance(0)
@@ -248,14 +248,14 @@ def test_members_that_do_not_sync_are_dropped():
     assert party.synced["b"].error_code == REBALANCING
 
 
-def test_heartbeats_cost_no_timer():
+def test_heartbeats_set_no_timer():
     party = Party()
     ids = party.stable("a", "b", session_timeout_ms=10_000)
     armed = party.host.alarm_count
     for _ in range(30):
         party.host.advance(1_000)
         assert party.heartbeat(ids["a"]) == party.heartbeat(ids["b"]) == 0
-    assert party.host.alarm_count - armed <= 6  # about one a session
+    assert party.host.alarm_count - armed <= 6  # about one per session
 
 
 # -- static members --------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ def test_a_static_member_takes_over_while_the_old_one_waits():
     assert party.joined["s1"].error_code == FENCED
 
 
-def test_a_static_member_that_cannot_be_written_is_the_old_one_again():
+def test_a_failed_write_of_a_static_member_restores_the_old_one():
     party = Party()
     ids = party.stable("a", group_instance_id="s")
     party.host.holds = True
@@ -325,7 +325,7 @@ def test_a_static_member_that_takes_over_with_another_protocol_begins_a_rebalanc
         ({"protocol_type": "consumer", "protocol_name": "range"}, 0),
     ],
 )
-def test_what_sync_refuses(fields, code):
+def test_syncs_that_are_refused(fields, code):
     party = Party()
     ids = party.stable("a")
     assert party.sync("x", fields.pop("member_id", ids["a"]), **fields) == code
@@ -339,7 +339,7 @@ def test_sync_of_an_empty_group_and_of_one_that_rebalances():
     assert party.sync("a", ids["a"]) == REBALANCING
 
 
-def test_shares_are_told_when_they_are_durable():
+def test_assignments_are_answered_once_they_are_durable():
     party = Party()
     a, b = party.enter("a"), party.enter("b")
     party.host.advance(0)
@@ -353,7 +353,7 @@ def test_shares_are_told_when_they_are_durable():
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_shares_that_cannot_be_written_are_nobodys(at_once):
+def test_assignments_that_cannot_be_written_are_dropped(at_once):
     party = Party()
     a, b = party.enter("a"), party.enter("b")
     party.host.advance(0)
@@ -368,7 +368,7 @@ def test_shares_that_cannot_be_written_are_nobodys(at_once):
     assert party.synced["b"].assignment == b""
 
 
-def test_shares_that_become_durable_in_another_generation_are_nobodys():
+def test_assignments_that_become_durable_in_another_generation_are_dropped():
     party = Party()
     a = party.enter("a")
     party.host.advance(0)
@@ -397,7 +397,7 @@ def test_leaving():
     assert party.state == "Empty"
 
 
-def test_a_pending_member_leaves_and_a_static_one_is_sent_away_by_its_name():
+def test_a_pending_member_leaves_and_a_static_one_is_removed_by_its_instance_id():
     party = Party()
     party.stable("s", group_instance_id="s")
     assert party.join("p") == REQUIRED
@@ -407,7 +407,7 @@ def test_a_pending_member_leaves_and_a_static_one_is_sent_away_by_its_name():
     assert party.state == "Empty"
 
 
-def test_who_waits_and_is_sent_away_is_told():
+def test_a_waiting_member_that_is_removed_gets_an_answer():
     party = Party()
     party.stable("a")
     b = party.enter("b")
@@ -432,7 +432,7 @@ def test_heartbeats_of_a_stable_group(member, generation, instance_id, code):
     assert party.heartbeat(asked, generation, group_instance_id=instance_id) == code
 
 
-def test_a_group_that_is_gone_knows_nobody_and_lets_no_one_wait():
+def test_a_dead_group_refuses_members_and_leaves_no_request_waiting():
     party = Party()
     ids = party.stable("a")
     party.enter("b")

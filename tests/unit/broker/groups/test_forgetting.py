@@ -1,4 +1,4 @@
-"""Offsets of deleted topics go from memory at once, and from the log some a turn."""
+"""Offsets of deleted topics leave memory at once, and the log a few per turn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COUNT = 3 * TURN_UNITS
 
 
 class House:
-    """One group with offsets of `t`, and the tombstones that were written."""
+    """One group with offsets of `t`, and the tombstones written so far."""
 
     def __init__(self) -> None:
         self.shard = Shard(0)
@@ -57,7 +57,7 @@ def house() -> House:
     return House()
 
 
-async def test_nobody_finds_them_and_the_tombstones_take_turns(house: House) -> None:
+async def test_the_offsets_are_gone_at_once_and_the_tombstones_take_turns(house: House) -> None:
     house.topics.forget(house.shard, "t")
     assert list(house.offsets.topics("g")) == ["u"]
     assert [len(batch) for batch in house.written] == [TURN_UNITS]
@@ -65,14 +65,14 @@ async def test_nobody_finds_them_and_the_tombstones_take_turns(house: House) -> 
     assert sorted(chain.from_iterable(house.written)) == list(range(COUNT))
 
 
-async def test_what_is_committed_meanwhile_gets_no_tombstone(house: House) -> None:
+async def test_an_offset_committed_in_the_meantime_gets_no_tombstone(house: House) -> None:
     house.topics.forget(house.shard, "t")
     house.commit(COUNT - 1, 9)
     await house.until(3)
     assert sorted(chain.from_iterable(house.written)) == list(range(COUNT - 1))
 
 
-async def test_a_stop_writes_all_that_is_left(house: House) -> None:
+async def test_a_stop_writes_all_remaining_tombstones(house: House) -> None:
     house.topics.forget(house.shard, "t")
     house.topics.forget(house.shard, "u")
     house.topics.finish()
@@ -81,7 +81,7 @@ async def test_a_stop_writes_all_that_is_left(house: House) -> None:
     assert len(house.written) == 4
 
 
-async def test_a_shard_that_is_dropped_gets_no_more(house: House) -> None:
+async def test_a_dropped_shard_gets_no_more_tombstones(house: House) -> None:
     house.topics.forget(house.shard, "t")
     house.shard.drop()
     for _ in range(5):
@@ -89,7 +89,7 @@ async def test_a_shard_that_is_dropped_gets_no_more(house: House) -> None:
     assert len(house.written) == 1
 
 
-async def test_one_that_fails_does_not_keep_the_next_from_its_turn(house: House) -> None:
+async def test_a_failed_write_does_not_block_the_next_turn(house: House) -> None:
     told: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
     house.topics.forget(house.shard, "t")

@@ -1,4 +1,4 @@
-"""Groups of a directory that is served read-only: as their log has them, whatever time passes."""
+"""Groups of a directory that is served read-only stay as their log has them."""
 
 import asyncio
 from pathlib import Path

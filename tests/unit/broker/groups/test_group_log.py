@@ -1,4 +1,4 @@
-"""Where a group lies. That its records are there is tested with real logs (test_groups.py)."""
+"""The partition of a group. test_groups.py tests with real logs that its records are there."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Loading: a partition is one shard, whatever the others are, and whatever happens meanwhile."""
+"""Loading: each partition is one shard, independent of the others and of concurrent changes."""
 
 import asyncio
 import threading
@@ -33,7 +33,7 @@ def test_the_three_groups_are_in_three_partitions():
 
 @pytest.fixture
 async def rig(tmp_path):
-    """With an offset in each partition."""
+    """A broker with an offset in each partition."""
     made = rig_of(tmp_path)
     await create(made, "t")
     await create(made, "u")
@@ -58,7 +58,7 @@ def offset_record(group: str, offset: int) -> bytearray:
 
 
 @pytest.mark.parametrize("attributes", [0x30, 0x20, 0x10, 0])
-async def test_a_batch_without_records_is_nothing(rig, tmp_path, attributes):
+async def test_a_batch_without_records_is_skipped(rig, tmp_path, attributes):
     put(rig, 0, raw_batches.batch((), last_offset_delta=0, attributes=attributes, producer_id=3))
     await rig.close()
     again = rig_of(tmp_path)
@@ -69,9 +69,7 @@ async def test_a_batch_without_records_is_nothing(rig, tmp_path, attributes):
     await again.close()
 
 
-async def test_a_partition_that_fails_in_an_unforeseen_way_fails_alone(
-    rig, tmp_path, monkeypatch, caplog
-):
+async def test_an_unexpected_error_fails_only_its_partition(rig, tmp_path, monkeypatch, caplog):
     await rig.close()
     again = rig_of(tmp_path)
     load = loading.load_shard
@@ -91,7 +89,7 @@ async def test_a_partition_that_fails_in_an_unforeseen_way_fails_alone(
     await again.close()
 
 
-async def test_bytes_that_are_no_records_fail_their_partition_alone(rig, tmp_path):
+async def test_undecodable_records_fail_only_their_partition(rig, tmp_path):
     torn = offset_record(C, 9)
     torn[HEADER_SIZE:] = b"\xff" * (len(torn) - HEADER_SIZE)
     write_crc(torn, 0)
@@ -105,7 +103,7 @@ async def test_bytes_that_are_no_records_fail_their_partition_alone(rig, tmp_pat
     await again.close()
 
 
-async def test_a_record_in_a_partition_that_is_not_its_groups_is_passed_over(rig, tmp_path, caplog):
+async def test_a_record_in_another_groups_partition_is_skipped(rig, tmp_path, caplog):
     put(rig, 2, offset_record(A, 5))  # read after partition 1, where A is
     put(rig, 2, offset_record("stranger", 5))
     await rig.close()
@@ -117,9 +115,7 @@ async def test_a_record_in_a_partition_that_is_not_its_groups_is_passed_over(rig
     await again.close()
 
 
-async def test_a_topic_that_is_deleted_while_groups_are_loaded_takes_all_its_offsets_along(
-    rig, tmp_path, monkeypatch
-):
+async def test_a_topic_deleted_during_the_load_loses_all_its_offsets(rig, tmp_path, monkeypatch):
     await rig.close()
     deleted = threading.Event()
 
@@ -147,7 +143,7 @@ async def test_a_topic_that_is_deleted_while_groups_are_loaded_takes_all_its_off
     await third.close()
 
 
-async def test_a_load_that_the_deletion_of_its_topic_overtakes_leaves_nothing_behind(rig, tmp_path):
+async def test_deleting_the_offsets_topic_during_a_load_leaves_no_group(rig, tmp_path):
     await rig.close()
     again = rig_of(tmp_path)
     await again.services.topics.delete(GROUP_TOPIC)

@@ -1,4 +1,4 @@
-"""A heartbeat finds its group or makes it, whatever stands under its id."""
+"""A heartbeat finds or creates its group, whatever group has its id."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Coordinator(FakeHost):
         return self.registry.get(group_id)
 
     def registry_of(self, group_id: str) -> Registry:
-        assert group_id, "a request of no group"
+        assert group_id, "a request without a group"
         return self.registry
 
     def put(self, group: Group) -> None:
@@ -86,7 +86,7 @@ def coordinator() -> Coordinator:
     return Coordinator()
 
 
-def test_the_first_member_makes_the_group(coordinator: Coordinator) -> None:
+def test_a_joining_member_creates_the_group(coordinator: Coordinator) -> None:
     assert coordinator.ask("m1", 0).member_epoch == 2
     assert isinstance(coordinator.registry.get("g"), ConsumerGroup)
     assert coordinator.ask("m2", 0).member_epoch == 3
@@ -96,38 +96,38 @@ def test_the_first_member_makes_the_group(coordinator: Coordinator) -> None:
 
 
 @pytest.mark.parametrize(("epoch", "words"), [(1, "Consumer group g"), (-1, "Group g")])
-def test_nobody_else_does(coordinator: Coordinator, epoch: int, words: str) -> None:
+def test_other_heartbeats_create_no_group(coordinator: Coordinator, epoch: int, words: str) -> None:
     answer = coordinator.ask("m1", epoch)
     assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert answer.error_message == f"{words} not found."
     assert coordinator.registry.groups == {}
 
 
-def test_a_group_whose_first_records_cannot_be_written_is_none(coordinator: Coordinator) -> None:
+def test_a_failed_first_write_creates_no_group(coordinator: Coordinator) -> None:
     coordinator.refuses = ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert coordinator.ask("m1", 0).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert coordinator.registry.groups == {}
 
 
-def test_a_bad_request_is_told_what_is_wrong(coordinator: Coordinator) -> None:
+def test_a_bad_request_gets_the_reason(coordinator: Coordinator) -> None:
     answer = coordinator.ask("m1", 0, rebalance_timeout_ms=-1)
     assert answer.error_code == ErrorCode.INVALID_REQUEST
     assert answer.error_message == "RebalanceTimeoutMs must be provided in first request."
 
 
-def test_a_group_of_the_other_kind_is_called_so(coordinator: Coordinator) -> None:
+def test_a_group_of_the_other_protocol_is_refused(coordinator: Coordinator) -> None:
     coordinator.put(ClassicGroup("g", coordinator))
     assert coordinator.ask("m1", 1).error_message == "Group g is not a consumer group."
 
 
-def test_an_empty_classic_group_gives_way(coordinator: Coordinator) -> None:
+def test_an_empty_classic_group_is_replaced(coordinator: Coordinator) -> None:
     coordinator.put(ClassicGroup("g", coordinator))
     assert coordinator.ask("m1", 0).error_code == 0
     assert coordinator.records[0] == (GroupMetadataKey(group="g"), None)
     assert isinstance(coordinator.registry.get("g"), ConsumerGroup)
 
 
-def test_a_classic_group_with_members_is_taken_along(coordinator: Coordinator) -> None:
+def test_a_classic_group_with_members_is_converted(coordinator: Coordinator) -> None:
     classic = ClassicGroup.from_record("g", ONE_MEMBER, coordinator)
     coordinator.put(classic)
     waiting: list[JoinGroupResponse] = []
@@ -144,7 +144,7 @@ def test_a_classic_group_with_members_is_taken_along(coordinator: Coordinator) -
         Caller("c", "/h", 9),
         waiting.append,
     )
-    assert waiting == [], "it waits for the other"
+    assert waiting == [], "it waits for the other member"
 
     assert coordinator.ask("new", 0).member_epoch == 5
     group = coordinator.registry.get("g")
@@ -152,7 +152,7 @@ def test_a_classic_group_with_members_is_taken_along(coordinator: Coordinator) -
     assert {"old", "new"} < set(group.state.members)
     assert waiting[0].error_code == ErrorCode.REBALANCE_IN_PROGRESS
     coordinator.advance(10_000)
-    assert "old" not in group.state.members, "its session goes on"
+    assert "old" not in group.state.members, "its session continues"
 
 
 def test_the_last_consumer_leaves_a_classic_group_behind(coordinator: Coordinator) -> None:

@@ -1,4 +1,4 @@
-"""Committed offsets as records make them, and how they end."""
+"""Committed offsets as their records make them, and how they expire."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def value(offset=1, **fields):
     return OffsetCommitValue(offset=offset, commit_timestamp=fields.pop("at", 1_000), **fields)
 
 
-def test_the_last_record_of_a_key_holds():
+def test_the_last_record_of_a_key_wins():
     offsets = Offsets()
     offsets.apply(key(), value(1))
     offsets.apply(key(), value(2, metadata="m", leader_epoch=4))
@@ -29,7 +29,7 @@ def test_the_last_record_of_a_key_holds():
     assert offsets.get("g", "t", 2) is offsets.get("g", "u", 0) is offsets.get("h", "t", 0) is None
 
 
-def test_a_record_without_a_value_removes_and_leaves_no_husks():
+def test_a_tombstone_removes_the_offset_and_empty_containers():
     offsets = Offsets()
     offsets.apply(key(), value())
     offsets.apply(key(topic="u"), value())
@@ -50,7 +50,7 @@ def test_a_record_without_a_value_removes_and_leaves_no_husks():
         (ID, OTHER, False),
     ],
 )
-def test_an_offset_of_another_topic_of_that_name_is_not_shown(stored, asked, shown):
+def test_an_offset_of_an_earlier_topic_with_the_same_name_is_not_shown(stored, asked, shown):
     assert Committed(1, 0, "", 0, topic_id=stored).is_of(asked) is shown
 
 
@@ -65,7 +65,7 @@ EXPIRIES = [
 
 
 @pytest.mark.parametrize(("name", "expiry", "fields", "now_ms", "gone"), EXPIRIES)
-def test_offsets_grow_old(name, expiry, fields, now_ms, gone):
+def test_offsets_expire(name, expiry, fields, now_ms, gone):
     offsets = Offsets()
     offsets.apply(key(), value(**fields))
     records = offsets.expired("g", expiry, lambda _: False, now_ms, 1_000)
@@ -73,7 +73,7 @@ def test_offsets_grow_old(name, expiry, fields, now_ms, gone):
     assert offsets.expired("g", expiry, lambda _: True, now_ms, 1_000) == []
 
 
-def test_tombstones_name_all_of_a_group_and_all_of_a_topic():
+def test_tombstones_cover_a_whole_group_or_a_whole_topic():
     offsets = Offsets()
     for group, topic, partition in (("g", "t", 0), ("g", "t", 1), ("g", "u", 0), ("h", "t", 0)):
         offsets.apply(key(group, topic, partition), value())

@@ -1,4 +1,4 @@
-"""A shard: when its groups are served, and what its end leaves."""
+"""A shard: when its groups are served, and its end."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def test_the_end_of_a_shard_ends_its_groups():
     assert (shard.is_dropped, group.state_name, shard.registry.groups) == (True, "Dead", {})
 
 
-def test_a_shard_that_is_refused_forgets_what_it_had():
+def test_a_refused_shard_drops_its_groups():
     shard = Shard(0)
     shard.registry.put(ClassicGroup("g", FakeHost()))
     shard.deleted_topics.add("t")

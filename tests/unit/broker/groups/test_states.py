@@ -1,4 +1,4 @@
-"""The tables of states: nothing but what they hold happens, and the page shows just that."""
+"""The state tables: only their steps are possible, and the documentation shows exactly these."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ STEPS = [
 
 
 @pytest.mark.parametrize(("table", "state", "event"), STEPS)
-def test_a_step_is_in_the_table_or_it_is_our_mistake(table, state, event):
+def test_a_step_outside_the_table_is_a_programming_error(table, state, event):
     if (state, event) in table:
         assert next_state(table, state, event) is table[state, event]
     else:
@@ -31,7 +31,7 @@ def test_a_step_is_in_the_table_or_it_is_our_mistake(table, state, event):
 
 
 @pytest.mark.parametrize("event", ConsumerGroupEvent)
-def test_a_consumer_group_that_is_dead_stays_so(event):
+def test_a_dead_consumer_group_stays_dead(event):
     assert (ConsumerGroupState.DEAD, event) not in CONSUMER
 
 

@@ -31,7 +31,7 @@ async def alter(rig: Rig, *resources: Any, version: int = 2, validate_only: bool
 
 
 @pytest.mark.parametrize("version", range(3))
-async def test_what_is_named_is_all_that_is_set_afterwards(rig: Rig, version: int) -> None:
+async def test_only_the_named_configs_are_set_afterwards(rig: Rig, version: int) -> None:
     await create(rig, retention_ms="5000", flush_ms="7")
     changed = resource(CONFIG_TOPIC, "t", ("retention.ms", "6000"), ("segment.ms", "8"))
     (answer,) = await alter(rig, changed, version=version)
@@ -42,13 +42,13 @@ async def test_what_is_named_is_all_that_is_set_afterwards(rig: Rig, version: in
     assert rig.services.partitions.get("t", 0).log.config.retention_ms == 6000
 
 
-async def test_nothing_named_removes_everything(rig: Rig) -> None:
+async def test_an_empty_list_removes_every_config(rig: Rig) -> None:
     await create(rig, retention_ms="5000", flush_ms="7")
     await alter(rig, resource(CONFIG_TOPIC, "t"))
     assert rig.services.controller.image.topics["t"].configs == {}
 
 
-async def test_refusals_come_beside_what_was_done(rig: Rig) -> None:
+async def test_refusals_do_not_affect_other_resources(rig: Rig) -> None:
     await create(rig)
     answers = await alter(
         rig,
@@ -62,7 +62,9 @@ async def test_refusals_come_beside_what_was_done(rig: Rig) -> None:
     assert "num.partitions" in answers[2].error_message
 
 
-async def test_all_brokers_lose_what_is_not_named_but_for_what_kafka_needs(rig: Rig) -> None:
+async def test_all_brokers_lose_configs_that_are_not_named_except_those_kafka_needs(
+    rig: Rig,
+) -> None:
     (answer,) = await alter(rig, resource(CONFIG_BROKER, "", ("log.roll.ms", "5")))
     assert answer.error_code == ErrorCode.INVALID_CONFIG
     named = resource(CONFIG_BROKER, "", ("log.roll.ms", "5"), ("min.insync.replicas", "1"))
@@ -78,7 +80,7 @@ async def test_a_resource_named_twice_is_refused_twice(rig: Rig) -> None:
     assert [answer.error_code for answer in answers] == [ErrorCode.INVALID_REQUEST] * 2
 
 
-async def test_checking_alone_changes_nothing(rig: Rig) -> None:
+async def test_validate_only_changes_nothing(rig: Rig) -> None:
     await create(rig, retention_ms="5000")
     (good,) = await alter(rig, resource(CONFIG_TOPIC, "t"), validate_only=True)
     bad = resource(CONFIG_TOPIC, "t", ("retention.ms", "x"))
@@ -87,7 +89,7 @@ async def test_checking_alone_changes_nothing(rig: Rig) -> None:
     assert rig.services.controller.image.topics["t"].configs == {"retention.ms": "5000"}
 
 
-def test_an_error_of_ours_is_said_of_each_resource() -> None:
+def test_an_internal_error_is_reported_for_each_resource() -> None:
     body = AlterConfigsRequest(resources=[resource(CONFIG_TOPIC, "t")])
     asked = FakeConnection().request(body, api_key=33, version=2)
     (answer,) = error_response(asked, ErrorCode.KAFKA_STORAGE_ERROR).responses

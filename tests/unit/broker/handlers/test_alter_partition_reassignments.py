@@ -64,10 +64,10 @@ async def test_outcomes(rig: Rig, name: str, move, code: int, text: str | None) 
     ((found, message),) = outcomes(answer)
     assert (answer.error_code, answer.error_message, found) == (0, None, code), name
     assert message is None if text is None else text in message
-    assert rig.services.controller.metadata_log.end_offset == end_offset, "nothing was written"
+    assert rig.services.controller.metadata_log.end_offset == end_offset, "no record was written"
 
 
-async def test_each_partition_is_decided_on_its_own(rig: Rig) -> None:
+async def test_each_partition_has_its_own_outcome(rig: Rig) -> None:
     await rig.services.topics.create([NewTopic(name="t")])
     moves = [("t", 0, None), ("t", 0, [1]), ("nope", 0, [1]), ("t", 0, [2])]
     answer = await rig.call(moving(*moves), 1)
@@ -95,7 +95,7 @@ async def test_the_whole_request(rig: Rig) -> None:
         ([2, 1], [1], [2], None, True, BAD, [2, 1]),
     ],
 )
-async def test_a_directory_of_a_larger_cluster_is_brought_down_to_this_broker(
+async def test_a_directory_of_a_larger_cluster_can_be_reassigned_to_this_broker(
     tmp_path: Path, replicas, adding, removing, wanted, allow, code, left
 ) -> None:
     rig = Rig(tmp_path / "data")
@@ -118,7 +118,7 @@ async def test_a_directory_of_a_larger_cluster_is_brought_down_to_this_broker(
     assert await rig.close()
 
 
-async def test_records_that_are_not_here_cannot_be_assigned_here(rig: Rig) -> None:
+async def test_a_partition_without_a_local_replica_cannot_be_assigned_here(rig: Rig) -> None:
     await rig.services.topics.create([NewTopic(name="t")])
     rig.services.controller._led.clear()
     ((code, message),) = outcomes(await rig.call(moving(("t", 0, [1])), 1))

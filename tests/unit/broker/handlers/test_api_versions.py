@@ -26,7 +26,7 @@ async def test_every_version_lists_what_is_served(rig: Rig, version: int) -> Non
 
 
 async def test_a_newer_version_is_answered_with_the_versions_of_this_api_only(rig: Rig) -> None:
-    # The dialect answers in version 0, whatever the request has: nothing is encoded here.
+    # The dialect answers in version 0, whatever the request's version; this test encodes nothing.
     response = await rig.call(request(), 5)
     assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
     (row,) = response.api_keys

@@ -69,7 +69,7 @@ async def test_a_group_with_its_members(rig: Rig) -> None:
     }
 
 
-async def test_who_is_no_consumer_group(rig: Rig) -> None:
+async def test_ids_that_are_not_consumer_groups(rig: Rig) -> None:
     await member(rig)
     unknown, classic, nameless = await describe(rig, "no", "g", "")
     assert unknown.error_code == classic.error_code == ErrorCode.GROUP_ID_NOT_FOUND
@@ -78,13 +78,13 @@ async def test_who_is_no_consumer_group(rig: Rig) -> None:
     assert nameless.error_code == ErrorCode.INVALID_GROUP_ID
 
 
-async def test_of_old_the_kind_of_a_member_is_not_told(rig: Rig) -> None:
+async def test_old_versions_do_not_return_the_member_type(rig: Rig) -> None:
     await join(rig, "m1")
     (group,) = await describe(rig, "c", version=0)
     assert group.members[0].member_type == -1
 
 
-async def test_authorized_operations_are_told_when_asked_for(rig: Rig) -> None:
+async def test_authorized_operations_are_returned_on_request(rig: Rig) -> None:
     await join(rig, "m1")
     for asked, wanted in ((False, [NOT_ASKED, NOT_ASKED]), (True, [GROUP_OPERATIONS, NOT_ASKED])):
         body = ConsumerGroupDescribeRequest(

@@ -39,7 +39,7 @@ async def beat(
     return answer
 
 
-async def test_a_member_joins_follows_and_leaves(rig: Rig) -> None:
+async def test_a_member_joins_reconciles_and_leaves(rig: Rig) -> None:
     joined = await beat(rig, "m", 0)
     assert joined.error_code == 0
     assert joined.assignment is not None
@@ -51,14 +51,14 @@ async def test_a_member_joins_follows_and_leaves(rig: Rig) -> None:
     assert (left.error_code, left.member_epoch) == (0, -1)
 
 
-async def test_of_old_a_member_is_given_its_id(rig: Rig) -> None:
+async def test_in_version_0_the_broker_assigns_the_member_id(rig: Rig) -> None:
     joined = await beat(rig, "", 0, version=0)
     assert joined.member_id
     refused = await beat(rig, "", 0, version=1)
     assert refused.error_code == ErrorCode.INVALID_REQUEST
 
 
-async def test_topics_that_come_are_seen(rig: Rig) -> None:
+async def test_new_topics_are_assigned(rig: Rig) -> None:
     await beat(rig, "m", 0, subscribed_topic_names=["later"])
     await create(rig, "later", count=2)
     followed = await beat(rig, "m", 2)
@@ -73,13 +73,13 @@ async def test_refusals_carry_their_reason(rig: Rig) -> None:
     assert (await beat(rig, "m", 0, group="")).error_code == ErrorCode.INVALID_REQUEST
 
 
-async def test_no_member_joins_before_there_is_a_log(tmp_path: Path) -> None:
+async def test_members_cannot_join_before_the_offsets_topic_exists(tmp_path: Path) -> None:
     rig = Rig(tmp_path / "data")
     assert (await beat(rig, "m", 0)).error_code == ErrorCode.NOT_COORDINATOR
     await rig.close()
 
 
-async def test_groups_come_back_after_a_restart(rig: Rig, tmp_path: Path) -> None:
+async def test_groups_survive_a_restart(rig: Rig, tmp_path: Path) -> None:
     joined = await beat(rig, "m", 0)
     await rig.close()
     again = Rig(tmp_path / "data")

@@ -70,7 +70,7 @@ async def test_every_version_adds_partitions_that_can_be_written_at_once(
     assert await produce(rig, batch(b"x"), partition=3) == 0
 
 
-async def test_what_is_in_the_old_partitions_stays(rig: Rig) -> None:
+async def test_records_of_the_old_partitions_stay(rig: Rig) -> None:
     await create(rig)
     await produce(rig, batch(b"x", b"y"))
     log = rig.services.partitions.get("t", 0).log
@@ -79,7 +79,7 @@ async def test_what_is_in_the_old_partitions_stays(rig: Rig) -> None:
     assert await produce(rig, batch(b"z")) == 2
 
 
-async def test_the_new_partitions_are_there_after_a_crash(tmp_path: Path) -> None:
+async def test_the_new_partitions_survive_a_crash(tmp_path: Path) -> None:
     rig = Rig(tmp_path / "data")
     await create(rig, count=1)
     await codes(rig, ("t", 3))
@@ -91,7 +91,7 @@ async def test_the_new_partitions_are_there_after_a_crash(tmp_path: Path) -> Non
     assert await again.close()
 
 
-async def test_each_topic_has_an_outcome_of_its_own(rig: Rig) -> None:
+async def test_each_topic_has_its_own_outcome(rig: Rig) -> None:
     await create(rig, "pa", 2)
     await create(rig, "pb", 2)
     wanted: list[Wanted] = [("nope", 3), ("pa", 3), ("twice", 1), ("pb", 1), ("twice", 2)]
@@ -148,7 +148,7 @@ async def test_many_at_once_do_not_open_a_partition_twice(rig: Rig) -> None:
     assert await partitions_seen(rig) == [(number, 0) for number in range(45)]
 
 
-async def test_a_topic_that_is_deleted_meanwhile_leaves_nothing_open(rig: Rig) -> None:
+async def test_a_topic_deleted_in_the_meantime_leaves_no_log_open(rig: Rig) -> None:
     await create(rig)
     delete = DeleteTopicsRequest(topic_names=["t"], timeout_ms=5_000)
     (_, deleted) = await asyncio.gather(codes(rig, ("t", 50)), ask(rig, delete, 5))

@@ -61,7 +61,7 @@ async def code_of(rig: Rig, wanted: CreatableTopic, version: int = 7) -> ErrorCo
 
 
 @pytest.mark.parametrize("version", range(2, 8))
-async def test_every_version_says_what_it_can(rig: Rig, version: int) -> None:
+async def test_every_version_returns_its_fields(rig: Rig, version: int) -> None:
     (answer,) = (await ask(rig, request(topic(count=3)), version)).topics
     assert (answer.name, answer.error_code, answer.error_message) == ("t", 0, None)
     made = rig.services.controller.image.topics["t"]
@@ -78,7 +78,7 @@ async def test_every_version_says_what_it_can(rig: Rig, version: int) -> None:
         assert answer.configs == []
 
 
-async def test_the_answer_comes_when_the_topic_is_durable_and_can_be_written(rig: Rig) -> None:
+async def test_the_answer_comes_once_the_topic_is_durable_and_writable(rig: Rig) -> None:
     await ask(rig, request(topic(count=25)), 7)
     metadata_log = rig.services.controller.metadata_log.log
     assert metadata_log.durable_offset == metadata_log.end_offset
@@ -87,7 +87,7 @@ async def test_the_answer_comes_when_the_topic_is_durable_and_can_be_written(rig
     )
 
 
-async def test_configs_in_the_answer_say_where_they_come_from(tmp_path: Path) -> None:
+async def test_configs_in_the_answer_name_their_source(tmp_path: Path) -> None:
     rig = Rig(tmp_path / "data", log_retention_hours="1")
     wanted = topic(configs=[("segment.bytes", "2097152"), ("cleanup.policy", "compact,delete")])
     (answer,) = (await ask(rig, request(wanted), 5)).topics
@@ -178,7 +178,7 @@ async def test_the_replication_factor_may_be_clamped(tmp_path: Path) -> None:
     assert await rig.close()
 
 
-async def test_each_topic_has_an_outcome_of_its_own(rig: Rig) -> None:
+async def test_each_topic_has_its_own_outcome(rig: Rig) -> None:
     await create(rig, "there")
     wanted = [
         topic("a"),
@@ -223,12 +223,12 @@ async def test_too_many_partitions_refuse_the_whole_request(rig: Rig) -> None:
     assert not rig.services.controller.image.topics
 
 
-async def test_no_topics_at_all(rig: Rig) -> None:
+async def test_an_empty_request(rig: Rig) -> None:
     assert (await ask(rig, request(), 7)).topics == []
 
 
 @pytest.mark.parametrize("version", [4, 7])
-async def test_validate_only_says_what_creating_would_and_creates_nothing(
+async def test_validate_only_answers_as_creation_does_and_creates_nothing(
     rig: Rig, version: int
 ) -> None:
     await create(rig, "there")
@@ -250,7 +250,7 @@ async def test_validate_only_says_what_creating_would_and_creates_nothing(
     assert len(rig.services.partitions) == 1
 
 
-async def test_a_metadata_log_that_has_failed_creates_nothing(tmp_path: Path) -> None:
+async def test_a_failed_metadata_log_creates_no_topic(tmp_path: Path) -> None:
     rig = Rig(tmp_path / "data")
     rig.services.controller.metadata_log.log.failed = LogFailed("metadata", "fsync failed")
     answers: list[Any] = (await ask(rig, request(topic("a"), topic("b")), 7)).topics

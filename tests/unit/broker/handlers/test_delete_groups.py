@@ -1,4 +1,4 @@
-"""DeleteGroups: which groups can be deleted, and that they stay deleted."""
+"""DeleteGroups: which groups can be deleted; deleted groups stay deleted."""
 
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from tests.support.broker_rig import Rig
@@ -6,7 +6,7 @@ from tests.support.group_rig import commit, committed, find, member
 from tests.support.rig_client import ask, crash, create
 
 
-async def test_groups_go_with_their_offsets_and_do_not_come_back(tmp_path):
+async def test_groups_are_deleted_with_their_offsets_and_stay_deleted(tmp_path):
     rig = Rig(tmp_path, offsets_topic_num_partitions="1")
     await create(rig)
     await find(rig)
@@ -29,7 +29,7 @@ async def test_groups_go_with_their_offsets_and_do_not_come_back(tmp_path):
     await again.close()
 
 
-async def test_a_tombstone_that_cannot_be_written_leaves_the_group(tmp_path, monkeypatch):
+async def test_a_failed_tombstone_keeps_the_group(tmp_path, monkeypatch):
     rig = Rig(tmp_path, offsets_topic_num_partitions="1")
     await create(rig)
     await find(rig)

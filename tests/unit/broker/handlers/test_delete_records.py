@@ -62,7 +62,7 @@ async def earliest(rig: Rig) -> int:
     return offset
 
 
-async def test_a_request_right_behind_finds_the_new_start(rig: Rig) -> None:
+async def test_the_next_request_sees_the_new_start(rig: Rig) -> None:
     await fill(rig)
     deleted, start = await asyncio.gather(delete(rig, ("t", 0, 7)), earliest(rig))
     assert deleted == [("t", 0, 7, 0)]
@@ -129,12 +129,12 @@ async def test_refusals(rig: Rig, wanted: Wanted, code: int) -> None:
     assert await delete(rig, wanted) == [(*wanted[:2], -1, code)]
 
 
-async def test_a_topic_that_is_compacted_and_deleted_from_can_be_cut(rig: Rig) -> None:
+async def test_a_topic_with_compaction_and_deletion_can_be_trimmed(rig: Rig) -> None:
     await fill(rig, cleanup_policy="compact,delete")
     assert await delete(rig, ("t", 0, -1)) == [("t", 0, 10, 0)]
 
 
-async def test_the_last_of_two_places_counts_and_each_partition_is_answered_once(rig: Rig) -> None:
+async def test_the_last_of_two_offsets_counts_and_each_partition_is_answered_once(rig: Rig) -> None:
     await fill(rig)
     wanted = [("t", 0, 9), ("nope", 0, 1), ("t", 1, -1), ("t", 0, 5)]
     assert await delete(rig, *wanted) == [("t", 0, 5, 0), ("t", 1, 0, 0), ("nope", 0, -1, 3)]
@@ -142,7 +142,7 @@ async def test_the_last_of_two_places_counts_and_each_partition_is_answered_once
 
 
 @pytest.mark.parametrize("offset", [-1, 12])
-async def test_what_was_acknowledged_from_the_page_cache_can_be_deleted(
+async def test_records_acknowledged_from_the_page_cache_can_be_deleted(
     rig: Rig, offset: int
 ) -> None:
     await fill(rig)
@@ -153,7 +153,7 @@ async def test_what_was_acknowledged_from_the_page_cache_can_be_deleted(
     assert log.durable_offset == 12
 
 
-async def test_no_time_to_wait_is_time_enough_for_the_disk(rig: Rig) -> None:
+async def test_a_timeout_of_zero_still_waits_for_the_disk(rig: Rig) -> None:
     await fill(rig)
     await produce(rig, batch(b"x"), acks=1)
     answer = await ask(rig, request(("t", 0, -1), timeout_ms=0), 2)
@@ -176,7 +176,7 @@ async def test_the_start_survives_a_crash_from_the_moment_of_the_answer(tmp_path
     assert await third.close()
 
 
-async def test_many_at_once_are_all_written_before_they_are_answered(tmp_path: Path) -> None:
+async def test_concurrent_requests_are_all_written_before_their_answers(tmp_path: Path) -> None:
     rig = Rig(tmp_path / "data")
     await fill(rig, 100)
     checkpoint = tmp_path / "data" / "log-start-offset-checkpoint"
@@ -191,7 +191,7 @@ async def test_many_at_once_are_all_written_before_they_are_answered(tmp_path: P
     assert await rig.close()
 
 
-async def test_a_start_that_cannot_be_written_is_not_promised(
+async def test_a_start_that_cannot_be_written_is_not_acknowledged(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await fill(rig)
@@ -206,7 +206,7 @@ async def test_a_start_that_cannot_be_written_is_not_promised(
     assert await delete(rig, ("t", 0, 3)) == [("t", 0, 3, 0)]
 
 
-async def test_a_failed_log_is_not_cut(tmp_path: Path) -> None:
+async def test_a_failed_log_is_not_trimmed(tmp_path: Path) -> None:
     rig = Rig(tmp_path / "data")
     await fill(rig)
     log = rig.services.partitions.get("t", 0).log

@@ -102,12 +102,12 @@ async def test_names_given_twice_before_ids(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("name", ["__cluster_metadata", "", ".."])
-async def test_what_is_no_topic(rig: Rig, name: str) -> None:
+async def test_unknown_topics_are_refused(rig: Rig, name: str) -> None:
     response = await ask(rig, by_names(name), 5)
     assert response.responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_nothing_asked_nothing_answered(rig: Rig) -> None:
+async def test_an_empty_request_has_an_empty_answer(rig: Rig) -> None:
     assert (await ask(rig, by_names(), 5)).responses == []
     assert (await ask(rig, by_states(), 6)).responses == []
 
@@ -135,7 +135,7 @@ async def test_deletion_may_be_disabled(tmp_path: Path, version: int, code: Erro
     assert await rig.close()
 
 
-async def test_the_answer_comes_when_it_is_durable_and_the_files_are_out_of_the_way(
+async def test_the_answer_comes_once_the_deletion_is_durable_and_the_files_are_renamed(
     rig: Rig, tmp_path: Path
 ) -> None:
     first_id = await create(rig, "a")
@@ -158,7 +158,7 @@ async def test_two_clients_delete_the_same_topic(rig: Rig) -> None:
     assert sorted(codes) == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-async def test_a_fetch_that_waits_there_is_answered(rig: Rig) -> None:
+async def test_a_waiting_fetch_is_answered(rig: Rig) -> None:
     await create(rig, "a")
     partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000)
     body = FetchRequest(
@@ -173,7 +173,7 @@ async def test_a_fetch_that_waits_there_is_answered(rig: Rig) -> None:
     assert rig.services.metrics.fetches_parked_now == 0
 
 
-async def test_a_metadata_log_that_has_failed_deletes_nothing(tmp_path: Path) -> None:
+async def test_a_failed_metadata_log_deletes_no_topic(tmp_path: Path) -> None:
     rig = Rig(tmp_path / "data")
     await create(rig, "a")
     rig.services.controller.metadata_log.log.failed = LogFailed("metadata", "fsync failed")

@@ -37,7 +37,7 @@ async def describe(rig: Rig, *arguments: Any, **include: bool) -> DescribeConfig
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-async def test_every_version_says_what_it_can(rig: Rig, version: int) -> None:
+async def test_every_version_returns_its_fields(rig: Rig, version: int) -> None:
     await create(rig, retention_ms="5000")
     asked = request(
         CONFIG_TOPIC, "t", ["retention.ms"], include_synonyms=True,
@@ -56,7 +56,7 @@ async def test_every_version_says_what_it_can(rig: Rig, version: int) -> None:
 
 
 @pytest.mark.parametrize("keys", [None, []])
-async def test_no_keys_ask_for_all(rig: Rig, keys: list[str] | None) -> None:
+async def test_null_keys_return_all_configs(rig: Rig, keys: list[str] | None) -> None:
     await create(rig)
     topic = await describe(rig, CONFIG_TOPIC, "t", keys)
     assert {config.name for config in topic.configs} == {
@@ -68,7 +68,7 @@ async def test_no_keys_ask_for_all(rig: Rig, keys: list[str] | None) -> None:
     }
 
 
-async def test_keys_choose_and_unknown_ones_are_left_out(rig: Rig) -> None:
+async def test_keys_select_configs_and_unknown_keys_are_omitted(rig: Rig) -> None:
     await create(rig)
     keys = ["flush.ms", "nonsense", "flush.ms", "retention.ms"]
     result = await describe(rig, CONFIG_TOPIC, "t", keys)
@@ -87,7 +87,7 @@ async def test_groups_and_client_metrics_need_not_exist(rig: Rig) -> None:
     assert len((await describe(rig, CLIENT_METRICS, "m")).configs) == 3
 
 
-async def test_all_brokers_have_what_was_set_on_them(rig: Rig) -> None:
+async def test_all_brokers_return_their_default_configs(rig: Rig) -> None:
     (config,) = (await describe(rig, CONFIG_BROKER, "")).configs
     assert (config.name, config.value, config.config_source) == ("min.insync.replicas", "1", 3)
 
@@ -108,7 +108,7 @@ async def test_all_brokers_have_what_was_set_on_them(rig: Rig) -> None:
         (77, "x", ErrorCode.INVALID_REQUEST, "Unsupported resource type: 77"),
     ],
 )  # fmt: skip
-async def test_what_is_refused(rig: Rig, kind: int, name: str, code: int, words: str) -> None:
+async def test_refusals(rig: Rig, kind: int, name: str, code: int, words: str) -> None:
     result = await describe(rig, kind, name)
     assert (result.error_code, result.configs) == (code, [])
     assert (result.resource_type, result.resource_name) == (kind, name)
@@ -116,14 +116,14 @@ async def test_what_is_refused(rig: Rig, kind: int, name: str, code: int, words:
     assert bool(words) == bool(result.error_message)
 
 
-async def test_one_bad_resource_hinders_no_other(rig: Rig) -> None:
+async def test_a_bad_resource_does_not_affect_the_others(rig: Rig) -> None:
     both = request(CONFIG_TOPIC, "nope")
     both.resources += request(CONFIG_BROKER, "1").resources
     first, second = (await ask(rig, both, 4)).results
     assert (first.error_code, second.error_code) == (3, 0)
 
 
-def test_an_error_of_ours_is_said_of_each_resource() -> None:
+def test_an_internal_error_is_reported_for_each_resource() -> None:
     asked = FakeConnection().request(request(CONFIG_TOPIC, "t"), api_key=32, version=4)
     (result,) = error_response(asked, ErrorCode.UNKNOWN_SERVER_ERROR).results
     assert (result.error_code, result.resource_name) == (-1, "t")

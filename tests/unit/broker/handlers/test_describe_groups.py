@@ -15,7 +15,7 @@ async def rig(tmp_path):
     await made.close()
 
 
-async def test_a_stable_group_and_one_of_offsets(rig):
+async def test_a_stable_group_and_a_group_with_offsets_only(rig):
     await create(rig)
     await find(rig)
     member_id, _ = await member(rig)
@@ -33,7 +33,7 @@ async def test_a_stable_group_and_one_of_offsets(rig):
 
 
 @pytest.mark.parametrize(("version", "code"), [(0, 0), (5, 0), (6, 69)])
-async def test_a_group_that_is_not_there_is_dead(rig, version, code):
+async def test_a_missing_group_is_dead(rig, version, code):
     await find(rig)
     (group,) = (await ask(rig, DescribeGroupsRequest(groups=["no"]), version)).groups
     assert (group.group_state, group.error_code) == ("Dead", code)

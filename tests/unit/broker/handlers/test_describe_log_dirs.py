@@ -46,7 +46,7 @@ async def fill(rig: Rig) -> int:
 
 
 @pytest.mark.parametrize("version", range(1, 6))
-async def test_every_version_says_what_it_can(rig: Rig, tmp_path: Path, version: int) -> None:
+async def test_every_version_returns_its_fields(rig: Rig, tmp_path: Path, version: int) -> None:
     size = await fill(rig)
     (directory,) = (await ask(rig, request(("qa", [0])), version)).results
     assert directory.log_dir == str(tmp_path / "data")
@@ -75,7 +75,7 @@ async def test_every_version_says_what_it_can(rig: Rig, tmp_path: Path, version:
     ],
     ids=repr,
 )
-async def test_existing_partitions_are_answered_once_and_others_left_out(
+async def test_existing_partitions_are_answered_once_and_others_omitted(
     rig: Rig, wanted: list[tuple[str, list[int]]], expected: dict[str, list[int]]
 ) -> None:
     await fill(rig)
@@ -83,7 +83,7 @@ async def test_existing_partitions_are_answered_once_and_others_left_out(
     assert {name: list(numbers) for name, numbers in found.items()} == expected
 
 
-async def test_null_is_all_but_the_metadata_log(rig: Rig) -> None:
+async def test_null_selects_all_but_the_metadata_log(rig: Rig) -> None:
     size = await fill(rig)
     assert await sizes(rig, DescribeLogDirsRequest(topics=None)) == {
         "qa": {0: size, 1: 0},
@@ -91,7 +91,7 @@ async def test_null_is_all_but_the_metadata_log(rig: Rig) -> None:
     }
 
 
-async def test_a_directory_that_cannot_be_asked_answers_with_an_error(
+async def test_a_failed_query_of_the_directory_is_an_error(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: object, path: str) -> int:

@@ -51,7 +51,7 @@ async def test_a_producer_is_described_with_its_last_batch(rig: Rig) -> None:
     assert await describe(rig, ("t", [0, 1])) == [("t", [(0, 0, None, [state]), (1, 0, None, [])])]
 
 
-async def test_it_is_known_after_a_crash(tmp_path: Path) -> None:
+async def test_a_producer_is_described_after_a_crash(tmp_path: Path) -> None:
     rig = Rig(tmp_path / "data")
     state = await fill(rig)
     await crash(rig)
@@ -60,7 +60,7 @@ async def test_it_is_known_after_a_crash(tmp_path: Path) -> None:
     assert await again.close()
 
 
-async def test_what_is_not_here(rig: Rig) -> None:
+async def test_unknown_partitions_are_refused(rig: Rig) -> None:
     await create(rig)
     found = await describe(
         rig,
@@ -83,7 +83,7 @@ async def test_what_is_not_here(rig: Rig) -> None:
     assert all(message for _, rows in found[1:] for _, _, message, _ in rows)
 
 
-async def test_what_is_asked_twice_is_answered_once(rig: Rig) -> None:
+async def test_a_partition_requested_twice_is_answered_once(rig: Rig) -> None:
     await create(rig)
     assert await describe(rig, ("t", [0, 0]), ("t", [0])) == [
         ("t", [(0, 0, None, [])]),

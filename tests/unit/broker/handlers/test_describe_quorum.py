@@ -57,7 +57,7 @@ async def test_every_version_names_the_one_voter(rig: Rig, version: int) -> None
     assert answer.nodes == ([Node(node_id=1, listeners=[endpoint])] if version >= 2 else [])
 
 
-async def test_the_high_watermark_is_what_is_durable(rig: Rig) -> None:
+async def test_the_high_watermark_is_the_durable_end(rig: Rig) -> None:
     metadata_log = rig.services.controller.metadata_log
     durable_offset = metadata_log.end_offset
     create_topic(rig.services.controller, "t", rig.clock.now_ms())

@@ -42,7 +42,7 @@ async def filled(rig: Rig) -> Rig:
     return rig
 
 
-async def test_a_topic_is_described_whole(filled: Rig) -> None:
+async def test_a_topic_is_described_completely(filled: Rig) -> None:
     body = DescribeTopicPartitionsRequest(
         topics=[TopicRequest(name=name) for name in ("nope", "qa", "__consumer_offsets")]
     )

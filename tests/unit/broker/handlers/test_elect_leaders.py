@@ -1,4 +1,4 @@
-"""ElectLeaders: why there is nothing to elect. Compared with Kafka 4.3.0."""
+"""ElectLeaders: why no election is needed. Compared with Kafka 4.3.0."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Fetch: what is read, what is refused, and with which code. Compared with Kafka.
+"""Fetch: the records read, and the refusals with their codes. Compared with Kafka.
 
 Kafka cuts the last batch at the limit; this broker sends only whole ones (docs/unsupported.md).
 How long a fetch waits is tested in broker/partitions/test_fetch_reading.py.
@@ -65,7 +65,7 @@ async def test_a_fetch_within_a_batch_returns_the_whole_batch(
     assert values(answer) == [b"%d" % number for number in range(first, 7)]
 
 
-async def test_at_the_end_there_is_nothing_yet(rig: Rig) -> None:
+async def test_a_fetch_at_the_end_returns_no_records(rig: Rig) -> None:
     await fill(rig)
     answer = await read_one(rig, fetch(of(0, 7)))
     assert (answer.error_code, bytes(answer.records), answer.high_watermark) == (0, b"", 7)
@@ -82,7 +82,7 @@ async def test_out_of_range_does_not_wait(rig: Rig, offset: int) -> None:
     assert answer.records == b""
 
 
-async def test_out_of_range_is_said_even_when_there_is_no_room(rig: Rig) -> None:
+async def test_out_of_range_is_reported_even_if_the_answer_is_full(rig: Rig) -> None:
     await fill(rig, 2)
     first, second = await read(rig, fetch(of(0, 0), of(1, 77), max_bytes=1))
     assert values(first) == [b"0", b"1"]
@@ -156,7 +156,7 @@ async def test_partition_max_bytes(rig: Rig, limits: tuple[int, int], expected: 
     assert sizes(answers) == [count * BATCH_BYTES for count in expected]
 
 
-async def test_the_first_partition_that_has_anything_gives_the_batch(rig: Rig) -> None:
+async def test_the_first_partition_with_records_returns_a_batch(rig: Rig) -> None:
     await create(rig, count=3)
     await produce(rig, batch(VALUE), partition=1)
     await produce(rig, batch(VALUE), partition=2)
@@ -201,7 +201,7 @@ async def test_the_brokers_own_limit(tmp_path: Path) -> None:
         (18, "", STRANGE_ID, ErrorCode.UNKNOWN_TOPIC_ID),
     ],
 )
-async def test_unknown_topics_are_said_at_once(
+async def test_unknown_topics_are_answered_at_once(
     rig: Rig, version: int, topic: str, topic_id: bytes, code: ErrorCode
 ) -> None:
     body = fetch(of(0, 0), topic=topic, topic_id=topic_id, max_wait_ms=60_000)
@@ -328,7 +328,7 @@ async def test_sessions_are_declined(
 
 @pytest.mark.parametrize("version", [12, 15])
 @pytest.mark.parametrize("replica", [-3, -2, -1, 0, 1, 5])
-async def test_there_are_no_followers(rig: Rig, version: int, replica: int) -> None:
+async def test_fetches_of_followers_are_refused(rig: Rig, version: int, replica: int) -> None:
     topic_id = await create(rig)
     await produce(rig, batch(b"a"))
     body = fetch(
@@ -349,7 +349,7 @@ async def test_there_are_no_followers(rig: Rig, version: int, replica: int) -> N
 
 
 @pytest.mark.parametrize("by_id", [False, True])
-async def test_a_partition_that_is_named_again_is_answered_once(rig: Rig, *, by_id: bool) -> None:
+async def test_a_partition_named_twice_is_answered_once(rig: Rig, *, by_id: bool) -> None:
     topic_id = await create(rig, count=2)
     await produce(rig, batch(b"a", b"b"))
     body = fetch(of(0, 9), of(1, 0), *(of(0, 0) for _ in range(10_000)), topic_id=topic_id)

@@ -32,7 +32,7 @@ async def rig(tmp_path):
         (6, 2, 42, NOWHERE),
     ],
 )
-async def test_who_coordinates(rig, version, key_type, code, where):
+async def test_the_coordinator_of_each_key_type(rig, version, key_type, code, where):
     body = FindCoordinatorRequest(key="g", key_type=key_type, coordinator_keys=["g"])
     answer = await ask(rig, body, version)
     if version >= 4:
@@ -48,7 +48,7 @@ async def test_many_keys(rig):
     assert [one.key for one in answer.coordinators] == ["a", "", "b"]
 
 
-async def test_the_topic_cannot_be_made(rig, monkeypatch):
+async def test_the_offsets_topic_cannot_be_created(rig, monkeypatch):
     monkeypatch.setattr(rig.services.groups.log, "_config", BadConfig())
     answer = await ask(rig, FindCoordinatorRequest(key="g"), 3)
     assert (answer.error_code, answer.node_id) == (15, -1)

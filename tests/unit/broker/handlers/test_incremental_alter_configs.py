@@ -59,7 +59,7 @@ async def test_each_operation(rig: Rig, version: int) -> None:
     assert (config.segment_ms, config.cleanup_policy) == (8, ("delete", "compact"))
 
 
-async def test_refusals_come_beside_what_was_done(rig: Rig) -> None:
+async def test_refusals_do_not_affect_other_resources(rig: Rig) -> None:
     await create(rig)
     answers = await alter(
         rig,
@@ -81,11 +81,11 @@ async def test_refusals_come_beside_what_was_done(rig: Rig) -> None:
     assert rig.services.config.topic_defaults.segment_ms == 5
 
 
-async def test_nothing_asked_for_is_nothing_done(rig: Rig) -> None:
+async def test_an_empty_request_changes_nothing(rig: Rig) -> None:
     assert await alter(rig) == []
 
 
-async def test_checking_alone_changes_nothing(rig: Rig) -> None:
+async def test_validate_only_changes_nothing(rig: Rig) -> None:
     await create(rig)
     good = resource(CONFIG_TOPIC, "t", ("retention.ms", SET, "1"))
     bad = resource(CONFIG_BROKER, "", ("num.partitions", SET, "1"))
@@ -94,7 +94,7 @@ async def test_checking_alone_changes_nothing(rig: Rig) -> None:
     assert rig.services.controller.image.topics["t"].configs == {}
 
 
-def test_an_error_of_ours_is_said_of_each_resource() -> None:
+def test_an_internal_error_is_reported_for_each_resource() -> None:
     body = IncrementalAlterConfigsRequest(resources=[resource(CONFIG_TOPIC, "t")])
     asked = FakeConnection().request(body, api_key=44, version=1)
     (answer,) = error_response(asked, ErrorCode.KAFKA_STORAGE_ERROR).responses

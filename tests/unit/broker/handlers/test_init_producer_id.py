@@ -1,4 +1,4 @@
-"""InitProducerId: ids that were never used before, and requests that get none."""
+"""InitProducerId: ids that were never used before, and requests that are refused."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def request(
     )
 
 
-async def test_each_asker_gets_an_id_of_its_own_in_every_version(rig: Rig) -> None:
+async def test_each_request_gets_its_own_id_in_every_version(rig: Rig) -> None:
     answers = [await ask(rig, request(), version) for version in range(6)]
     assert [answer.error_code for answer in answers] == [0] * 6
     assert [answer.producer_epoch for answer in answers] == [0] * 6
@@ -46,7 +46,7 @@ async def test_each_asker_gets_an_id_of_its_own_in_every_version(rig: Rig) -> No
         (-1, 5, False),
     ],
 )
-async def test_an_id_that_is_brought_along_is_replaced(
+async def test_an_id_in_the_request_is_replaced(
     rig: Rig, producer_id: int, producer_epoch: int, is_valid: bool
 ) -> None:
     """KIP-360, as in Kafka 4.3 (tried): only transactional producers keep their id."""
@@ -60,7 +60,7 @@ async def test_an_id_that_is_brought_along_is_replaced(
         assert (answer.producer_id, answer.producer_epoch) == (-1, -1)
 
 
-async def test_older_versions_bring_nothing_along(rig: Rig) -> None:
+async def test_older_versions_have_no_id_in_the_request(rig: Rig) -> None:
     assert (await ask(rig, request(None, 5, -1), 2)).error_code == 0
 
 
@@ -75,13 +75,11 @@ async def test_transactional_ids_are_refused(rig: Rig, version: int) -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
-async def test_the_timeout_is_not_looked_at_without_a_transaction(
-    rig: Rig, timeout_ms: int
-) -> None:
+async def test_the_timeout_is_ignored_without_a_transaction(rig: Rig, timeout_ms: int) -> None:
     assert (await ask(rig, request(timeout_ms=timeout_ms), 5)).error_code == 0
 
 
-async def test_no_id_is_given_twice_across_a_restart(tmp_path: Path) -> None:
+async def test_no_id_is_assigned_twice_across_a_restart(tmp_path: Path) -> None:
     seen = []
     for clean in (True, False, True):
         rig = Rig(tmp_path / "data")
@@ -95,7 +93,7 @@ async def test_no_id_is_given_twice_across_a_restart(tmp_path: Path) -> None:
     assert len(set(seen)) == len(seen)
 
 
-async def test_a_metadata_log_that_has_failed_gives_no_ids(tmp_path: Path) -> None:
+async def test_a_failed_metadata_log_assigns_no_ids(tmp_path: Path) -> None:
     rig = Rig(tmp_path / "data")
     log = rig.services.controller.metadata_log.log
     log.failed = LogFailed("__cluster_metadata-0", "fsync failed")

@@ -41,7 +41,7 @@ async def test_a_client_is_described_as_kafka_does(group_rig):
     assert described.member_id.startswith("test-")
 
 
-async def test_without_a_rebalance_timeout_the_session_stands_for_it(group_rig):
+async def test_without_a_rebalance_timeout_the_session_timeout_applies(group_rig):
     body = JoinGroupRequest(
         group_id="g",
         session_timeout_ms=7_000,

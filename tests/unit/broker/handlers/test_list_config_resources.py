@@ -49,14 +49,14 @@ async def listed(rig: Rig, types: list[int], version: int = 1) -> Any:
         ([BROKER_LOGGER], []),
     ],
 )
-async def test_what_there_is_of_the_types_asked_for(
+async def test_the_resources_of_the_requested_types(
     rig: Rig, types: list[int], found: list[tuple[int, str]]
 ) -> None:
     assert await listed(rig, types) == (0, found)
 
 
 @pytest.mark.parametrize("types", [[0], [1], [77], [CONFIG_TOPIC, 77]])
-async def test_a_type_that_is_none_is_refused(rig: Rig, types: list[int]) -> None:
+async def test_an_unknown_type_is_refused(rig: Rig, types: list[int]) -> None:
     assert await listed(rig, types) == (ErrorCode.UNSUPPORTED_VERSION, [])
 
 
@@ -64,6 +64,6 @@ async def test_version_0_lists_client_metrics(rig: Rig) -> None:
     assert await listed(rig, [], version=0) == (0, [(CLIENT_METRICS, "m")])
 
 
-def test_an_error_of_ours_is_said() -> None:
+def test_an_internal_error_is_reported() -> None:
     asked = FakeConnection().request(ListConfigResourcesRequest(), api_key=74, version=1)
     assert error_response(asked, ErrorCode.UNKNOWN_SERVER_ERROR).error_code == -1

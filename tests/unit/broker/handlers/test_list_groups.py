@@ -33,7 +33,7 @@ async def test_filters(rig, states, types, names):
     assert [group.group_id for group in (await ask(rig, body, 5)).groups] == names
 
 
-async def test_what_is_listed(rig):
+async def test_the_fields_of_a_listed_group(rig):
     first, second = (await ask(rig, ListGroupsRequest(), 5)).groups
     assert (first.protocol_type, first.group_state, first.group_type) == ("", "Empty", "classic")
     assert (second.protocol_type, second.group_state) == ("consumer", "Stable")

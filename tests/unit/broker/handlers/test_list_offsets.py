@@ -82,7 +82,7 @@ async def fill(rig: Rig) -> None:
         (2**63 - 1, 1, (0, -1, -1, -1)),
     ],
 )
-async def test_every_place_and_time_in_every_version(
+async def test_every_special_offset_and_timestamp_in_every_version(
     rig: Rig, timestamp: int, since: int, expected: tuple[int, int, int, int]
 ) -> None:
     await fill(rig)
@@ -109,7 +109,7 @@ async def test_an_empty_log(rig: Rig, timestamp: int, expected: tuple[int, int, 
     assert seen(await one(rig, timestamp)) == expected
 
 
-async def test_a_log_that_was_emptied_is_led_under_its_epoch(rig: Rig) -> None:
+async def test_an_emptied_log_answers_with_its_leader_epoch(rig: Rig) -> None:
     await fill(rig)
     rig.services.partitions.get("t", 0).log.delete_records_before(7)
     assert seen(await one(rig, EARLIEST)) == (0, -1, 7, 0)
@@ -118,14 +118,14 @@ async def test_a_log_that_was_emptied_is_led_under_its_epoch(rig: Rig) -> None:
     assert seen(await one(rig, MAX_TIMESTAMP)) == (0, -1, -1, -1)
 
 
-async def test_what_is_before_the_start_is_not_found(rig: Rig) -> None:
+async def test_records_before_the_log_start_are_not_found(rig: Rig) -> None:
     await fill(rig)
     rig.services.partitions.get("t", 0).log.delete_records_before(2)
     assert seen(await one(rig, EARLIEST)) == (0, -1, 2, 0)
     assert seen(await one(rig, 0)) == (0, NOW_MS + 5, 2, 0)
 
 
-async def test_the_next_batch_is_opened_where_one_has_only_what_is_before_the_start(
+async def test_a_batch_with_no_match_after_the_log_start_leads_to_the_next_batch(
     rig: Rig,
 ) -> None:
     await create(rig)
@@ -174,10 +174,12 @@ async def test_unknown_topics_and_partitions(rig: Rig) -> None:
         (topic,) = (await ask(rig, asks((0, LATEST), topic=name), 9)).topics
         assert topic.partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     (topic,) = (await ask(rig, asks((7, -9)), 9)).topics
-    assert topic.partitions[0].error_code == UNSUPPORTED, "what is asked comes before of whom"
+    assert topic.partitions[0].error_code == UNSUPPORTED, (
+        "the timestamp is checked before the partition"
+    )
 
 
-async def test_a_partition_asked_about_twice_is_refused_once(rig: Rig) -> None:
+async def test_a_partition_named_twice_is_refused_once(rig: Rig) -> None:
     await create(rig, count=2)
     body = asks((0, LATEST), (1, EARLIEST), (0, EARLIEST))
     body.topics += asks((0, LATEST)).topics
@@ -212,7 +214,7 @@ async def settle(rig: Rig, partition: Any) -> None:
         (LATEST_TIERED, False, -1),
     ],
 )
-async def test_what_was_acknowledged_before_is_counted(
+async def test_records_acknowledged_before_the_request_count(
     rig: Rig, timestamp: int, waits: bool, offset: int
 ) -> None:
     """acks=1, then the end: Kafka counts the record, so the answer waits for it."""
@@ -228,7 +230,7 @@ async def test_what_was_acknowledged_before_is_counted(
     assert (answer.error_code, answer.offset) == (0, offset)
 
 
-async def test_the_wait_has_an_end(rig: Rig) -> None:
+async def test_the_wait_is_bounded(rig: Rig) -> None:
     await create(rig, count=2)
     partition = hold(rig)
     await produce(rig, batch(b"v"), acks=1)
@@ -237,7 +239,7 @@ async def test_the_wait_has_an_end(rig: Rig) -> None:
     )
     other = asyncio.create_task(ask(rig, asks((0, LATEST), (1, LATEST), timeout_ms=0), 10))
     await asyncio.sleep(0.005)
-    assert question.done(), "asked twice, nothing to wait for"
+    assert question.done(), "a partition named twice waits for no flush"
     rig.services.commit.sweep()
     (topic,) = (await other).topics
     assert [answer.error_code for answer in topic.partitions] == [
@@ -247,7 +249,7 @@ async def test_the_wait_has_an_end(rig: Rig) -> None:
     await settle(rig, partition)
 
 
-async def test_a_topic_that_is_deleted_meanwhile(rig: Rig) -> None:
+async def test_a_topic_deleted_in_the_meantime(rig: Rig) -> None:
     await create(rig)
     hold(rig)
     await produce(rig, batch(b"v"), acks=1)
@@ -268,7 +270,7 @@ async def test_a_failed_log_answers_up_to_its_durable_end(tmp_path: Path) -> Non
     assert not await rig.close()
 
 
-async def test_damage_in_a_batch_that_must_be_opened_is_said(rig: Rig) -> None:
+async def test_damage_in_a_batch_that_must_be_opened_is_reported(rig: Rig) -> None:
     """The CRC is right, so the batch is stored; a look-up by time must read its records."""
     await create(rig)
     damaged = batch(b"some value", b"another", codec=1)
@@ -283,10 +285,10 @@ async def test_damage_in_a_batch_that_must_be_opened_is_said(rig: Rig) -> None:
 
 @pytest.mark.parametrize("timestamp", [MAX_TIMESTAMP, NOW_MS + 6])
 @pytest.mark.parametrize("outcome", ["durable", "failed", "late"])
-async def test_a_record_is_shown_when_readers_may_see_it(
+async def test_a_record_counts_once_readers_may_see_it(
     tmp_path: Path, timestamp: int, outcome: str
 ) -> None:
-    """One that was appended after the flush began that the request waited for."""
+    """The record was appended after the start of the flush that the request waited for."""
     rig = Rig(tmp_path / "data")
     await create(rig)
     partition = hold(rig)
@@ -327,7 +329,7 @@ async def test_a_record_is_shown_when_readers_may_see_it(
     await crash(rig)
 
 
-async def test_walks_for_one_question_are_few_at_a_time(rig: Rig) -> None:
+async def test_one_request_runs_few_look_ups_at_a_time(rig: Rig) -> None:
     """Threads are left for reads and checkpoints."""
     count = 40
     await create(rig, count=count)

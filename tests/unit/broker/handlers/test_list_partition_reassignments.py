@@ -32,7 +32,7 @@ ALL = ListPartitionReassignmentsRequest()
         (asking(), {}),
     ],
 )
-async def test_what_another_kafka_left_moving(rig: Rig, request_, found) -> None:
+async def test_reassignments_left_by_another_cluster(rig: Rig, request_, found) -> None:
     await rig.services.topics.create([NewTopic(name="t", partition_count=2)])
     nothing = await rig.call(request_, 0)
     assert (nothing.error_code, nothing.error_message, nothing.topics) == (0, None, [])

@@ -43,7 +43,7 @@ def codes(response: Any) -> Sequence[tuple[str | None, int]]:
 
 
 @pytest.mark.parametrize("version", range(14))
-async def test_every_version_says_what_it_can(rig: Rig, version: int) -> None:
+async def test_every_version_returns_its_fields(rig: Rig, version: int) -> None:
     topic_id = await create(rig, "t", 2)
     response = await ask(rig, named("t"), version)
     (broker,) = response.brokers
@@ -102,9 +102,7 @@ async def test_all_topics_or_none(
         ("x" * 250, INVALID, False),
     ],
 )
-async def test_names_that_are_not_there(
-    rig: Rig, name: str, code: ErrorCode, is_internal: bool
-) -> None:
+async def test_missing_topics(rig: Rig, name: str, code: ErrorCode, is_internal: bool) -> None:
     await create(rig, "co.ll")
     for version in (4, 9, 13):
         (topic,) = (await ask(rig, named(name), version)).topics
@@ -145,14 +143,16 @@ async def test_auto_creation(
         ("__share_group_state", UNKNOWN),
     ],
 )
-async def test_what_auto_creation_does_not_make(rig: Rig, name: str, code: ErrorCode) -> None:
+async def test_topics_that_auto_creation_does_not_create(
+    rig: Rig, name: str, code: ErrorCode
+) -> None:
     await create(rig, "co.ll")
     response = await ask(rig, named(name, "good", create=True), 9)
     assert codes(response) == [(name, code), ("good", 0)]
     assert set(rig.services.controller.image.topics) == {"co.ll", "good"}
 
 
-async def test_a_default_that_cannot_be_met_is_said(tmp_path: Path) -> None:
+async def test_an_impossible_default_is_reported(tmp_path: Path) -> None:
     rig = Rig(tmp_path / "data", default_replication_factor="3")
     response = await ask(rig, named("new", create=True), 9)
     assert codes(response) == [("new", ErrorCode.INVALID_REPLICATION_FACTOR)]
@@ -206,7 +206,7 @@ async def test_by_id(rig: Rig, version: int) -> None:
         (11, ("", STRANGE_ID)),
     ],
 )
-async def test_ids_too_early_and_topics_without_anything(
+async def test_ids_in_old_versions_and_topics_without_name_and_id(
     rig: Rig, version: int, wanted: tuple[str | None, bytes]
 ) -> None:
     response = await ask(rig, of_ids(wanted, ("fine", ZERO_UUID), create=True), version)
@@ -261,7 +261,7 @@ async def test_the_rack_is_in_the_answer(tmp_path: Path) -> None:
     assert await rig.close()
 
 
-async def test_a_metadata_log_that_has_failed_creates_nothing(tmp_path: Path) -> None:
+async def test_a_failed_metadata_log_creates_no_topic(tmp_path: Path) -> None:
     rig = Rig(tmp_path / "data")
     await create(rig, "t")
     rig.services.controller.metadata_log.log.failed = LogFailed("metadata", "fsync failed")
@@ -273,7 +273,7 @@ async def test_a_metadata_log_that_has_failed_creates_nothing(tmp_path: Path) ->
     assert not await rig.close()
 
 
-async def test_the_answer_to_a_failure_can_be_written_in_every_version(rig: Rig) -> None:
+async def test_the_answer_to_a_failure_can_be_encoded_in_every_version(rig: Rig) -> None:
     await rig.call(of_ids((None, STRANGE_ID)), 13)
     request = rig.connection.request(of_ids((None, STRANGE_ID)), api_key=3, version=10)
     response = error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -19,7 +19,7 @@ async def rig(group_rig):
     return group_rig
 
 
-async def test_unknown_topics_and_partitions_stand_first(rig):
+async def test_unknown_topics_and_partitions_come_first_in_the_answer(rig):
     wanted = [("t", 0, 1), ("no", 0, 1), ("t", 5, 1), ("t", 1, 1)]
     topics = [
         OffsetCommitRequestTopic(
@@ -62,7 +62,7 @@ async def test_metadata_has_a_limit(rig, length, code):
         (9, {"member_id": "m"}, 0),
     ],
 )
-async def test_a_group_that_is_not_there(rig, version, fields, code):
+async def test_a_missing_group(rig, version, fields, code):
     assert await commit(rig, ("t", 0, 1), version=version, **fields) == [("t", 0, code)]
 
 
@@ -94,7 +94,7 @@ async def test_metadata_is_measured_in_javas_characters(rig, count, code):
     assert await commit(rig, ("t", 0, 1), metadata="😀" * count) == [("t", 0, code)]
 
 
-async def test_a_retention_without_end_is_stored(rig):
+async def test_the_longest_retention_is_stored(rig):
     endless_ms = (1 << 63) - 1
     committed = await commit(rig, ("t", 0, 1), version=4, retention_time_ms=endless_ms)
     assert committed == [("t", 0, 0)]

@@ -35,11 +35,11 @@ async def forget(rig, group, *wanted):
 
 
 @pytest.mark.parametrize(("group", "code"), [("no", 69), ("", 24)])
-async def test_a_group_that_is_not_there(rig, group, code):
+async def test_a_missing_group(rig, group, code):
     assert await forget(rig, group, ("t", [0])) == (code, [])
 
 
-async def test_offsets_are_forgotten_and_the_unknown_stands_first(rig):
+async def test_offsets_are_deleted_and_unknown_partitions_come_first_in_the_answer(rig):
     await commit(rig, ("t", 0, 1), ("t", 1, 2), ("u", 0, 3))
     assert await forget(rig, "g", ("t", [0, 9]), ("no", [0]), ("u", [1])) == (
         0,
@@ -48,19 +48,19 @@ async def test_offsets_are_forgotten_and_the_unknown_stands_first(rig):
     assert await committed(rig) == {("t", 1): 2, ("u", 0): 3}
 
 
-async def test_what_a_member_reads_is_kept(rig):
+async def test_offsets_of_subscribed_topics_are_kept(rig):
     await commit(rig, ("t", 0, 1), ("u", 0, 3))
     await member(rig)
     assert await forget(rig, "g", ("t", [0]), ("u", [0])) == (0, [("t", 0, 86), ("u", 0, 0)])
     assert await committed(rig) == {("t", 0): 1}
 
 
-async def test_a_group_of_others_with_members_forgets_nothing(rig):
+async def test_a_non_consumer_group_with_members_deletes_nothing(rig):
     await member(rig, protocol_type="connect")
     assert await forget(rig, "g", ("t", [0])) == (68, [])
 
 
-async def test_an_offset_that_is_named_many_times_is_forgotten_once(rig):
+async def test_an_offset_named_many_times_is_deleted_once(rig):
     await commit(rig, ("t", 0, 1), ("t", 1, 2))
     log = rig.services.partitions.get("__consumer_offsets", 0).log
     before = log.end_offset

@@ -40,7 +40,7 @@ async def test_one_group_in_the_old_shape(rig, version):
     ] == [(7, epoch, "m", 0), (-1, -1, "", 0)]
 
 
-async def test_null_topics_ask_for_all(rig):
+async def test_null_topics_return_all_offsets(rig):
     await find(rig)
     await commit(rig, ("t", 0, 7), ("t", 1, 8))
     (topic,) = (await ask(rig, old(None), 2)).topics
@@ -91,7 +91,7 @@ async def test_topics_by_id(rig):
     assert sorted(one.committed_offset for t in everything.topics for one in t.partitions) == [5, 6]
 
 
-async def test_an_offset_of_a_topic_that_was_made_anew_is_not_shown(rig):
+async def test_an_offset_of_a_recreated_topic_is_not_shown(rig):
     await find(rig)
     first = await create(rig, "u")
     await commit(rig, ("", 0, 5), version=10, topic_id=first)

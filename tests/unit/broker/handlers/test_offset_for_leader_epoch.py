@@ -67,7 +67,7 @@ async def test_a_log_of_one_epoch(
 
 
 @pytest.mark.parametrize(("epoch", "expected"), [(0, (0, 0, 0)), (3, (0, -1, -1))])
-async def test_an_empty_log_knows_the_epoch_it_is_led_under(
+async def test_an_empty_log_knows_its_leader_epoch(
     rig: Rig, epoch: int, expected: tuple[int, int, int]
 ) -> None:
     await create(rig)
@@ -109,12 +109,12 @@ async def test_unknown_topics_and_partitions(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("replica", [-3, -2, -1, 0, 1, 7])
-async def test_who_asks_makes_no_difference(rig: Rig, replica: int) -> None:
+async def test_the_replica_id_makes_no_difference(rig: Rig, replica: int) -> None:
     await create(rig)
     assert await answers(rig, (0, -1, 0), replica=replica) == [(0, 0, 0)]
 
 
-async def test_what_is_not_durable_yet_counts(rig: Rig) -> None:
+async def test_records_that_are_not_durable_yet_count(rig: Rig) -> None:
     await create(rig)
     partition = rig.services.partitions.get("t", 0)
     partition.flush_started_ns = rig.clock.monotonic_ns()

@@ -141,7 +141,7 @@ async def test_one_partition_in_error_leaves_the_others_alone(rig: Rig) -> None:
     ]
 
 
-async def test_internal_topics_take_no_records(rig: Rig) -> None:
+async def test_internal_topics_refuse_records(rig: Rig) -> None:
     """Except from Kafka's admin client, as in Kafka. They are compacted, so records need keys."""
     await create(rig, "__consumer_offsets", cleanup_policy="compact")
     body = produce(memoryview(build([Record(0, NOW_MS, b"k", b"v")])), topic="__consumer_offsets")
@@ -185,7 +185,7 @@ async def test_idempotent_duplicates_gaps_and_epochs(rig: Rig) -> None:
 
 
 async def test_pipelined_appends_keep_their_order_through_the_queue(rig: Rig) -> None:
-    """Appends that go through alternate with queued ones, and stay in order."""
+    """Immediate appends alternate with queued ones, and stay in order."""
     await create(rig)
     partition = rig.services.partitions.get("t", 0)
     calls = []
@@ -218,7 +218,7 @@ async def test_log_append_time_is_stamped_and_answered(rig: Rig) -> None:
     assert before_ms <= answer.log_append_time_ms <= rig.clock.now_ms()
 
 
-async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
+async def test_all_records_survive_a_restart(tmp_path: Path) -> None:
     first = Rig(tmp_path / "data")
     await create(first)
     for sequence in range(3):
@@ -232,7 +232,7 @@ async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
     assert await second.close()
 
 
-async def test_records_without_a_key_are_named_where_keys_are_wanted(rig: Rig) -> None:
+async def test_a_compacted_topic_names_records_without_a_key(rig: Rig) -> None:
     await create(rig, cleanup_policy="compact")
     records = [Record(0, NOW_MS, key, b"v") for key in (b"k", None, b"k", None)]
     refused = only(await rig.call(produce(memoryview(build(records))), 9))
@@ -257,7 +257,7 @@ async def test_validate_records_opens_batches_and_refuses_damage_inside(tmp_path
 
 
 @pytest.mark.parametrize("codec", [0, 4])
-async def test_the_records_out_of_time_are_named(rig: Rig, codec: int) -> None:
+async def test_records_with_refused_timestamps_are_named(rig: Rig, codec: int) -> None:
     await create(rig, "t", message_timestamp_before_max_ms="1000")
     now_ms = rig.clock.now_ms()
     times = [now_ms - 5_000, now_ms, now_ms - 9_000]
@@ -295,7 +295,7 @@ TIMED = {"message_timestamp_before_max_ms": "1"}
         (lambda: batch(*[b"a"] * 2_000, timestamp=1), TIMED, False),
     ],
 )
-async def test_the_loop_goes_over_few_records_and_threads_over_the_rest(
+async def test_the_event_loop_checks_few_records_and_threads_check_the_rest(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, records: Any, configs: Any, is_inline: bool
 ) -> None:
     threads = set()
@@ -312,7 +312,7 @@ async def test_the_loop_goes_over_few_records_and_threads_over_the_rest(
     assert rig.services.metrics.record_walks == (not is_inline)
 
 
-async def test_a_request_has_the_loop_go_over_so_much_and_no_more(rig: Rig) -> None:
+async def test_the_event_loop_checks_a_bounded_amount_per_request(rig: Rig) -> None:
     """The limit is per request, not per partition."""
     await create(rig, count=50, cleanup_policy="compact")
     one = keyed(100)
@@ -327,7 +327,7 @@ async def test_a_request_has_the_loop_go_over_so_much_and_no_more(rig: Rig) -> N
 
 @pytest.mark.parametrize("configs", [COMPACTED, TIMED])
 @pytest.mark.parametrize("version", [7, 9])
-async def test_of_many_refused_records_the_first_are_named_and_all_counted(
+async def test_the_first_of_many_refused_records_are_named_and_all_are_counted(
     rig: Rig, configs: Any, version: int
 ) -> None:
     await create(rig, **configs)
@@ -341,7 +341,7 @@ async def test_of_many_refused_records_the_first_are_named_and_all_counted(
     assert rig.services.appends._queued == {}
 
 
-async def test_what_is_queued_and_then_refused_for_its_time_is_named_too(rig: Rig) -> None:
+async def test_records_refused_after_queueing_are_named_too(rig: Rig) -> None:
     await create(rig, message_timestamp_before_max_ms="1")
     partition = rig.services.partitions.get("t", 0)
     partition.flush_started_ns = 1  # a flush older than any limit

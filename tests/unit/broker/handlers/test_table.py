@@ -14,7 +14,7 @@ print(*sorted(name for name in sys.modules if name.startswith("broker.handlers."
 """
 
 
-def test_a_row_finds_what_has_its_name() -> None:
+def test_a_row_finds_its_handler_by_name() -> None:
     row = next(row for row in HANDLERS if row.api_key == ApiKey.LIST_GROUPS)
     row.load()
     assert (row.request, row.response) == (ListGroupsRequest, ListGroupsResponse)

@@ -14,7 +14,7 @@ def update(feature: str, level: int, upgrade_type: int = 1, **fields: bool) -> F
     )
 
 
-async def test_a_refusal_is_of_the_whole_request(rig: Rig) -> None:
+async def test_a_refusal_covers_the_whole_request(rig: Rig) -> None:
     wanted = [update("metadata.version", 30), update("nope", 2)]
     for version in (0, 1, 2):
         answer = await rig.call(UpdateFeaturesRequest(feature_updates=wanted), version)
@@ -26,7 +26,7 @@ async def test_a_refusal_is_of_the_whole_request(rig: Rig) -> None:
         )
 
 
-async def test_the_level_in_force_is_no_change(rig: Rig) -> None:
+async def test_the_current_level_is_no_change(rig: Rig) -> None:
     end_offset = rig.services.controller.metadata_log.end_offset
     wanted = [update("metadata.version", 30)]
     answer = await rig.call(UpdateFeaturesRequest(feature_updates=wanted), 1)
@@ -37,7 +37,7 @@ async def test_the_level_in_force_is_no_change(rig: Rig) -> None:
     assert rig.services.controller.metadata_log.end_offset == end_offset
 
 
-async def test_a_change_is_checked_written_and_still_there_after_a_restart(tmp_path: Path) -> None:
+async def test_a_change_is_validated_written_and_survives_a_restart(tmp_path: Path) -> None:
     """The level can be raised in a directory that an older Kafka made."""
     rig = Rig(tmp_path / "data")
     image = rig.services.controller.image
@@ -54,6 +54,6 @@ async def test_a_change_is_checked_written_and_still_there_after_a_restart(tmp_p
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-async def test_nothing_asked(rig: Rig, version: int) -> None:
+async def test_an_empty_request(rig: Rig, version: int) -> None:
     answer = await rig.call(UpdateFeaturesRequest(), version)
     assert (answer.error_code, answer.error_message, answer.results) == (0, None, [])

@@ -1,4 +1,4 @@
-"""What a broker sets for its process."""
+"""The settings that a broker makes for its process."""
 
 import ctypes
 import gc
@@ -11,7 +11,7 @@ import pytest
 from broker.lifecycle import process
 
 
-def test_the_limit_of_descriptors_is_raised_to_the_hard_one(
+def test_the_descriptor_limit_is_raised_to_the_hard_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     raised: list[tuple[int, int]] = []
@@ -23,7 +23,7 @@ def test_the_limit_of_descriptors_is_raised_to_the_hard_one(
         assert raised == expected
 
 
-def test_another_c_library_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_c_library_is_not_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, int]] = []
 
     class Library:
@@ -37,7 +37,7 @@ def test_another_c_library_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> 
     process.return_large_blocks()
 
 
-def test_what_is_there_is_kept_from_the_collector() -> None:
+def test_existing_objects_are_frozen_for_the_collector() -> None:
     try:
         process.keep_from_collector()
         assert gc.get_freeze_count() > 0
@@ -46,7 +46,7 @@ def test_what_is_there_is_kept_from_the_collector() -> None:
         gc.unfreeze()
 
 
-def test_what_was_logged_is_written_before_the_process_is_left(
+def test_log_lines_are_written_before_the_process_exits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     steps: list[object] = []

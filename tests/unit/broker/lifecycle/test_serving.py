@@ -1,4 +1,4 @@
-"""What runs in a broker runs until it is told to stop."""
+"""The tasks of a broker run until a stop is requested."""
 
 import gc
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from tests.support.whole_broker import loaded
 
 @pytest.fixture(autouse=True)
 def thawed() -> Iterator[None]:
-    """What startup keeps off the collector is for the life of a process, not of the tests."""
+    """Startup freezes objects for the life of a process; the tests must undo that."""
     yield
     gc.unfreeze()
 
@@ -29,4 +29,4 @@ async def test_a_task_that_ends_stops_the_broker(
     assert await Broker(loaded(tmp_path / "data")).run() == EXIT_FAILED
     said = [record for record in caplog.records if "ended unexpectedly" in record.message]
     assert said
-    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists(), "the data are not to blame"
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists(), "the data directory stays clean"

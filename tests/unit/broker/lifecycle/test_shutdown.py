@@ -1,4 +1,4 @@
-"""The stop of a broker, at every step of it and whatever hurries it."""
+"""The stop of a broker, with further signals at each of its steps."""
 
 import asyncio
 import gc
@@ -18,7 +18,7 @@ from tests.support.whole_broker import loaded, served
 
 @pytest.fixture(autouse=True)
 def thawed() -> Iterator[None]:
-    """What startup keeps off the collector is for the life of a process, not of the tests."""
+    """Startup freezes objects for the life of a process; the tests must undo that."""
     yield
     gc.unfreeze()
 
@@ -41,7 +41,7 @@ async def test_a_second_signal_hurries_and_the_stop_stays_clean(
 
 
 class Left(Exception):
-    """The process would have ended here."""
+    """The process would have exited here."""
 
 
 def leave() -> None:
@@ -49,10 +49,10 @@ def leave() -> None:
 
 
 @pytest.mark.parametrize("count", [2, 3])
-async def test_signals_at_any_step_of_a_stop_are_told_truthfully(
+async def test_signals_at_any_step_of_a_stop_are_reported_truthfully(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, count: int
 ) -> None:
-    """A stop takes some twenty turns of the loop: the later signals come in each of them once."""
+    """A stop takes some twenty turns of the loop; the later signals arrive once in each turn."""
     for turns in range(0, 60, 3):
         caplog.clear()
         broker = Broker(loaded(tmp_path / f"{turns}"))
@@ -87,7 +87,7 @@ async def test_a_stop_that_cannot_write_everything_fails(
     assert await running == EXIT_FAILED
 
 
-async def test_what_is_left_at_a_stop_is_warned_of(
+async def test_a_stop_warns_of_anything_left_behind(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -111,12 +111,12 @@ async def test_what_is_left_at_a_stop_is_warned_of(
             assert line == "at rest: nothing is held"
 
 
-async def test_a_third_signal_leaves_as_a_crash_would(tmp_path: Path) -> None:
+async def test_a_third_signal_exits_like_a_crash(tmp_path: Path) -> None:
     broker = Broker(loaded(tmp_path / "data"))
     running = await served(broker)
     for _ in range(4):
         broker._signals.received(signal.SIGINT)
     assert await running == EXIT_FORCED
     assert not (tmp_path / "data" / ".kafka_cleanshutdown").exists()
-    rig = Rig(tmp_path / "data")  # the directory is free
+    rig = Rig(tmp_path / "data")  # the directory is unlocked
     assert await rig.close()

@@ -1,4 +1,4 @@
-"""Each signal asks for one thing more than the one before."""
+"""Each signal escalates the stop: stop, hurry, force."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ async def test_three_signals_stop_hurry_and_force(caplog: pytest.LogCaptureFixtu
     ]
 
 
-async def test_both_signals_of_the_process_are_taken_until_they_are_ignored() -> None:
+async def test_both_signals_of_the_process_are_handled_until_they_are_ignored() -> None:
     before = {number: signal.getsignal(number) for number in stop_signals.STOPPING}
     signals = StopSignals()
     signals.listen()

@@ -1,4 +1,4 @@
-"""The pace of compaction: a rate for all, and an end for all."""
+"""The pace of compaction: one rate for all passes, and one stop for all."""
 
 import threading
 
@@ -30,7 +30,7 @@ def pace_of(rate):
     return pace, clock
 
 
-def test_all_passes_together_keep_to_the_rate():
+def test_all_passes_together_respect_the_rate():
     pace, _ = pace_of(1_000_000)
     passes = [pace.breath(), pace.breath()]
     for _ in range(50):
@@ -40,7 +40,7 @@ def test_all_passes_together_keep_to_the_rate():
     assert pace._stopping.seconds == pytest.approx(spent - BURST_NS / 1e9, abs=0.1)
 
 
-def test_without_a_bound_nobody_waits():
+def test_without_a_bound_no_pass_waits():
     pace, _ = pace_of(1.7e308)
     proceed = pace.breath()
     for _ in range(100):
@@ -48,7 +48,7 @@ def test_without_a_bound_nobody_waits():
     assert pace._stopping.seconds == 0
 
 
-def test_what_was_not_used_is_not_saved_up():
+def test_unused_rate_is_not_saved_up():
     pace, clock = pace_of(1_000_000)
     proceed = pace.breath()
     clock.advance(3_600_000)
@@ -65,7 +65,7 @@ def test_a_stop_ends_a_pass_at_its_next_piece():
         proceed(STEP_BYTES)
 
 
-def test_small_pieces_are_taken_together():
+def test_small_pieces_are_accounted_together():
     pace, _ = pace_of(1)
     proceed = pace.breath()
     for _ in range(STEP_BYTES - 1):

@@ -1,4 +1,4 @@
-"""A full disk is found, told once, and left when there is space again."""
+"""A full disk is detected, reported once, and cleared once there is space again."""
 
 import errno
 import logging
@@ -16,7 +16,7 @@ FULL = OSError(errno.ENOSPC, "No space left on device", "/data/t-0/0.log")
 
 
 class Rig:
-    """A room over a disk of which only the free space is known."""
+    """A DiskRoom over a disk with nothing but a number of free bytes."""
 
     def __init__(self) -> None:
         self.room = Room()
@@ -42,21 +42,21 @@ class Rig:
         return self.disk_room.look()
 
 
-def test_a_disk_with_room_is_nobodys_business(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_disk_with_room_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:
     rig = Rig()
     assert not rig.tick()
     assert not rig.disk_room.is_full
     assert caplog.records == []
 
 
-def test_each_change_is_one_line_with_what_was_found_and_what_helps(
+def test_each_change_is_one_line_with_its_cause_and_its_remedy(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.WARNING)
     rig = Rig()
     assert rig.tick(3), "it has become full"
-    assert not rig.tick(5), "and still is"
-    assert not rig.tick(0), "nothing was refused, but nothing is free either"
+    assert not rig.tick(5), "and it is still full"
+    assert not rig.tick(0), "no write was refused, but no bytes are free either"
     assert rig.disk_room.is_full
     assert (rig.metrics.disk_full_now, rig.metrics.writes_refused) == (1, 8)
     rig.free = 4_096
@@ -72,7 +72,7 @@ def test_each_change_is_one_line_with_what_was_found_and_what_helps(
     assert "has room again, 4096 bytes free: it was full for 4 s, and 9 writes" in room
 
 
-def test_space_that_cannot_be_asked_for_does_not_keep_the_state() -> None:
+def test_a_failed_query_of_free_space_does_not_keep_the_disk_full() -> None:
     rig = Rig()
     rig.free = OSError(errno.EIO, "bad disk")
     assert rig.tick(1)
@@ -80,7 +80,7 @@ def test_space_that_cannot_be_asked_for_does_not_keep_the_state() -> None:
     assert not rig.disk_room.is_full
 
 
-def test_room_for_a_small_write_is_not_room_for_those_that_were_refused(
+def test_room_for_a_small_write_is_not_room_for_the_refused_ones(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     rig = Rig()
@@ -92,11 +92,11 @@ def test_room_for_a_small_write_is_not_room_for_those_that_were_refused(
     rig.tick(1, size_bytes=10)
     rig.free = 1_000_000
     rig.tick()
-    assert rig.disk_room.is_full, "not a byte to spare"
+    assert rig.disk_room.is_full, "no byte more than the refused write needs"
     rig.free = 1_000_001
     rig.tick()
     assert not rig.disk_room.is_full, "found without a try"
     assert "3 writes were refused, the largest of 1000000 bytes" in caplog.messages[-1]
     assert rig.tick(1, size_bytes=5)
     rig.tick()
-    assert not rig.disk_room.is_full, "what was wanted before is over"
+    assert not rig.disk_room.is_full, "earlier refusals no longer count"

@@ -1,6 +1,6 @@
-"""Housekeeping: each duty is done by itself, again after it failed, and ends at the stop.
+"""Housekeeping: each duty runs by itself, runs again after a failure, and ends at the stop.
 
-The tickers that beat once a second beat once a millisecond here.
+Tickers with a period of a second have a period of a millisecond here.
 """
 
 import asyncio
@@ -88,7 +88,7 @@ async def test_commits_whose_deadline_has_passed_are_answered(house: House) -> N
     partition.flush_started_ns = 0
 
 
-async def test_queued_appends_look_again(house: House) -> None:
+async def test_queued_appends_are_retried(house: House) -> None:
     await create(house.rig)
     partition = house.rig.services.partitions.get("t", 0)
     partition.flush_started_ns = 1  # a flush older than any limit
@@ -99,7 +99,7 @@ async def test_queued_appends_look_again(house: House) -> None:
     assert await queued == 0
 
 
-async def test_connections_are_looked_after(house: House) -> None:
+async def test_connections_are_swept(house: House) -> None:
     house.keeping.start()
     await house.until(lambda: house.processor.swept > 2)
 
@@ -134,7 +134,7 @@ async def test_a_checkpoint_that_fails_is_tried_again(
     assert any("No space left" in message for message in caplog.messages)
 
 
-async def test_write_caching_logs_are_flushed_when_flush_ms_is_over(house: House) -> None:
+async def test_write_caching_logs_are_flushed_after_flush_ms(house: House) -> None:
     await create(house.rig, "cached", write_caching="true", flush_ms="1", retention_ms="-1")
     await create(house.rig, "never", write_caching="true", retention_ms="-1")
     for name in ("cached", "never"):
@@ -145,7 +145,7 @@ async def test_write_caching_logs_are_flushed_when_flush_ms_is_over(house: House
     assert house.log("never").durable_offset == 0
 
 
-async def test_old_segments_go_in_every_log_but_a_broken_one(
+async def test_old_segments_are_deleted_in_every_log_but_a_broken_one(
     house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in ("broken", "kept", "old"):
@@ -166,7 +166,7 @@ async def test_old_segments_go_in_every_log_but_a_broken_one(
     await house.until(lambda: any("broken-0 failed" in message for message in caplog.messages))
 
 
-async def test_deleted_files_go_after_their_delay(house: House, tmp_path: Path) -> None:
+async def test_deleted_files_are_removed_after_their_delay(house: House, tmp_path: Path) -> None:
     await create(house.rig, "soon", file_delete_delay_ms="0")
     await create(house.rig, "later")
     for name in ("soon", "later"):
@@ -180,7 +180,7 @@ async def test_deleted_files_go_after_their_delay(house: House, tmp_path: Path) 
     await house.until(lambda: left() == ["late"])
 
 
-async def test_idle_producers_are_forgotten(house: House) -> None:
+async def test_idle_producers_expire(house: House) -> None:
     await create(house.rig)
     ids = {"producer_id": 7, "producer_epoch": 0}
     await produce(house.rig, batch(b"a", base_sequence=5, **ids))
@@ -189,7 +189,7 @@ async def test_idle_producers_are_forgotten(house: House) -> None:
     await house.until(lambda: not house.log().producers.entries)
 
 
-async def test_a_duty_that_fails_is_reported_and_done_again(house: House) -> None:
+async def test_a_failed_duty_is_reported_and_runs_again(house: House) -> None:
     house.processor.fails = True
     house.keeping.start()
     await house.until(lambda: house.processor.swept > 2)
@@ -198,7 +198,7 @@ async def test_a_duty_that_fails_is_reported_and_done_again(house: House) -> Non
     assert "RuntimeError: this is a bug" in line
 
 
-async def test_the_stop_waits_for_a_duty_that_is_under_way(
+async def test_the_stop_waits_for_a_running_duty(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     began, go_on, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -222,7 +222,7 @@ async def test_the_stop_waits_for_a_duty_that_is_under_way(
     assert house.processor.swept == swept
 
 
-async def test_handlers_are_imported_when_nobody_asks(
+async def test_handlers_are_imported_while_the_broker_is_idle(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = []
@@ -243,19 +243,17 @@ async def test_handlers_are_imported_when_nobody_asks(
     assert threading.get_ident() not in threads
 
 
-async def test_pages_that_were_sent_are_let_go(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_sent_pages_are_released(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     swept: list[OpenFiles] = []
     monkeypatch.setattr(OpenFiles, "sweep", lambda files: swept.append(files))
     house.keeping.start()
     await house.until(lambda: house.rig.services.logs.home.files in swept)
 
 
-async def test_a_checkpoint_that_fails_as_nobody_expected_is_its_logs_alone(
+async def test_an_unexpected_checkpoint_failure_affects_only_its_log(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is over when it has failed, so that another can begin; other logs have theirs."""
+    """The checkpoint ends with the failure, so another can begin; other logs have their own."""
     run = Checkpoint.run
     failed: list[object] = []
 
@@ -276,8 +274,8 @@ async def test_a_checkpoint_that_fails_as_nobody_expected_is_its_logs_alone(
     assert len(failures.take()) == 3
 
 
-def test_the_coordinator_of_groups_is_imported_before_anyone_asks() -> None:
-    """In a process of its own: here somebody has asked."""
+def test_the_group_coordinator_is_imported_before_the_first_request() -> None:
+    """In a separate process: another test has imported it in this one."""
     program = (
         "import sys; from broker.maintenance.housekeeping import GroupModules;"
         "assert 'broker.groups.coordinator' not in sys.modules;"

@@ -54,7 +54,7 @@ async def until(condition):
 
 
 async def cleaned(rig, *logs):
-    """Let a cleaner run until each log was compacted to its active segment."""
+    """Run a cleaner until each log is compacted up to its active segment."""
     cleaner = LogCleaner(rig.services)
     cleaner.start()
     await until(
@@ -63,7 +63,7 @@ async def cleaned(rig, *logs):
     await cleaner.stop()
 
 
-async def test_dirty_logs_are_compacted_and_the_checkpoint_says_so(rig, tmp_path, caplog):
+async def test_dirty_logs_are_compacted_and_the_checkpoint_advances(rig, tmp_path, caplog):
     caplog.set_level(logging.INFO)
     logs = [await dirty_log(rig, name) for name in ("a", "b", "c")]
     before = [newest(records_of(log)) for log in logs]
@@ -88,7 +88,7 @@ async def test_the_dirtiest_comes_first(rig):
     await cleaner.stop()
 
 
-async def test_topics_that_are_not_compacted_are_left_alone(rig):
+async def test_topics_without_compaction_are_not_compacted(rig):
     log = await dirty_log(rig, cleanup_policy="delete")
     cleaner = LogCleaner(rig.services)
     assert await cleaner._filthiest() is None
@@ -97,7 +97,7 @@ async def test_topics_that_are_not_compacted_are_left_alone(rig):
     await cleaner.stop()
 
 
-async def test_damage_is_told_once_and_the_others_go_on(rig, caplog):
+async def test_damage_is_reported_once_and_other_logs_are_still_compacted(rig, caplog):
     damaged, sound = await dirty_log(rig, "a"), await dirty_log(rig, "b")
     path = damaged.segments.all[2].log_file.path
     damaged.segments.all[2].log_file.file().pwrite(b"\xff\xff\xff", 80)
@@ -114,7 +114,7 @@ async def test_damage_is_told_once_and_the_others_go_on(rig, caplog):
     assert not damaged.segments.held
 
 
-async def test_a_full_disk_is_waited_for(rig, caplog, monkeypatch):
+async def test_the_cleaner_waits_for_a_full_disk(rig, caplog, monkeypatch):
     log = await dirty_log(rig)
     real, left = log_cleaner.compact, [2]
 
@@ -126,7 +126,7 @@ async def test_a_full_disk_is_waited_for(rig, caplog, monkeypatch):
         return (yield from real(*arguments))
 
     monkeypatch.setattr(log_cleaner, "compact", without_room)
-    monkeypatch.setattr(log_cleaner, "MS_NS", 1)  # a rest of a second takes a microsecond
+    monkeypatch.setattr(log_cleaner, "MS_NS", 1)  # a pause of a second takes a microsecond
     await cleaned(rig, log)
     assert caplog.text.count("will retry") == 2
     assert rig.services.logs.home.room.refusals == 2
@@ -142,7 +142,7 @@ async def test_a_full_disk_is_waited_for(rig, caplog, monkeypatch):
         (OSError(errno.ENOSPC, "full"), False),
     ],
 )
-async def test_what_an_error_means_for_the_log(rig, monkeypatch, error, is_left):
+async def test_the_effect_of_an_error_on_the_log(rig, monkeypatch, error, is_left):
     log = await dirty_log(rig)
 
     def fails(*_):
@@ -170,7 +170,7 @@ async def test_a_deleted_topic_ends_its_pass(rig):
     await cleaner.stop()
 
 
-async def test_switched_off_nothing_runs(rig):
+async def test_a_disabled_cleaner_runs_no_pass(rig):
     rig.services.reconfigure(rig.services.config)
     log = await dirty_log(rig)
     object.__setattr__(rig.services.config, "log_cleaner_enable", False)
@@ -212,7 +212,7 @@ async def test_fetches_see_no_gap_and_no_error_while_segments_are_swapped(rig):
     await cleaner.stop()
 
 
-async def test_a_log_that_was_given_up_is_not_kept_when_its_topic_is_deleted(rig):
+async def test_an_uncleanable_log_is_dropped_with_its_topic(rig):
     log = await dirty_log(rig)
     cleaner = LogCleaner(rig.services)
     cleaner._give_up(log, OSError("damage"))

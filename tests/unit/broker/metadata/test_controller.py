@@ -16,7 +16,7 @@ from tests.support.metadata_node import LOG, NOW_MS, OUR_DIRECTORY, Node, create
 # -- Topics ---------------------------------------------------------------------------------------
 
 
-def test_a_created_topic_is_there_after_a_restart():
+def test_a_created_topic_survives_a_restart():
     node = Node()
     topic = node.create(**{"retention.ms": "7", "cleanup.policy": "compact"})
     assert node.directories() == ["orders-0", "orders-1"]
@@ -29,7 +29,7 @@ def test_a_created_topic_is_there_after_a_restart():
     assert [log.partition for log in again.open_all()] == [0, 1]
 
 
-def test_records_stand_in_kafkas_order():
+def test_records_are_in_kafkas_order():
     node = Node()
     written = []
     append = node.controller.metadata_log.append
@@ -65,7 +65,7 @@ def test_one_topic_or_its_error():
     assert caught.value.code == ErrorCode.TOPIC_ALREADY_EXISTS
 
 
-def test_nothing_is_created_when_the_append_fails():
+def test_a_failed_append_creates_no_topic():
     node = Node()
     node.controller.metadata_log.log.fail_next = AppendFailed(
         LOG, 421, OSError(28, "full"), rolled_back=True
@@ -76,7 +76,7 @@ def test_nothing_is_created_when_the_append_fails():
     node.create("t")
 
 
-def test_a_crash_before_the_directories_are_made():
+def test_a_crash_before_the_directories_are_created():
     node = Node()
     create_topic(node.controller, "orders", NOW_MS, partition_count=3)
     node.controller.metadata_log.flush()
@@ -108,7 +108,7 @@ def test_a_deleted_topic_is_gone_after_a_restart():
     assert list(node.restart().image.topics) == ["kept"]
 
 
-def test_its_name_is_taken_until_its_logs_are_dropped():
+def test_the_name_of_a_deleted_topic_is_taken_until_its_logs_are_dropped():
     node = Node()
     node.create("orders")
     topic, _end_offset = node.controller.delete_topic("orders", NOW_MS)
@@ -135,7 +135,7 @@ def test_a_power_cut_before_the_removal_was_durable():
     assert again.directories() == ["orders-0", "orders-1"]
 
 
-def test_a_crash_before_the_logs_were_dropped_leaves_strays_alone():
+def test_a_crash_before_the_logs_were_dropped_leaves_strays():
     node = Node()
     node.create("orders")
     node.controller.delete_topic("orders", NOW_MS)
@@ -154,7 +154,7 @@ def test_deleting_nothing_writes_nothing():
 # -- Producer ids ---------------------------------------------------------------------------------
 
 
-def test_producer_ids_are_never_given_twice():
+def test_producer_ids_are_never_assigned_twice():
     node = Node()
     first = node.controller.next_producer_id_block(NOW_MS)
     second = node.controller.next_producer_id_block(NOW_MS)
@@ -164,7 +164,7 @@ def test_producer_ids_are_never_given_twice():
     assert node.restart().controller.next_producer_id_block(NOW_MS).start == 2000
 
 
-def test_producer_ids_go_on_after_kafkas():
+def test_producer_ids_continue_after_kafkas():
     assert Node(kafka_disk()).controller.next_producer_id_block(NOW_MS).start == 1000
 
 
@@ -173,7 +173,7 @@ def test_the_broker_epoch_is_that_of_kafkas_last_run():
     assert Node(kafka_disk()).controller.broker_epoch == 101
 
 
-def test_no_ids_when_the_append_fails():
+def test_a_failed_append_assigns_no_ids():
     node = Node()
     node.controller.metadata_log.log.fail_next = AppendFailed(
         LOG, 421, OSError(28, "full"), rolled_back=True
@@ -183,7 +183,7 @@ def test_no_ids_when_the_append_fails():
     assert node.controller.next_producer_id_block(NOW_MS).start == 0
 
 
-def test_the_fake_logs_refuse_what_the_real_ones_do():
+def test_the_fake_logs_refuse_the_same_calls_as_the_real_ones():
     with pytest.raises(UnknownPartition):
         Node().logs.delete_log("nosuch", 0)
     assert PartitionChangeRecord(partition_id=0, topic_id=b"T" * 16).leader == -2

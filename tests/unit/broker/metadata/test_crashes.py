@@ -1,7 +1,7 @@
-"""The controller on real logs and a disk that fails: what was told stays true.
+"""The controller on real logs and a failing disk: acknowledged changes survive.
 
 One history runs again and again; each time another call of one operation of the disk fails, the
-power goes, and a new start must hold what the history was told before (docs/design.md, goal 1).
+power fails, and a new start must hold every acknowledged change (docs/design.md, goal 1).
 """
 
 import itertools
@@ -93,7 +93,7 @@ class Started:
 
 
 class Told:
-    """What the history has been told, and what it has begun and not heard of."""
+    """The changes that were acknowledged to the history, and those that have no answer yet."""
 
     def __init__(self):
         self.topics = {}
@@ -145,7 +145,7 @@ def new_disk():
 
 
 @pytest.mark.parametrize(("op", "unsynced"), OPERATIONS)
-def test_what_was_told_survives_a_failure_and_a_power_cut(op, unsynced):
+def test_acknowledged_changes_survive_a_failure_and_a_power_cut(op, unsynced):
     for nth in itertools.count(1):
         filesystem = new_disk()
         told = Told()
@@ -161,7 +161,7 @@ def test_what_was_told_survives_a_failure_and_a_power_cut(op, unsynced):
         check(filesystem, told)
         if completed and nth > filesystem.counts[op]:
             return
-        assert nth < 500, "the history never ran through"
+        assert nth < 500, "the history never completed"
 
 
 def test_a_flipped_bit_of_what_was_flushed_refuses_to_start_after_a_crash():

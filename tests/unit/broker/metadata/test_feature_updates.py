@@ -38,7 +38,7 @@ def test_refusals(update, text):
     assert text in str(raised.value)
 
 
-def test_an_upgrade_must_be_asked_for_as_one():
+def test_an_upgrade_must_be_requested_as_an_upgrade():
     with pytest.raises(FeatureUpdateError, match="Can't downgrade to a newer version"):
         changed_levels([Update("group.version", 1, 2)], {}, SUPPORTED, node_id=1)
 
@@ -60,7 +60,7 @@ def test_changes(updates, changed):
     assert changed_levels(given, LEVELS, SUPPORTED, node_id=1) == changed
 
 
-def test_of_two_updates_of_a_feature_the_last_is_judged():
+def test_the_last_of_two_updates_of_a_feature_counts():
     updates = [Update("group.version", 1, 1), Update("group.version", 2, 1)]
     with pytest.raises(FeatureUpdateError, match="Invalid update version 2"):
         changed_levels(updates, LEVELS, SUPPORTED, node_id=1)

@@ -1,4 +1,4 @@
-"""What ApiVersions names as features, for the APIs that are served."""
+"""The features in ApiVersions, for the APIs that are served."""
 
 import pytest
 

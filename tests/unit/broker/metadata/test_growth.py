@@ -1,4 +1,4 @@
-"""More partitions: Kafka's codes and texts for each reason not to add them (asked of Kafka 4.3)."""
+"""New partitions: Kafka's codes and texts for each reason to refuse them (from Kafka 4.3)."""
 
 import pytest
 
@@ -106,7 +106,7 @@ def test_new_partitions_are_on_this_broker(assignments: list[list[int]] | None) 
     assert added_replicas(topic(), asked, PLACEMENT, record_count=0) == [[1], [1]]
 
 
-def test_a_topic_of_a_larger_cluster_grows_as_far_as_its_factor_can_be_had() -> None:
+def test_a_topic_of_a_larger_cluster_grows_only_with_replication_factor_1() -> None:
     asked = MorePartitions(name="pa", count=3)
     with pytest.raises(TopicError) as caught:
         added_replicas(topic(replicas=(1, 2, 3)), asked, PLACEMENT, record_count=0)

@@ -189,7 +189,7 @@ def test_eligible_leaders_are_cleared_of_one_topic_or_of_all(named, cleared):
         image.apply(ClearElrRecord(topic_name="none"))
 
 
-def test_what_only_kafka_understands_is_kept_in_its_order():
+def test_records_that_only_kafka_understands_are_kept_in_order():
     broker = RegisterBrokerRecord(broker_id=1, incarnation_id=ID_A, broker_epoch=11)
     others = [UnknownRecord(11, 0, b"a"), broker, UnknownRecord(11, 0, b"b")]
     image = image_of(UnknownRecord(20, 0), *others)
@@ -235,7 +235,7 @@ def test_records_that_contradict_the_image(record, text):
         image.apply(record)
 
 
-def test_what_is_captured_does_not_change_with_the_image():
+def test_a_captured_image_does_not_change():
     image = image_of(*TOPIC_A, config("retention.ms", "7"), config("x", "1", resource=(4, "")))
     captured = image.capture()
     before = list(map(repr, image_records(image)))

@@ -37,7 +37,7 @@ def topic(number):
 
 
 class LogBytes:
-    """Batches one after the other, as a log file has them."""
+    """Consecutive batches, as in a log file."""
 
     def __init__(self, base_offset=0, epoch=1):
         self.end_offset = base_offset
@@ -156,7 +156,7 @@ def test_kafkas_bootstrap_file():
 # -- What belongs together ------------------------------------------------------------------------
 
 
-def test_nothing_is_there():
+def test_an_empty_directory():
     filesystem = MemoryFileSystem()
     filesystem.mkdir("/data")
     assert load_image(filesystem, DIRECTORY).is_new
@@ -217,7 +217,7 @@ def test_record_transactions(name, records, topics, in_transaction, together):
         ([topic(1), topic(1)], "topic t1 is created a second time"),
     ],
 )
-def test_records_that_cannot_be(records, text):
+def test_contradictory_records_are_refused(records, text):
     log = LogBytes().change_leader(1).records(LEVEL, *records)
     with pytest.raises(CorruptMetadata, match=text):
         loaded(log.data)
@@ -332,7 +332,7 @@ def test_a_log_that_ends_before_what_was_flushed():
 # -- Damage and crashes ---------------------------------------------------------------------------
 
 
-def test_no_flipped_bit_goes_unnoticed():
+def test_every_flipped_bit_is_detected():
     data = bytes(three_topics().data)
     for bit in range(len(data) * 8):
         flipped = bytearray(data)
@@ -341,7 +341,7 @@ def test_no_flipped_bit_goes_unnoticed():
             loaded(flipped)
 
 
-def test_no_flipped_bit_goes_unnoticed_in_a_segment_that_is_not_the_last():
+def test_every_flipped_bit_in_an_earlier_segment_is_detected():
     data = bytes(three_topics().data)
     for byte in range(16, len(data)):
         flipped = bytearray(data)
@@ -350,7 +350,7 @@ def test_no_flipped_bit_goes_unnoticed_in_a_segment_that_is_not_the_last():
             loaded(flipped, **{log_name(5): b""})
 
 
-def test_damage_says_where_and_what_to_do():
+def test_damage_is_reported_with_its_position_and_remedy():
     log = three_topics()
     log.data[log.positions[1] + 70] ^= 1
     with pytest.raises(CorruptMetadata) as caught:
@@ -360,7 +360,7 @@ def test_damage_says_where_and_what_to_do():
     assert "Nothing was changed; restore it from a copy" in message
 
 
-def test_every_cut_of_the_last_batch_is_forgiven():
+def test_every_cut_of_the_last_batch_is_accepted():
     log = three_topics()
     start = log.positions[-1]
     for size in range(start, len(log.data)):
@@ -369,11 +369,11 @@ def test_every_cut_of_the_last_batch_is_forgiven():
     assert list(loaded(log.data).image.topics) == ["t1", "t2", "t3"]
 
 
-def test_zeroes_at_the_end_are_forgiven():
+def test_zeroes_at_the_end_are_accepted():
     assert loaded(three_topics().data + bytes(5000)).end_offset == 5
 
 
-def test_a_cut_that_is_not_at_the_end_is_not_forgiven():
+def test_a_cut_before_the_end_is_refused():
     data = three_topics().data
     with pytest.raises(CorruptMetadata):
         loaded(data[:-1], **{log_name(5): b""})

@@ -1,4 +1,4 @@
-"""Who leads after a start: after our stop, after a crash, after Kafka; and with which epochs."""
+"""Leaders and epochs after a start: after our stop, after a crash, and after Kafka."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def test_an_unclean_start_without_topics_begins_a_new_epoch_of_the_log():
     assert Node().restart(unclean=True).controller.metadata_log.epoch == 2
 
 
-def test_a_kafka_that_was_stopped_cleanly_left_nobody_in_the_lead():
+def test_a_cleanly_stopped_kafka_left_partitions_without_a_leader():
     node = Node(kafka_disk())
     assert node.leadership.changed_count == 3
     for name in ("plain", "conf"):
@@ -62,7 +62,7 @@ def test_a_kafka_that_was_stopped_cleanly_left_nobody_in_the_lead():
     assert {log.leader_epoch for log in logs} == {4}
 
 
-def test_what_kafka_keeps_in_another_directory_is_not_made_here():
+def test_partitions_in_another_kafka_directory_are_not_created_here():
     node = Node(kafka_disk(directories=["plain-0"]))
     assert node.leadership.elsewhere == ["plain-1", "conf-0"]
     assert [(topic.name, p.partition) for topic, p in node.leadership.led] == [("plain", 0)]
@@ -86,7 +86,7 @@ def test_what_kafka_keeps_in_another_directory_is_not_made_here():
         ("recovering", {"leader_recovery_state": 1}, True, 1),
     ],
 )
-def test_whose_partition_it_is(name, fields, led, changed):
+def test_which_partitions_belong_to_this_broker(name, fields, led, changed):
     node = Node()
     values = {
         "replicas": [1],
@@ -127,7 +127,7 @@ def test_more_partitions_than_fit_a_batch():
     assert again.leadership.end_offset == node.controller.metadata_log.end_offset + 2_501
 
 
-def test_configs_that_cannot_be_used_are_reported_and_do_not_hinder():
+def test_unusable_configs_are_reported_and_do_not_stop_the_start():
     node = Node()
     node.create("orders", 1, **{"retention.ms": "7"})
     record = ConfigRecord(resource_type=2, resource_name="orders", name="new.in.kafka", value="1")

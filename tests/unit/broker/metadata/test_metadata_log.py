@@ -1,4 +1,4 @@
-"""Opening, bootstrapping and appending; what survives a crash, and what refuses to start."""
+"""Opening, bootstrapping and appending; crashes, and logs that refuse to start."""
 
 from pathlib import Path
 
@@ -137,7 +137,7 @@ def test_appends_change_the_image_and_are_read_again():
 
 
 @pytest.mark.parametrize("unsynced", ["lost", "kept", "torn", "zeros"])
-def test_a_crash_before_the_fsync_leaves_all_or_nothing(unsynced):
+def test_a_crash_before_the_fsync_keeps_all_of_an_append_or_none(unsynced):
     filesystem = new_disk()
     metadata_log = open_it(filesystem)
     metadata_log.append([topic(1)], NOW_MS)
@@ -170,7 +170,7 @@ def test_a_crash_at_any_operation_of_the_first_start_leaves_one_that_starts(unsy
     raise AssertionError("the first start never ran through")
 
 
-def test_an_append_that_fails_changes_nothing():
+def test_a_failed_append_changes_nothing():
     metadata_log = open_it(new_disk())
     metadata_log.log.fail_next = AppendFailed(LOG, 421, OSError(28, "full"), rolled_back=True)
     with pytest.raises(LogFailed):
@@ -180,7 +180,7 @@ def test_an_append_that_fails_changes_nothing():
     assert list(metadata_log.image.topics) == ["t1"]
 
 
-def test_a_failed_fsync_is_the_end_of_the_log():
+def test_a_failed_fsync_fails_the_log():
     filesystem = new_disk()
     metadata_log = open_it(filesystem)
     metadata_log.append([topic(1)], NOW_MS)
@@ -203,7 +203,7 @@ def test_a_new_epoch():
     assert load_image(filesystem, DIRECTORY).epoch == 2
 
 
-def test_an_epoch_that_could_not_begin_is_not_used():
+def test_an_epoch_whose_start_failed_is_not_used():
     filesystem = new_disk()
     metadata_log = open_it(filesystem)
     metadata_log.log.fail_next = AppendFailed(LOG, 421, OSError(28, "full"), rolled_back=True)
@@ -284,7 +284,7 @@ def test_a_log_opened_with_another_end_refuses_to_start():
         open_metadata_log(filesystem, DATA, open_short, 1, NOW_MS)
 
 
-def test_the_recovery_point_is_looked_at():
+def test_the_recovery_point_is_respected():
     filesystem = new_disk()
     open_it(filesystem).log.close()
     assert open_it(filesystem, recovery_point=10).end_offset == 10
@@ -292,7 +292,7 @@ def test_the_recovery_point_is_looked_at():
         open_it(filesystem, recovery_point=11)
 
 
-def test_kafkas_directory_goes_on():
+def test_a_directory_of_kafka_is_continued():
     filesystem = new_disk()
     filesystem.mkdir(DIRECTORY)
     put(filesystem, LOG, (GOLDEN / "clean_stop.log").read_bytes())
@@ -309,7 +309,7 @@ def test_batches_at_start_are_smaller_than_kafkas_largest():
     assert RECORDS_PER_BATCH <= 10_000  # QuorumController.MAX_RECORDS_PER_BATCH
 
 
-def test_the_disk_keeps_room_for_what_is_still_to_be_written(monkeypatch):
+def test_the_log_reserves_disk_space_for_later_appends(monkeypatch):
     monkeypatch.setattr("broker.metadata.metadata_log.RESERVE_BYTES", 2_000)
     filesystem = new_disk()
     metadata_log = open_it(filesystem)
@@ -318,7 +318,7 @@ def test_the_disk_keeps_room_for_what_is_still_to_be_written(monkeypatch):
     metadata_log.append([topic(1)], NOW_MS)
     assert not metadata_log.lacks_room
     metadata_log.keep_room()
-    assert filesystem.counts["reserve"] == reserves, "there is enough"
+    assert filesystem.counts["reserve"] == reserves, "the reserve is large enough"
     for number in range(2, 20):
         metadata_log.append([topic(number)], NOW_MS)
     assert filesystem.counts["reserve"] == reserves, "an append does not wait for room"

@@ -1,4 +1,4 @@
-"""Producer ids are unique, and one block is fetched for everybody who waits."""
+"""Producer ids are unique, and all waiting callers share one fetched block."""
 
 import asyncio
 
@@ -22,7 +22,7 @@ async def test_concurrent_callers_share_blocks_and_never_an_id() -> None:
     assert fetched == 3
 
 
-async def test_a_block_that_cannot_be_recorded_gives_no_id() -> None:
+async def test_a_block_that_cannot_be_recorded_provides_no_ids() -> None:
     outcomes = [OSError("no space"), range(5, 6)]
 
     async def next_block() -> range:

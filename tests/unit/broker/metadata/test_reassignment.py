@@ -1,4 +1,4 @@
-"""The rules of where replicas may be; their effect is in tests of the handler."""
+"""The rules for the place of replicas; the tests of the handler show their effect."""
 
 import pytest
 
@@ -54,7 +54,7 @@ def test_the_factor_counts_replicas_that_stay():
     check_target(moving, [1], 1, is_led=True, may_change_factor=True)
 
 
-def test_a_partition_that_is_not_led_is_refused_last():
+def test_a_partition_without_a_local_leader_is_refused_last():
     with pytest.raises(TopicError, match="no such broker"):
         check_target(partition(), [2], 1, is_led=False, may_change_factor=True)
     with pytest.raises(TopicError, match="not on broker 1"):

@@ -1,4 +1,4 @@
-"""Frames of metadata records: bytes of a Kafka 4.3.0, every type we write, and what is refused."""
+"""Frames of metadata records: bytes of Kafka 4.3.0, every type that we write, and refusals."""
 
 import pytest
 
@@ -91,7 +91,7 @@ def test_bytes_of_kafka(frame, record):
     [
         ("01140000", UnknownRecord(20, 0)),  # NO_OP_RECORD
         ("01110000000001000000000000000b010001ff", UnknownRecord(17, 0)),
-        ("01ac0263ffff", UnknownRecord(300, 99)),  # not even a Kafka of today knows it
+        ("01ac0263ffff", UnknownRecord(300, 99)),  # not even the current Kafka knows it
     ],
 )
 def test_types_without_a_meaning_here(frame, expected):

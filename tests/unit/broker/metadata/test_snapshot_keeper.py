@@ -1,4 +1,4 @@
-"""When snapshots are made, what goes after them, and in which order."""
+"""When snapshots are made, what they allow to delete, and in which order."""
 
 import errno
 
@@ -70,7 +70,7 @@ class Node:
         return [n for n in self.house.filesystem.list(DIRECTORY) if n.endswith(suffix)]
 
 
-def test_one_is_due_by_size_or_by_time_and_never_of_what_is_not_durable():
+def test_a_snapshot_is_due_by_size_or_by_time_and_covers_only_durable_records():
     node = Node(bytes_max=10_000)
     assert node.snapshot() is None
     hour = NOW + 3_600_000
@@ -79,13 +79,13 @@ def test_one_is_due_by_size_or_by_time_and_never_of_what_is_not_durable():
     assert node.snapshot(hour) is None
     flush(node.log)
     assert node.snapshot(hour).end_offset == node.log.end_offset
-    assert node.snapshot(hour + 10 * 3_600_000) is None  # nothing has changed
+    assert node.snapshot(hour + 10 * 3_600_000) is None  # the image has not changed
     for number in range(200):
         node.change(number % 10)
     assert node.snapshot(hour) is not None
 
 
-def test_the_log_goes_with_all_but_the_last_two():
+def test_the_log_is_trimmed_with_all_but_the_last_two_snapshots():
     node = Node()
     for number in range(6):
         node.change(number)
@@ -110,7 +110,7 @@ def test_the_log_goes_with_all_but_the_last_two():
         ({"metadata_max_retention_bytes": -1, "metadata_max_retention_ms": -1}, 1 << 60, 4),
     ],
 )
-def test_retention_says_when(config, now_ms, wanted):
+def test_retention_decides_when_snapshots_are_deleted(config, now_ms, wanted):
     node = Node(**config)
     for number in range(4):
         node.change(number)
@@ -120,7 +120,7 @@ def test_retention_says_when(config, now_ms, wanted):
     assert (node.log.start_offset == 0) == (wanted == 4)
 
 
-def test_the_one_before_serves_when_the_newest_has_rotted():
+def test_the_previous_snapshot_is_used_if_the_newest_is_damaged():
     node = Node()
     for number in range(4):
         node.change(number)
@@ -145,7 +145,7 @@ def test_segments_wait_for_the_recovery_point():
     assert node.keeper.trim(NOW)
 
 
-def test_a_snapshot_that_cannot_be_written_is_tried_later():
+def test_a_snapshot_that_cannot_be_written_is_retried_later():
     node = Node()
     node.change(1)
     node.house.filesystem.fail("pwrite", error=errno.ENOSPC, path_part=".checkpoint")
@@ -155,7 +155,7 @@ def test_a_snapshot_that_cannot_be_written_is_tried_later():
     assert node.snapshot(NOW + RETRY_MS).end_offset == node.log.end_offset
 
 
-def test_what_a_crash_left_of_one_is_removed():
+def test_a_snapshot_left_incomplete_by_a_crash_is_removed():
     node = Node()
     left = f"{DIRECTORY}/{9:020}-0000000001.checkpoint.tmp"
     node.house.filesystem.open(left, create=True).pwrite(b"half", 0)
@@ -164,7 +164,7 @@ def test_what_a_crash_left_of_one_is_removed():
     assert node.keeper.kept == []
 
 
-def test_when_a_segment_cannot_be_deleted_none_goes_before_the_next_start():
+def test_after_a_failed_deletion_no_segment_is_deleted_before_the_next_start():
     node = Node()
     for number in range(5):
         node.change(number)
@@ -181,7 +181,7 @@ def test_when_a_segment_cannot_be_deleted_none_goes_before_the_next_start():
     assert len(node.names(".log")) < len(logs)
 
 
-def test_a_segment_is_rolled_when_all_of_it_is_durable():
+def test_a_segment_is_rolled_once_all_of_it_is_durable():
     node = Node()
     node.change(1)
     job = node.keeper.begin(NOW)
@@ -191,14 +191,14 @@ def test_a_segment_is_rolled_when_all_of_it_is_durable():
     assert len(node.log.segments) == 1
 
 
-def test_a_failed_sync_of_the_directory_is_made_good_before_more_goes():
+def test_a_failed_sync_of_the_directory_is_repeated_before_more_deletions():
     node = Node()
     for number in range(5):
         node.change(number)
         node.snapshot()
     assert node.keeper.trim(NOW)
     logs = node.names(".log")
-    assert node.keeper.trim(NOW), "until it is synced nothing more goes"
+    assert node.keeper.trim(NOW), "no deletion before the directory is synced"
     assert node.names(".log") == logs
     node.keeper.sync()
     node.trim()

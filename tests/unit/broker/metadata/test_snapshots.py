@@ -1,4 +1,4 @@
-"""An image turned into a snapshot and read again; what only Kafka understands stays in it."""
+"""An image written as a snapshot and read again, with the records that only Kafka understands."""
 
 from pathlib import Path
 
@@ -77,7 +77,7 @@ def written(filesystem, image, voters=None, end_offset=50):
     return data
 
 
-def test_an_image_comes_back_as_it_was():
+def test_an_image_is_read_back_unchanged():
     image = full_image()
     filesystem = disk()
     data = written(filesystem, image)
@@ -103,8 +103,8 @@ def test_batches_are_bounded_and_gapless():
     assert {header.max_timestamp for header in headers} == {NOW_MS}
 
 
-def test_what_kafka_wrote_goes_through_unchanged():
-    """A snapshot of Kafka's, read and written again, holds the same records."""
+def test_kafkas_records_are_kept_unchanged():
+    """A snapshot of Kafka that is read and written again holds the same records."""
     filesystem = disk()
     path = f"{DIRECTORY}/{39:020}-0000000001.checkpoint"
     filesystem.replace(path, (GOLDEN / "snapshot_39.checkpoint").read_bytes())
@@ -120,7 +120,7 @@ def test_what_kafka_wrote_goes_through_unchanged():
     assert sorted(again) == sorted(frames)
 
 
-def test_voters_are_carried():
+def test_voters_are_kept():
     filesystem = disk()
     voters = {kind: Record(0, 0, kind.to_bytes(4, "big"), b"voters %d" % kind) for kind in (6, 5)}
     written(filesystem, full_image(), voters)

@@ -34,7 +34,7 @@ def test_every_sector_that_was_not_written_is_a_torn_write(position):
 @pytest.mark.parametrize("position", [0, 100, 480, 499, 500, 512, 8068])
 @pytest.mark.parametrize("behind", [b"", batch_of(b"next", OFFSET + 1)], ids=["last", "not last"])
 def test_every_single_sector_that_was_not_written_is_a_torn_write(position, behind):
-    """A power cut of a broker left a file whose last page was written and the one before not."""
+    """A power cut left a file whose last page was written and whose previous page was not."""
     first = -position % SECTOR_BYTES
     for start in [0, *range(first, len(LARGE), SECTOR_BYTES)]:
         stop = min((position + start) // SECTOR_BYTES * SECTOR_BYTES + SECTOR_BYTES - position,
@@ -44,7 +44,7 @@ def test_every_single_sector_that_was_not_written_is_a_torn_write(position, behi
         assert damage_of_tail(torn + behind, position, OFFSET) == "", start
 
 
-def test_a_lost_sector_that_would_hold_but_zeroes_of_the_offset_explains_nothing():
+def test_a_lost_sector_with_only_zeroes_of_the_offset_explains_no_damage():
     for position in (505, 508, 511):  # one to seven bytes before the sector's end
         wrong = (OFFSET + 1).to_bytes(8, "big") + LARGE[8:]
         assert "expected 41" in damage_of_tail(wrong, position, OFFSET)
@@ -67,7 +67,7 @@ def test_no_flipped_bit_of_the_last_batch_is_a_torn_write(batch, position):
         assert damage_of_tail(bytes(flipped), position, OFFSET), bit
 
 
-def test_a_whole_batch_behind_the_bad_one_tells_damage():
+def test_a_whole_batch_after_the_bad_one_means_damage():
     behind = batch_of(b"next", OFFSET + 1)
     for bad in (b"\0" * 10, SMALL[:40], b"\xff" * 700, SMALL[:-1] + b"\x99"):
         reason = damage_of_tail(bad + behind, 1000, OFFSET)

@@ -40,7 +40,7 @@ def test_accepted_as_given(configs):
     assert checked_topic_config(DEFAULTS, configs) == configs
 
 
-def test_found_values_are_used_where_they_can_be():
+def test_recorded_values_are_used_if_they_are_valid():
     config, refused = usable_topic_config(
         DEFAULTS,
         {
@@ -56,13 +56,13 @@ def test_found_values_are_used_where_they_can_be():
     assert any("new.key" in reason for reason in refused)
 
 
-def test_nothing_refused_when_all_can_be_used():
+def test_valid_recorded_values_are_not_reported():
     assert usable_topic_config(DEFAULTS, {}) == (DEFAULTS, [])
     config, refused = usable_topic_config(DEFAULTS, {"retention.ms": "9"})
     assert (config.retention_ms, refused) == (9, [])
 
 
-def test_defaults_that_change_hold_for_every_topic_that_has_no_value_of_its_own():
+def test_changed_defaults_apply_to_every_topic_without_its_own_value():
     configs = TopicConfigs(TopicConfig(retention_ms=5))
     own, plain, odd = (
         TopicInfo(name, bytes(16), configs=values)

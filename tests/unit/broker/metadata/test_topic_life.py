@@ -1,4 +1,4 @@
-"""The life of a topic: the table, the page that shows it, and the names that it takes."""
+"""The life of a topic: the state table, its documentation, and reserved names."""
 
 from pathlib import Path
 
@@ -35,14 +35,14 @@ def test_each_step_has_an_owner_that_exists():
         assert callable(getattr(OWNERS[kind], name)), step.owner
 
 
-def test_every_state_is_reached_and_only_the_last_ones_are_left_by_nothing():
+def test_every_state_is_reached_and_only_final_states_have_no_exit():
     reached = {step.target for step in LIFE.values()}
     assert reached == set(TopicState)
     left = {state for (state, _event), step in LIFE.items() if step.target is not state}
     assert set(TopicState) - left == {TopicState.DELETED, TopicState.UNDECIDED}
 
 
-def test_a_removal_is_dropped_only_when_it_is_durable():
+def test_a_removed_topic_is_dropped_only_once_the_removal_is_durable():
     life = TopicLife(topic())
     life.move(TopicEvent.REMOVED)
     assert not life.is_serving

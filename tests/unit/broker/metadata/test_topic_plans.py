@@ -1,4 +1,4 @@
-"""What a request for topics comes to: an outcome for each, and the records that make it so."""
+"""The plan of a topic request: an outcome for each topic, and the records to write."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def outcome(result):
     return result.name if isinstance(result, TopicInfo) else int(result.code)
 
 
-def test_each_topic_has_an_outcome_of_its_own():
+def test_each_topic_has_its_own_outcome():
     node = Node()
     node.create("plain", 1)
     node.create("a_b", 1)
@@ -39,7 +39,7 @@ def test_each_topic_has_an_outcome_of_its_own():
         "count": 37,
         "__cluster_metadata": 42,
         "x.y": "x.y",
-        "x_y": "x_y",  # Kafka looks for collisions before the request only
+        "x_y": "x_y",  # Kafka checks collisions only against topics from before the request
         "d": 42,
     }
     assert created.end_offset == node.controller.metadata_log.end_offset
@@ -57,7 +57,7 @@ def test_each_topic_has_an_outcome_of_its_own():
         ("partitions", [10_001], 44),
     ],
 )
-def test_too_much_in_one_request(name, counts, code):
+def test_too_many_topics_in_one_request(name, counts, code):
     node = Node()
     asked = [NewTopic(name=f"t{i}", partition_count=count) for i, count in enumerate(counts)]
     created = node.controller.planner.plan_topics(asked)
@@ -79,7 +79,7 @@ def test_a_plan_changes_nothing():
     assert node.image.topics == {}
 
 
-def test_topic_ids_are_random_uuids_that_kafka_would_give():
+def test_topic_ids_are_random_uuids_in_kafkas_format():
     node = Node()
     names = [f"t{number}" for number in range(300)]
     create_topics(node.controller, [NewTopic(name=name) for name in names], NOW_MS)
@@ -90,7 +90,7 @@ def test_topic_ids_are_random_uuids_that_kafka_would_give():
         assert topic_id[0] >> 2 != 62
 
 
-def test_what_a_plan_has_made_is_what_its_records_say(monkeypatch):
+def test_the_topics_of_a_plan_equal_those_of_its_records(monkeypatch):
     """Also without a turn of `apply` for each of ten thousand records, on the loop."""
     node = Node()
     applied = []

@@ -1,4 +1,4 @@
-"""Sockets go to the processors in turn, and what cannot be accepted does not end the acceptor."""
+"""Sockets go to the processors in turn, and a failed accept does not end the acceptor."""
 
 import asyncio
 import errno
@@ -84,7 +84,7 @@ async def test_beyond_the_limit_the_connection_is_closed_and_counted() -> None:
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM, errno.ECONNABORTED])
-async def test_a_machine_out_of_descriptors_is_waited_for(
+async def test_the_acceptor_waits_for_free_descriptors(
     number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(acceptor_module, "REST_SECONDS", 0.001)
@@ -117,7 +117,7 @@ async def test_any_other_error_ends_the_acceptor(monkeypatch: pytest.MonkeyPatch
     rig.close()
 
 
-def test_a_taken_port_says_so() -> None:
+def test_a_port_in_use_is_reported() -> None:
     first = bind(ANY_PORT, 64 * 1024, 64 * 1024, 10)
     taken = ANY_PORT._replace(port=first.getsockname()[1])
     with pytest.raises(OSError) as caught:

@@ -1,4 +1,4 @@
-"""What clients are told to connect to."""
+"""The endpoints that clients connect to."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_endpoint(listener: Listener, told: Listener | None, expected: tuple[str
     assert advertised.endpoint(info) == expected
 
 
-def test_each_listener_has_its_own() -> None:
+def test_each_listener_has_its_own_endpoint() -> None:
     inside = Listener("INSIDE", "PLAINTEXT", "10.0.0.5", 29092)
     advertised = Advertised([(LOOPBACK, 9092), (inside, 29092)], {"PLAINTEXT": TOLD})
     info = ConnectionInfo(inside, NO_DIALECT, ("10.0.0.5", 29092), ("10.9.9.9", 50000))

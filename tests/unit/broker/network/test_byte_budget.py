@@ -1,10 +1,10 @@
-"""The budget tells of its two crossings, once each, with room between them."""
+"""The budget reports its two thresholds, once each, with a gap between them."""
 
 from broker.network.byte_budget import ByteBudget
 from broker.runtime.metrics import Metrics
 
 
-def test_crossings_are_told_once_and_counted() -> None:
+def test_each_crossing_is_reported_once_and_counted() -> None:
     metrics = Metrics()
     budget = ByteBudget(1_000, metrics, "budget_full_waits")
     heard: list[bool] = []

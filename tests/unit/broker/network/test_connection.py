@@ -31,7 +31,7 @@ from tests.support.fake_transport import FakeTransport
 
 
 class NumberDialect:
-    """A frame is one byte, the correlation id; 255 cannot be decoded, 254 be only answered.
+    """A frame is one byte, the correlation id; 255 cannot be decoded, 254 gets only an error.
 
     The modules for 253 cannot be imported. From 200 on it is a fetch of 1,000 bytes. 100 and 101
     want a thread, in which 101 turns out to be one that can be only answered.
@@ -183,7 +183,7 @@ async def test_in_flight_bound_stops_reading_and_an_answer_goes_on() -> None:
     assert rig.metrics.connection_full_waits == 2
 
 
-async def test_a_full_queue_holds_the_connection_until_there_is_room() -> None:
+async def test_a_full_queue_pauses_the_connection_until_there_is_room() -> None:
     rig = Rig(queue_max=1)
     rig.receive(frames(1, 2))
     await rig.pump()
@@ -195,14 +195,14 @@ async def test_a_full_queue_holds_the_connection_until_there_is_room() -> None:
     assert [request.header.correlation_id for request in rig.take()] == [2]
 
 
-async def test_a_full_budget_stops_those_between_frames_only() -> None:
+async def test_a_full_budget_pauses_only_connections_between_frames() -> None:
     rig = Rig(bytes_max=9)
     rig.receive(frames(1))
     rig.receive(frames(2)[:4])
     assert rig.transport.reading
     rig.receive(b"\2" + frames(3)[:2])  # 12 bytes, and frame 3 is begun
     assert rig.budget.full
-    assert rig.transport.reading, "a frame that is begun must be able to end"
+    assert rig.transport.reading, "a started frame must be able to end"
     rig.receive(frames(3)[2:])
     assert not rig.transport.reading
     await rig.pump()
@@ -212,11 +212,11 @@ async def test_a_full_budget_stops_those_between_frames_only() -> None:
     assert rig.budget.used_bytes == 0
 
 
-async def test_a_client_that_does_not_read_its_answers_is_not_read() -> None:
+async def test_a_client_that_does_not_read_its_answers_is_paused() -> None:
     rig = Rig()
     rig.connection.pause_writing()
     assert not rig.transport.reading
-    rig.receive(frames(1))  # was on its way already
+    rig.receive(frames(1))  # was sent before the pause
     await rig.pump()
     assert rig.take() == []
     rig.connection.resume_writing()
@@ -232,7 +232,7 @@ async def test_a_client_that_does_not_read_its_answers_is_not_read() -> None:
         ("too large", b"\x7f\xff\xff\xff"),
     ],
 )
-async def test_what_cannot_be_a_request_closes_this_connection(name: str, data: bytes) -> None:
+async def test_an_invalid_request_closes_only_its_connection(name: str, data: bytes) -> None:
     rig = Rig()
     rig.receive(data)
     await rig.pump()
@@ -258,7 +258,7 @@ async def test_a_request_before_a_refused_size_is_answered_and_then_the_connecti
     assert rig.budget.used_bytes == 0
 
 
-async def test_a_lost_connection_gives_back_what_nobody_works_on() -> None:
+async def test_a_lost_connection_releases_requests_that_have_not_started() -> None:
     rig = Rig(in_flight_max=4)
     rig.receive(frames(1, 2, 3, 4, 5) + b"\0\0")
     await rig.pump()
@@ -271,7 +271,13 @@ async def test_a_lost_connection_gives_back_what_nobody_works_on() -> None:
     assert abandoned == [True]
     assert rig.budget.used_bytes == 10, "requests that are worked on still hold their bytes"
     assert rig.answers.used_bytes == 0
-    for request in (queued, queued, worked_on, parked, answered):  # what comes late comes once
+    for request in (
+        queued,
+        queued,
+        worked_on,
+        parked,
+        answered,
+    ):  # a late answer releases its bytes once
         rig.connection.respond(request, [b"late"])
     await asyncio.sleep(0)
     assert rig.budget.used_bytes == 0
@@ -279,7 +285,7 @@ async def test_a_lost_connection_gives_back_what_nobody_works_on() -> None:
 
 
 @pytest.mark.parametrize("ends", ["peer", "abort", "idle", "frame deadline", "undecodable", "size"])
-async def test_whatever_ends_a_connection_gives_back_what_it_holds(ends: str) -> None:
+async def test_any_end_of_a_connection_releases_its_memory(ends: str) -> None:
     rig = Rig(in_flight_max=3)
     rig.receive(frames(1, 2, 3, 4) + b"\0\0\0\3ab")
     await rig.pump()
@@ -301,13 +307,13 @@ async def test_whatever_ends_a_connection_gives_back_what_it_holds(ends: str) ->
         rig.receive(b"c" + b"\xff\xff\xff\xff")
     await rig.pump()
     rig.connection.connection_lost(None)
-    assert rig.budget.used_bytes == 5, "of the one that is worked on"
+    assert rig.budget.used_bytes == 5, "the bytes of the request in work"
     rig.connection.respond(worked_on, [b"b"])
     assert (rig.budget.used_bytes, rig.answers.used_bytes) == (0, 0)
     assert (rig.connection.account.request_bytes, rig.queue.waiter_count) == (0, 0)
 
 
-async def test_what_a_peer_sent_before_it_left_is_started_and_then_the_connection_ends() -> None:
+async def test_requests_sent_before_the_peer_left_are_started_then_the_connection_ends() -> None:
     rig = Rig()
     rig.receive(frames(1, 2, 3))
     assert rig.connection.eof_received()
@@ -323,7 +329,7 @@ async def test_a_peer_that_left_with_nothing_to_start_ends_the_connection_at_onc
     assert not rig.connection.eof_received()
 
 
-async def test_a_client_that_pipelines_stops_at_the_end_of_the_frame_that_it_is_within() -> None:
+async def test_a_pipelining_client_is_paused_at_the_end_of_its_current_frame() -> None:
     rig = Rig(bytes_max=9)
     stream = frames(*range(1, 20))
     rig.receive(stream[: (taken := 12)])  # two frames, and half a size
@@ -339,7 +345,7 @@ async def test_a_client_that_pipelines_stops_at_the_end_of_the_frame_that_it_is_
     assert len(rig.connection.get_buffer(-1)) == RECEIVE_BUFFER_BYTES
 
 
-async def test_a_connection_made_while_the_budget_is_full_is_held_from_the_first_byte() -> None:
+async def test_a_connection_made_while_the_budget_is_full_is_paused_at_once() -> None:
     rig = Rig(bytes_max=9)
     rig.budget.take(10)
     rig.connect()
@@ -354,7 +360,7 @@ async def test_a_connection_made_while_the_budget_is_full_is_held_from_the_first
     assert [request.header.correlation_id for request in rig.take()] == [1]
 
 
-async def test_a_hold_stops_reading_however_the_transport_came_to_read() -> None:
+async def test_a_hold_stops_reading_even_if_the_transport_resumed_by_itself() -> None:
     rig = Rig()
     rig.connection.reading.hold(Hold.QUEUE_FULL)
     rig.transport.reading = True
@@ -362,8 +368,8 @@ async def test_a_hold_stops_reading_however_the_transport_came_to_read() -> None
     assert not rig.transport.reading
 
 
-async def test_answers_behind_one_that_waits_are_bounded() -> None:
-    rig = Rig(answer_bytes_max=400)  # 100 a connection
+async def test_answers_after_a_waiting_one_are_bounded() -> None:
+    rig = Rig(answer_bytes_max=400)  # 100 per connection
     rig.receive(frames(1, 2, 3, 4))
     await rig.pump()
     first, second, third, fourth = rig.take()
@@ -384,7 +390,7 @@ async def test_answers_behind_one_that_waits_are_bounded() -> None:
 
 
 async def test_a_request_whose_answer_may_not_fit_waits_unless_it_is_the_first() -> None:
-    rig = Rig(answer_bytes_max=400)  # 100 a connection
+    rig = Rig(answer_bytes_max=400)  # 100 per connection
     rig.receive(frames(*[200 + number for number in range(3)]))  # which want 1,000 bytes each
     for number in range(3):
         await rig.pump()
@@ -406,7 +412,7 @@ async def test_full_answers_leave_each_connection_one_large_answer_at_a_time() -
     rig.connection.respond(first, [b"."])
 
 
-async def test_what_a_client_does_not_read_is_counted_until_it_does() -> None:
+async def test_unread_answers_are_counted_until_the_client_reads_them() -> None:
     rig = Rig()
     rig.receive(frames(1, 2))
     await rig.pump()
@@ -421,7 +427,7 @@ async def test_what_a_client_does_not_read_is_counted_until_it_does() -> None:
     assert rig.answers.used_bytes == 0
 
 
-async def test_stopping_lets_answers_out_and_takes_nothing_in() -> None:
+async def test_a_stop_sends_answers_and_accepts_no_requests() -> None:
     rig = Rig()
     rig.receive(frames(1))
     await rig.pump()
@@ -436,7 +442,7 @@ async def test_stopping_lets_answers_out_and_takes_nothing_in() -> None:
     assert rig.transport.ended == "closed"
 
 
-async def test_the_frame_of_an_answered_request_is_received_into() -> None:
+async def test_the_buffer_of_an_answered_request_is_reused() -> None:
     size = 3 * RECEIVE_BUFFER_BYTES
     rig = Rig(bytes_max=10 * size, frame_bytes_max=size)
 

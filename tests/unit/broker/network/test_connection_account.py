@@ -1,4 +1,4 @@
-"""An account gives back what it took, once, and says what may still be started."""
+"""An account releases its bytes once, and decides which requests may start."""
 
 from broker.network.byte_budget import ByteBudget
 from broker.network.connection_account import (
@@ -26,7 +26,7 @@ class Rig:
         return self.requests.used_bytes, self.answers.used_bytes
 
 
-def test_the_end_gives_back_all_but_what_is_worked_on_and_that_comes_with_its_answer() -> None:
+def test_the_end_releases_all_but_started_requests_whose_answers_release_the_rest() -> None:
     rig = Rig()
     rig.one.received(70)
     rig.two.received(30)
@@ -43,17 +43,17 @@ def test_the_end_gives_back_all_but_what_is_worked_on_and_that_comes_with_its_an
     assert rig.used == (0, 0)
 
 
-def test_what_is_reserved_counts_for_those_that_reserve() -> None:
+def test_reserved_bytes_count_for_requests_that_reserve() -> None:
     rig = Rig()
     rig.one.reserved_bytes = 90
     assert rig.one.may_start(10)
     assert not rig.one.may_start(11)
     assert rig.one.may_start(0)
     rig.one.keep(101)
-    assert not rig.one.may_start(0), "too many answers are there"
+    assert not rig.one.may_start(0), "too many answers wait"
 
 
-def test_a_full_budget_of_answers_stops_large_ones_of_all() -> None:
+def test_a_full_answer_budget_stops_large_answers_of_every_connection() -> None:
     rig = Rig()
     rig.one.keep(401)
     assert not rig.two.may_start(1)
@@ -62,7 +62,7 @@ def test_a_full_budget_of_answers_stops_large_ones_of_all() -> None:
     assert rig.two.may_start(1)
 
 
-def test_a_fetch_reserves_what_it_asks_for_and_others_what_is_usual() -> None:
+def test_a_fetch_reserves_its_max_bytes_and_other_requests_a_fixed_size() -> None:
     def fetch(max_bytes: int) -> FetchRequest:
         return FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=max_bytes)
 

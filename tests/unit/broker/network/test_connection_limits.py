@@ -20,12 +20,12 @@ def test_bound_of_all_and_of_one_address() -> None:
 
 
 @pytest.mark.parametrize(("override", "admitted"), [(0, 0), (1, 1), (5, 5)])
-def test_an_address_may_have_a_bound_of_its_own(override: int, admitted: int) -> None:
+def test_an_address_may_have_its_own_bound(override: int, admitted: int) -> None:
     limits = ConnectionLimits(100, 2, {"10.0.0.9": override})
     assert sum(limits.admit("10.0.0.9") is None for _ in range(10)) == admitted
 
 
-def test_other_bounds_hold_for_the_connections_to_come() -> None:
+def test_new_bounds_apply_to_later_connections() -> None:
     limits = ConnectionLimits(1, 1, {})
     assert limits.admit("10.0.0.1") is None
     limits.change(2, 1, {"10.0.0.1": 3})

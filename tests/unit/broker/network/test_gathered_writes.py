@@ -1,4 +1,4 @@
-"""Answers that become ready together leave together, and none is forgotten."""
+"""Answers that become ready together are sent together, and none is lost."""
 
 import asyncio
 

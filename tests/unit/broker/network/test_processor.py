@@ -1,4 +1,4 @@
-"""A processor ends connections past their deadlines, and says so without flooding the log."""
+"""A processor closes connections past their deadlines, and limits its log lines."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ import uvloop
 from tests.unit.broker.network.test_connection import Rig, frames
 
 
-async def test_a_frame_begun_and_not_ended_meets_its_deadline() -> None:
+async def test_an_unfinished_frame_meets_its_deadline() -> None:
     rig = Rig()
     rig.receive(frames(1)[:3])
     rig.clock.advance(29_000)
@@ -47,7 +47,7 @@ async def test_idle_connections_end_and_active_ones_stay() -> None:
     assert rig.metrics.connections_closed_idle == 1
 
 
-async def test_refusals_are_all_counted_and_few_are_written(
+async def test_all_refusals_are_counted_and_few_are_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     rig = Rig()
@@ -83,7 +83,7 @@ async def test_a_bad_request_is_answered_in_its_turn_and_the_connection_goes_on(
     assert (rig.metrics.bad_requests, rig.metrics.protocol_errors) == (1, 0)
 
 
-async def test_many_bad_requests_leave_nothing_behind() -> None:
+async def test_many_bad_requests_leave_no_state_behind() -> None:
     rig = Rig(in_flight_max=2)
     rig.receive(frames(*[254] * 10))
     await rig.pump()
@@ -94,7 +94,7 @@ async def test_many_bad_requests_leave_nothing_behind() -> None:
 
 
 async def decoded_in_thread(rig: Rig) -> None:
-    """Do what a thread would, and come back to the loop."""
+    """Run the call as a thread would, and return to the loop."""
     ((call, done),) = rig.jobs
     rig.jobs.clear()
     try:
@@ -106,7 +106,7 @@ async def decoded_in_thread(rig: Rig) -> None:
     await rig.pump()
 
 
-async def test_a_frame_that_takes_long_is_decoded_in_a_thread_and_those_behind_it_wait() -> None:
+async def test_a_slow_frame_is_decoded_in_a_thread_and_later_frames_wait() -> None:
     rig = Rig()
     rig.receive(frames(1, 100, 2, 101, 3))
     await rig.pump()
@@ -126,7 +126,7 @@ async def test_a_frame_that_takes_long_is_decoded_in_a_thread_and_those_behind_i
     assert last.header.correlation_id == 3
 
 
-async def test_a_client_that_leaves_while_a_thread_decodes_leaves_nothing_behind() -> None:
+async def test_a_disconnect_during_a_threads_decode_leaves_no_state_behind() -> None:
     rig = Rig()
     rig.receive(frames(100, 2))
     await rig.pump()
@@ -135,7 +135,7 @@ async def test_a_client_that_leaves_while_a_thread_decodes_leaves_nothing_behind
     assert (rig.take(), rig.connection.decoded, rig.budget.used_bytes) == ([], None, 0)
 
 
-async def test_a_client_that_leaves_takes_its_frame_out_of_the_line_for_a_thread() -> None:
+async def test_a_disconnect_removes_the_frame_from_the_queue_for_a_thread() -> None:
     rig = Rig()
     withdrawn: list[str] = []
     walk = SimpleNamespace(withdraw=lambda: withdrawn.append("walk"))
@@ -172,6 +172,6 @@ async def _cancelled_after(turns: int) -> None:
 
 
 @pytest.mark.parametrize("turns", range(1, 5))
-def test_an_acceptor_that_stops_leaves_no_connection_half_begun(turns: int) -> None:
+def test_a_stopping_acceptor_leaves_no_connection_half_open(turns: int) -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_cancelled_after(turns))

@@ -1,4 +1,4 @@
-"""Reading stops for each reason, and the frame's clock rests while the broker is to blame."""
+"""Reading pauses for each reason; the frame's clock stops while the broker causes the pause."""
 
 from collections import deque
 
@@ -26,13 +26,13 @@ class Rig:
 ALL = [value for name, value in vars(Hold).items() if name.isupper() and value]
 
 
-def test_the_reasons_are_bits_of_their_own() -> None:
+def test_each_reason_has_its_own_bit() -> None:
     assert sum(ALL) == 255
     assert all(value.bit_count() == 1 for value in ALL)
 
 
 @pytest.mark.parametrize("reason", ALL)
-def test_each_reason_stops_reading_and_most_keep_frames_waiting(reason: int) -> None:
+def test_each_reason_stops_reading_and_most_hold_frames_back(reason: int) -> None:
     rig = Rig()
     rig.reading.hold(reason)
     assert not rig.transport.reading
@@ -42,7 +42,7 @@ def test_each_reason_stops_reading_and_most_keep_frames_waiting(reason: int) -> 
     assert not rig.reading.held
 
 
-def test_it_is_read_when_the_last_reason_is_gone_and_no_frame_waits() -> None:
+def test_reading_resumes_once_the_last_reason_is_gone_and_no_frame_waits() -> None:
     rig = Rig()
     rig.reading.hold(Hold.IN_FLIGHT)
     rig.reading.hold(Hold.ANSWERS)
@@ -56,7 +56,7 @@ def test_it_is_read_when_the_last_reason_is_gone_and_no_frame_waits() -> None:
     assert rig.transport.reading
 
 
-def test_the_clock_of_a_frame_starts_anew_when_reading_resumes() -> None:
+def test_the_clock_of_a_frame_restarts_when_reading_resumes() -> None:
     rig = Rig()
     rig.reading.frame_begun_ns = 1
     rig.clock.advance(5)

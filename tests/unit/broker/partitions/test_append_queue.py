@@ -1,4 +1,4 @@
-"""Appends go through while the disk keeps up, and keep their order when it does not."""
+"""Appends run at once while the disk keeps up, and queue in order when it does not."""
 
 import asyncio
 from types import SimpleNamespace
@@ -24,7 +24,7 @@ STALL_MS = 100
 
 
 class Rig:
-    """An append queue over fake logs, with a group commit that only listens."""
+    """An append queue over fake logs, with a group commit that only records its calls."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -200,7 +200,7 @@ def test_a_partition_that_goes_away_refuses_its_queue() -> None:
     assert names(partition) == []
 
 
-def test_what_is_late_before_a_thread_has_begun_with_it_is_refused_at_once() -> None:
+def test_an_append_that_expires_before_its_thread_starts_is_refused_at_once() -> None:
     rig = Rig()
     partition = rig.partition()
     for number in range(AT_ONCE + 1):
@@ -213,7 +213,7 @@ def test_what_is_late_before_a_thread_has_begun_with_it_is_refused_at_once() -> 
     assert (len(rig.outcomes), rig.calls, names(partition)) == (AT_ONCE + 1, [], [])
 
 
-def test_what_waits_longer_than_its_request_allows_is_refused_and_not_appended() -> None:
+def test_an_append_that_waits_longer_than_its_timeout_is_refused() -> None:
     rig = Rig()
     partition = rig.partition()
     rig.logs.unflushed_bytes = 1_001
@@ -234,7 +234,7 @@ def test_what_waits_longer_than_its_request_allows_is_refused_and_not_appended()
     assert names(partition) == [b"b"]
 
 
-def test_a_batch_that_must_be_made_first_keeps_its_place() -> None:
+def test_a_batch_that_must_be_prepared_keeps_its_place() -> None:
     rig = Rig()
     partition = rig.partition()
     done: list[Any] = []
@@ -251,7 +251,7 @@ def test_a_batch_that_must_be_made_first_keeps_its_place() -> None:
     (call, ended), (second_call, second_ended) = rig.calls
     second_call()
     second_ended(None)
-    assert names(partition) == [], "the one before it is still being made"
+    assert names(partition) == [], "the previous batch is still being prepared"
     call()
     ended(None)
     assert names(partition) == [b"SLOW", b"fast", b"SLOWER"]
@@ -260,7 +260,7 @@ def test_a_batch_that_must_be_made_first_keeps_its_place() -> None:
     assert rig.queue.has_turn(partition)
 
 
-def test_a_batch_that_cannot_be_made_is_refused_in_its_turn(
+def test_a_batch_that_cannot_be_prepared_is_refused_in_its_turn(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     rig = Rig()
@@ -288,7 +288,7 @@ def test_an_append_that_asks_for_a_drain_does_not_drain_within_the_drain(
         rig.prepared(partition, str(number))
     for _ in range(count - 1):
         rig.end_preparation(-1)
-    assert names(partition) == [], "the first is still being made"
+    assert names(partition) == [], "the first batch is still being prepared"
     rig.end_preparation()
     assert names(partition) == [b"%d" % number for number in range(count)]
     assert [name for name, _ in rig.outcomes] == [str(number) for number in range(count)]
@@ -310,7 +310,7 @@ def test_a_drain_takes_one_append_of_each_partition_in_turn() -> None:
     ]  # fmt: skip
 
 
-async def test_a_long_drain_lets_the_loop_run_and_goes_on_by_itself(
+async def test_a_long_drain_yields_to_the_loop_and_continues_by_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(append_queue, "STEP_BYTES_MAX", 10 * append_queue.APPEND_BYTES_MIN)
@@ -332,7 +332,7 @@ async def test_a_long_drain_lets_the_loop_run_and_goes_on_by_itself(
 
 
 @pytest.mark.parametrize("why", ["late", "deleted"])
-def test_what_a_thread_reads_is_answered_when_the_thread_has_ended(why: str) -> None:
+def test_an_append_in_a_thread_is_answered_once_the_thread_has_ended(why: str) -> None:
     """The answer gives the request's memory to the next frame."""
     rig = Rig()
     partition = rig.partition()
@@ -353,7 +353,7 @@ def test_what_a_thread_reads_is_answered_when_the_thread_has_ended(why: str) -> 
     assert rig.metrics.appends_queued_now == 0
 
 
-async def test_what_was_to_be_made_ready_when_the_broker_stops_is_refused() -> None:
+async def test_a_stop_refuses_appends_that_wait_for_preparation() -> None:
     rig = Rig()
     partition = rig.partition()
     for number in range(AT_ONCE + 2):
@@ -389,7 +389,7 @@ async def test_an_unexpected_error_of_one_append_affects_no_other(
     log.append = fails_once
     rig.logs.unflushed_bytes = 0
     rig.queue.drain()
-    assert rig.outcomes[0] == ("a", unexpected), "it is answered all the same"
+    assert rig.outcomes[0] == ("a", unexpected), "it still gets an answer"
     assert [name for name, _ in rig.outcomes[1:]] == ["b", "d"]
     assert (names(first), names(second)) == ([b"b"], [b"c", b"d"])
     assert [type(error) for error in reported] == [ZeroDivisionError] * 2

@@ -58,7 +58,7 @@ async def write_all(logs: FakeLogs, count: int) -> list[BaseException | None]:
     return outcomes
 
 
-async def test_whoever_waits_finds_the_change_written_and_many_share_one_write(
+async def test_a_waiting_caller_finds_its_change_written_and_callers_share_a_write(
     logs: FakeLogs,
 ) -> None:
     assert await write_all(logs, 50) == [None] * 50
@@ -68,14 +68,14 @@ async def test_whoever_waits_finds_the_change_written_and_many_share_one_write(
     assert logs.most_running == 1
 
 
-async def test_a_failure_is_the_callers_and_the_next_tries_again(logs: FakeLogs) -> None:
+async def test_a_failure_reaches_the_caller_and_the_next_call_retries(logs: FakeLogs) -> None:
     logs.failures = 1
     outcomes = await write_all(logs, 3)
     assert [type(outcome) for outcome in outcomes] == [OSError, type(None), type(None)]
     assert logs.written[-1] == 3
 
 
-async def test_nothing_to_write_is_no_work(logs: FakeLogs) -> None:
+async def test_without_changes_no_file_is_written(logs: FakeLogs) -> None:
     pool = BlockingPool(1, asyncio.get_running_loop())
     await CheckpointWriter(logs, pool).write()  # type: ignore[arg-type]
     pool.close()

@@ -58,7 +58,7 @@ async def parked(rig: Rig, body: FetchRequest, version: int = 12) -> asyncio.Tas
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-async def test_a_fetch_wakes_when_there_is_something_to_read(rig: Rig, acks: int) -> None:
+async def test_a_fetch_wakes_when_records_become_readable(rig: Rig, acks: int) -> None:
     await create(rig, count=2)
     waiting = await parked(rig, fetch(of(0, 0), of(1, 0), max_wait_ms=60_000))
     await produce(rig, batch(b"a"), partition=1, acks=acks)
@@ -81,7 +81,7 @@ async def test_min_bytes_are_counted_over_partitions(rig: Rig) -> None:
     assert sizes(await waiting) == [BATCH_BYTES] * 2
 
 
-async def test_the_wait_ends_with_what_there_is(rig: Rig) -> None:
+async def test_at_the_end_of_the_wait_the_available_records_are_returned(rig: Rig) -> None:
     await fill(rig)
     (answer,) = await (await parked(rig, fetch(of(0, 6), max_wait_ms=20, min_bytes=MANY)))
     assert values(answer) == [b"6"]
@@ -116,7 +116,7 @@ async def test_the_wait_ends_with_what_there_is(rig: Rig) -> None:
         ("no topics", FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[])),
     ],
 )
-async def test_what_does_not_wait(rig: Rig, name: str, body: FetchRequest) -> None:
+async def test_fetches_that_do_not_wait(rig: Rig, name: str, body: FetchRequest) -> None:
     await fill(rig, 2)
     await ask(rig, body, 12)
     assert rig.services.metrics.fetches_parked == 0, name
@@ -132,7 +132,7 @@ async def test_an_unknown_partition_does_not_end_the_wait_of_others(rig: Rig) ->
     assert values(known) == [b"7"]
 
 
-async def test_a_reader_hastens_the_flush_of_records_that_no_producer_waits_for(
+async def test_a_reader_starts_the_flush_of_records_that_no_producer_waits_for(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(group_commit, "IDLE_LINGER_SECONDS", 60)
@@ -142,7 +142,7 @@ async def test_a_reader_hastens_the_flush_of_records_that_no_producer_waits_for(
     assert values(answer) == [b"a"]
 
 
-async def test_what_cannot_be_counted_is_read_at_once(
+async def test_damaged_records_that_cannot_be_counted_are_read_at_once(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Damage: there are records below the high watermark, but no bytes are found for them."""
@@ -162,7 +162,7 @@ async def test_nothing_is_counted_for_a_min_bytes_of_1(
     assert rig.services.metrics.fetches_parked == 0
 
 
-async def test_what_is_not_durable_is_not_served(rig: Rig) -> None:
+async def test_records_that_are_not_durable_are_not_served(rig: Rig) -> None:
     await create(rig)
     partition = rig.services.partitions.get("t", 0)
     partition.flush_started_ns = rig.clock.monotonic_ns()  # no flush begins
@@ -183,7 +183,7 @@ async def test_write_caching_serves_from_the_page_cache(rig: Rig) -> None:
     assert rig.services.partitions.get("t", 0).log.durable_offset == 0
 
 
-async def test_a_connection_that_is_gone_waits_no_more(rig: Rig) -> None:
+async def test_a_closed_connection_ends_the_wait(rig: Rig) -> None:
     await create(rig)
     waiting = await parked(rig, fetch(of(0, 0), max_wait_ms=60_000))
     partition = rig.services.partitions.get("t", 0)
@@ -217,7 +217,7 @@ async def test_cold_bytes_are_loaded_off_the_loop(
     assert rig.services.metrics.reads_cold == (2 if waits else 1)
 
 
-async def test_a_disk_that_cannot_be_read(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_read(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     await create(rig, count=2)
     await produce(rig, batch(b"a"))
     await produce(rig, batch(b"b"), partition=1)
@@ -250,7 +250,7 @@ async def test_a_failed_log_is_read_up_to_its_durable_end(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("error", [LogFailed("t-0", "EIO"), OSError(5, "Input/output error")])
-async def test_an_error_while_bytes_are_counted_is_its_partitions(
+async def test_an_error_while_counting_bytes_affects_only_its_partition(
     rig: Rig, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One rotted batch: the reader gets its error, and the records of the other partitions."""
@@ -282,7 +282,7 @@ async def test_a_reader_of_a_broken_log_does_not_fail_the_round_of_others(
 
 
 @pytest.mark.parametrize("is_cold", [False, True])
-async def test_an_unforeseen_error_belongs_to_its_partition_too(
+async def test_an_unexpected_error_affects_only_its_partition_too(
     rig: Rig, is_cold: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await create(rig, count=2)
@@ -358,7 +358,7 @@ async def test_a_look_up_in_cold_files_waits_in_a_thread(
     await rig.close()
 
 
-async def test_a_look_up_that_the_disk_refuses_is_that_partitions_error(
+async def test_a_failed_look_up_is_an_error_of_its_partition(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig = Rig(tmp_path)

@@ -1,4 +1,4 @@
-"""A round of flushes: which have ended, which are left, and when the round is stuck."""
+"""A round of flushes: which have ended, which remain, and when the round is stuck."""
 
 from typing import Any
 
@@ -33,14 +33,14 @@ def test_each_flush_ends_in_its_own_way() -> None:
     assert made.take_ended() == made.take_rest() == []
 
 
-def test_what_is_taken_away_is_not_run() -> None:
+def test_a_withdrawn_flush_does_not_run() -> None:
     made = FlushRound(jobs(None, None), 0)
     assert len(made.take_rest()) == 2
     made.run()
     assert made.take_ended() == []
 
 
-def test_a_round_that_goes_on_is_not_stuck() -> None:
+def test_a_round_that_makes_progress_is_not_stuck() -> None:
     made = FlushRound(jobs(None), 0)
     assert not made.is_stuck(SECOND, SECOND)
     assert made.is_stuck(SECOND + 1, SECOND)

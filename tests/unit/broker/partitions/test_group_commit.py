@@ -78,13 +78,13 @@ async def test_one_flush_answers_every_request_that_waited_when_it_began(rig: Ri
     assert rig.metrics.flushes == 2
 
 
-async def test_what_is_durable_already_is_answered_at_once(rig: Rig) -> None:
+async def test_a_waiter_for_durable_records_is_answered_at_once(rig: Rig) -> None:
     rig.log.end_offset = rig.log.durable_offset = rig.log.high_watermark = 5
     rig.wait("duplicate", 3)
     assert rig.answers == [("duplicate", ErrorCode.NONE)]
 
 
-async def test_a_failed_flush_fails_all_waiters_and_is_not_tried_again(rig: Rig) -> None:
+async def test_a_failed_flush_fails_all_waiters_and_is_not_retried(rig: Rig) -> None:
     rig.wait("a", rig.append())
     await rig.until(lambda: rig.log.flushes)
     rig.wait("later", rig.append())
@@ -114,7 +114,7 @@ async def test_a_stuck_flush_lets_deadlines_pass_and_still_ends_well(rig: Rig) -
     assert rig.metrics.commits_timed_out == 1
 
 
-async def test_without_waiters_the_flush_comes_by_itself(rig: Rig) -> None:
+async def test_without_waiters_the_flush_starts_by_itself(rig: Rig) -> None:
     rig.append()
     assert rig.log.flushes == []
     await rig.until(lambda: rig.log.flushes)
@@ -123,13 +123,13 @@ async def test_without_waiters_the_flush_comes_by_itself(rig: Rig) -> None:
     assert rig.log.durable_offset == 1
 
 
-async def test_a_partition_that_goes_away_answers_its_waiters(rig: Rig) -> None:
+async def test_a_removed_partition_answers_its_waiters(rig: Rig) -> None:
     rig.wait("a", rig.append())
     rig.commit.drop(rig.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assert rig.answers == [("a", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
 
 
-async def test_drained_waits_for_the_flush_that_runs(rig: Rig) -> None:
+async def test_drained_waits_for_the_running_flush(rig: Rig) -> None:
     rig.wait("a", rig.append())
     await rig.until(lambda: rig.log.flushes)
     drained = asyncio.create_task(rig.commit.drained())
@@ -139,7 +139,7 @@ async def test_drained_waits_for_the_flush_that_runs(rig: Rig) -> None:
     await asyncio.wait_for(drained, 10)
 
 
-async def test_write_caching_tells_readers_at_once_and_flushes_nothing() -> None:
+async def test_write_caching_notifies_readers_at_once_and_starts_no_flush() -> None:
     rig = Rig(write_caching=True)
     end_offset = rig.append()
     assert rig.advanced == [rig.partition]
@@ -170,7 +170,7 @@ async def test_partitions_that_are_due_together_are_flushed_in_one_round(rig: Ri
     ], "one log's failure is its own"
 
 
-async def test_what_comes_while_all_rounds_run_is_flushed_by_the_next(rig: Rig) -> None:
+async def test_records_appended_while_all_rounds_run_are_flushed_by_the_next(rig: Rig) -> None:
     logs = []
     for _ in range(ROUNDS_MAX + 1):
         log = FakeLog()
@@ -187,7 +187,7 @@ async def test_what_comes_while_all_rounds_run_is_flushed_by_the_next(rig: Rig) 
     await rig.until(lambda: len(rig.answers) == len(logs))
 
 
-async def test_a_round_that_is_stuck_is_passed_by_what_it_holds_and_what_comes(rig: Rig) -> None:
+async def test_other_logs_and_later_appends_overtake_a_stuck_round(rig: Rig) -> None:
     rig.pool.close()
     rig.pool = BlockingPool(FLUSH_THREADS, asyncio.get_running_loop())
     rig.commit = GroupCommit(rig.pool, rig.advanced.append, rig.metrics, rig.clock)
@@ -275,7 +275,7 @@ async def test_a_waiter_that_cannot_be_answered_affects_no_other(rig: Rig) -> No
     assert not other.flush_started_ns
 
 
-async def test_a_late_waiter_that_cannot_be_told_takes_no_other_along(rig: Rig) -> None:
+async def test_an_expired_waiter_that_cannot_be_answered_affects_no_other(rig: Rig) -> None:
     rig.commit.wait(rig.partition, rig.append(), 1, fail)
     rig.wait("late", rig.log.end_offset, timeout_ms=1)
     rig.clock.advance(2)
@@ -287,7 +287,7 @@ async def test_a_late_waiter_that_cannot_be_told_takes_no_other_along(rig: Rig) 
     assert rig.answers[1:] == [("dropped", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
 
 
-async def test_a_flush_that_cannot_be_finished_takes_no_other_along(rig: Rig) -> None:
+async def test_a_flush_that_cannot_be_finished_affects_no_other(rig: Rig) -> None:
     rig.log.finish_flush = fail  # type: ignore[method-assign]
     rig.append()
     rig.commit.flush_now(rig.partition)

@@ -22,7 +22,7 @@ def test_add_get_remove() -> None:
     assert len(partitions) == 0
 
 
-def test_a_partition_whose_log_cannot_be_opened_is_known_and_offline() -> None:
+def test_a_partition_whose_log_cannot_be_opened_is_offline() -> None:
     partitions = Partitions()
     assert partitions.set_offline("t", 0, LogFailed("t-0", "no room"))
     assert not partitions.set_offline("t", 0, LogFailed("t-0", "still no room"))

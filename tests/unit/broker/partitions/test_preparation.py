@@ -1,4 +1,4 @@
-"""Batches that are opened before they are appended: which ones, where, and in which order."""
+"""Batches that are decoded before the append: which ones, in which thread, in which order."""
 
 import asyncio
 import random
@@ -32,7 +32,7 @@ from tests.support.rig_client import create, produce
         ({"compression_type": "zstd"}, Target(4, 3)),
     ],
 )
-def test_the_topic_says_what_its_batches_are_packed_as(settings: Any, wanted: Any) -> None:
+def test_the_topic_decides_the_compression_of_its_batches(settings: Any, wanted: Any) -> None:
     assert target_of(TopicConfig(**settings)) == wanted
 
 
@@ -50,7 +50,7 @@ def test_most_batches_are_stored_as_they_came() -> None:
         checked()
 
 
-def test_the_loop_goes_over_little_that_is_not_packed() -> None:
+def test_the_event_loop_decodes_only_small_uncompressed_batches() -> None:
     assert is_quick(batch(b"a"), INLINE_BYTES_MAX)
     assert not is_quick(batch(bytes(INLINE_BYTES_MAX)), INLINE_BYTES_MAX)
     assert not is_quick(batch(b"a"), 20)

@@ -35,7 +35,7 @@ class Rig:
         return len(self.one.watchers) + len(self.two.watchers)
 
 
-async def test_notified_fetches_go_only_when_satisfied() -> None:
+async def test_notified_fetches_leave_only_when_satisfied() -> None:
     rig = Rig()
     rig.park("a", [rig.one, rig.two])
     rig.park("b", [rig.one])
@@ -53,7 +53,7 @@ async def test_notified_fetches_go_only_when_satisfied() -> None:
     assert rig.metrics.fetches_parked_now == 0
 
 
-async def test_deadline_answers_with_what_there_is() -> None:
+async def test_the_deadline_returns_the_available_records() -> None:
     rig = Rig()
     rig.park("a", [rig.one], wait_ms=1)
     async with asyncio.timeout(10):
@@ -63,7 +63,7 @@ async def test_deadline_answers_with_what_there_is() -> None:
     assert rig.watchers == 0
 
 
-async def test_a_closed_connection_takes_its_fetch_along() -> None:
+async def test_a_closed_connection_removes_its_fetch() -> None:
     rig = Rig()
     fetch = rig.park("a", [rig.one, rig.two], wait_ms=1)
     fetch.request.abandon()
@@ -75,17 +75,17 @@ async def test_a_closed_connection_takes_its_fetch_along() -> None:
     assert rig.metrics.fetches_parked_now == 0
 
 
-async def test_a_fetch_whose_connection_went_while_it_was_queued_is_not_parked() -> None:
+async def test_a_queued_fetch_of_a_closed_connection_is_not_parked() -> None:
     rig = Rig()
     request = rig.connection.request(None)
     request.abandon()
     fetch = ParkedFetch(request, [rig.one], lambda: False, lambda: rig.answered.append("a"))
     rig.purgatory.park(fetch, 2**31)
     assert (rig.watchers, rig.metrics.fetches_parked_now) == (0, 0)
-    assert rig.connection.sent == [()], "its place and its bytes are given back"
+    assert rig.connection.sent == [()], "its slot and its bytes are released"
 
 
-async def test_a_stop_answers_what_is_parked_in_the_order_it_came_and_parks_no_more() -> None:
+async def test_a_stop_answers_parked_fetches_in_order_and_parks_no_more() -> None:
     rig = Rig()
     rig.park("a", [rig.one])
     rig.park("of no partition", [])

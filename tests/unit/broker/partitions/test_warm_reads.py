@@ -1,4 +1,4 @@
-"""A look-up that misses pages is repeated when a thread has loaded them."""
+"""A look-up that misses pages is repeated once a thread has loaded them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -57,23 +57,23 @@ def look_up(request: pytest.FixtureRequest, pool: BlockingPool) -> Any:
     return called_back if request.param == "called back" else lambda read: warm(pool, read)
 
 
-async def test_what_is_in_memory_is_found_at_once(look_up: Any) -> None:
+async def test_a_look_up_in_memory_returns_at_once(look_up: Any) -> None:
     assert await look_up(lambda: 7) == 7
 
 
-async def test_what_is_not_is_pulled_first(look_up: Any) -> None:
+async def test_missing_pages_are_pulled_first(look_up: Any) -> None:
     file = ColdFile(pulls_needed=3)
     assert await look_up(file.read) == b"here"
     assert file.pulls == 3
 
 
-async def test_what_never_stays_in_memory_is_waited_for(look_up: Any) -> None:
+async def test_pages_that_never_stay_in_memory_are_read_with_waiting(look_up: Any) -> None:
     file = ColdFile(pulls_needed=1000)
     assert await look_up(file.read) == b"here"
     assert file.pulls == ATTEMPTS_MAX
 
 
-async def test_an_error_of_either_is_reported(look_up: Any) -> None:
+async def test_an_error_of_the_look_up_or_of_the_pull_is_reported(look_up: Any) -> None:
     def fails() -> None:
         raise OSError(5, "Input/output error")
 
@@ -85,5 +85,5 @@ async def test_an_error_of_either_is_reported(look_up: Any) -> None:
         await look_up(file.read)
 
 
-def test_cold_is_no_error_that_a_client_is_answered() -> None:
+def test_cold_is_never_an_error_for_clients() -> None:
     assert not issubclass(Cold, OSError)

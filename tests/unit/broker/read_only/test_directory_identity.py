@@ -1,4 +1,4 @@
-"""Whose directory it is that is served read-only."""
+"""The identity of a directory that is served read-only."""
 
 import logging
 from collections.abc import Iterator

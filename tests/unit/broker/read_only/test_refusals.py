@@ -1,4 +1,4 @@
-"""What a broker that serves read-only refuses, and what it makes of a directory."""
+"""The requests that a read-only broker refuses, and those that it serves."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -59,7 +59,7 @@ async def test_topics_are_not_created_and_the_answer_says_why(rig: Rig) -> None:
     assert answer.topics[0].error_message == MESSAGE
 
 
-async def test_no_topic_is_made_by_asking_for_it(rig: Rig) -> None:
+async def test_metadata_requests_create_no_topic(rig: Rig) -> None:
     answer = await rig.call(MetadataRequest(topics=[MetadataRequestTopic(name="n")]), 8)
     assert answer.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -73,7 +73,7 @@ async def test_producers_and_members_are_refused(rig: Rig) -> None:
     assert answer.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
-async def test_groups_are_answered_where_there_never_was_one(rig: Rig) -> None:
+async def test_group_requests_are_answered_in_a_directory_without_groups(rig: Rig) -> None:
     body = FindCoordinatorRequest(coordinator_keys=["g"], key_type=0)
     assert (await rig.call(body, 4)).coordinators[0].error_code == ErrorCode.NONE
     asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])

@@ -9,7 +9,7 @@ from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.owners import Owner
 
 
-async def test_outcomes_come_back_on_the_loop() -> None:
+async def test_outcomes_are_delivered_on_the_loop() -> None:
     pool = BlockingPool(2, asyncio.get_running_loop())
     loop_thread = threading.get_ident()
     seen: list[tuple[int, BaseException | None]] = []
@@ -38,7 +38,7 @@ async def test_outcomes_come_back_on_the_loop() -> None:
     pool.close()
 
 
-async def test_it_is_busy_until_what_was_called_has_come_back() -> None:
+async def test_the_pool_is_busy_until_its_calls_return() -> None:
     pool = BlockingPool(2, asyncio.get_running_loop())
     release = threading.Event()
     back: list[BaseException | None] = []
@@ -46,7 +46,7 @@ async def test_it_is_busy_until_what_was_called_has_come_back() -> None:
     pool.submit(Owner.APPEND, release.wait, back.append)
     waiting = asyncio.create_task(pool.run(release.wait))
     await asyncio.sleep(0)
-    waiting.cancel()  # the caller gives up; the call goes on
+    waiting.cancel()  # the caller is cancelled; the call continues
     await asyncio.gather(waiting, return_exceptions=True)
     assert pool.is_busy
     release.set()

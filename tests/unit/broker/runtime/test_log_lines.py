@@ -58,7 +58,7 @@ def test_text_lines_carry_level_and_message(capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.usefixtures("_restored_logger")
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata"])
-def test_times_of_log_lines_say_their_zone(
+def test_times_in_log_lines_name_their_zone(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, zone: str
 ) -> None:
     monkeypatch.setenv("TZ", zone)
@@ -81,7 +81,7 @@ HOSTILE = "id\n2026-01-01 00:00:00.000 ERROR   forged\r\x1b[2J\u2028\u202e\x85\U
 
 @pytest.mark.usefixtures("_restored_logger")
 @pytest.mark.parametrize("line_format", ["text", "json"])
-def test_nothing_that_a_client_sent_ends_a_line_or_acts(
+def test_client_input_cannot_end_a_log_line_or_control_the_terminal(
     capsys: pytest.CaptureFixture[str], line_format: str
 ) -> None:
     log_lines.configure(line_format)

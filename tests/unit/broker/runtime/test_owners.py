@@ -1,4 +1,4 @@
-"""A failure on the loop is reported once, with its owner's name, and ends nothing else."""
+"""A failure on the loop is reported once, with its owner's name, and affects nothing else."""
 
 import asyncio
 import logging
@@ -59,12 +59,12 @@ async def test_the_line_says_what_the_failure_is_contained_to(metrics: Metrics) 
     assert Owner.GROUP_ALARM.value in line
 
 
-def test_no_two_owners_are_one() -> None:
+def test_owners_have_distinct_values() -> None:
     """An enumeration makes members of the same value aliases."""
     assert [owner.name for owner in Owner] == list(Owner.__members__)
 
 
-async def test_who_awaits_a_task_gets_its_exception_and_it_is_reported_once(
+async def test_an_awaited_tasks_exception_reaches_the_awaiter_and_is_reported_once(
     metrics: Metrics,
 ) -> None:
     with pytest.raises(NobodyExpectedIt):
@@ -81,7 +81,7 @@ async def test_a_cancelled_task_has_not_failed(metrics: Metrics) -> None:
     assert metrics.unexpected_failures == 0
 
 
-async def test_a_task_is_among_the_others_while_it_runs(metrics: Metrics) -> None:
+async def test_a_running_task_is_listed(metrics: Metrics) -> None:
     tasks: set[asyncio.Task[None]] = set()
     task = owners.spawn(Owner.REQUEST, asyncio.sleep(0), among=tasks)
     assert tasks == {task}
@@ -90,7 +90,7 @@ async def test_a_task_is_among_the_others_while_it_runs(metrics: Metrics) -> Non
     assert tasks == set()
 
 
-async def test_what_must_not_end_runs_again(metrics: Metrics) -> None:
+async def test_a_task_that_must_not_end_is_restarted(metrics: Metrics) -> None:
     runs = 0
 
     async def run() -> None:
@@ -120,7 +120,7 @@ async def test_a_cancelled_timer_is_not_called(metrics: Metrics) -> None:
     assert metrics.unexpected_failures == 0
 
 
-async def test_what_fails_without_end_is_counted_and_named_now_and_then(
+async def test_endless_failures_are_counted_and_logged_at_intervals(
     metrics: Metrics, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Standing(SystemClock):

@@ -70,7 +70,7 @@ def test_a_client_with_many_waits_for_its_own() -> None:
     assert rig.called[AT_ONCE:] == ["many 2", "few", "other", "many 3", "many 4"]
 
 
-def test_what_is_withdrawn_in_time_is_never_called() -> None:
+def test_a_walk_withdrawn_in_time_never_runs() -> None:
     rig = Rig()
     walks = [rig.submit("a", str(number)) for number in range(AT_ONCE + 3)]
     assert not walks[0].withdraw(), "it runs"
@@ -83,7 +83,7 @@ def test_what_is_withdrawn_in_time_is_never_called() -> None:
     assert rig.metrics.record_walks_waiting_now == 0
 
 
-def test_what_is_withdrawn_lets_go_of_what_it_held() -> None:
+def test_a_withdrawn_walk_releases_its_memory() -> None:
     rig = Rig()
     for number in range(AT_ONCE):
         rig.submit("a", str(number))
@@ -101,7 +101,7 @@ def test_what_is_withdrawn_lets_go_of_what_it_held() -> None:
     [(TooManyRecords("records", 9, 5), 1), (DecompressedTooLarge(4, 1, 2), 1),
      (InvalidRecord("no"), 0), (None, 0)],
 )  # fmt: skip
-def test_bounds_that_were_met_are_counted(error: Any, count: int) -> None:
+def test_walks_that_hit_a_bound_are_counted(error: Any, count: int) -> None:
     rig = Rig()
     rig.submit("a", "walk")
     rig.end_one(error)
@@ -109,7 +109,7 @@ def test_bounds_that_were_met_are_counted(error: Any, count: int) -> None:
     assert rig.metrics.record_walks_refused == count
 
 
-async def test_a_stop_waits_for_what_runs_alone() -> None:
+async def test_a_stop_waits_only_for_running_walks() -> None:
     rig = Rig()
     walks = [rig.submit("a", str(number)) for number in range(AT_ONCE + 3)]
     assert walks[-1].withdraw()

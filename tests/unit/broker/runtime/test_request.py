@@ -1,4 +1,4 @@
-"""A request knows its connection, and calls back when that is gone.
+"""A request knows its connection, and calls back when the connection closes.
 
 A pending answer is completed once, by the first caller.
 """
@@ -25,7 +25,7 @@ def test_a_request_is_the_empty_slot_of_its_answer() -> None:
 
 
 @pytest.mark.parametrize("is_parked", [False, True])
-def test_a_parked_request_calls_back_when_its_connection_goes(is_parked: bool) -> None:
+def test_a_parked_request_calls_back_when_its_connection_closes(is_parked: bool) -> None:
     request = FakeConnection().request("body")
     told: list[str] = []
     if is_parked:
@@ -36,7 +36,7 @@ def test_a_parked_request_calls_back_when_its_connection_goes(is_parked: bool) -
 
 
 @pytest.mark.parametrize("is_answered", [False, True])
-def test_a_request_that_is_given_up_loses_its_connection_and_holds_nothing(
+def test_an_abandoned_request_loses_its_connection_and_releases_its_memory(
     is_answered: bool,
 ) -> None:
     connection = FakeConnection()
@@ -51,7 +51,7 @@ def unexpected(error: Exception) -> None:
     raise AssertionError(error)
 
 
-def test_subscriber_before_and_after_completion_hears_once() -> None:
+def test_subscribers_before_and_after_completion_are_called_once() -> None:
     heard: list[str] = []
     early = Pending()
     early.then(heard.append, unexpected)
@@ -64,7 +64,7 @@ def test_subscriber_before_and_after_completion_hears_once() -> None:
     assert heard == ["first", "there"]
 
 
-def test_who_waits_hears_that_there_is_no_answer() -> None:
+def test_waiters_learn_that_there_is_no_answer() -> None:
     failures: list[Exception] = []
     error = KeyError("nobody thought of it")
     early = Pending()
@@ -77,7 +77,7 @@ def test_who_waits_hears_that_there_is_no_answer() -> None:
     assert failures == [error, error]
 
 
-def test_an_answer_that_was_given_stays() -> None:
+def test_the_first_answer_stays() -> None:
     heard: list[str] = []
     pending = Pending()
     pending.then(heard.append, unexpected)

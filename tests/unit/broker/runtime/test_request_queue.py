@@ -8,7 +8,7 @@ from tests.support.fake_connection import FakeConnection
 
 
 class Waiter:
-    """Is told of room, and says whether it uses it."""
+    """Hears of room, and answers whether it uses it."""
 
     def __init__(self, name: str, told: list[str], *, goes_on: bool = True) -> None:
         self.name = name
@@ -52,7 +52,7 @@ async def test_requests_come_out_in_order_whichever_worker_takes_them() -> None:
     assert woken[:3] == [0, 1, 2]
 
 
-async def test_room_is_told_in_the_order_of_waiting() -> None:
+async def test_room_is_offered_in_the_order_of_waiting() -> None:
     metrics = Metrics()
     queue = RequestQueue(2, metrics)
     first, second, third = numbered(3)
@@ -72,7 +72,7 @@ async def test_room_is_told_in_the_order_of_waiting() -> None:
     assert queue.take() is None
 
 
-async def test_room_goes_to_the_next_that_uses_it() -> None:
+async def test_room_goes_to_the_next_waiter_that_uses_it() -> None:
     queue = RequestQueue(1, Metrics())
     (request,) = numbered(1)
     queue.put(request)
@@ -85,12 +85,12 @@ async def test_room_goes_to_the_next_that_uses_it() -> None:
     queue.forget(gone)
     assert queue.take() is request
     assert told == ["held", "next"]
-    queue.tell_next()  # by the waiter that was told before
+    queue.tell_next()  # by the waiter that was called before
     assert told == ["held", "next", "last"]
     assert queue.waiter_count == 0
 
 
-async def test_no_waiter_is_told_of_room_that_is_not_there() -> None:
+async def test_no_waiter_is_offered_missing_room() -> None:
     queue = RequestQueue(1, Metrics())
     queue.put(numbered(1)[0])
     told: list[str] = []

@@ -77,7 +77,7 @@ async def test_a_turn_of_the_loop_has_one_slice_for_all_requests_in_work() -> No
     assert bench.metrics.answers_in_steps == 3
 
 
-async def test_what_was_made_in_steps_is_encoded_in_steps_also_if_it_waits() -> None:
+async def test_an_answer_made_in_steps_is_encoded_in_steps_even_after_a_wait() -> None:
     bench = Bench()
     pending = Pending()
     bench.begin("waits", 3 * SLICE_MS, result=pending)
@@ -121,7 +121,7 @@ async def test_an_answer_that_becomes_too_large_when_it_is_encoded_is_refused(
     assert isinstance(bench.answers["large"], AnswerTooLarge)
 
 
-async def test_who_has_gone_is_worked_for_no_longer() -> None:
+async def test_work_for_a_closed_connection_stops() -> None:
     bench = Bench()
     gone = bench.begin("gone", 100 * SLICE_MS)
     gone.abandoned = True

@@ -1,4 +1,4 @@
-"""A classic group as others see it: the coordinator, administrators, and the next start."""
+"""A classic group as the coordinator, administrators and the next start see it."""
 
 import pytest
 
@@ -29,7 +29,7 @@ COMMITS = [
 
 
 @pytest.mark.parametrize(("state", "member", "generation", "instance_id", "code"), COMMITS)
-def test_who_may_commit(state, member, generation, instance_id, code):
+def test_which_members_may_commit(state, member, generation, instance_id, code):
     party = Party()
     ids: dict[str, str] = {}
     if state in ("Stable", "PreparingRebalance"):
@@ -72,7 +72,7 @@ def test_subscriptions_of_consumers_and_of_others():
     assert not others.group.is_subscribed_to("t")
 
 
-def test_how_offsets_age():
+def test_when_offsets_expire():
     party = Party()
     assert party.group.expiry() == (None,)
     party.stable("a")
@@ -94,7 +94,7 @@ def test_how_offsets_age():
     ("kind", "delete", "offset_delete"),
     [(None, 0, 0), ("consumer", 68, 0), ("connect", 68, 68)],
 )
-def test_what_may_be_deleted(kind, delete, offset_delete):
+def test_which_deletions_are_allowed(kind, delete, offset_delete):
     party = Party()
     if kind:
         party.stable("a", protocol_type=kind)
@@ -108,13 +108,13 @@ def test_what_may_be_deleted(kind, delete, offset_delete):
     assert codes == [delete, offset_delete]
 
 
-def test_a_stable_generation_goes_on_from_its_record():
+def test_a_stable_generation_continues_from_its_record():
     party = Party()
     ids = party.stable("a", "b", group_instance_id=None)
     key, value = party.host.records[-1]
     again = Party()
     again.group = ClassicGroup.from_record(key.group, value, again.host)
-    assert not again.host.timers  # sessions begin when the log has been read
+    assert not again.host.timers  # sessions begin once the log is loaded
     again.group.loaded()
     assert again.state == "Stable"
     assert [again.heartbeat(one, 1) for one in ids.values()] == [0, 0]
@@ -125,7 +125,7 @@ def test_a_stable_generation_goes_on_from_its_record():
     assert again.state == "Empty"
 
 
-def test_what_describe_tells():
+def test_describe():
     party = Party()
     described = party.group.describe()
     assert (described.group_state, described.protocol_type, described.members) == ("Empty", "", [])
@@ -140,7 +140,7 @@ def test_what_describe_tells():
     assert [one.member_metadata for one in described.members] == [b"", b""]
 
 
-def test_the_records_of_a_group_that_has_nothing_yet_and_of_one_that_is_over():
+def test_the_records_of_a_new_group_and_of_a_dead_one():
     group = ClassicGroup("g", FakeHost())
     key, value = group.generation.first_record()
     assert (key.group, value.generation, value.protocol_type, value.members) == ("g", 0, "", [])

@@ -1,4 +1,4 @@
-"""The two assignors: worked examples, and what must hold of any target."""
+"""The two assignors: worked examples, and the invariants of any target."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def numbers(target: Mapping[str, PartitionsByTopic]) -> dict[str, dict[bytes, li
     }
 
 
-def test_range_gives_runs_and_the_first_ones_one_more() -> None:
+def test_range_assigns_runs_and_one_more_to_the_first_members() -> None:
     """The seed's example: 7 partitions, 3 members: 0-2, 3-4, 5-6."""
     target = assign_range({"m1": member(A), "m2": member(A), "m3": member(A)}, {A: 7})
     assert numbers(target) == {"m1": {A: [0, 1, 2]}, "m2": {A: [3, 4]}, "m3": {A: [5, 6]}}
 
 
-def test_range_brings_equal_numbers_of_topics_together() -> None:
+def test_range_assigns_equal_partition_numbers_of_topics_together() -> None:
     target = numbers(assign_range({"m1": member(A, B), "m2": member(A, B)}, {A: 4, B: 4}))
     assert target == {"m1": {A: [0, 1], B: [0, 1]}, "m2": {A: [2, 3], B: [2, 3]}}
 
@@ -59,7 +59,7 @@ def test_more_members_than_partitions_leaves_some_without(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(ASSIGNORS))
-def test_what_does_not_exist_is_not_assigned(name: str) -> None:
+def test_topics_that_do_not_exist_are_not_assigned(name: str) -> None:
     nothing = ASSIGNORS[name]({"m": member(A, owned={A: frozenset({0}), B: frozenset({1})})}, {})
     assert nothing == {"m": {}}
     assert ASSIGNORS[name]({}, {A: 3}) == {}
@@ -75,7 +75,7 @@ def test_uniform_moves_only_what_a_new_member_needs() -> None:
     assert len(after["m3"][A]) == 4
 
 
-def test_uniform_gives_what_a_member_leaves_to_the_others() -> None:
+def test_uniform_gives_the_partitions_of_a_leaver_to_the_others() -> None:
     before = assign_uniform({f"m{n}": member(A) for n in range(3)}, {A: 9})
     left = {name: member(A, owned=before[name]) for name in ("m0", "m2")}
     after = assign_uniform(left, {A: 9})
@@ -84,8 +84,8 @@ def test_uniform_gives_what_a_member_leaves_to_the_others() -> None:
     assert sorted(len(after[name][A]) for name in left) == [4, 5]
 
 
-def test_uniform_passes_on_through_members_with_other_subscriptions() -> None:
-    """m3 may take only C, of m2, which takes of A in their place: as even as single moves go."""
+def test_uniform_moves_partitions_through_members_with_other_subscriptions() -> None:
+    """m3 may take only C from m2, which then takes from A: as even as single moves allow."""
     members = {
         "m1": member(A, owned={A: frozenset(range(6))}),
         "m2": member(A, C, owned={C: frozenset(range(6))}),
@@ -113,7 +113,7 @@ def test_every_partition_has_one_subscriber_and_no_move_would_help(
 ) -> None:
     randomness = random.Random(seed)
     owned: dict[str, dict[bytes, frozenset[int]]] = {member_id: {} for member_id in subscribed}
-    for topic_id in TOPICS:  # stale targets: too many partitions, topics that are not asked for
+    for topic_id in TOPICS:  # stale targets: too many partitions, topics without a subscriber
         for partition in range(25 if owned else 0):
             owner = owned[randomness.choice(sorted(owned))]
             owner[topic_id] = owner.get(topic_id, frozenset()) | {partition}
@@ -150,7 +150,7 @@ def test_every_partition_has_one_subscriber_and_no_move_would_help(
                         assert totals[giver] - totals[taker] < 2
 
 
-def test_evening_out_looks_at_a_member_a_few_times_and_not_once_for_every_other(monkeypatch):
+def test_balancing_looks_at_each_member_a_few_times_and_not_once_per_other_member(monkeypatch):
     members, topics, partitions = 200, 10, 200
     looks = 0
     count = _Spread._count
@@ -170,10 +170,10 @@ def test_evening_out_looks_at_a_member_a_few_times_and_not_once_for_every_other(
     after = assign_uniform(subscribers, partition_counts)
     sizes = {sum(map(len, after[one].values())) for one in after}
     assert sizes <= {topics * partitions // (members + 1), topics * partitions // (members + 1) + 1}
-    assert looks < 10 * members * topics  # of each topic, and not of each pair of members
+    assert looks < 10 * members * topics  # for each topic, and not for each pair of members
 
 
-def test_the_poorest_subscriber_is_the_first_of_those_with_the_fewest():
+def test_the_subscriber_with_the_fewest_partitions_is_the_first_of_equals():
     rnd = random.Random(3)
     eligible = {b"a": ["m0", "m1", "m2"], b"b": ["m2", "m1"], b"c": ["m0", "m1", "m2"]}
     owned = {f"m{n}": {(b"a", at): None for at in range(rnd.randrange(4))} for n in range(3)}

@@ -1,4 +1,4 @@
-"""Members of the classic protocol in a consumer group: the broker assigns, they follow."""
+"""Members of the classic protocol in a consumer group: the broker assigns partitions to them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ REBALANCE_MS = 60_000
 
 
 class House:
-    """A group of topic `a`, 4 partitions, in which a member of the new protocol, `new`, is."""
+    """A group that reads topic `a` (4 partitions), with a member `new` of the new protocol."""
 
     def __init__(self, **settings: Any) -> None:
         self.host = FakeHost(group_consumer_migration_policy="upgrade", **settings)
@@ -50,7 +50,7 @@ class House:
         )
 
     def give_up(self) -> None:
-        """Let the new member give up what it is asked for, and follow."""
+        """Let the new member revoke what the broker asks for, and take its assignment."""
         self.beat(self.epochs[-1])
         self.beat(self.epochs[-1], topic_partitions=[])
 
@@ -114,20 +114,22 @@ def held(answer: SyncGroupResponse) -> list[int]:
     ]
 
 
-def test_a_member_joins_syncs_and_waits_for_what_is_not_free(house: House) -> None:
+def test_a_member_joins_syncs_and_waits_for_partitions_that_are_not_free(house: House) -> None:
     joined = house.join()
     assert (joined.error_code, joined.generation_id, joined.protocol_name) == (0, 3, "range")
-    assert (joined.leader, joined.members) == ("", []), "nobody leads"
+    assert (joined.leader, joined.members) == ("", []), "no member leads"
     assert held(house.sync(3)) == []
     assert house.heartbeat(3) == ErrorCode.NONE
     house.give_up()
-    assert house.heartbeat(3) == ErrorCode.REBALANCE_IN_PROGRESS, "there is more for it"
+    assert house.heartbeat(3) == ErrorCode.REBALANCE_IN_PROGRESS, (
+        "more partitions are assigned to it"
+    )
     assert house.join().generation_id == 3
     assert len(held(house.sync(3))) == 2
     assert house.heartbeat(3) == ErrorCode.NONE
 
 
-def test_it_gives_up_by_joining_again(house: House) -> None:
+def test_a_member_revokes_by_rejoining(house: House) -> None:
     house.join()
     house.give_up()
     house.join()
@@ -139,15 +141,15 @@ def test_it_gives_up_by_joining_again(house: House) -> None:
     assert held(house.sync(house.group.state.epoch)) == [0, 1, 2, 3]
 
 
-def test_a_new_member_comes_back_with_its_id(house: House) -> None:
+def test_a_new_member_joins_again_with_its_id(house: House) -> None:
     first = house.join("")
     assert (first.error_code, first.member_id) == (ErrorCode.MEMBER_ID_REQUIRED, "id1")
     assert "id1" not in house.group.state.members
     assert house.join("id1").error_code == 0
-    assert house.join("", version=3).error_code == 0, "of old it is let in at once"
+    assert house.join("", version=3).error_code == 0, "old versions let it join at once"
 
 
-def test_a_static_member_takes_its_own_place(house: House) -> None:
+def test_a_static_member_replaces_itself(house: House) -> None:
     house.join("", group_instance_id="i")
     again = house.join("", group_instance_id="i")
     assert again.error_code == 0
@@ -165,14 +167,14 @@ def test_a_static_member_takes_its_own_place(house: House) -> None:
         ({"protocols": ("sticky", "range")}, ErrorCode.NONE),
     ],
 )
-def test_members_of_the_classic_protocol_speak_one_of_the_same(
+def test_members_of_the_classic_protocol_need_a_common_protocol(
     house: House, said: dict[str, Any], code: ErrorCode
 ) -> None:
     house.join()
     assert house.join("old2", **said).error_code == code
 
 
-def test_a_group_that_is_full() -> None:
+def test_a_full_group_refuses_members() -> None:
     house = House(group_consumer_max_size=1)
     assert house.join().error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
 
@@ -190,20 +192,22 @@ def test_a_group_that_is_full() -> None:
         (3, {"protocol_type": "connect"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
     ],
 )
-def test_who_may_sync(house: House, generation: int, said: dict[str, Any], code: ErrorCode) -> None:
+def test_which_members_may_sync(
+    house: House, generation: int, said: dict[str, Any], code: ErrorCode
+) -> None:
     house.join()
     assert house.sync(generation, **said).error_code == code
     if "protocol_name" not in said and "protocol_type" not in said:
         assert house.heartbeat(generation, **said) == code
 
 
-def test_a_sync_that_comes_after_the_next_epoch(house: House) -> None:
+def test_a_sync_after_the_next_epoch(house: House) -> None:
     house.join()
     house.join("old2")
     assert house.sync(3).error_code == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_subscriptions_that_cannot_be_read(house: House) -> None:
+def test_undecodable_subscriptions_are_refused(house: House) -> None:
     answers: list[JoinGroupResponse] = []
     body = JoinGroupRequest(
         group_id="g",
@@ -217,7 +221,7 @@ def test_subscriptions_that_cannot_be_read(house: House) -> None:
     assert set(house.group.state.members) == {"new"}
 
 
-def test_its_session_is_its_own(house: House) -> None:
+def test_a_classic_member_keeps_its_own_session_timeout(house: House) -> None:
     house.join()
     house.sync(3)
     house.host.advance(SESSION_MS - 1)
@@ -229,7 +233,7 @@ def test_its_session_is_its_own(house: House) -> None:
 
 
 @pytest.mark.parametrize("step", ["to sync", "to join again"])
-def test_a_step_that_does_not_come_ends_it(house: House, step: str) -> None:
+def test_a_member_that_misses_a_step_is_removed(house: House, step: str) -> None:
     house.join()
     if step == "to join again":
         house.sync(3)

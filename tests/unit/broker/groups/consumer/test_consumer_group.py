@@ -1,4 +1,4 @@
-"""A consumer group in its host: answers wait for the disk, deadlines end members."""
+"""A consumer group in its host: answers wait for the disk, expired deadlines remove members."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def house() -> House:
     return House()
 
 
-def test_a_member_is_told_what_is_durable(house: House) -> None:
+def test_a_member_gets_only_durable_state(house: House) -> None:
     house.host.holds = True
     house.join("m1")
     assert house.answers == []
@@ -80,7 +80,7 @@ def test_a_write_that_does_not_become_durable_is_an_error(house: House) -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.NOT_COORDINATOR])
-def test_who_asks_again_is_told_no_more_than_is_durable(house: House, code: ErrorCode) -> None:
+def test_a_repeated_heartbeat_gets_only_durable_state(house: House, code: ErrorCode) -> None:
     house.host.holds = True
     house.join("m1")
     house.join("m1")
@@ -89,7 +89,7 @@ def test_who_asks_again_is_told_no_more_than_is_durable(house: House, code: Erro
     assert [answer.error_code for answer in house.answers] == [code, code]
 
 
-def test_what_cannot_be_written_has_not_happened(house: House) -> None:
+def test_a_failed_write_changes_nothing(house: House) -> None:
     house.host.refuses = ErrorCode.NOT_COORDINATOR
     with pytest.raises(GroupError):
         house.join("m1")
@@ -97,7 +97,7 @@ def test_what_cannot_be_written_has_not_happened(house: House) -> None:
     assert house.answers == []
 
 
-def test_a_member_without_an_id_is_given_one(house: House) -> None:
+def test_a_member_without_an_id_gets_one(house: House) -> None:
     house.join("")
     assert house.answers[0].member_id == "id1"
     assert list(house.group.state.members) == ["id1"]
@@ -111,17 +111,17 @@ def test_a_heartbeat_with_nothing_new_writes_nothing(house: House) -> None:
     assert (house.answers[-1].member_epoch, house.answers[-1].assignment) == (2, None)
 
 
-def test_topics_that_changed_are_looked_at_with_the_next_heartbeat(house: House) -> None:
+def test_the_next_heartbeat_checks_changed_topics(house: House) -> None:
     house.join("m1")
     house.host.topics.set("a", 5)
     house.beat("m1", 2)
-    assert house.answers[-1].assignment is None, "nobody has told the group"
+    assert house.answers[-1].assignment is None, "the group was not notified"
     house.group.topics_changed("a")
     house.beat("m1", 2)
     assert house.numbers(house.answers[-1]) == [0, 1, 2, 3, 4]
 
 
-def test_heartbeats_put_the_end_of_the_session_off(house: House) -> None:
+def test_heartbeats_extend_the_session(house: House) -> None:
     house.join("m1")
     for _ in range(3):
         house.host.advance(SESSION_MS - 1)
@@ -133,7 +133,7 @@ def test_heartbeats_put_the_end_of_the_session_off(house: House) -> None:
     assert [value is None for _, value in house.host.records[-4:]] == [True, True, True, False]
 
 
-def test_what_is_set_on_the_group_itself_counts(house: House) -> None:
+def test_configs_of_the_group_itself_apply(house: House) -> None:
     house.host.configs = {
         "consumer.session.timeout.ms": "50000",
         "consumer.heartbeat.interval.ms": "7000",
@@ -147,7 +147,7 @@ def test_what_is_set_on_the_group_itself_counts(house: House) -> None:
     assert house.group.is_empty
 
 
-def test_what_a_silent_member_had_goes_to_the_others(house: House) -> None:
+def test_a_silent_members_partitions_go_to_the_others(house: House) -> None:
     house.join("m1")
     house.host.advance(SESSION_MS // 2)
     house.join("m2")
@@ -156,7 +156,7 @@ def test_what_a_silent_member_had_goes_to_the_others(house: House) -> None:
     assert house.numbers(house.answers[-1]) == [0, 1, 2, 3]
 
 
-def test_a_member_that_does_not_give_up_in_time_is_out(house: House) -> None:
+def test_a_member_that_does_not_revoke_in_time_is_removed(house: House) -> None:
     house.join("m1")
     house.join("m2")
     house.beat("m1", 2, [0, 1, 2, 3])
@@ -169,7 +169,7 @@ def test_a_member_that_does_not_give_up_in_time_is_out(house: House) -> None:
     assert set(house.group.state.members) == {"m2"}
 
 
-def test_one_that_gives_up_in_time_stays(house: House) -> None:
+def test_a_member_that_revokes_in_time_stays(house: House) -> None:
     house.join("m1")
     house.join("m2")
     house.beat("m1", 2, [0, 1, 2, 3])
@@ -184,7 +184,7 @@ def test_one_that_gives_up_in_time_stays(house: House) -> None:
     assert house.group.state_name == "Stable"
 
 
-def test_an_end_of_sessions_that_cannot_be_written_is_tried_again(house: House) -> None:
+def test_an_unwritable_removal_of_expired_members_is_retried(house: House) -> None:
     house.join("m1")
     house.host.refuses = ErrorCode.NOT_COORDINATOR
     house.host.advance(SESSION_MS)
@@ -193,7 +193,7 @@ def test_an_end_of_sessions_that_cannot_be_written_is_tried_again(house: House) 
     assert house.group.is_empty
 
 
-def test_after_a_restart_everyone_has_a_session_again(house: House) -> None:
+def test_after_a_restart_every_member_has_a_new_session(house: House) -> None:
     house.join("m1")
     restarted = ConsumerGroup("g", house.host)
     for key, value in house.host.records:
@@ -208,7 +208,7 @@ def test_after_a_restart_everyone_has_a_session_again(house: House) -> None:
     assert restarted.is_empty
 
 
-def test_the_states_clients_are_told(house: House) -> None:
+def test_the_states_that_clients_see(house: House) -> None:
     group = house.group
     assert group.state_name == "Empty"
     house.join("m1")
@@ -221,7 +221,7 @@ def test_the_states_clients_are_told(house: House) -> None:
     assert group.state_name == "Stable"
 
 
-def test_a_group_knows_what_it_reads(house: House) -> None:
+def test_a_group_knows_the_topics_it_reads(house: House) -> None:
     house.join("m1")
     house.join("m2", subscribed_topic_names=None, subscribed_topic_regex="b?a")
     assert house.group.is_subscribed_to("a")
@@ -243,7 +243,7 @@ def test_a_group_knows_what_it_reads(house: House) -> None:
         ("", -1, 9, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_commits_of_members_alone(
+def test_only_members_may_commit(
     house: House, member_id: str, epoch: int, version: int, code: ErrorCode | None
 ) -> None:
     house.group.check_commit("", None, -1, 9)
@@ -265,7 +265,7 @@ def test_commits_of_members_alone(
         ("m2", 2, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_fetches_of_members_and_of_strangers(
+def test_offset_fetches_of_members_and_non_members(
     house: House, member_id: str | None, epoch: int, code: ErrorCode | None
 ) -> None:
     house.join("m1")
@@ -289,7 +289,7 @@ def test_only_an_empty_group_is_deleted(house: House) -> None:
     assert house.group.expiry().since_ms is None
 
 
-def test_what_a_group_replaces_goes_with_its_first_write(house: House) -> None:
+def test_the_first_write_of_a_group_removes_the_group_it_replaces(house: House) -> None:
     house.group = ConsumerGroup("g", house.host, replaced=[("old", None)])
     house.join("m1")
     house.join("m2")

@@ -1,4 +1,4 @@
-"""A member is a value: what it is made of, and what a new one has."""
+"""A member is an immutable value; a new one owns nothing."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from broker.groups.consumer.consumer_member import ConsumerGroupMember
 from protocol.group_records import MemberState
 
 
-def test_a_new_member_has_nothing_and_follows_nothing() -> None:
+def test_a_new_member_owns_nothing_and_has_no_assignment() -> None:
     member = ConsumerGroupMember(member_id="m")
     assert (member.member_epoch, member.state) == (0, MemberState.STABLE)
     assert member.assigned == member.pending_revocation == {}
 
 
-def test_a_change_is_a_new_member() -> None:
+def test_a_change_makes_a_new_value() -> None:
     member = ConsumerGroupMember(member_id="m")
     with pytest.raises(FrozenInstanceError):
         member.member_epoch = 1  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Deadlines of members: one alarm for all, and only what is missed is told."""
+"""Deadlines of members: one alarm for all, and only missed deadlines are reported."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def member(epoch: int) -> ConsumerGroupMember:
     return ConsumerGroupMember(member_id="m1", member_epoch=epoch, rebalance_timeout_ms=60)
 
 
-def test_a_session_is_missed_when_its_time_is_up() -> None:
+def test_a_session_expires_after_its_timeout() -> None:
     bell = Bell()
     assert bell.deadlines.next_ns() == NEVER_NS
     bell.deadlines.begin_session("m1", 100)
@@ -55,7 +55,7 @@ def test_a_step_keeps_the_deadline_of_its_epoch() -> None:
     assert bell.deadlines.next_ns() == NEVER_NS
 
 
-def test_members_that_are_gone_have_no_deadlines() -> None:
+def test_removed_members_have_no_deadlines() -> None:
     bell = Bell()
     for member_id in ("m1", "m2"):
         bell.deadlines.begin_session(member_id, 100)

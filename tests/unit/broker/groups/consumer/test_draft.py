@@ -1,4 +1,4 @@
-"""A draft: its records say what its state is, and the state it was made from stays as it was."""
+"""A draft: its records describe its state, and the original state does not change."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def facts(state: ConsumerState) -> dict[str, object]:
     return {name: getattr(state, name) for name in ConsumerState.__slots__}
 
 
-def test_a_draft_that_is_dropped_has_changed_nothing() -> None:
+def test_a_dropped_draft_changes_nothing() -> None:
     state = filled().state
     before = facts(state.copy())
     Draft(state).remove_group()
     assert facts(state) == before
 
 
-def test_its_records_make_its_state() -> None:
+def test_the_records_of_a_draft_reproduce_its_state() -> None:
     draft = filled()
     state = ConsumerState("g")
     for key, value in draft.records:
@@ -41,7 +41,7 @@ def test_its_records_make_its_state() -> None:
     assert facts(state) == facts(draft.state)
 
 
-def test_a_group_is_removed_with_all_that_was_written_of_it() -> None:
+def test_a_removed_group_gets_tombstones_for_all_its_records() -> None:
     draft = filled()
     gone = Draft(draft.state)
     gone.remove_group()

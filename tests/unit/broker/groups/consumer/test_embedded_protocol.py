@@ -1,4 +1,4 @@
-"""What members of the classic protocol say and are told, as bytes."""
+"""Subscriptions and assignments of members of the classic protocol, as bytes."""
 
 from __future__ import annotations
 

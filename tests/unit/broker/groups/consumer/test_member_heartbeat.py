@@ -1,4 +1,4 @@
-"""One heartbeat after the other: who joins, what moves, who is refused, and in which words."""
+"""Sequences of heartbeats: joins, moved partitions, and refusals with their messages."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def told(response: ConsumerGroupHeartbeatResponse) -> Owned | None:
     }
 
 
-# -- Refused before any group is looked at ------------------------------------------------------
+# -- Refused before any group is looked up ------------------------------------------------------
 
 JOINING = {"rebalance_timeout_ms": 1, "subscribed_topic_names": ["a"]}
 
@@ -148,7 +148,7 @@ CHECKS: dict[str, tuple[ConsumerGroupHeartbeatRequest, int, ErrorCode, str]] = {
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_a_request_that_no_group_could_serve(name: str) -> None:
+def test_requests_that_are_refused_for_any_group(name: str) -> None:
     body, version, code, words = CHECKS[name]
     with pytest.raises(GroupError) as refused:
         check(body, version, ASSIGNORS)
@@ -156,7 +156,7 @@ def test_a_request_that_no_group_could_serve(name: str) -> None:
     assert words in str(refused.value)
 
 
-def test_a_group_id_must_be_something() -> None:
+def test_an_empty_group_id_is_refused() -> None:
     body = request("m", 1)
     body.group_id = " "
     with pytest.raises(GroupError, match="GroupId can't be empty"):
@@ -182,12 +182,12 @@ def test_the_first_member_gets_everything_at_once() -> None:
     assert group.written == ["member", "epoch", "target", "target epoch", "current"]
 
 
-def test_partitions_go_over_when_they_were_given_up() -> None:
+def test_partitions_move_once_they_are_revoked() -> None:
     group = Group()
     group.join("m1", "a")
-    assert told(group.join("m2", "a")) == {}, "m1 has them all still"
+    assert told(group.join("m2", "a")) == {}, "m1 still owns all partitions"
     assert told(group.beat("m1", 2, {"a": [0, 1, 2, 3]})) == {"a": [0, 1]}
-    assert group.beat("m1", 2, {"a": [0, 1, 2, 3]}).assignment is None, "told already"
+    assert group.beat("m1", 2, {"a": [0, 1, 2, 3]}).assignment is None, "already in the last answer"
     assert told(group.beat("m2", 3)) is None, "not free yet"
     assert group.beat("m1", 2, {"a": [0, 1]}).member_epoch == 3
     assert told(group.beat("m2", 3)) == {"a": [2, 3]}
@@ -196,7 +196,7 @@ def test_partitions_go_over_when_they_were_given_up() -> None:
     assert group.written == []
 
 
-def test_a_member_that_leaves_makes_room_and_an_epoch() -> None:
+def test_a_leaving_member_frees_its_partitions_and_raises_the_epoch() -> None:
     group = Group()
     group.join("m1", "a")
     group.join("m2", "a")
@@ -216,7 +216,7 @@ def test_more_partitions_and_deleted_topics_are_noticed() -> None:
     assert told(group.beat("m1", 3, {"a": [0, 1, 2, 3, 4], "b": [0, 1]})) == {"a": [0, 1, 2, 3, 4]}
 
 
-def test_another_subscription_takes_the_old_topics_away() -> None:
+def test_a_new_subscription_revokes_the_old_topics() -> None:
     group = Group()
     group.join("m1", "a")
     assert told(group.beat("m1", 2, {"a": [0, 1, 2, 3]}, subscribed_topic_names=["b"])) == {}
@@ -234,14 +234,14 @@ def test_a_full_request_is_answered_in_full() -> None:
     assert group.written == []
 
 
-def test_a_member_that_begins_again_keeps_its_place() -> None:
+def test_a_member_that_rejoins_keeps_its_partitions() -> None:
     group = Group()
     group.join("m1", "a")
     again = group.join("m1", "a")
     assert (told(again), again.member_epoch) == ({"a": [0, 1, 2, 3]}, 2)
 
 
-def test_the_assignor_that_most_ask_for() -> None:
+def test_the_assignor_preferred_by_most_members_is_used() -> None:
     group = Group()
     group.join("m1", "a", "b", server_assignor="range")
     group.join("m2", "a", "b")
@@ -252,7 +252,7 @@ def test_the_assignor_that_most_ask_for() -> None:
     )
 
 
-def test_a_group_that_is_full() -> None:
+def test_a_full_group_refuses_members() -> None:
     group = Group(size_max=1)
     group.join("m1", "a")
     with pytest.raises(GroupError) as refused:
@@ -270,12 +270,14 @@ def test_a_group_that_is_full() -> None:
         (3, None, False),
         (2, {}, False),  # the answer that raised it was lost
         (2, {"a": [0]}, False),
-        (2, {"a": [3]}, True),  # owns what it does not have any more
-        (2, None, True),  # does not say
+        (2, {"a": [3]}, True),  # owns partitions that it lost
+        (2, None, True),  # does not name its partitions
         (4, {}, True),
     ],
 )
-def test_members_behind_or_ahead_are_fenced(epoch: int, owned: Owned, fenced: bool) -> None:
+def test_members_with_an_older_or_newer_epoch_are_fenced(
+    epoch: int, owned: Owned, fenced: bool
+) -> None:
     group = Group()
     group.join("m1", "a")
     group.join("m2", "a")
@@ -291,7 +293,7 @@ def test_members_behind_or_ahead_are_fenced(epoch: int, owned: Owned, fenced: bo
         assert group.beat("m1", epoch, owned).member_epoch == 3
 
 
-def test_who_is_no_member_is_told_so() -> None:
+def test_an_unknown_member_is_refused() -> None:
     group = Group()
     group.join("m1", "a")
     for attempt in (lambda: group.beat("m2", 2), lambda: group.leave("m2")):
@@ -303,7 +305,7 @@ def test_who_is_no_member_is_told_so() -> None:
 # -- Static members -------------------------------------------------------------------------------
 
 
-def test_a_static_member_comes_back_to_what_it_had() -> None:
+def test_a_static_member_gets_its_partitions_back() -> None:
     group = Group()
     group.join("m1", "a", instance_id="i")
     epoch = group.state.epoch
@@ -311,14 +313,14 @@ def test_a_static_member_comes_back_to_what_it_had() -> None:
     assert group.written == ["current"]
     back = group.join("m2", "a", instance_id="i")
     assert told(back) == {"a": [0, 1, 2, 3]}
-    assert (group.state.epoch, back.member_epoch) == (epoch, epoch), "nothing moved for it"
+    assert (group.state.epoch, back.member_epoch) == (epoch, epoch), "no partition moved for it"
     assert list(group.state.members) == ["m2"]
     with pytest.raises(GroupError) as refused:
         group.beat("m1", 2, instance_id="i")
     assert refused.value.code == ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_a_static_member_that_is_there_keeps_its_place() -> None:
+def test_a_present_static_member_is_not_replaced() -> None:
     group = Group()
     group.join("m1", "a", instance_id="i")
     with pytest.raises(GroupError) as refused:
@@ -327,7 +329,7 @@ def test_a_static_member_that_is_there_keeps_its_place() -> None:
     assert list(group.state.members) == ["m1"]
 
 
-def test_an_instance_id_that_nobody_has() -> None:
+def test_an_unknown_instance_id_is_refused() -> None:
     group = Group()
     group.join("m1", "a")
     with pytest.raises(GroupError, match="Instance id i is unknown") as refused:
@@ -374,7 +376,7 @@ def test_an_expression_goes_with_its_last_member() -> None:
     assert group.state.regexes == {}
 
 
-def test_what_is_no_expression_changes_nothing() -> None:
+def test_an_invalid_expression_changes_nothing() -> None:
     group = Group()
     with pytest.raises(GroupError) as refused:
         group.join("m1", subscribed_topic_regex="(")

@@ -1,4 +1,4 @@
-"""What members say, get and leave behind, whichever protocol they speak."""
+"""Steps of a member in either protocol: join, change, leave and be replaced."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def member(member_id: str, instance_id: str | None = None) -> ConsumerGroupMembe
 
 
 def joined(*members: ConsumerGroupMember) -> Draft:
-    """Return a draft of a group that these have joined, one after the other."""
+    """Return a draft of a group that these members have joined, one after the other."""
     draft = Draft(ConsumerState("g"))
     for each in members:
         update_member(draft, ConsumerGroupMember(member_id=each.member_id), each, context())
@@ -48,7 +48,7 @@ def joined(*members: ConsumerGroupMember) -> Draft:
     return draft
 
 
-def test_what_is_new_raises_the_epoch_and_finds_targets() -> None:
+def test_a_change_raises_the_epoch_and_computes_targets() -> None:
     draft = joined(member("m1"))
     state = draft.state
     assert (state.epoch, state.target_epoch) == (FIRST_EPOCH, FIRST_EPOCH)
@@ -56,7 +56,7 @@ def test_what_is_new_raises_the_epoch_and_finds_targets() -> None:
     assert state.members["m1"].assigned == {A: dict.fromkeys(range(4), FIRST_EPOCH)}
     draft.records.clear()
     update_member(draft, member("m1"), replace(member("m1"), rack_id="r"), context())
-    assert (len(draft.records), state.epoch) == (1, FIRST_EPOCH), "a rack needs no targets"
+    assert (len(draft.records), state.epoch) == (1, FIRST_EPOCH), "a rack change needs no targets"
 
 
 def test_members_are_removed_together() -> None:
@@ -69,7 +69,7 @@ def test_members_are_removed_together() -> None:
     assert draft.state.members["m3"].state == MemberState.UNRELEASED_PARTITIONS
 
 
-def test_a_successor_has_what_the_static_member_had() -> None:
+def test_a_successor_takes_over_the_static_members_partitions() -> None:
     draft = joined(member("m1", "i"))
     epoch = draft.state.epoch
     successor = replace_static(draft, draft.state.members["m1"], "m2")
@@ -84,13 +84,15 @@ def test_a_successor_has_what_the_static_member_had() -> None:
     ("instance_id", "code"),
     [("i", ErrorCode.FENCED_INSTANCE_ID), ("j", ErrorCode.UNKNOWN_MEMBER_ID)],
 )
-def test_only_the_static_member_itself_is_found(instance_id: str, code: ErrorCode) -> None:
+def test_a_static_member_is_checked_by_instance_id_and_member_id(
+    instance_id: str, code: ErrorCode
+) -> None:
     with pytest.raises(GroupError) as refused:
         check_static_member(joined(member("m1", "i")).state, instance_id, "m2")
     assert refused.value.code == code
 
 
-def test_an_expression_is_looked_at_again_when_topics_have_changed() -> None:
+def test_an_expression_is_resolved_again_after_topics_changed() -> None:
     said = ConsumerGroupMember(member_id="m1", topic_regex="[ab]")
     draft = joined(said)
     assert draft.state.regexes["[ab]"].topics == {"a"}

@@ -1,4 +1,4 @@
-"""A draft becomes the state with its write, and targets that are found late are still taken."""
+"""A draft becomes the state once it is written; targets that are computed late still apply."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def with_member(of: Membership, epoch: int = 2) -> Draft:
     return draft
 
 
-def test_what_cannot_be_written_has_not_happened(host: FakeHost) -> None:
+def test_a_failed_write_changes_nothing(host: FakeHost) -> None:
     made = membership(host)
     before = made.state
     host.refuses = ErrorCode.NOT_COORDINATOR
@@ -47,7 +47,7 @@ def test_what_cannot_be_written_has_not_happened(host: FakeHost) -> None:
     assert made.group_state == "Empty"
 
 
-def test_what_is_replaced_goes_with_the_first_write(host: FakeHost) -> None:
+def test_the_first_write_removes_the_replaced_group(host: FakeHost) -> None:
     made = membership(host)
     codes: list[ErrorCode] = []
     draft = with_member(made)
@@ -58,7 +58,7 @@ def test_what_is_replaced_goes_with_the_first_write(host: FakeHost) -> None:
     assert host.records.count(("old", None)) == 1
 
 
-def test_an_answer_without_a_record_waits_for_those_before_it(host: FakeHost) -> None:
+def test_an_answer_without_a_record_waits_for_earlier_records(host: FakeHost) -> None:
     made = membership(host)
     host.holds = True
     codes: list[ErrorCode] = []
@@ -69,7 +69,7 @@ def test_an_answer_without_a_record_waits_for_those_before_it(host: FakeHost) ->
     assert codes == [ErrorCode.NOT_COORDINATOR]
 
 
-def test_targets_are_found_in_the_pool_and_not_after_the_end(host: FakeHost) -> None:
+def test_targets_are_computed_in_the_pool_and_not_after_the_group_ended(host: FakeHost) -> None:
     made = membership(host)
     made.write(with_member(made), None)
     made.find_targets()
@@ -86,7 +86,7 @@ def test_targets_are_found_in_the_pool_and_not_after_the_end(host: FakeHost) -> 
     assert (host.records, made.group_state) == ([], "Dead")
 
 
-def test_a_member_that_must_give_up_has_its_rebalance_timeout(host: FakeHost) -> None:
+def test_a_member_that_must_revoke_has_its_rebalance_timeout(host: FakeHost) -> None:
     made = membership(host)
     draft = with_member(made)
     draft.put_current(

@@ -1,4 +1,4 @@
-"""Groups that change their kind: nobody loses what it reads, and what cannot change is refused."""
+"""Groups that change their protocol: members keep their partitions; impossible changes fail."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def held(numbers: list[int], user_data: bytes | None = None) -> bytes:
 def classic(
     of: FakeHost, *assignments: bytes, protocol_type: str = "consumer", subscription: bytes = b""
 ) -> ClassicGroup:
-    """Return a stable classic group, one member an assignment."""
+    """Return a stable classic group with one member per assignment."""
     subscription = subscription or encode_subscription(ConsumerProtocolSubscription(topics=["a"]))
     value = GroupMetadataValue(
         protocol_type=protocol_type,
@@ -84,7 +84,7 @@ def classic(
     return ClassicGroup.from_record("g", value, of)
 
 
-def test_everyone_keeps_what_it_has() -> None:
+def test_every_member_keeps_its_partitions() -> None:
     of = host()
     draft = upgraded(classic(of, held([0, 1]), held([2, 3])), of)
     state = draft.state
@@ -98,7 +98,7 @@ def test_everyone_keeps_what_it_has() -> None:
     assert draft.records[0] == (GroupMetadataKey(group="g"), None)
 
 
-def test_the_first_new_member_makes_them_share() -> None:
+def test_the_first_new_member_starts_a_rebalance() -> None:
     of = host()
     draft = upgraded(classic(of, held([0, 1, 2, 3])), of)
     group = ConsumerGroup("g", of, replaced=draft.records, state=draft.state)
@@ -125,7 +125,7 @@ def test_the_first_new_member_makes_them_share() -> None:
     "case",
     ["policy", "downgrade only", "connect", "too many", "own assignor", "garbage"],
 )
-def test_what_cannot_be_a_consumer_group(case: str) -> None:
+def test_groups_that_cannot_become_consumer_groups(case: str) -> None:
     policy = {"policy": "disabled", "downgrade only": "downgrade"}.get(case, "bidirectional")
     of = host(
         group_consumer_migration_policy=policy,
@@ -143,7 +143,7 @@ def test_what_cannot_be_a_consumer_group(case: str) -> None:
     assert refused.value.code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_topics_that_are_gone_are_left_behind() -> None:
+def test_deleted_topics_are_dropped_in_the_migration() -> None:
     of = host()
     of.topics.set("a", 0)
     state = upgraded(classic(of, held([0, 1])), of).state
@@ -154,7 +154,7 @@ def test_topics_that_are_gone_are_left_behind() -> None:
 
 
 def mixed(of: FakeHost) -> ConsumerGroup:
-    """A member of each protocol, both settled."""
+    """A group with one member of each protocol, both stable."""
     subscription = encode_subscription(ConsumerProtocolSubscription(topics=["a"]), 1)
     group = ConsumerGroup("g", of)
     draft = Draft(group.state)
@@ -184,7 +184,7 @@ def leave(group: ConsumerGroup) -> None:
     )
 
 
-def test_the_last_new_member_leaves_the_group_to_the_others() -> None:
+def test_the_group_becomes_classic_if_the_last_new_member_leaves() -> None:
     of = host()
     leave(mixed(of))
     group = of.group
@@ -204,14 +204,14 @@ def test_the_last_new_member_leaves_the_group_to_the_others() -> None:
     assert (replayed.members, replayed.epoch) == ({}, 0)
 
 
-def test_one_that_is_silent_leaves_it_to_the_others_too() -> None:
+def test_the_group_becomes_classic_if_the_last_new_members_session_expires() -> None:
     of = host(group_consumer_session_timeout_ms=5_000)
     mixed(of).loaded()
     of.advance(5_000)
     assert isinstance(of.group, ClassicGroup)
 
 
-def test_the_group_stays_what_it_is_when_it_may_not_change() -> None:
+def test_the_group_keeps_its_protocol_if_downgrades_are_disabled() -> None:
     of = host(group_consumer_migration_policy="upgrade")
     group = mixed(of)
     leave(group)
@@ -219,7 +219,7 @@ def test_the_group_stays_what_it_is_when_it_may_not_change() -> None:
     assert set(group.state.members) == {"old"}
 
 
-def test_only_a_group_of_classic_members_may_be_classic() -> None:
+def test_only_a_group_of_classic_members_can_become_classic() -> None:
     of = host()
     assert not may_be_classic(ConsumerState("g"), of.config)
     assert not may_be_classic(mixed(of).state, of.config)
@@ -239,7 +239,7 @@ def spoken_by(member_id: str, *names: str) -> ConsumerGroupMember:
     )
 
 
-def test_a_group_that_is_classic_again_knows_all_that_its_members_speak() -> None:
+def test_a_group_that_is_classic_again_knows_the_protocols_of_its_members() -> None:
     of = host()
     group = ConsumerGroup("g", of)
     draft = Draft(group.state)
@@ -259,13 +259,11 @@ def test_a_group_that_is_classic_again_knows_all_that_its_members_speak() -> Non
         "two": ["sticky", "range"],
         "three": ["sticky", "range", "other"],
     }
-    assert of.group.generation.protocol_name == "sticky", (
-        "two of three like it best, as Kafka counts"
-    )
+    assert of.group.generation.protocol_name == "sticky", "two of three prefer it, as Kafka counts"
 
 
 def static_pair(of: FakeHost, *, is_settled: bool) -> ConsumerGroup:
-    """A static member of the new protocol that is away, and one of the classic protocol."""
+    """An absent static member of the new protocol, and a static member of the classic protocol."""
     group = ConsumerGroup("g", of)
     draft = Draft(group.state)
     away = ConsumerGroupMember(
@@ -303,7 +301,7 @@ def join_as_static(group: ConsumerGroup) -> JoinGroupResponse:
     return answer
 
 
-def test_the_last_new_member_that_a_classic_one_replaces_leaves_the_group_to_it() -> None:
+def test_the_group_becomes_classic_if_a_classic_member_replaces_the_last_new_one() -> None:
     of = host()
     answer = join_as_static(static_pair(of, is_settled=True))
     assert (answer.error_code, answer.generation_id, answer.protocol_name) == (0, 3, "range")
@@ -322,7 +320,7 @@ def test_the_last_new_member_that_a_classic_one_replaces_leaves_the_group_to_it(
     assert (replayed.members, replayed.epoch) == ({}, 0)
 
 
-def test_members_that_have_not_what_they_should_join_again_after_the_change() -> None:
+def test_members_without_their_target_rejoin_after_the_migration() -> None:
     of = host()
     answer = join_as_static(static_pair(of, is_settled=False))
     assert (answer.error_code, of.group.state_name) == (0, "PreparingRebalance")
@@ -337,5 +335,5 @@ def test_a_classic_member_that_replaces_another_changes_nothing() -> None:
     assert not hasattr(of, "group")
 
 
-def test_a_group_with_a_static_member_away_is_on_its_way() -> None:
+def test_a_group_with_an_absent_static_member_is_reconciling() -> None:
     assert static_pair(host(), is_settled=True).state_name == "Reconciling"

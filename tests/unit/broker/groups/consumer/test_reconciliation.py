@@ -1,4 +1,4 @@
-"""One step at a heartbeat: by a table, and by groups of members that follow moving targets."""
+"""One step per heartbeat: by a table, and by simulated groups with moving targets."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_one_step(name: str) -> None:
 
 
 class Simulation:
-    """A group whose clients give partitions up late, and do not always say what they own."""
+    """A group whose clients revoke late, and do not always name the partitions they own."""
 
     def __init__(self, seed: int) -> None:
         self.randomness = random.Random(seed)
@@ -152,7 +152,7 @@ class Simulation:
         )
 
     def change(self) -> None:
-        """Let a member come or go, which makes a new target."""
+        """Let a member join or leave, which makes a new target."""
         if self.members and self.randomness.random() < 0.4:
             gone = self.randomness.choice(sorted(self.members))
             del self.members[gone], self.reads[gone], self.goals[gone]
@@ -168,7 +168,7 @@ class Simulation:
         self.goals = assign_uniform(subscribers, self.counts)
 
     def heartbeat(self, member_id: str, *, gives_up: bool, says: bool) -> None:
-        """Let the client do what it was told, and tell it what is next."""
+        """Let the client apply its last answer, and send it the next one."""
         told = self.told(member_id)
         if gives_up:
             self.reads[member_id] &= told
@@ -197,7 +197,7 @@ class Simulation:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_no_partition_has_two_owners_on_the_way_and_all_arrive(seed: int) -> None:
+def test_no_partition_ever_has_two_owners_and_all_reach_their_target(seed: int) -> None:
     group = Simulation(seed)
     chance = group.randomness.random
     for _ in range(80):

@@ -1,4 +1,4 @@
-"""The state of a consumer group is what its records say, in any order compaction leaves them."""
+"""A consumer group's state follows from its records, in any order that compaction leaves."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def fill(draft: Draft) -> None:
 
 
 def replayed(records: list[GroupRecord]) -> ConsumerState:
-    """Return what a restart reads back: through the bytes of the log."""
+    """Return the state that a restart reads back, through the bytes of the log."""
     state = ConsumerState("g")
     for key, value in records:
         state.apply(*decode(encode_key(key), encode_value(value)))
@@ -62,7 +62,7 @@ def facts(state: ConsumerState) -> dict[str, object]:
     return {name: getattr(state, name) for name in ConsumerState.__slots__}
 
 
-def test_what_is_written_is_read_back() -> None:
+def test_written_state_is_read_back() -> None:
     draft = Draft(ConsumerState("g"))
     fill(draft)
     assert facts(replayed(draft.records)) == facts(draft.state)
@@ -77,8 +77,8 @@ def test_what_is_written_is_read_back() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_the_order_of_different_records_does_not_matter(seed: int) -> None:
-    """Compaction keeps the last record of each key, wherever it stands."""
+def test_the_order_of_records_with_different_keys_does_not_matter(seed: int) -> None:
+    """Compaction keeps the last record of each key, wherever it is."""
     draft = Draft(ConsumerState("g"))
     fill(draft)
     shuffled = list(draft.records)
@@ -86,7 +86,7 @@ def test_the_order_of_different_records_does_not_matter(seed: int) -> None:
     assert facts(replayed(shuffled)) == facts(draft.state)
 
 
-def test_tombstones_leave_nothing() -> None:
+def test_tombstones_remove_everything() -> None:
     draft = Draft(ConsumerState("g"))
     fill(draft)
     gone = Draft(draft.state)
@@ -95,7 +95,7 @@ def test_tombstones_leave_nothing() -> None:
     assert facts(replayed([*draft.records, *gone.records])) == facts(ConsumerState("g"))
 
 
-def test_a_partition_of_who_gave_it_up_late_stays_with_its_new_owner() -> None:
+def test_a_late_revocation_does_not_take_the_partition_from_its_new_owner() -> None:
     draft = Draft(ConsumerState("g"))
     first = ConsumerGroupMember(member_id="m1", assigned={A: {0: 1}})
     second = ConsumerGroupMember(member_id="m2", assigned={A: {0: 2}})
@@ -116,7 +116,7 @@ def test_the_successor_of_a_static_member_keeps_the_instance_id() -> None:
     assert draft.state.static_ids == {"i": "new"}
 
 
-def test_partitions_without_epochs_have_their_members() -> None:
+def test_partitions_without_epochs_keep_their_owners() -> None:
     """Records of Apache Kafka before 4.3."""
     state = ConsumerState("g")
     state.apply(
@@ -131,7 +131,7 @@ def test_partitions_without_epochs_have_their_members() -> None:
     assert state.members["m"].assigned == {A: {0: 7, 1: 7}}
 
 
-def test_a_classic_members_side_is_kept() -> None:
+def test_the_classic_metadata_of_a_member_is_kept() -> None:
     draft = Draft(ConsumerState("g"))
     side = ClassicSide(45_000, (("range", b"sub"),))
     draft.put_member(ConsumerGroupMember(member_id="m", classic=side))

@@ -1,4 +1,4 @@
-"""What members ask for: names and expressions against the topics that there are."""
+"""Subscriptions: names and expressions, matched against the existing topics."""
 
 from __future__ import annotations
 
@@ -38,31 +38,31 @@ def test_an_expression_matches_whole_names(pattern: str, matched: set[str]) -> N
 
 
 @pytest.mark.parametrize("pattern", ["(", "[a", "a**", "(?<x>", "\\", "(?=a)"])
-def test_what_is_no_expression_is_refused_by_name(pattern: str) -> None:
+def test_an_invalid_expression_is_refused_by_name(pattern: str) -> None:
     with pytest.raises(GroupError) as refused:
         resolve(pattern, FakeTopics(), 0)
     assert refused.value.code == ErrorCode.INVALID_REGULAR_EXPRESSION
     assert f"`{pattern}`" in str(refused.value)
 
 
-def test_no_expression_takes_time_that_grows_faster_than_the_name() -> None:
-    """A matcher that goes back would not come to an end here."""
+def test_matching_takes_linear_time_in_the_name() -> None:
+    """A backtracking matcher would not end here."""
     assert resolve("(a+)+(a|aa)*b", FakeTopics(**{"a" * 249: 1}), 0).topics == frozenset()
 
 
-def test_a_member_asks_for_names_and_for_what_its_expression_matched() -> None:
+def test_a_member_subscribes_to_names_and_to_matches_of_its_expression() -> None:
     member = ConsumerGroupMember(member_id="m", topic_names=frozenset({"a"}), topic_regex="b.*")
     assert topic_names(member, {}) == {"a"}
     assert topic_names(member, {"b.*": ResolvedRegex(frozenset({"b1"}), 0)}) == {"a", "b1"}
 
 
-def test_only_topics_that_exist_count() -> None:
+def test_only_existing_topics_count() -> None:
     topics = FakeTopics(a=1, b=2)
     assert [topic.name for topic in existing(["b", "x", "a", "b"], topics)] == ["a", "b"]
     assert topic_ids(["a", "x"], topics) == {topic_id("a")}
 
 
-def test_the_digest_moves_with_the_topics_and_with_nothing_else() -> None:
+def test_the_digest_changes_only_with_the_topics() -> None:
     before = FakeTopics(a=1, b=2, c=3)
     digest = metadata_hash(["a", "b"], before)
     assert digest == metadata_hash(["b", "a", "a", "x"], before)
@@ -74,5 +74,5 @@ def test_the_digest_moves_with_the_topics_and_with_nothing_else() -> None:
         metadata_hash(["a", "b"], FakeTopics(a=1)),
     }
     assert digest not in moved
-    assert len(moved) == 4 - 1, "a alone, and a beside a b that is gone, are the same"
+    assert len(moved) == 4 - 1, "a alone equals a with a missing b"
     assert metadata_hash(["x"], before) == NO_HASH

@@ -1,4 +1,4 @@
-"""Targets of large groups: found in a thread, and taken when the group may have moved on."""
+"""Targets of large groups: computed in a thread, and applied to a group that may have changed."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class House:
         )
 
     def compute(self) -> None:
-        """Let the pool do what it has now."""
+        """Run the calls that the pool has now."""
         calls, self.host.computing = self.host.computing, []
         for call in calls:
             call()
@@ -98,7 +98,7 @@ def test_many_partitions_are_assigned_in_the_pool() -> None:
     assert house.host.computing == []
 
 
-def test_one_search_is_under_way_at_a_time_and_the_next_follows_it() -> None:
+def test_computations_of_targets_run_one_after_the_other() -> None:
     house = House()
     house.join("m1")
     house.join("m2")
@@ -117,20 +117,20 @@ def test_one_search_is_under_way_at_a_time_and_the_next_follows_it() -> None:
     assert not house.owned["m1"] & house.owned["m2"]
 
 
-def test_what_is_found_for_one_who_left_is_nobodys() -> None:
+def test_the_target_of_a_member_that_left_is_dropped() -> None:
     house = House()
     house.join("m1")
     house.join("m2")
     house.compute()
     house.beat("m2", member_epoch=-1)
-    house.compute()  # for both, of whom one has gone
+    house.compute()  # for both members, one of which has left
     assert set(house.group.state.targets) == {"m1"}
     house.compute()
     house.beat("m1")
     assert len(house.owned["m1"]) == COUNT
 
 
-def test_what_is_found_for_a_static_member_is_its_successors() -> None:
+def test_the_target_of_a_replaced_static_member_goes_to_its_successor() -> None:
     house = House()
     house.join("m1", instance_id="one")
     house.beat("m1", member_epoch=-2, instance_id="one")
@@ -140,7 +140,7 @@ def test_what_is_found_for_a_static_member_is_its_successors() -> None:
     assert len(house.owned["m2"]) == COUNT
 
 
-def test_a_group_that_has_ended_takes_nothing() -> None:
+def test_a_dead_group_applies_no_targets() -> None:
     house = House()
     house.join("m1")
     house.group.removed(ErrorCode.NOT_COORDINATOR)
@@ -150,7 +150,7 @@ def test_a_group_that_has_ended_takes_nothing() -> None:
     assert house.host.computing == []
 
 
-def test_what_cannot_be_written_is_looked_for_again_at_the_next_heartbeat(
+def test_targets_that_cannot_be_written_are_computed_again_at_the_next_heartbeat(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     house = House()
@@ -164,7 +164,7 @@ def test_what_cannot_be_written_is_looked_for_again_at_the_next_heartbeat(
     assert len(house.owned["m1"]) == COUNT
 
 
-def test_a_classic_member_is_not_told_to_join_again_before_there_is_a_target() -> None:
+def test_a_classic_member_is_asked_to_rejoin_only_once_there_is_a_target() -> None:
     house = House()
     house.join("m1")
     assert house.group.membership.reachable_epoch == 1
@@ -194,10 +194,10 @@ async def until_it_has_all(rig: Rig, epoch: int) -> None:
     assert answer.assignment.topic_partitions[0].partitions == [0, 1, 2, 3]
 
 
-async def test_a_broker_finds_them_beside_its_loop(
+async def test_a_broker_computes_targets_off_its_event_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And once the search fails, for a reason nobody expected, the group goes on."""
+    """After an unexpected failure of the computation, the group continues."""
     rig = Rig(tmp_path)
     await create(rig, count=4)
     await find(rig)
@@ -221,7 +221,7 @@ async def test_a_broker_finds_them_beside_its_loop(
     await rig.close()
 
 
-def test_what_a_search_reads_is_not_what_changes() -> None:
+def test_a_computation_reads_a_copy_that_does_not_change() -> None:
     house = House()
     house.join("m1")
     searched = house.group.state
