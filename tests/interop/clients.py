@@ -1,4 +1,4 @@
-"""Clients, other people's and ours, driven alike: produce lines, consume topics, tell the digests.
+"""Third-party clients and ours, behind one interface: produce lines, consume topics, print digests.
 
     python -m tests.interop.clients create  ADDRESS PARTITIONS TOPIC...
     python -m tests.interop.clients produce CLIENT ADDRESS PARTITIONS FILE TOPIC=CODEC...
@@ -6,11 +6,11 @@
 
 Line n of the file (from 0, without its newline) goes to partition n modulo PARTITIONS. COUNTS is a
 JSON list, records wanted of each partition from its first offset on; `consume` prints JSON,
-topic -> [digest a partition]. A digest covers size and bytes of every value in order; a record too
-few ends in an error after SECONDS_WITHOUT_RECORDS, and one too many in another digest.
+topic -> [digest a partition]. A digest covers size and bytes of every value in order; a missing
+record ends in an error after SECONDS_WITHOUT_RECORDS, a surplus one in another digest.
 
-Each runs in a process of its own, so that no client's threads, loops or warnings meet another's.
-Consuming is by assignment, without groups. Of the client "barnabas", which speaks the msgpack
+Each runs in its own process, so that clients' threads, loops and warnings do not interfere.
+Consuming is by assignment, without groups. For the client "barnabas", which speaks the msgpack
 dialect, ADDRESS is that listener's.
 """
 
@@ -34,7 +34,7 @@ BATCH_BYTES = 64 << 10
 
 
 class ShortError(Exception):
-    """A consumer got fewer records than it was promised."""
+    """A consumer got fewer records than expected."""
 
 
 class Digest:
@@ -45,7 +45,7 @@ class Digest:
         self._hash = hashlib.sha256()
 
     def add(self, value: bytes) -> None:
-        """Take the next value."""
+        """Add the next value."""
         self.count += 1
         self._hash.update(len(value).to_bytes(4, "big"))
         self._hash.update(value)
@@ -56,14 +56,14 @@ class Digest:
 
 
 def lines_of(path: Path) -> Iterator[bytes]:
-    """The lines of a file without their newlines."""
+    """Yield the lines of a file without their newlines."""
     with path.open("rb") as file:
         for line in file:
             yield line.rstrip(b"\n")
 
 
 def expected(path: Path, partitions: int, times: int = 1) -> tuple[list[int], list[str]]:
-    """What each partition must hold after the file was produced `times`: counts and digests."""
+    """Return counts and digests of each partition after the file was produced `times`."""
     digests = [Digest() for _ in range(partitions)]
     for _ in range(times):
         for number, line in enumerate(lines_of(path)):
@@ -81,11 +81,11 @@ class Progress:
 
     @property
     def done(self) -> bool:
-        """Whether all the wanted records have come."""
+        """Whether all expected records have arrived."""
         return self._left <= 0
 
     def add(self, partition: int, values: Iterable[bytes]) -> None:
-        """Take values of one partition, in order."""
+        """Add values of one partition, in order."""
         digest = self.digests[partition]
         before = digest.count
         for value in values:
@@ -105,7 +105,7 @@ Consume = Callable[[str, str, list[int]], list[str]]
 
 
 def kcat_produce(address: str, partitions: int, path: Path, topic: str, codec: str) -> None:
-    """One kcat a partition, each with its lines in a file: kcat cannot spread lines itself."""
+    """Run one kcat a partition, each with its lines in a file: kcat cannot spread lines itself."""
     with tempfile.TemporaryDirectory() as place:
         parts = [Path(place) / str(number) for number in range(partitions)]
         files = [part.open("wb") for part in parts]
@@ -120,7 +120,7 @@ def kcat_produce(address: str, partitions: int, path: Path, topic: str, codec: s
 
 
 def kcat_consume(address: str, topic: str, counts: list[int]) -> list[str]:
-    """One kcat for all partitions, to their ends, writing partition, size and bytes."""
+    """Run one kcat for all partitions, to their ends; it prints partition, size and bytes."""
     digests = [Digest() for _ in counts]
     command = ["kcat", "-C", "-q", "-b", address, "-t", topic, "-o", "beginning", "-e"]
     with subprocess.Popen([*command, "-f", "%p\n%R%s"], stdout=subprocess.PIPE) as process:
@@ -174,7 +174,7 @@ def console_consume(address: str, topic: str, counts: list[int]) -> list[str]:
 
 
 def confluent_produce(address: str, partitions: int, path: Path, topic: str, codec: str) -> None:
-    """librdkafka by way of confluent-kafka, as an idempotent producer (so acks all)."""
+    """librdkafka through confluent-kafka, as an idempotent producer (so acks all)."""
     from confluent_kafka import Producer
 
     failures: list[object] = []
@@ -386,7 +386,7 @@ CONSUMERS: dict[str, Consume] = {
 
 
 def create(address: str, partitions: int, topics: list[str]) -> None:
-    """Create topics and wait until they are there."""
+    """Create topics and wait until they exist."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({"bootstrap.servers": address})
@@ -399,7 +399,7 @@ def create(address: str, partitions: int, topics: list[str]) -> None:
 
 
 def run(*arguments: str, timeout_seconds: float) -> str:
-    """Run this module with `arguments`; its standard output. Raises with its errors."""
+    """Run this module with `arguments` and return its standard output. Raises with its errors."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.interop.clients", *arguments],
         capture_output=True,
@@ -414,7 +414,7 @@ def run(*arguments: str, timeout_seconds: float) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """The three commands of the head of this page; times go to standard error."""
+    """Run one of the module's three commands; times go to standard error."""
     command, *rest = arguments
     if command == "create":
         address, partitions, *topics = rest

@@ -8,7 +8,7 @@ from tests.interop import turns
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what waits for its turn."""
+    """Leave out the comparisons that are not due."""
     waiting = {f"tests/interop/{name}.py" for name in turns.waiting()}
     left_out = [item for item in items if item.nodeid.partition("::")[0] in waiting]
     if left_out:
@@ -17,6 +17,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name them, for the end of `.ci/run`."""
+    """List them for the end of `.ci/run`."""
     for name in turns.waiting():
         terminalreporter.write_line(f"NOT ITS TURN tests/interop/{name}.py")

@@ -1,4 +1,4 @@
-"""One member of a consumer group, as a process of its own: it tells what it reads.
+"""One member of a consumer group, as a process: it prints what it reads.
 
     python -m tests.interop.group_member CLIENT ADDRESS GROUP TOPIC
 
@@ -30,7 +30,7 @@ class Leaving:
 
 
 def tell(records: Iterable[tuple[int, int]]) -> None:
-    """Write what was read."""
+    """Print the records read."""
     lines = [f"{partition} {offset}\n" for partition, offset in records]
     sys.stdout.write("".join(lines))
     sys.stdout.flush()
@@ -59,12 +59,12 @@ def confluent(address: str, group: str, topic: str, leaving: Leaving) -> None:
             try:
                 consumer.commit(asynchronous=False)
             except confluent_kafka.KafkaException:
-                continue  # a rebalance: what was told will be told again
+                continue  # a rebalance: the same records will be printed again
     consumer.close()
 
 
 def _settings(address: str, group: str) -> dict[str, Any]:
-    """Return the settings of a consumer, which both Python clients call the same."""
+    """Return a consumer's settings, which have the same names in both Python clients."""
     return {
         "bootstrap_servers": address,
         "group_id": group,

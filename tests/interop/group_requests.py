@@ -1,4 +1,4 @@
-"""What members and operators ask of groups, each question a function of a broker with groups.
+"""Requests of members and operators to groups; each function sends one to a broker with groups.
 
 A broker is held as a `State`; `settle` makes the groups on it that the questions speak of: a
 classic group, one with a static member, one of Connect's kind, a consumer group, and one of
@@ -97,11 +97,11 @@ class State:
 Ask = Callable[[State], tuple[int, str]]
 
 
-# --- what is asked --------------------------------------------------------------------------
+# --- requests ------------------------------------------------------------------------------
 
 
 def member_of(state: State, member: str) -> str:
-    """Return the id of the member of a group that is called by the group's name, or itself."""
+    """Return the id of the member in the group of this name, or the name itself."""
     return state.members.get(member, member)
 
 
@@ -349,7 +349,7 @@ def enter(
     partitions: tuple[int, ...] = (),
     **fields: Any,
 ) -> None:
-    """Make a group with one member, which subscribes to a topic and is assigned its partitions."""
+    """Create a group with one member, which subscribes to a topic and gets its partitions."""
     wanted = encode_subscription(ConsumerProtocolSubscription(topics=[topic]))
     given = encode_assignment(
         ConsumerProtocolAssignment(
@@ -383,7 +383,7 @@ def enter(
 
 
 def settle(connection: Connection) -> State:
-    """Make the topic and the groups that the rows speak of."""
+    """Create the topic and the groups that the rows need."""
     state = State(connection, {})
     topic = CreatableTopic(name=EXISTING, num_partitions=3, replication_factor=1)
     made = connection.call(
@@ -400,7 +400,7 @@ def settle(connection: Connection) -> State:
 
 
 def await_coordinator(state: State) -> None:
-    """Make the topic of offsets, and wait until its one partition is loaded."""
+    """Create the topic of offsets, and wait until its one partition is loaded."""
     deadline = time.monotonic() + 30
     find("g")(state)
     while commit("g")(state)[0] != 0:

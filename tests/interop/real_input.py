@@ -123,7 +123,7 @@ def generated(log: Path, lines: int) -> None:
 
 
 def make(log: Path, lines: int = LINES) -> str:
-    """Write the file and return where its lines are from: "nginx" or "generated"."""
+    """Write the file and return the source of its lines: "nginx" or "generated"."""
     nginx = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
     log.unlink(missing_ok=True)
     if nginx is None:

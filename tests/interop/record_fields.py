@@ -8,7 +8,7 @@ headers are [name, value] pairs, and what is bytes stands in hexadecimal, null a
 is in partition 0. kcat and Kafka's console tools set no timestamps when writing, and cannot show
 every byte when reading: rows for them are text without tabs and newlines.
 
-Each runs in a process of its own, as `tests.interop.clients` does and for its reasons.
+Each runs in its own process, as in `tests.interop.clients` and for the same reasons.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from tests.interop import clients
 from tests.interop.oracle import kafka
 
 SECONDS = 30.0
-NULL = "NULL"  # as the tools show and read a null; no row has it as its text
+NULL = "NULL"  # how the tools show and read a null; no row has it as its text
 
 
 class Row(NamedTuple):
-    """One record; the timestamp is None where whoever wrote it did not choose one."""
+    """One record; the timestamp is None if its writer did not set one."""
 
     key: bytes | None
     value: bytes | None
@@ -44,7 +44,7 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 def to_json(rows: list[Row]) -> str:
-    """Rows as the head of this page describes them."""
+    """Return the rows in the format described at the head of this module."""
     plain = [
         [_hex(row.key), _hex(row.value), [[k, _hex(v)] for k, v in row.headers], row.timestamp]
         for row in rows
@@ -53,7 +53,7 @@ def to_json(rows: list[Row]) -> str:
 
 
 def of_plain(plain: list) -> list[Row]:
-    """Rows of what JSON held."""
+    """Return rows from decoded JSON."""
     return [
         Row(_bytes(key), _bytes(value), tuple((k, _bytes(v)) for k, v in headers), timestamp)
         for key, value, headers, timestamp in plain
@@ -219,7 +219,7 @@ def aio_read(address: str, topic: str, count: int) -> list[Row]:
 
 
 def kcat_write(address: str, topic: str, codec: str, rows: list[Row]) -> None:
-    """One kcat a record: it has one set of headers for all that it sends. A null has a key."""
+    """Run one kcat a record: its headers apply to all that it sends. A null has a key."""
     command = ["kcat", "-P", "-b", address, "-t", topic, "-p", "0", "-z", codec]
     for row in rows:
         more = [] if row.key is None else ["-K", r"\x01"]
@@ -251,7 +251,7 @@ def _encoded(text: str | None) -> bytes | None:
 
 
 def console_write(address: str, topic: str, codec: str, rows: list[Row]) -> None:
-    """Kafka's ConsoleProducer: headers, key and value parted by tabs."""
+    """Kafka's ConsoleProducer: headers, key and value separated by tabs."""
     arguments = ["--bootstrap-server", address, "--topic", topic, "--compression-codec", codec]
     for name in ("parse.key=true", "parse.headers=true", f"null.marker={NULL}"):
         arguments += ["--reader-property", name]
@@ -270,7 +270,7 @@ def _shown(data: bytes | None) -> bytes:
 
 
 def console_read(address: str, topic: str, count: int) -> list[Row]:
-    """Kafka's ConsoleConsumer: time, headers, key and value parted by tabs."""
+    """Kafka's ConsoleConsumer: time, headers, key and value separated by tabs."""
     arguments = ["--bootstrap-server", address, "--topic", topic, "--partition", "0"]
     arguments += ["--offset", "earliest", "--max-messages", str(count), "--timeout-ms", "30000"]
     for name in ("timestamp=true", "headers=true", "key=true"):
@@ -317,7 +317,7 @@ READERS: dict[str, Callable[[str, str, int], list[Row]]] = {
 
 
 def run(*arguments: str, stdin: str = "") -> str:
-    """Run this module in a process of its own and return what it printed."""
+    """Run this module in its own process and return its output."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.interop.record_fields", *arguments],
         input=stdin,
@@ -333,7 +333,7 @@ def run(*arguments: str, stdin: str = "") -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """The two commands of the head of this page."""
+    """Run one of the module's two commands."""
     command, client, address, *rest = arguments
     if command == "write":
         rows = of_plain(json.load(sys.stdin))

@@ -1,6 +1,6 @@
-"""A topic that its first writer makes, with several partitions: any of them takes records at once.
+"""A topic that its first writer creates, with several partitions: all accept records at once.
 
-Asked of Apache Kafka 4.3 and of Barnabas: the partitions that metadata names, a record for each,
+Asked of Apache Kafka 4.3 and Barnabas: the partitions that metadata names, a record for each,
 the last one first, and the refusal of the partition behind the last. librdkafka's producer, which
 does all this by itself, then writes to partition 1 of a topic that nobody has made.
 """
@@ -43,7 +43,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Connection]]
 
 
 def made(connection: Connection, name: str) -> MetadataResponseTopic:
-    """Ask for a topic, which makes it, until all its partitions have a leader."""
+    """Request metadata of a topic, which creates it, until all its partitions have a leader."""
     deadline = time.monotonic() + 120
     request = MetadataRequest(
         topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=True
@@ -53,7 +53,7 @@ def made(connection: Connection, name: str) -> MetadataResponseTopic:
         errors = {topic.error_code, *(partition.error_code for partition in topic.partitions)}
         if errors == {0}:
             return topic
-        # Kafka makes it after it has answered, so that its first answer cannot know it.
+        # Kafka creates it after it has answered, so its first answer cannot include it.
         assert errors <= {
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             ErrorCode.LEADER_NOT_AVAILABLE,

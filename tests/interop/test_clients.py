@@ -1,4 +1,4 @@
-"""What one client wrote, every other reads: each byte, each order, with each codec.
+"""Every client reads what any other wrote: each byte, in order, with each codec.
 
 The short form (a few thousand lines of a log, clients from PyPI) runs always; with kcat and Kafka's
 own console tools it wants the interop marker; a million lines of a real nginx's access log over
@@ -33,7 +33,7 @@ SHORT_SECONDS, REAL_SECONDS = 120, 3600
 
 
 class Exchange:
-    """A broker, an input, and what each client wrote and read; each done once, when asked for."""
+    """A broker, an input, and each client's writes and reads; each is done once, on demand."""
 
     def __init__(
         self, addresses: tuple[str, str], path: Path, partitions: int, seconds: float
@@ -74,7 +74,7 @@ class Exchange:
         return self._expected(self.partitions_of(producer))[1]
 
     def read(self, producer: str, consumer: str, codec: str) -> list[str]:
-        """The digests of what `consumer` read of what `producer` wrote."""
+        """Return the digests of `consumer`'s reading of `producer`'s records."""
         topics = self.topics(producer)
         key = (producer, consumer)
         if key not in self._read:
@@ -129,7 +129,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exchange]:
 
 @pytest.fixture(scope="module")
 def programs() -> None:
-    """Skip where kcat or Kafka's jars are missing, and say which."""
+    """Skip if kcat or Kafka's jars are missing, and name them."""
     if shutil.which("kcat") is None:
         pytest.skip("no kcat on this machine: `apt-get install kcat`")
     try:

@@ -1,8 +1,8 @@
-"""The same records into a compacted topic of Apache Kafka 4.3 and of Barnabas: what stays.
+"""The same records in a compacted topic of Apache Kafka 4.3 and of Barnabas: both keep the same.
 
 The batches are built once and sent to both, byte for byte: five codecs, one and many records,
-idempotent producers, keys that come back soon, late and never, tombstones. When both cleaners have
-reached the active segment, the same records must be there, in batches with the same header. Then
+idempotent producers, keys that repeat soon, late and never, tombstones. When both cleaners have
+reached the active segment, the same records must remain, in batches with the same header. Then
 each broker is started on the other's directory, and Kafka's dump tool and `barnabas verify` read
 both.
 """
@@ -47,14 +47,14 @@ CONFIGS = {KEPT: TOPIC_CONFIGS, SHORT: TOPIC_CONFIGS | {"delete.retention.ms": "
 PHASES = 2
 BATCHES = 400
 SECONDS = 60
-# With --deep-iteration the tool misses the offsets that compaction has left out, and those before
-# the first of a file. Other complaints are damage.
+# With --deep-iteration the tool reports the offsets that compaction has removed, and those before
+# the first of a file. Other complaints mean damage.
 GAP = re.compile(r"  -?\d+ is followed by \d+$")
 SAID_OF_GAPS = re.compile("Non-consecutive offsets in")
 
 
 def workload(phase: int) -> list[bytes]:
-    """The batches of one phase; sequences go on from phase to phase."""
+    """Return the batches of one phase; sequences continue from phase to phase."""
     chance = random.Random(phase)
     now_ms = int(time.time() * 1000)
     made = []
@@ -88,7 +88,7 @@ def workload(phase: int) -> list[bytes]:
 
 
 class Side:
-    """One broker, its directory, and what is asked of it."""
+    """One broker, its directory, and the requests to it."""
 
     def __init__(self, broker: Any, data: Path) -> None:
         self.broker = broker
@@ -110,7 +110,7 @@ class Side:
         with self.client() as client:
             for data in sent:
                 while (answer := client.produce(topic, data)).error in (3, 6):
-                    time.sleep(0.1)  # Kafka's broker has not heard of the topic yet
+                    time.sleep(0.1)  # Kafka's broker does not know the topic yet
                 assert answer.error == 0, answer
 
     def bases(self, topic: str) -> list[int]:
@@ -122,7 +122,7 @@ class Side:
         return int(found[1]) if found else 0
 
     def wait_until_clean(self, topic: str) -> int:
-        """Return the base of the active segment, up to which all is clean."""
+        """Return the base of the active segment when everything below it is clean."""
         deadline = time.monotonic() + SECONDS
         while self.cleaned_offset(topic) != self.bases(topic)[-1]:
             assert time.monotonic() < deadline, (self.cleaned_offset(topic), self.bases(topic))
@@ -130,7 +130,7 @@ class Side:
         return self.bases(topic)[-1]
 
     def records(self, topic: str) -> list[Record]:
-        """Everything a consumer gets."""
+        """Return everything a consumer gets."""
         found: list[Record] = []
         with self.client() as client:
             end, offset = self.end_offset(client, topic), 0
@@ -144,7 +144,7 @@ class Side:
         return found
 
     def end_offset(self, client: RawClient, topic: str) -> int:
-        """The offset after the last record, when the broker knows that it leads."""
+        """Return the offset after the last record, as soon as the broker leads the partition."""
         deadline = time.monotonic() + SECONDS
         while True:
             try:
@@ -155,15 +155,15 @@ class Side:
                 time.sleep(0.2)
 
     def headers(self, topic: str) -> list[BatchHeader]:
-        """The headers in the files, below the active segment."""
+        """Return the headers in the files, below the active segment."""
         paths = sorted((self.data / f"{topic}-0").glob("*.log"))
         return [header for path in paths[:-1] for _, header in batches(path.read_bytes())]
 
 
 def numbers_of(header: BatchHeader) -> tuple[Any, ...]:
-    """What both must agree on: all but epochs, sizes (levels of codecs) and times of cleaning.
+    """Return the fields that must agree: not epochs, sizes (codec levels) and times of cleaning.
 
-    A horizon is left on a batch by the first pass that meets a tombstone in it, and passes differ.
+    The first pass that finds a tombstone in a batch sets its horizon, and passes differ.
     """
     fields = ("base_offset", "last_offset", "max_timestamp", "producer_id", "producer_epoch",
               "base_sequence", "record_count")  # fmt: skip
@@ -193,7 +193,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side]
             for side in sides:
                 for topic in CONFIGS:
                     side.wait_until_clean(topic)
-            time.sleep(1.0)  # the horizons of the tombstones of SHORT pass
+            time.sleep(1.0)  # the delete horizons of the tombstones of SHORT pass
         yield sides
     finally:
         sys.stderr.write(node.output()[-2000:] + process.output()[-4000:])
@@ -228,7 +228,7 @@ def test_in_the_same_batches(both: tuple[Side, Side]) -> None:
 
 
 def test_old_tombstones_have_gone_on_both(both: tuple[Side, Side]) -> None:
-    """Which pass takes one away is a matter of time; in the end none of the first phase is left."""
+    """Which pass removes one depends on time; in the end none of the first phase is left."""
     for side in both:
         first_phase = [r for r in side.records(SHORT) if r.offset < side.bases(SHORT)[-1] // 3]
         assert first_phase
@@ -241,7 +241,7 @@ def test_old_tombstones_have_gone_on_both(both: tuple[Side, Side]) -> None:
 
 
 def complaints_of(data: Path) -> list[str]:
-    """What Kafka's dump tool says against the files of both topics."""
+    """Return the complaints of Kafka's dump tool about the files of both topics."""
     paths = [path for topic in CONFIGS for path in (data / f"{topic}-0").glob("*.*")]
     known = (".log", ".index", ".timeindex", ".snapshot")
     names = ",".join(sorted(str(path) for path in paths if path.suffix in known))
@@ -257,7 +257,7 @@ def complaints_of(data: Path) -> list[str]:
 
 
 def test_kafkas_dump_tool_finds_no_more_than_in_kafkas_own(both: tuple[Side, Side]) -> None:
-    """Of a batch that stays without records it finds the time index entry, and no timestamp."""
+    """For a batch that is kept without records it finds the time index entry, and no timestamp."""
     theirs, ours = (complaints_of(side.data) for side in both)
     assert ours == theirs
     assert all("log timestamp: -1" in line or "timestamp mismatch" in line for line in ours)

@@ -40,7 +40,7 @@ pytestmark = pytest.mark.interop
 TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 SETTINGS = {"log.retention.hours": "24", "num.partitions": "2"}
-# What each broker was started with is its own.
+# Settings that each broker was started with.
 STARTED_WITH = {
     "controller.listener.names", "controller.quorum.voters", "group.initial.rebalance.delay.ms",
     "inter.broker.listener.name", "listeners", "log.dirs", "offsets.topic.replication.factor",
@@ -49,8 +49,8 @@ STARTED_WITH = {
     "transaction.state.log.replication.factor",
 }  # fmt: skip
 OTHER_DEFAULTS = {"queued.max.request.bytes", "socket.listen.backlog.size"}
-# While log.retention.ms is set, Kafka shows of its weaker name the default, beside the synonyms
-# that say otherwise.
+# While log.retention.ms is set, Kafka shows the default for its weaker name, although the synonyms
+# say otherwise.
 SHADOWED = "log.retention.hours"
 FIXED_HERE = {
     "cordoned.log.dirs", "listener.security.protocol.map", "num.io.threads",
@@ -59,7 +59,7 @@ FIXED_HERE = {
 
 
 class Pair:
-    """Both brokers, as one that is asked twice."""
+    """Both brokers; each request goes to both."""
 
     def __init__(self, kafka: KafkaNode, ours: BrokerProcess) -> None:
         self.ports = (kafka.port, ours.port)
@@ -262,7 +262,7 @@ def test_a_replacement_is_taken_or_refused_as_by_kafka(
     ("kind", "name"), [(TOPIC, "t"), (BROKER, ""), (GROUP, "g"), (CLIENT_METRICS, "m")]
 )
 def test_rows_are_kafkas(pair: Pair, kind: int, name: str) -> None:
-    """After all the changes above: what they have left, with source, type and synonyms."""
+    """The result of all the changes above, with source, type and synonyms."""
     deadline = time.monotonic() + 20
     while True:
         kafkas, ours = describe(pair, kind, name)

@@ -1,16 +1,16 @@
-"""A directory with everything in it, handed from one broker to the other and back.
+"""A directory with data of every kind, passed from one broker to the other and back.
 
 Five codecs, headers, nulls and timestamps, idempotent producers, a topic that was compacted, one
-that retention has cut, one whose first records were deleted, and a topic that is gone. Written by
+that retention has cut, one whose first records were deleted, and a deleted topic. Written by
 Barnabas and by Apache Kafka 4.3, stopped cleanly and killed:
 
 - Kafka's DumpLogSegments opens every file of ours, batch by batch and record by record, without a
   complaint;
 - the other broker, on a copy, serves every record with its offset, timestamp, key, value and
-  headers, and takes more; so does the first one again, on the copy that the other continued;
-- a Kafka that was made to snapshot its metadata log hands on its topics through the snapshot.
+  headers, and accepts more; so does the first one again, on the copy that the other continued;
+- a Kafka with a snapshot of its metadata log passes on its topics through the snapshot.
 
-What compaction and retention go on to remove while a broker runs is allowed to go: the newest
+Compaction and retention may remove more while a broker runs: the newest
 record of each key and everything above a start offset must stay.
 """
 
@@ -50,7 +50,7 @@ DELETED_BEFORE = 1_000
 KEYS = 50
 NOW_MS = int(time.time() * 1000)
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
-# The tool takes the record before a file's first for -1, whatever the file is called.
+# The tool treats the record before a file's first as -1, whatever the file's name.
 FIRST_IN_FILE = re.compile(r"  -1 is followed by \d+$")
 HOLE = re.compile(r"  \d+ is followed by \d+$")
 
@@ -140,7 +140,7 @@ def wait_for_compaction_and_retention(address: str, seconds: float = 40) -> None
 
 
 def records(address: str, topics: list[str] | None = None) -> Found:
-    """Everything that a consumer is given."""
+    """Return everything that a consumer gets."""
     from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
     consumer = Consumer(
@@ -174,9 +174,9 @@ def records(address: str, topics: list[str] | None = None) -> Found:
 
 
 def hold(found: Found, before: Found) -> None:
-    """What a broker serves of a directory is what the one before it served."""
+    """Check that a broker serves the same records of a directory as the one before it."""
     for place, was in before.items():
-        # Below: Kafka writes a log start down once a minute, and forgets it when it is killed.
+        # Below: Kafka writes log starts once a minute, and loses newer ones when it is killed.
         now = {at: one for at, one in found[place].items() if min(was) <= at <= max(was)}
         known = {at: one for at, one in now.items() if at in was or place[0] != "compacted"}
         assert {at: was.get(at) for at in known} == known, f"{place}: other records"
@@ -190,7 +190,7 @@ def hold(found: Found, before: Found) -> None:
 
 @dataclass
 class Written:
-    """A directory, how its broker ended, who that was, and what it served."""
+    """A directory, how its broker ended, which broker it was, and what it served."""
 
     place: Path
     ending: str
@@ -276,7 +276,7 @@ def test_we_serve_kafkas_and_so_does_kafka_again(kafkas: Written, tmp_path: Path
 
 
 def served_by(broker: Broker, before: Found) -> Found:
-    """Start, compare, produce more, and stop; what is there at the end."""
+    """Start, compare, produce more, and stop; return what is stored at the end."""
     broker.start()
     try:
         hold(records(broker.address), before)

@@ -1,4 +1,4 @@
-"""Kafka's own programs judge the directory, and the other way round.
+"""Kafka's own programs check the directory, and the reverse.
 
 DumpLogSegments opens every file that Kafka knows and must not complain (it complains on standard
 error: index entries that do not meet a batch's last offset, time index entries that do not meet a
@@ -33,7 +33,7 @@ SETTINGS = {"log.segment.bytes": str(1 << 20)}
 SECONDS = 120
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 # With --deep-iteration the tool says this of every segment whose base is not 0, Kafka's own too:
-# it takes the record before a file's first for -1. Real holes have another first number.
+# it treats the record before a file's first as -1. Real holes have another first number.
 FIRST_IN_FILE = re.compile(r"  -1 is followed by \d+$")
 KNOWN_TO_KAFKA = ("*.log", "*.index", "*.timeindex", "*.snapshot", "*.txnindex")
 
@@ -61,7 +61,7 @@ class Written:
 
 @pytest.fixture(scope="module", autouse=True)
 def oracle() -> None:
-    """Skip where Kafka cannot be run, and say what is missing."""
+    """Skip if Kafka cannot be run, and say what is missing."""
     try:
         kafka.libs()
     except kafka.OracleMissingError as missing:
@@ -77,14 +77,14 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def produce_all(address: str, path: Path) -> None:
-    """Every topic of TOPICS once more with all the lines, by an idempotent producer."""
+    """Produce all the lines to every topic of TOPICS once more, with an idempotent producer."""
     pairs = [f"{topic}={codec}" for codec, topic in TOPICS.items()]
     arguments = ("produce", "confluent-kafka", address, str(PARTITIONS), str(path), *pairs)
     clients.run(*arguments, timeout_seconds=SECONDS)
 
 
 def check_all(address: str, path: Path, *, times: int) -> None:
-    """Every topic holds the lines `times` over, every byte and order, by digest."""
+    """Check by digest that every topic holds the lines `times` over, every byte in order."""
     counts, digests = clients.expected(path, PARTITIONS, times)
     arguments = ("consume", "confluent-kafka", address, json.dumps(counts), *TOPICS.values())
     found = json.loads(clients.run(*arguments, timeout_seconds=SECONDS))
@@ -92,12 +92,12 @@ def check_all(address: str, path: Path, *, times: int) -> None:
 
 
 def tell(broker: KafkaNode) -> None:
-    """Let pytest show what the broker said, when the test fails."""
+    """Let pytest show the broker's output when the test fails."""
     sys.stderr.write(broker.output()[-4000:])
 
 
 def create_and_fill(broker: KafkaNode, path: Path) -> None:
-    """The topics, one with settings and one deleted, and all lines twice."""
+    """Create the topics, one with settings and one deleted, and produce all lines twice."""
     with RawClient(broker.host, broker.port) as client:
         configs = raw_client.array(
             raw_client.string("retention.ms") + raw_client.string("86400000000"),
@@ -150,7 +150,7 @@ def kafkas(
 
 
 def dump(*arguments: str) -> str:
-    """Run DumpLogSegments, hold it to have no complaint, and return what it printed."""
+    """Run DumpLogSegments, check that it has no complaint, and return its output."""
     done = kafka.tool(DUMP, *arguments)
     said = done.stdout.decode()
     complaints = [
@@ -166,7 +166,7 @@ def dump(*arguments: str) -> str:
 
 
 def records_in(said: str) -> int:
-    """How many records a dump with --deep-iteration printed."""
+    """Return how many records a dump with --deep-iteration printed."""
     return sum(line.startswith("| offset:") for line in said.splitlines())
 
 
@@ -182,7 +182,7 @@ def test_the_dump_tool_reads_every_file_without_a_complaint(ours: Written) -> No
             assert records_in(said) == counts[number], folder
             others = [str(path) for name in KNOWN_TO_KAFKA[1:] for path in folder.glob(name)]
             if ours.ending == "killed":
-                # a tail that was not yet on disk is allowed, a wrong entry is not
+                # a tail that is not on disk yet is allowed, a wrong entry is not
                 others = [path for path in others if os.path.getsize(path)]
                 if against_kafka():
                     # Kafka preallocates its newest indexes with zeros, which its tool misreads

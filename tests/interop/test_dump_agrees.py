@@ -3,7 +3,7 @@
 Line by line, whole lines, order included, of every file of a data directory after a mixed
 workload: all codecs, headers, null keys and values, idempotent and (on Kafka's own directory)
 transactional producers, log append time, several segments; of a metadata log; and of messages of
-magic 0 and 1. What Kafka's tool says on standard error (its own checks) is not compared.
+magic 0 and 1. The standard error of Kafka's tool (its own checks) is not compared.
 """
 
 import os
@@ -81,7 +81,7 @@ def oracle():
 
 @pytest.fixture(scope="module", params=["ours", "kafkas"])
 def data(request, tmp_path_factory):
-    """A data directory of a broker that did the workload and was stopped."""
+    """A data directory of a broker that ran the workload and was stopped."""
     place = tmp_path_factory.mktemp(request.param)
     if request.param == "ours":
         broker, transactions = broker_on(place, SETTINGS), "none"
@@ -97,7 +97,7 @@ def data(request, tmp_path_factory):
 
 
 def ours(*arguments):
-    """The lines that `barnabas dump` prints; it must find nothing wrong."""
+    """Return the lines of `barnabas dump`; it must find no error."""
     done = subprocess.run(
         [sys.executable, "-m", "client.cli", "dump", *arguments],
         cwd=ROOT, capture_output=True, timeout=120, check=False,
@@ -107,7 +107,7 @@ def ours(*arguments):
 
 
 def kafkas(*arguments):
-    """The lines that Kafka's tool prints on standard output."""
+    """Return the lines of Kafka's tool on standard output."""
     done = kafka.tool(DUMP, *arguments)
     assert done.returncode == 0, done.stderr.decode()[-2000:]
     return done.stdout.decode().splitlines()
@@ -177,7 +177,7 @@ def test_old_lz4_with_its_wrong_header_checksum_is_shown_alike(tmp_path):
     frame = bytearray(
         lz4.frame.compress(message(5, 0, b"value"), block_linked=False, store_size=False)
     )
-    frame[6] ^= 0xFF  # Kafka does not look at it in magic 0
+    frame[6] ^= 0xFF  # Kafka ignores it in magic 0
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(message(5, 3, bytes(frame)))
     assert ours(str(path)) == kafkas("--print-data-log", "--files", str(path))

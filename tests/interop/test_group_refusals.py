@@ -1,4 +1,4 @@
-"""What no member and no operator of a group may do: the same to Apache Kafka 4.3 and to Barnabas.
+"""Requests to groups that must be refused: the same to Apache Kafka 4.3 and to Barnabas.
 
 One table. Each row is asked of both brokers, on the same groups (`group_requests.settle`). The
 codes must be those of the row, and equal words must come with them wherever the API carries any.
@@ -37,7 +37,7 @@ from tests.interop.group_requests import (
 
 pytestmark = pytest.mark.interop
 
-# Each row: what it is, what is asked, the code of the answer.
+# Each row: a description, the request, the code of the answer.
 REFUSALS: list[tuple[str, Ask, str]] = [
     ("find no group", find(""), "NONE"),
     ("find no group, singly", find("", version=3), "NONE"),
@@ -332,8 +332,8 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[State]]:
         yield [settle(connection) for connection in connections]
 
 
-# The code is Kafka's, the words are not: those of another compiler of regular expressions, of codes
-# in general, and of what a group is found to be instead.
+# The codes are Kafka's, the texts are not: those of another regular expression compiler, of codes
+# in general, and of a group that is of another type.
 OWN_WORDS = {
     "find another kind",
     "consume what no expression is",

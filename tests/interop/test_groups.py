@@ -1,4 +1,4 @@
-"""Real clients in classic groups: alone, mixed, coming, leaving, killed; and a killed broker.
+"""Real clients in classic groups: alone, mixed, joining, leaving, killed; and a killed broker.
 
 What must hold: while nobody comes or goes each record reaches exactly one member; across a
 rebalance none is missed, and records are told again only by a member that took over from one that
@@ -26,11 +26,11 @@ PYPI = ("confluent-kafka", "kafka-python", "aiokafka")
 JAVA = "java"
 TOPIC = "lines"
 ROOT = Path(__file__).parents[2]
-STUCK_ROUNDS = 40  # a member that has nothing by then will not have anything
+STUCK_ROUNDS = 40  # a member without records by then will not get any
 
 
 class Member:
-    """A member as a process, and what it told."""
+    """A member process, and its output."""
 
     def __init__(self, client: str, address: str, group: str, directory: Path) -> None:
         self.client = client
@@ -55,7 +55,7 @@ class Member:
         return found
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """Leave the group, or with SIGKILL do not."""
+        """Leave the group; with SIGKILL die without leaving."""
         if self.process.poll() is None:
             self.process.send_signal(number)
             self.process.wait(30)
@@ -122,7 +122,7 @@ class House:
         }
 
     def wait(self, seconds: float = 60) -> Counter[tuple[int, int]]:
-        """Wait until everything produced has been told; return how often."""
+        """Wait until everything produced has been read; return how often."""
         wait_until(lambda: self.wanted() <= set(self.told()), seconds, self.missing)
         return self.told()
 
@@ -162,7 +162,7 @@ def committed(house: House, group: str) -> dict[int, int]:
 
 
 def readers(house: House, settled: int) -> set[int]:
-    """Which members have told records beyond the first `settled` offsets of a partition."""
+    """Return the members that read records beyond the first `settled` offsets of a partition."""
     return {
         index
         for index, member in enumerate(house.members)
@@ -183,12 +183,12 @@ def replace_stuck(house: House) -> None:
 
 
 def live(house: House, *names: str) -> None:
-    """One group: together; one leaves, one is killed, one comes; the broker is killed."""
+    """One group: all together; one leaves, one is killed, one joins; the broker is killed."""
     house.join("g", *names)
     rounds = 0
 
     def all_read() -> bool:
-        """Whether every member has records of the last round: all have their partitions."""
+        """Return whether every member has records of the last round: all have their partitions."""
         nonlocal rounds
         settled = house.produced[0]
         house.produce(20 * PARTITIONS)

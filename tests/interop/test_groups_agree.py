@@ -1,7 +1,7 @@
-"""The life of classic groups, told to Apache Kafka 4.3 and to Barnabas: every answer in full.
+"""The life of classic groups in Apache Kafka 4.3 and in Barnabas: every answer in full.
 
 One script of requests, in fixed versions, runs against both brokers. Member ids are replaced by
-the names under which the script knows them; everything else of an answer must be equal.
+the script's names for them; everything else of an answer must be equal.
 """
 
 import time
@@ -74,18 +74,18 @@ RESPONSES = {
 
 
 class Script:
-    """Sends requests to one broker, and keeps what it answered, without member ids."""
+    """Sends requests to one broker, and keeps its answers, without member ids."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self.ids: dict[str, str] = {}  # the broker's word: ours
+        self.ids: dict[str, str] = {}  # the broker's id: the script's name
         self.answers: list[tuple[str, str]] = []
 
     def ask(self, request: Any, version: int) -> Any:
         answer = self.connection._exchange(request, RESPONSES[type(request)], version)
-        if isinstance(answer, DescribeGroupsResponse):  # Kafka's are in the order of partitions
+        if isinstance(answer, DescribeGroupsResponse):  # Kafka orders them by partition
             answer.groups.sort(key=lambda group: group.group_id)
-        if isinstance(answer, FindCoordinatorResponse):  # each broker has words of its own
+        if isinstance(answer, FindCoordinatorResponse):  # each broker has its own message
             for one in (answer, *answer.coordinators):
                 one.error_message = ""
         shown = repr(answer)
@@ -140,7 +140,7 @@ class Script:
 
 
 def prologue(script: Script) -> None:
-    """Nothing is known yet but where to ask."""
+    """Requests before anything exists, except the coordinator."""
     request = FindCoordinatorRequest(key="g", coordinator_keys=["g"])
     deadline = time.monotonic() + 20
     while script.connection._exchange(request, FindCoordinatorResponse, 3).error_code:
@@ -162,7 +162,7 @@ def prologue(script: Script) -> None:
 
 
 def offsets(script: Script) -> None:
-    """Offsets of groups of nothing but offsets."""
+    """Offsets of groups that have only offsets."""
     for version in (2, 8, 9):
         script.commit(version, "simple", partitions=[0, 1, 9])
         script.commit(version, "simple", topic="no")
@@ -256,7 +256,7 @@ def administration(script: Script) -> None:
 
 
 def leaving(script: Script) -> None:
-    """Members go, and leave nothing."""
+    """Members leave; nothing remains."""
     for version in (0, 2, 3, 5):
         script.ask(
             LeaveGroupRequest(group_id="unknown", member_id="m", members=[who("m")]), version
@@ -277,7 +277,7 @@ def who(member_id: str, instance_id: str | None = None) -> MemberIdentity:
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[list[tuple[str, str]]]]:
-    """What both brokers answered to the whole script."""
+    """The answers of both brokers to the whole script."""
     with both_brokers(tmp_path_factory, SETTINGS) as connections:
         scripts = []
         for connection in connections:

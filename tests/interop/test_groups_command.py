@@ -1,4 +1,4 @@
-"""`barnabas groups` on Apache Kafka 4.3 and on Barnabas: the same history, the same words.
+"""`barnabas groups` on Apache Kafka 4.3 and on Barnabas: the same history, the same output.
 
 Groups of both kinds, with members and without, asked for, set back and deleted. What differs by
 nature is replaced: addresses and the ids of members.
@@ -57,7 +57,7 @@ WITHOUT = (
 
 
 def member(broker: Any, group: str) -> Consumer:
-    """A member of a group named after its protocol that has read and committed everything."""
+    """A member of a group named after its protocol, after it read and committed everything."""
     consumer = Consumer(
         {
             "bootstrap.servers": broker.address,
@@ -79,7 +79,7 @@ def member(broker: Any, group: str) -> Consumer:
 
 
 def history(broker: Any) -> Iterator[str]:
-    """Yield what each command says, in turn."""
+    """Yield the output of each command, in turn."""
 
     def say(command: str) -> str:
         result = CliRunner().invoke(

@@ -1,4 +1,4 @@
-"""A directory with groups changes hands between Apache Kafka 4.3 and Barnabas, and back.
+"""A directory with groups moves between Apache Kafka 4.3 and Barnabas, and back.
 
 Offsets with and without members, metadata of commits, a member that is still within its session,
 and a deleted group: what the one broker knew the next one knows.
@@ -31,7 +31,7 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
 }
 PARTITIONS = 3
-ANSWER_S = 60  # of a broker on a machine that is busy with other things, too
+ANSWER_S = 60  # on a machine that is busy with other work
 NOT_YET = (KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_COORDINATOR)
 
 
@@ -44,7 +44,7 @@ def commit(admin: AdminClient, asked: list[ConsumerGroupTopicPartitions]) -> Non
 
 
 def retried(call: Callable[[], Any]) -> Any:
-    """Call until the coordinator is there: Kafka's makes its partitions one by one."""
+    """Call until the coordinator is ready: Kafka creates its partitions one by one."""
     deadline = time.monotonic() + 20
     while True:
         try:
@@ -64,14 +64,14 @@ def commit_simply(admin: AdminClient, group: str) -> None:
 
 
 def fill(broker: Any) -> Consumer:
-    """Leave offsets, a group without members, one that is gone, and one whose member is alive."""
+    """Leave offsets, a group without members, a deleted one, and one whose member is alive."""
     admin = admin_of(broker)
     admin.create_topics([NewTopic("t", PARTITIONS, 1)])["t"].result(ANSWER_S)
     for group in ("simple", "gone"):
         commit_simply(admin, group)
     try:
         retried(lambda: admin.delete_consumer_groups(["gone"])["gone"].result(ANSWER_S))
-    except KafkaException as error:  # librdkafka asks again where an answer is late
+    except KafkaException as error:  # librdkafka retries if an answer is late
         if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
             raise
     member = Consumer(
@@ -97,7 +97,7 @@ def offsets_of(admin: AdminClient, asked: list[ConsumerGroupTopicPartitions]) ->
 
 
 def known(broker: Any) -> dict[str, Any]:
-    """What a broker tells of all groups."""
+    """Return a broker's description of all groups."""
     admin = admin_of(broker)
     found: dict[str, Any] = {}
     deadline = time.monotonic() + 30
@@ -124,7 +124,7 @@ def known(broker: Any) -> dict[str, Any]:
 
 
 def known_in_the_end(broker: Any, wanted: dict[str, Any]) -> dict[str, Any]:
-    """What a broker tells when it has loaded its groups: Kafka lists those that it has so far."""
+    """Return the description after the groups are loaded: Kafka lists those it has so far."""
     deadline = time.monotonic() + 30
     while (found := known(broker)) != wanted and time.monotonic() < deadline:
         pass

@@ -1,4 +1,4 @@
-"""The image, built and run for real, and started as other people's test containers start Kafka's.
+"""The image, built and run, and started as third-party test containers start Kafka's.
 
 What each module of Testcontainers does between `docker run` and its first client is restated here
 as data: the environment, the command, the script that it copies in, and the words it waits for.
@@ -51,7 +51,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
 
 @pytest.fixture(scope="module")
 def oldest_image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
-    """The same on the oldest Python that is supported."""
+    """The same image on the oldest supported Python."""
     yield from made(tmp_path_factory.mktemp("image"), OLDEST)
 
 
@@ -78,7 +78,7 @@ def consume(address: str, topic: str) -> list[bytes]:
 
 
 def cluster(address: str) -> tuple[str, set[str]]:
-    """The cluster's id, and the addresses that clients of `address` are sent to."""
+    """Return the cluster's id, and the addresses advertised to clients of `address`."""
     client = AdminClient({"bootstrap.servers": address, "log_level": 0})
     told = client.list_topics(timeout=CLIENT_SECONDS)
     return told.cluster_id, {f"{one.host}:{one.port}" for one in told.brokers.values()}
@@ -121,7 +121,7 @@ def test_the_oldest_python_serves(oldest_image: Image, tmp_path: Path) -> None:
 
 
 def test_records_outlive_the_container(image: Image, tmp_path: Path) -> None:
-    """`docker run IMAGE`, nothing else set; SIGTERM; another container on the same volume."""
+    """`docker run IMAGE` without settings; SIGTERM; another container on the same volume."""
     values = [b"record %d" % index for index in range(1000)]
     volume = tmp_path / "volume"
     first = Container(image, tmp_path / "first", volume=volume)
@@ -197,7 +197,7 @@ def test_the_health_check_tells_a_broker_from_none(image: Image, tmp_path: Path)
 
 
 def test_settings_from_a_mounted_file_and_the_environment(image: Image, tmp_path: Path) -> None:
-    """As in Apache Kafka's image: /mnt/shared/config, and the environment beats it."""
+    """As in Apache Kafka's image: /mnt/shared/config, and the environment overrides it."""
     wait = "while [ ! -f /tmp/go ]; do sleep 0.05; done; exec /etc/kafka/docker/run"
     container = Container(
         image,
@@ -224,7 +224,7 @@ def test_settings_from_a_mounted_file_and_the_environment(image: Image, tmp_path
 
 
 class Module(NamedTuple):
-    """How one module starts its image; `advertised` is where its clients are sent."""
+    """How one module starts its image; `advertised` is the address for its clients."""
 
     environment: Mapping[str, str]
     command: tuple[str, ...]
@@ -234,7 +234,7 @@ class Module(NamedTuple):
     advertised: str
     cluster_id: str | None
     marker_path: str = ""
-    elsewhere: Mapping[str, str] = {}  # another listener: the address it sends its clients to
+    elsewhere: Mapping[str, str] = {}  # another listener: its advertised address
 
 
 def waiting_for(path: str, then: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""kafka-python's own integration suite, from its source distribution, against a broker of ours.
+"""kafka-python's own integration suite, from its source distribution, against Barnabas.
 
 The tests that do not pass must be those of `NOT_PASSED`, each with its reason; one that comes to
 pass must leave the table. docs/conformance.md has the commands to run it by hand.
@@ -27,7 +27,7 @@ NOT_PASSED = {
     "test_create_describe_delete_acls": "SECURITY_DISABLED, as from a Kafka without an authorizer",
 }
 
-# What the distribution leaves out: for a broker that runs already there is nothing to start.
+# The distribution lacks this; the broker runs already, so there is nothing to start.
 SERVICE = """
 class ExternalService:
     def __init__(self, host, port=0):
@@ -62,7 +62,7 @@ def suite(tmp_path: Path) -> Path:
 
 
 def outcomes(report: Path) -> dict[str, set[str]]:
-    """Return the names of the tests by what became of them."""
+    """Return the names of the tests by outcome."""
     found: dict[str, set[str]] = {"passed": set(), "skipped": set(), "not passed": set()}
     for case in ET.parse(report).iter("testcase"):
         kinds = {child.tag for child in case}

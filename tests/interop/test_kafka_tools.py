@@ -1,4 +1,4 @@
-"""Kafka's own tools do their jobs here, and print what they print against Apache Kafka 4.3.
+"""Kafka's own tools work here, and print the same as against Apache Kafka 4.3.
 
 A node of Kafka and a broker of ours go through the same list of steps, each a tool of Kafka's jars
 with its arguments, or records written by bytes that are equal. What a tool prints, on both its
@@ -56,7 +56,7 @@ class Step(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """Lines of one side only that are meant to be: patterns of whole lines, and why."""
+    """Lines that one side alone is meant to print: patterns of whole lines, and why."""
 
     step: str  # pattern of steps' names
     kafkas: str | None
@@ -197,7 +197,7 @@ STEPS = (
     Step("topics: list at the end", TOPICS, "--list"),
 )
 
-# APIs that are not served, by the reason; docs/unsupported.md says what clients see instead.
+# APIs that are not served, by reason; docs/unsupported.md says what clients see instead.
 UNSERVED = {
     "share and streams groups are not served": (
         "ShareGroupHeartbeat ShareGroupDescribe ShareFetch ShareAcknowledge "
@@ -263,7 +263,7 @@ DIFFERENCES = (
     ),
 )
 
-# What differs from one run to the next on either side, by what it is called instead.
+# What differs from run to run on either side, and its replacement.
 NAMES = (
     (re.compile(r"(?<=TopicId: )[\w-]{22}"), "ID"),
     (re.compile(r"(?<=topic with id )[\w-]{22}"), "ID"),
@@ -279,7 +279,7 @@ NAMES = (
 
 
 class Sides:
-    """Both brokers, and what tools have printed against each."""
+    """Both brokers, and the output of the tools against each."""
 
     def __init__(self, node: KafkaNode, broker: BrokerProcess, place: Path) -> None:
         self.addresses = {"kafkas": node.address, "ours": broker.address}
@@ -287,7 +287,7 @@ class Sides:
         self._place = place
 
     def run(self, step: Step, side: str) -> list[str]:
-        """Do a step against one of them; return the lines that it printed and its exit code."""
+        """Run a step against one of them; return the printed lines and the exit code."""
         address = self.addresses[side]
         file = self._place / "arguments.json"
         if step.file is not None:
@@ -299,7 +299,7 @@ class Sides:
         assert "usage: " not in text, f"{step.name}: {text}"
         lines = list(self._named(text, side))
         if step.tool == DELETE_RECORDS:
-            lines.sort()  # it asks all partitions at once and prints them as they come
+            lines.sort()  # it queries all partitions at once and prints the answers as they arrive
         return [*lines, f"exit code {done.returncode}"]
 
     def _named(self, text: str, side: str) -> Iterator[str]:
@@ -311,7 +311,7 @@ class Sides:
 
 
 def with_address(tool: str, arguments: list[str], address: str) -> list[str]:
-    """Return the arguments with the broker's address, where the tool wants it."""
+    """Return the arguments with the broker's address, where the tool expects it."""
     if tool == CLUSTER:
         return [*arguments, "--bootstrap-server", address]
     return ["--bootstrap-server", address, *arguments]
@@ -377,7 +377,7 @@ Used = set[tuple[Difference, str]]
 
 
 def unmatched(step: Step, kafkas: list[str], ours: list[str], used: Used) -> list[str]:
-    """Lines of one side only that no difference allows, as a diff prints them."""
+    """Return lines of one side only that no allowed difference covers, as a diff prints them."""
     left = []
     for line in difflib.ndiff(kafkas, ours):
         side = {"- ": "kafkas", "+ ": "ours"}.get(line[:2])

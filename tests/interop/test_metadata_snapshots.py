@@ -1,7 +1,7 @@
-"""Snapshots of the metadata log: Apache Kafka 4.3 starts on ours, and Barnabas goes on from both.
+"""Snapshots of the metadata log: Apache Kafka 4.3 starts on ours, and Barnabas continues from both.
 
-A Kafka makes a directory with a user, so that there are records that only Kafka understands.
-Barnabas makes snapshots there, after every 500 bytes, and trims the log; it is stopped or killed.
+A Kafka creates a directory with a user, so that there are records that only Kafka understands.
+Barnabas writes snapshots there, after every 500 bytes, and trims the log; it is stopped or killed.
 Kafka opens every file with its tool and starts on a copy: the topics, their configs and
 the user are there, and it makes another topic. Barnabas then starts on what Kafka left.
 """
@@ -114,7 +114,7 @@ def test_kafka_goes_on_from_our_snapshots(tmp_path: Path, ending: str) -> None:
         for number in range(1, TOPICS):
             create(ours.address, number, 1)
             if number % 5 == 0:
-                time.sleep(1.1)  # snapshots are made once a second
+                time.sleep(1.1)  # snapshots are written once a second
         wait_for_trimming(data)
         create(ours.address, TOPICS, 1)
     finally:
@@ -134,7 +134,7 @@ def test_kafka_goes_on_from_our_snapshots(tmp_path: Path, ending: str) -> None:
     finally:
         getattr(again, ending)()
     wanted |= {f"topic-{TOPICS + 1}": (2, str(1_000_000 + TOPICS + 1))}
-    for directory in (again.data, again.data):  # twice: once more on what we leave
+    for directory in (again.data, again.data):  # twice: again on the result of ours
         with BrokerProcess(directory, SETTINGS) as last:
             assert topics(last.address) == wanted
             create(last.address, 0, 0)

@@ -1,4 +1,4 @@
-"""A Fetch that names a partition again and again: answered once, as Apache Kafka 4.3 answers it."""
+"""A Fetch that names a partition several times: answered once, as Apache Kafka 4.3 answers it."""
 
 import time
 from typing import Any
@@ -43,7 +43,7 @@ CASES = {
 
 
 def fetched(connection: Connection, request: FetchRequest) -> list[tuple[str, int, int]]:
-    """Ask until the topics have a leader; return topic, partition and code of each answer."""
+    """Retry until the topics have a leader; return topic, partition and code of each answer."""
     deadline = time.monotonic() + 30
     while True:
         answer = connection.call(request, FetchResponse)

@@ -1,8 +1,8 @@
 """Segments with messages of magic 0 and 1: served as Apache Kafka 4.3 serves them.
 
-Both brokers are started on a copy of one directory, after a clean stop and after a kill, and asked
-the same: every offset with small and large limits, every timestamp, the special ones. Then both
-are given a record, and asked again. Kafka's own consumer reads all of it from both.
+Both brokers start on a copy of one directory, after a clean stop and after a kill, and get the
+same requests: every offset with small and large limits, every timestamp, the special ones. Then
+both get a record, and the requests again. Kafka's own consumer reads all of it from both.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ Broker = BrokerProcess | KafkaNode
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory that Kafka made, with segments put into it."""
+    """A directory written by Kafka, with segments added to it."""
     try:
         kafka.libs()
     except kafka.OracleMissingError as missing:
@@ -76,7 +76,7 @@ def fetched(connection: Connection, offset: int, size_max: int) -> tuple[object,
     )  # fmt: skip
     answer = connection.call(request, FetchResponse, version_max=12).responses[0].partitions[0]
     data = bytes(answer.records or b"")
-    # Kafka fills an answer up with the beginning of the next batch; readers pass over it.
+    # Kafka fills an answer up with the beginning of the next batch; readers skip it.
     data = data[: max((at + header.size for at, header in batches_any(data)), default=0)]
     return answer.error_code, answer.high_watermark, len(data), hashlib.md5(data).hexdigest()[:8]
 

@@ -1,4 +1,4 @@
-"""Clients of Go, Node and Java: the programs beside this page, each in its own language.
+"""Clients of Go, Node and Java: the programs in `programs/`, each in its own language.
 
 Every program creates or is given a topic, produces in the codecs of its client, reads in groups
 and does what administrators do; it ends with 1, and says why, at the first surprise. Packages come
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.interop
 
 
 def run(*command: str, cwd: Path | None = None, **environment: str) -> list[str]:
-    """Run a program to its end; return the lines it has written."""
+    """Run a program to its end; return its output lines."""
     done = subprocess.run(
         command,
         cwd=cwd,
@@ -43,7 +43,7 @@ def run(*command: str, cwd: Path | None = None, **environment: str) -> list[str]
 
 
 def fetch(*command: str, cwd: Path, **environment: str) -> None:
-    """Run a tool that may need a registry; skip the test when it fails."""
+    """Run a tool that may need a registry; skip the test if it fails."""
     if shutil.which(command[0]) is None:
         pytest.skip(f"needs {command[0]} on the PATH")
     try:

@@ -1,8 +1,8 @@
 """Our consumer and confluent-kafka's in one group, theirs of either protocol.
 
 Ours speaks KIP-848 in msgpack; a classic group is made a consumer group when it comes. They share
-16 partitions, leave, are killed and come back: each record reaches exactly one of them while nobody
-comes or goes, and none is left out.
+16 partitions, leave, are killed and rejoin: each record reaches exactly one of them while no member
+joins or leaves, and none is left out.
 """
 
 import json
@@ -54,14 +54,14 @@ class Theirs:
         self._consumer.subscribe(["lines"])
 
     def poll(self) -> None:
-        """Take what has come, and commit it."""
+        """Poll records, and commit them."""
         messages = [one for one in self._consumer.consume(500, 0.1) if one.error() is None]
         self.told.update((one.partition(), one.offset()) for one in messages)
         if messages:
             self._consumer.commit(asynchronous=False)
 
     def share(self) -> int:
-        """How many partitions it has."""
+        """Return the number of its partitions."""
         return len(self._consumer.assignment())
 
     def close(self) -> None:
@@ -80,12 +80,12 @@ class Ours:
 
     @property
     def told(self) -> Told:
-        """What it has written; a last line that is torn is none."""
+        """Return its output; a torn last line is skipped."""
         lines = self._path.read_text().split("\n")[:-1]
         return Counter((one["partition"], one["offset"]) for one in map(json.loads, lines))
 
     def end(self, number: signal.Signals) -> None:
-        """Leave the group with SIGTERM; with SIGKILL do not."""
+        """Leave the group with SIGTERM; with SIGKILL die without leaving."""
         self.process.send_signal(number)
         self.process.wait(WAIT_S)
         self._output.close()
@@ -104,7 +104,7 @@ def produce(broker: TwoDialects) -> None:
 
 
 def everything(rounds: int) -> Told:
-    """Each record once, after so many rounds of producing."""
+    """Return each record once, after `rounds` rounds of producing."""
     each = rounds * COUNT // PARTITIONS
     return Counter((number, offset) for number in range(PARTITIONS) for offset in range(each))
 
@@ -117,7 +117,7 @@ def until_share(theirs: Theirs, share: int) -> None:
 
 
 def until_told(theirs: Theirs | None, ours: list[Ours], rounds: int) -> Told:
-    """Poll until all records have been told; return how often each was."""
+    """Poll until all records have been read; return how often each was."""
     deadline = time.monotonic() + WAIT_S
     polled = theirs.told if theirs else Counter()
     while True:

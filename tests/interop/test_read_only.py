@@ -55,7 +55,7 @@ def fill(address: str) -> None:
         end(30)
     consumer = consumer_of(address)
     at = confluent_kafka.TopicPartition(TOPIC, 0, 7)
-    for tries_left in reversed(range(30)):  # the coordinator's first log is being made
+    for tries_left in reversed(range(30)):  # the coordinator's first log is being created
         try:
             consumer.commit(offsets=[at], asynchronous=False)
             break
@@ -79,7 +79,7 @@ def consumer_of(address: str) -> "confluent_kafka.Consumer":
 
 
 def read(address: str) -> list[tuple[int, int, bytes, bytes]]:
-    """Every record of the topic: partition, offset, key, value."""
+    """Return every record of the topic: partition, offset, key, value."""
     consumer = consumer_of(address)
     consumer.assign([confluent_kafka.TopicPartition(TOPIC, n, 0) for n in range(PARTITIONS)])
     found, ended = [], 0

@@ -1,7 +1,7 @@
-"""All of a record in the other dialect: key, value, headers, timestamp, nulls, by every client.
+"""All of a record in the other dialect: key, value, headers, timestamp and nulls, in every client.
 
-Ours writes in msgpack and everyone else reads in Kafka's dialect, and the other way round, with
-each codec. (That other people's clients read each other is `test_clients.py`'s.)
+Ours writes in msgpack and all others read in Kafka's dialect, and the reverse, with
+each codec. (`test_clients.py` tests that third-party clients read each other.)
 """
 
 import functools
@@ -36,17 +36,17 @@ BYTES = [
 
 
 def writable(writer: str, kind: str) -> list[Row]:
-    """The rows without those that a client refuses to send."""
+    """Return the rows without those that the client refuses to send."""
     rows = TEXT + BYTES if kind == "bytes" else TEXT
-    if writer in ("aiokafka", "kafka-python"):  # want a key or a value
+    if writer in ("aiokafka", "kafka-python"):  # need a key or a value
         rows = [row for row in rows if row[:2] != (None, None)]
-    if writer == "kafka-python":  # wants every header to have a value
+    if writer == "kafka-python":  # needs a value in every header
         rows = [row for row in rows if all(value is not None for _, value in row.headers)]
     return rows
 
 
 class Exchange:
-    """A broker and what was written to it; each done once, when asked for."""
+    """A broker and the topics written to it; each is written and read once, on demand."""
 
     def __init__(self, addresses: tuple[str, str]) -> None:
         self._addresses = addresses
@@ -66,7 +66,7 @@ class Exchange:
         return topics
 
     def _read(self, writer: str, reader: str, kind: str) -> dict[str, list[Row]]:
-        """codec -> rows, as `reader` read them."""
+        """codec -> rows that `reader` read."""
         topics = self.topics(writer, kind)
         arguments = (
             "read",
@@ -100,7 +100,7 @@ def test_every_field_crosses_in_both_directions(exchange: Exchange, other: str, 
 def test_programs_show_and_write_every_field(
     exchange: Exchange, writer: str, reader: str, codec: str
 ) -> None:
-    """They choose no timestamps: those that ours reads must be the ones that they read."""
+    """They set no timestamps: ours must read the same ones as they do."""
     if shutil.which("kcat") is None:
         pytest.skip("no kcat on this machine: `apt-get install kcat`")
     try:

@@ -1,4 +1,4 @@
-"""What an administrator may not do: the same requests to Apache Kafka 4.3 and to Barnabas.
+"""Administrative requests that are refused: the same to Apache Kafka 4.3 and to Barnabas.
 
 One table. Each row is sent to both brokers, on the same state; the error codes must be equal, and
 the messages of one sense: the words given in the row stand in both (case does not count).

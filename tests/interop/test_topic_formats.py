@@ -1,4 +1,4 @@
-"""What a topic's formats do to a batch: the same ones to Apache Kafka 4.3 and to Barnabas.
+"""The effect of a topic's formats on a batch: the same batches to Apache Kafka 4.3 and to Barnabas.
 
 One table of topic configurations and batches. The error code, the records named in it, and the
 batch that is stored (codec, timestamps, records) must be the same on both.
@@ -55,7 +55,7 @@ def made(*offsets_ms: int, codec: int = 0, size: int = 100, **options: Any) -> b
 
 
 def garbage(codec: int) -> bytes:
-    """A batch whose packed records are none; its CRC is right."""
+    """A batch whose packed records are invalid; its CRC is right."""
     batch = bytearray(made(0, 1, 2, codec=codec))
     batch[HEADER_SIZE + 12 : HEADER_SIZE + 20] = b"\xff" * 8
     write_crc(batch, 0)
@@ -117,7 +117,7 @@ ROWS: list[tuple[str, dict[str, str], bytes]] = [
         made(0, size=10_000),
     ),
 ]
-# Where the answers differ, and why that stays (docs/unsupported.md).
+# Where the answers differ, and why (docs/unsupported.md).
 MIDDLE = "Kafka looks at each record's timestamp; here at the batch's first and largest"
 DIFFERENT = {
     "one of three too old": MIDDLE,
@@ -147,7 +147,7 @@ def create(connection: Connection, name: str, configs: dict[str, str]) -> bytes:
 
 
 def produce(connection: Connection, topic_id: bytes, batch: bytes) -> tuple[Any, ...]:
-    """Code, the indexes of the records it names, whether there is a text, and is it stamped."""
+    """Code, the indexes of the named records, whether it has a text, and whether it is stamped."""
     data = [PartitionProduceData(index=0, records=batch)]
     request = ProduceRequest(
         acks=-1,
@@ -159,7 +159,7 @@ def produce(connection: Connection, topic_id: bytes, batch: bytes) -> tuple[Any,
         answer = connection.call(request, ProduceResponse).responses[0].partition_responses[0]
         if answer.error_code not in (3, 6, 100) or time.monotonic() > deadline:
             break
-        time.sleep(0.05)  # Kafka has not made the partition yet
+        time.sleep(0.05)  # Kafka has not created the partition yet
     indexes = [one.batch_index for one in answer.record_errors]
     return answer.error_code, indexes, answer.log_append_time_ms >= 0
 

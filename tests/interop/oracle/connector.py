@@ -24,11 +24,11 @@ ARTIFACTS = (
 
 
 class ConnectorMissingError(Exception):
-    """The connector cannot be had on this machine; the text says what is missing."""
+    """The connector is not available on this machine; the text says what is missing."""
 
 
 def jars(pyspark_version: str) -> list[Path]:
-    """Return the connector's jars; ConnectorMissingError for another PySpark than theirs."""
+    """Return the connector's jars; raise ConnectorMissingError for another PySpark than theirs."""
     if pyspark_version != SPARK:
         raise ConnectorMissingError(f"the connector is for PySpark {SPARK}, not {pyspark_version}")
     named = os.environ.get(JARS_VARIABLE)

@@ -40,9 +40,9 @@ class OracleMissingError(Exception):
 
 
 def libs() -> Path:
-    """Return the directory of Kafka's jars, fetched by Maven the first time.
+    """Return the directory of Kafka's jars; Maven downloads them the first time.
 
-    Raises OracleMissingError when there is no java, or no jars and no mvn to fetch them with.
+    Raises OracleMissingError if there is no java, or no jars and no mvn to download them.
     """
     if shutil.which("java") is None:
         raise OracleMissingError("Apache Kafka needs java (17 or later) on the PATH")
@@ -99,9 +99,9 @@ def tool(
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of 127.0.0.1 that were free a moment ago, all different.
+    """Return ports of 127.0.0.1 that were free a moment ago, without duplicates.
 
-    They are below those that the kernel gives to clients, which may be of a test beside this one.
+    They are below the kernel's range for client ports, which another test may be using.
     """
     found: set[int] = set()
     while len(found) < count:
@@ -113,7 +113,7 @@ def free_ports(count: int) -> list[int]:
 
 
 class KafkaNode:
-    """One broker-and-controller on a directory: format if new, start, stop, kill, start again."""
+    """One broker-and-controller on a directory: format if new, start, stop, kill, restart."""
 
     host = "127.0.0.1"
 
@@ -131,7 +131,7 @@ class KafkaNode:
 
     @property
     def address(self) -> str:
-        """host:port, as clients want it."""
+        """host:port, for clients."""
         return f"127.0.0.1:{self.port}"
 
     @property
@@ -189,16 +189,16 @@ class KafkaNode:
         return self._end(signal.SIGTERM, timeout_seconds)
 
     def kill(self) -> int:
-        """Stop as a crash does (SIGKILL)."""
+        """Kill it, as a crash would (SIGKILL)."""
         return self._end(signal.SIGKILL, 10)
 
     def end(self) -> None:
-        """Stop it if it runs: a test is done with it."""
+        """Stop it if it is running, at the end of a test."""
         if self.running:
             self.stop()
 
     def output(self) -> str:
-        """All that this broker has written to stdout and stderr, over all its starts."""
+        """Return the output of this broker on stdout and stderr, over all its starts."""
         return self.output_path.read_text(errors="replace") if self.output_path.exists() else ""
 
     def _end(self, signal_number: int, timeout_seconds: float) -> int:
@@ -236,7 +236,7 @@ class KafkaNode:
 
 
 def errors_in(output: str) -> list[str]:
-    """Return a broker's error lines that are about what it was given.
+    """Return a broker's error lines about its input.
 
     Not those about the machine (what was slow was done), nor those of a coordinator that was
     still loading when it was asked to stop.
