@@ -1,6 +1,8 @@
 """The life of a broker process: start to the first acknowledged record, and its memory.
 
 Every run is a fresh process on a fresh directory: started, queried, left idle, given 1 GB, stopped.
+
+Unlike the lives of the tests it measures, and checks nothing.
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ Requests use old versions, except those of consumer group members (KIP-848), whi
 and begin with the tags of their header. The definitions are Kafka's (JoinGroupRequest.json and so
 on); for the subscription and assignment of a classic group they are
 ConsumerProtocolSubscription.json and ConsumerProtocolAssignment.json.
+
+The interop tests' `group_requests` encode with the product's codecs; these functions write bytes by
+hand, so a defect of a codec cannot hide itself.
 """
 
 from __future__ import annotations

@@ -5,6 +5,9 @@ from end to end and checked against the whole history, then the clients run unti
 the crash: a place in the code that kills, or a kill, a power cut or a stop at a random moment. The
 clients outlive the broker. `finish` stops it without load: then `barnabas verify` must find nothing
 (H8). A cycle with too few acknowledgements proves nothing and counts as a failure (H9).
+
+`tests.support.scripted_life` differs: there the broker runs in this process, one fixed sequence of
+requests repeats, and a fault meets each file call in turn. Here a process runs under a random load.
 """
 
 from __future__ import annotations

@@ -29,9 +29,7 @@ INVALID_RECORD = 87
 
 
 def create(client: RawClient) -> None:
-    pairs = [raw_client.string(k) + raw_client.string(v) for k, v in CONFIGS.items()]
-    head = raw_client.string(TOPIC) + raw_client.int32(1) + raw_client.int16(1)
-    assert client.create_topics(head + raw_client.array() + raw_client.array(*pairs)) == [0]
+    assert client.create_topics(raw_client.topic_to_create(TOPIC, configs=CONFIGS)) == [0]
 
 
 def table_of(client: RawClient) -> dict[bytes, tuple[int, bytes | None]]:

@@ -98,11 +98,9 @@ class Side:
         return RawClient("127.0.0.1", self.broker.port, timeout_s=SECONDS)
 
     def create(self) -> None:
-        topics = []
-        for name, configs in CONFIGS.items():
-            pairs = [raw_client.string(k) + raw_client.string(v) for k, v in configs.items()]
-            head = raw_client.string(name) + raw_client.int32(1) + raw_client.int16(1)
-            topics.append(head + raw_client.array() + raw_client.array(*pairs))
+        topics = [
+            raw_client.topic_to_create(name, configs=configs) for name, configs in CONFIGS.items()
+        ]
         with self.client() as client:
             assert client.create_topics(*topics) == [0, 0]
 

@@ -99,12 +99,8 @@ def tell(broker: KafkaNode) -> None:
 def create_and_fill(broker: KafkaNode, path: Path) -> None:
     """Create the topics, one with settings and one deleted, and produce all lines twice."""
     with RawClient(broker.host, broker.port) as client:
-        configs = raw_client.array(
-            raw_client.string("retention.ms") + raw_client.string("86400000000"),
-            raw_client.string("index.interval.bytes") + raw_client.string("1024"),
-        )
-        with_configs = raw_client.string("with_configs") + raw_client.int32(3)
-        with_configs += raw_client.int16(1) + raw_client.array() + configs
+        configs = {"retention.ms": "86400000000", "index.interval.bytes": "1024"}
+        with_configs = raw_client.topic_to_create("with_configs", 3, configs=configs)
         codes = client.create_topics(with_configs, raw_client.topic_to_create("deleted", 2))
         assert codes == [0, 0]
         names = raw_client.array(raw_client.string("deleted"))

@@ -3,6 +3,9 @@
 Every request must be answered, with an error code that a failing disk allows. The client compares
 each read with the batches that it sent: whole batches, each once, without holes, and never a new
 value at an offset that it has read before. `scripted_life` checks what must hold at the next start.
+
+Unlike the clients of `tests.faults.workload` it sends one request at a time to a broker in this
+process, so each answer decides what must hold.
 """
 
 from collections.abc import Iterator

@@ -8,6 +8,8 @@ coordinator available", and
   offsets that a client committed;
 - deleted offsets and groups stay deleted;
 - a member that joined, with a generation or an epoch, is still a member after a restart.
+
+Unlike the members of `tests.faults.group_members` they act in a fixed order and run no tasks.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """A minimal msgpack client: one socket, no hidden requests, no retries.
 
 It imports nothing of the product.
+
+The dialect has a framing and an encoding of its own, so it shares only `Closed` with `raw_client`.
 """
 
 import socket

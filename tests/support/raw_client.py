@@ -7,7 +7,9 @@ definitions (…Request.json); `call` frames them with header version 1.
 
 import socket
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Self
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
@@ -207,14 +209,7 @@ class RawClient:
 
     def create_topics(self, *topics: bytes) -> list[int]:
         """Create topics encoded by `topic_to_create` and return their error codes."""
-        answer = self.call(CREATE_TOPICS, 4, array(*topics) + int32(10_000) + int8(0))
-        answer.number(4)
-        codes = []
-        for _ in range(answer.number(4)):
-            answer.string()
-            codes.append(answer.number(2))
-            answer.string()
-        return codes
+        return created(self.call(CREATE_TOPICS, 4, create_topics_body(*topics)))
 
     def produce(
         self, topic: str, batch: bytes | None, partition: int = 0, acks: int = -1
@@ -238,9 +233,20 @@ class RawClient:
         return offset
 
 
-def topic_to_create(name: str | bytes, partitions: int = 1, replicas: int = 1) -> bytes:
+def topic_to_create(
+    name: str | bytes,
+    partitions: int = 1,
+    replicas: int = 1,
+    configs: Mapping[str, str] = MappingProxyType({}),
+) -> bytes:
     """Return one topic of a CreateTopics request, versions 2 to 4."""
-    return string(name) + int32(partitions) + int16(replicas) + array() + array()
+    pairs = array(*(string(key) + string(value) for key, value in configs.items()))
+    return string(name) + int32(partitions) + int16(replicas) + array() + pairs
+
+
+def create_topics_body(*topics: bytes) -> bytes:
+    """Return a CreateTopics request, versions 2 to 4, of topics from `topic_to_create`."""
+    return array(*topics) + int32(10_000) + int8(0)
 
 
 def produce_body(
@@ -263,6 +269,17 @@ def fetch_body(
 def list_offsets_body(topic: str, partition: int, timestamp: int) -> bytes:
     """Return a ListOffsets request, version 1, for a timestamp, LATEST or EARLIEST."""
     return int32(-1) + array(string(topic) + array(int32(partition) + int64(timestamp)))
+
+
+def created(answer: Reader) -> list[int]:
+    """Read the answer to `create_topics_body`: the error code of each topic."""
+    answer.number(4)
+    codes = []
+    for _ in range(answer.number(4)):
+        answer.string()
+        codes.append(answer.number(2))
+        answer.string()
+    return codes
 
 
 def _skip_to_partition(answer: Reader, partition: int | None) -> None:

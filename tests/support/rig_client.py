@@ -1,4 +1,7 @@
-"""Calls a rig as a client of one version does: fields that the version lacks are lost."""
+"""Calls a rig as a client of one version does: fields that the version lacks are lost.
+
+A rig has no sockets: this client passes the product's messages, where `raw_client` sends bytes.
+"""
 
 from typing import Any
 

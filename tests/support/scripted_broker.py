@@ -2,6 +2,9 @@
 
 `answers` maps a request class to a function of the request, which returns a response message, bytes
 to send as they are, or None to close the connection. It serves all versions of those classes.
+
+It runs in a thread, because the client of the commands blocks. `msgpack_peer` answers the asyncio
+client on the same loop, in the other dialect.
 """
 
 from __future__ import annotations

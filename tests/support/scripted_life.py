@@ -15,6 +15,8 @@ then starts once more, on a healthy disk, and checks the logs against the answer
 
 During the script every request is answered, with an error code that the fault allows
 (`life_client`).
+
+`tests.faults.life` differs: it runs a process under a random load and crashes it at random moments.
 """
 
 import contextlib

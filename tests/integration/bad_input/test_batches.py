@@ -20,14 +20,15 @@ from tests.support.raw_client import (
     PRODUCE,
     RawClient,
     array,
+    create_topics_body,
     frame,
     header,
-    int8,
     int16,
     int32,
     int64,
     produce_body,
     string,
+    topic_to_create,
 )
 
 NONE, OUT_OF_RANGE, CORRUPT, UNKNOWN_TOPIC = 0, 1, 2, 3
@@ -172,9 +173,9 @@ def offsets_by_time(client: RawClient, topics: list[str], timestamp: int) -> lis
 
 def create_with_settings(client: RawClient, name: str, **settings: str) -> int:
     """Create a topic with these settings; an underscore stands for a dot."""
-    pairs = [string(key.replace("_", ".")) + string(value) for key, value in settings.items()]
-    topic = string(name) + int32(1) + int16(1) + array() + array(*pairs)
-    answer = client.call(CREATE_TOPICS, 4, array(topic) + int32(10_000) + int8(0))
+    configs = {key.replace("_", "."): value for key, value in settings.items()}
+    body = create_topics_body(topic_to_create(name, configs=configs))
+    answer = client.call(CREATE_TOPICS, 4, body)
     assert (answer.number(4), answer.number(4), answer.string()) == (0, 1, name)
     return answer.number(2)
 
