@@ -41,7 +41,7 @@ def values(client: RawClient, topic: str) -> int:
             base = int.from_bytes(fetched.records[position : position + 8], "big")
             size = int.from_bytes(fetched.records[position + 8 : position + 12], "big")
             delta = int.from_bytes(fetched.records[position + 23 : position + 27], "big")
-            assert base == offset, f"offset {base} , expected {offset}"
+            assert base == offset, f"offset {base}, expected {offset}"
             offset = base + delta + 1
             position += 12 + size
 
