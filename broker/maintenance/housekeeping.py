@@ -60,6 +60,7 @@ class GroupModules:
     def load(self) -> None:
         """Import them."""
         import_module("broker.groups.coordinator")
+        import_module("broker.groups.frozen")
         import_module("broker.groups.group_log")
         import_module("broker.groups.removal")
 

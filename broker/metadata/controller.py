@@ -44,7 +44,6 @@ from protocol.metadata_records import (
 
 NO_BROKER_EPOCH: Final = -1
 PRODUCER_IDS_PER_BLOCK: Final = 1_000  # Kafka's ProducerIdsBlock
-_RESERVED_TOPIC_IDS: Final = (bytes(16), bytes(15) + b"\x01")  # ZERO_UUID, METADATA_TOPIC_ID
 
 
 class Created(NamedTuple):

@@ -274,13 +274,17 @@ async def test_an_unexpected_checkpoint_failure_affects_only_its_log(
     assert len(failures.take()) == 3
 
 
-def test_the_group_coordinator_is_imported_before_the_first_request() -> None:
-    """In a separate process: another test has imported it in this one."""
+def test_all_of_groups_is_imported_before_the_first_request() -> None:
+    """In a separate process: other tests have imported it in this one."""
     program = (
-        "import sys; from broker.maintenance.housekeeping import GroupModules;"
+        "import pkgutil, sys; from broker.handlers import HANDLERS;"
+        "from broker.maintenance.housekeeping import GroupModules;"
         "assert 'broker.groups.coordinator' not in sys.modules;"
-        "GroupModules().load();"
-        "assert {'broker.groups.coordinator', 'broker.groups.group_log'} <= set(sys.modules)"
+        "[each.load() for each in (*HANDLERS, GroupModules())];"
+        "import broker.groups as street;"
+        "modules = pkgutil.walk_packages(street.__path__, 'broker.groups.');"
+        "missing = {module.name for module in modules} - set(sys.modules);"
+        "assert not missing, missing"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
