@@ -157,3 +157,15 @@ def test_the_lock_is_a_readers(over: Overlay, disk: MemoryFileSystem) -> None:
     over.lock("/d/.lock").close()
     over.lock_shared("/d/.lock").close()
     assert not disk.exists("/d/.lock")
+
+
+def test_writing_again_what_the_file_below_holds_takes_no_memory(over: Overlay) -> None:
+    """Recovery cuts an index and rebuilds the same entries."""
+    file = over.open("/d/a")
+    file.truncate(2)
+    file.pwrite(b"234", 2)
+    assert file._node.data is None
+    assert over.read("/d/a") == b"01234"
+    file.pwrite(b"xy", 5)
+    file.pwrite(b"78", 7)
+    assert over.read("/d/a") == b"01234xy78"
