@@ -8,7 +8,7 @@ import pytest
 
 from broker.maintenance import log_cleaner
 from broker.maintenance.log_cleaner import LogCleaner
-from broker.metadata.controller import NewTopic
+from broker.metadata.topic_rules import NewTopic
 from storage.compaction.one_pass import CompactionAborted
 from storage.errors import AppendFailed, DamagedLog
 from tests.support import failures
