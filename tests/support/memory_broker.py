@@ -203,8 +203,10 @@ class MemoryBroker:
 
     def end(self) -> None:
         """Close the loop; tasks that still run end silently."""
+        ended: set[asyncio.Task[Any]] = set()
         for _ in range(0 if self.loop.is_closed() else ENDING_TURNS):
             tasks = asyncio.all_tasks(self.loop)
+            ended |= tasks
             for task in tasks:
                 task.cancel()
             # One turn without a future to wait for: work that ended in the turn that killed the
@@ -216,6 +218,11 @@ class MemoryBroker:
                     break
             except KeyboardInterrupt:
                 continue
+        for task in ended:
+            # A task's exception that nothing reads is logged when the task is collected, which may
+            # be in the middle of anything.
+            if task.done() and not task.cancelled():
+                task.exception()
         self.loop.close()
         if self.has_compacted:
             # An interrupted pass cleans up when it is collected. Collect it now, while its file
