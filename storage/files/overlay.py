@@ -104,11 +104,15 @@ class OverlayFile:
     def pwrite(self, buffer: Buffer, position: int) -> None:
         self._overlay.check_open(self.path)
         node = self._node
-        if node.data is None and node.below is not None and position == node.size:
+        if (
+            node.data is None
+            and node.below is not None
+            and position == node.size
+            and self._below().pread(len(buffer), position) == bytes(buffer)
+        ):
             # Recovery cuts an index and writes the same entries again: they take no memory.
-            if self._below().pread(len(buffer), position) == bytes(buffer):
-                node.size = position + len(buffer)
-                return
+            node.size = position + len(buffer)
+            return
         data, start = self._data_from(position)
         end = position + len(buffer)
         if end - start > WRITTEN_MAX:
