@@ -1,0 +1,170 @@
+"""An event loop on the world's time, for one life of the broker.
+
+It is asyncio's own loop with another selector. Callbacks run first in, first out, as asyncio
+promises. When no callback is ready, the world runs: bytes arrive, file calls end, clients act. The
+seed decides how much of that falls into one turn, and how late a turn begins.
+
+Timers are uvloop's: in whole milliseconds, so that some ring up to half a millisecond early, and
+a delay that rounds to nothing is a callback of the next turn. Timers due at the same time ring in
+an order of the seed.
+
+Signals arrive by `receive`. `Killed` ends a life from within: asyncio lets a KeyboardInterrupt
+through wherever it is raised.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+from tests.simulation.pool import NEVER_NS, Killed
+from tests.simulation.world import MS, SECOND, US, Stuck, World
+
+JOINED_EVENTS_MAX: Final = 6
+LATE_NS_MAX: Final = 2 * MS
+TURN_NS_MAX: Final = 20 * US
+BUSY_TURNS_MAX: Final = 100_000  # without a rest
+
+
+class _Selector:
+    """Runs the world where a selector would wait."""
+
+    def __init__(self, loop: SimLoop) -> None:
+        self._loop = loop
+
+    def select(self, timeout: float | None) -> tuple[()]:
+        self._loop.turn(timeout)
+        return ()
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class SimLoop(asyncio.BaseEventLoop):
+    """See the module. `at_turn` is called before each turn's callbacks."""
+
+    def __init__(self, world: World, at_turn: Callable[[], None]) -> None:
+        super().__init__()
+        self.world = world
+        self.at_turn = at_turn
+        self._busy_turns = 0
+        self._selector = _Selector(self)
+        self._clock_resolution = 1e-9
+        self._chance = world.chance("loop")
+        self._signals: dict[int, Callable[[], object]] = {}
+
+    # -- Time ---------------------------------------------------------------------------------
+
+    def time(self) -> float:
+        """Seconds of the world."""
+        return self.world.now_ns / SECOND
+
+    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Any:
+        """Call at a time in whole milliseconds from now."""
+        ms = round(max(0.0, when - self.time()) * 1000)
+        if ms == 0:
+            return self.call_soon(callback, *args, context=context)
+        due = (self.world.now_ns + ms * MS + self._chance.randrange(1000)) / SECOND
+        return super().call_at(due, callback, *args, context=context)
+
+    # -- Turns --------------------------------------------------------------------------------
+
+    def turn(self, timeout: float | None) -> None:
+        """Run the world until something is ready here, or a timer is due."""
+        world = self.world
+        if timeout == 0:
+            self._busy_turns += 1
+            if self._busy_turns > BUSY_TURNS_MAX:
+                raise Stuck("the broker's loop never rests")
+            world.now_ns += self._chance.randrange(TURN_NS_MAX)
+            self._join_due_events()
+        else:
+            self._busy_turns = 0
+            due_ns = NEVER_NS if timeout is None else world.now_ns + math.ceil(timeout * SECOND)
+            while not self._ready:
+                next_ns = world.next_ns
+                if next_ns is None or next_ns > due_ns:
+                    if due_ns == NEVER_NS:
+                        raise Stuck("the broker's loop waits, and nothing will happen any more")
+                    world.now_ns = max(world.now_ns, due_ns) + 2
+                    break
+                world.step()
+            if self._chance.random() < 0.2:
+                world.now_ns += self._chance.randrange(LATE_NS_MAX)
+            self._join_due_events()
+        self.at_turn()
+
+    def _join_due_events(self) -> None:
+        """Let some of the events that are due arrive in this turn."""
+        world = self.world
+        for _ in range(self._chance.randrange(JOINED_EVENTS_MAX)):
+            next_ns = world.next_ns
+            if next_ns is None or next_ns > world.now_ns:
+                return
+            world.step()
+
+    def _process_events(self, event_list: Any) -> None:
+        """Events of the world have called back already."""
+
+    def _write_to_self(self) -> None:
+        """Nobody waits in a selector that would have to be woken."""
+
+    # -- Sockets and signals ------------------------------------------------------------------
+
+    async def sock_accept(self, sock: Any) -> Any:
+        """Accept a connection of the simulated network."""
+        return await sock.accept(self)
+
+    async def connect_accepted_socket(  # type: ignore[override]
+        self, protocol_factory: Callable[[], Any], sock: Any, **_: Any
+    ) -> Any:
+        """Make a transport of a socket of the simulated network."""
+        return await sock.connect(self, protocol_factory())
+
+    def add_signal_handler(self, sig: int, callback: Any, *args: Any) -> None:
+        """Call when the signal is received."""
+        self._signals[sig] = lambda: callback(*args)
+
+    def remove_signal_handler(self, sig: int) -> bool:
+        """Forget the handler."""
+        return self._signals.pop(sig, None) is not None
+
+    def receive(self, signal_number: int) -> None:
+        """Deliver a signal to the process; without a handler it kills."""
+        handler = self._signals.get(signal_number)
+        if handler is None:
+            raise Killed
+        self.call_soon(handler)
+
+    # -- The end ------------------------------------------------------------------------------
+
+    def bury(self) -> None:
+        """End what still runs after a kill: nothing it does reaches the world any more."""
+        self.set_exception_handler(lambda _loop, _context: None)
+        self._selector = _Nothing()
+        self._scheduled.clear()
+        for _ in range(9):  # tasks that await ending tasks end a turn later
+            tasks = sorted(asyncio.all_tasks(self), key=lambda task: task.get_name())
+            for task in tasks:
+                task.cancel()
+            self.stop()
+            try:
+                self.run_forever()
+            except KeyboardInterrupt:
+                continue
+            if not tasks:
+                break
+        self._ready.clear()
+        self.close()
+
+
+class _Nothing:
+    """A selector after the end."""
+
+    def select(self, _timeout: float | None) -> tuple[()]:
+        return ()
+
+    def close(self) -> None:
+        """Nothing is open."""
