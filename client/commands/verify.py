@@ -42,10 +42,15 @@ def verify(
     Exit code: 0 sound; 1 damaged; 2 a path cannot be checked.
     """
     from client.files.verify import NotVerifiable, Verification, log_bytes
+    from storage.files.os_filesystem import OsFileSystem
 
     with _bar(as_json=as_json, total=lambda: log_bytes(paths)) as (progress, began):
         run = Verification(
-            open_records=records, all_compacted=compacted, progress=progress, began=began
+            OsFileSystem(),
+            open_records=records,
+            all_compacted=compacted,
+            progress=progress,
+            began=began,
         )
         refusal = ""
         try:

@@ -131,11 +131,15 @@ _OPTIONAL: Final[dict[str, Callable[[Any], str]]] = {"currentTxnFirstOffset": _o
 
 
 def read_index(path: str, entry: struct.Struct) -> list[tuple[int, ...]]:
-    """Return the entries of an index file without the zeros of a preallocated end.
+    """Return the entries of an index file, see `index_entries`. Raises OSError."""
+    return index_entries(OsFileSystem().read(path), entry)
 
-    An incomplete entry at the end is left out. Raises OSError.
+
+def index_entries(data: bytes, entry: struct.Struct) -> list[tuple[int, ...]]:
+    """Return the entries of an index without the zeros of a preallocated end.
+
+    An incomplete entry at the end is left out.
     """
-    data = OsFileSystem().read(path)
     data = data[: len(data) // entry.size * entry.size]
     zeros = bytes(entry.size)
     end = len(data.rstrip(b"\0"))

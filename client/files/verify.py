@@ -17,7 +17,7 @@ from client.files.verify_metadata import MetadataCheck
 from client.files.verify_partition import PartitionCheck
 from storage.files import filenames
 from storage.files.filenames import Kind
-from storage.files.os_filesystem import OsFileSystem
+from storage.files.filesystem import FileSystem
 
 
 class NotVerifiable(Exception):
@@ -29,6 +29,7 @@ class Verification:
 
     def __init__(
         self,
+        filesystem: FileSystem,
         *,
         open_records: bool = False,
         all_compacted: bool = False,
@@ -37,7 +38,7 @@ class Verification:
     ) -> None:
         self.report = Report()
         self.holder: int | None = None  # process id of a broker that uses what is checked
-        self._filesystem = OsFileSystem()
+        self._filesystem = filesystem
         self._open_records = open_records
         self._all_compacted = all_compacted
         self._progress = progress
@@ -46,11 +47,11 @@ class Verification:
     def run(self, paths: Iterable[str]) -> Report:
         """Check everything. Raises NotVerifiable and OSError."""
         for path in paths:
-            if not os.path.isdir(path):
+            if not self._filesystem.is_directory(path):
                 self._file(path)
-            elif is_data_directory(path):
+            elif is_data_directory(self._filesystem, path):
                 self._data_directory(path)
-            elif filenames.parse(os.path.basename(os.path.abspath(path))) or _has_segments(path):
+            elif self._is_partition(path):
                 self._partition(os.path.abspath(path), self._home_of(os.path.abspath(path)))
             else:
                 raise NotVerifiable(
@@ -61,7 +62,7 @@ class Verification:
 
     def _file(self, path: str) -> None:
         name = filenames.parse(os.path.basename(path))
-        if not os.path.exists(path):
+        if not self._filesystem.exists(path):
             raise NotVerifiable(f"{path}: no such file or directory")
         directory = os.path.dirname(os.path.abspath(path))
         if name is not None and name.kind is Kind.METADATA_SNAPSHOT:
@@ -82,7 +83,7 @@ class Verification:
     def _check(self, directory: str, expected: Expected) -> None:
         self._began(directory)
         PartitionCheck(
-            self.report, directory, expected,
+            self.report, self._filesystem, directory, expected,
             open_records=self._open_records, progress=self._progress,
         ).run()  # fmt: skip
 
@@ -97,7 +98,7 @@ class Verification:
     def _home_of(self, directory: str) -> Home:
         """Read the data directory around a partition, if any, without reporting its own damage."""
         parent = os.path.dirname(directory)
-        if not is_data_directory(parent):
+        if not is_data_directory(self._filesystem, parent):
             return Home(path=parent, all_compacted=self._all_compacted)
         return self._read(self._home_check(Report(), parent))
 
@@ -123,7 +124,7 @@ class Verification:
                 self.report.note(
                     "unknown", full, "not a file of a data directory", "the broker ignores it"
                 )
-            elif name.kind is Kind.PARTITION and os.path.isdir(full):
+            elif name.kind is Kind.PARTITION and self._filesystem.is_directory(full):
                 logs[name.topic, name.partition] = full
         for key, full in sorted(logs.items()):
             check.note_stray(*key, full)
@@ -131,15 +132,16 @@ class Verification:
         check.missing_logs(logs)
         check.points_of_nobody(logs)
         bootstrap = os.path.join(path, filenames.BOOTSTRAP_CHECKPOINT)
-        if os.path.exists(bootstrap):
+        if self._filesystem.exists(bootstrap):
             MetadataCheck(self.report, self._filesystem).snapshot(bootstrap)
 
-
-def _has_segments(path: str) -> bool:
-    return any(
-        (name := filenames.parse(base)) is not None and name.kind is Kind.SEGMENT
-        for base in os.listdir(path)
-    )
+    def _is_partition(self, path: str) -> bool:
+        if filenames.parse(os.path.basename(os.path.abspath(path))):
+            return True
+        return any(
+            (name := filenames.parse(base)) is not None and name.kind is Kind.SEGMENT
+            for base in self._filesystem.list(path)
+        )
 
 
 def log_bytes(paths: Iterable[str]) -> int:

@@ -21,7 +21,6 @@ from storage.errors import CheckpointError, CorruptMetadata
 from storage.files import filenames, meta_properties
 from storage.files.filenames import Kind
 from storage.files.filesystem import FileSystem
-from storage.files.locks import lock_holder
 from storage.files.text_files import Offsets, read_offsets, uuid_text
 
 _CLEAN_MARKER = re.compile(rb'\{"version":0,"brokerEpoch":-?[0-9]{1,19}\}')
@@ -83,10 +82,10 @@ class HomeCheck:
     def read(self) -> Home:
         """Read how the broker ended, the checkpoints and the metadata log."""
         home, path = self._home, self._home.path
-        home.holder = lock_holder(os.path.join(path, filenames.LOCK))
+        home.holder = self._filesystem.lock_holder(os.path.join(path, filenames.LOCK))
         if home.holder is not None:
             home.ending = RUNNING
-        elif os.path.exists(os.path.join(path, filenames.CLEAN_SHUTDOWN)):
+        elif self._filesystem.exists(os.path.join(path, filenames.CLEAN_SHUTDOWN)):
             home.ending = CLEAN
         home.recovery_points = self._offsets(filenames.RECOVERY_POINT_CHECKPOINT)
         home.log_starts = self._offsets(filenames.LOG_START_CHECKPOINT)
@@ -100,7 +99,11 @@ class HomeCheck:
 
     def _offsets(self, name: str) -> Offsets:
         path = os.path.join(self._home.path, name)
-        if name in _EMPTY_AT_FIRST and os.path.exists(path) and not os.path.getsize(path):
+        if (
+            name in _EMPTY_AT_FIRST
+            and self._filesystem.exists(path)
+            and not self._filesystem.size(path)
+        ):
             return {}
         try:
             found = read_offsets(self._filesystem, path)
@@ -118,10 +121,10 @@ class HomeCheck:
         path = os.path.join(directory, filenames.RECOVERY_POINT_CHECKPOINT)
         has_logs = any(
             (name := filenames.parse(base)) is not None and name.kind is Kind.PARTITION
-            for base in os.listdir(directory)
+            for base in self._filesystem.list(directory)
             if base != filenames.METADATA_DIRECTORY
         )
-        if has_logs and not os.path.exists(path):
+        if has_logs and not self._filesystem.exists(path):
             self._report.cache(
                 "missing", path, "the file is missing", "the next start takes longer",
                 remedy="Start the broker: it writes the file",
@@ -130,7 +133,7 @@ class HomeCheck:
     def clean_marker(self) -> None:
         """Check the marker of a clean stop."""
         path = os.path.join(self._home.path, filenames.CLEAN_SHUTDOWN)
-        if not os.path.exists(path):
+        if not self._filesystem.exists(path):
             return
         text = self._filesystem.read(path)
         self._report.file_count += 1
@@ -232,9 +235,9 @@ class HomeCheck:
                 )  # fmt: skip
 
 
-def is_data_directory(path: str) -> bool:
+def is_data_directory(filesystem: FileSystem, path: str) -> bool:
     """Whether a path is a directory that log.dirs can name."""
     return any(
-        os.path.exists(os.path.join(path, name))
+        filesystem.exists(os.path.join(path, name))
         for name in (filenames.META_PROPERTIES, filenames.METADATA_DIRECTORY)
     )

@@ -15,15 +15,15 @@ nothing else to check.
 
 from __future__ import annotations
 
-import os
 from itertools import pairwise
 from typing import Any, Final
 
 from client.files.batches import Entry
-from client.files.dump import OFFSET_ENTRY, TIME_ENTRY, read_index
+from client.files.dump import OFFSET_ENTRY, TIME_ENTRY, index_entries
 from client.files.findings import Report
 from protocol.record_errors import RecordError
 from storage.files import filenames
+from storage.files.filesystem import FileSystem
 
 _MEANING: Final = {
     filenames.OFFSET_INDEX: "look-ups by offset are slow or scan from the wrong place; "
@@ -39,9 +39,16 @@ class IndexCheck:
     """The two indexes of one segment. `is_required`: both files must exist and be complete."""
 
     def __init__(
-        self, report: Report, log_path: str, base_offset: int, *, is_required: bool
+        self,
+        report: Report,
+        filesystem: FileSystem,
+        log_path: str,
+        base_offset: int,
+        *,
+        is_required: bool,
     ) -> None:
         self._report = report
+        self._filesystem = filesystem
         self._base = base_offset
         self._is_required = is_required
         stem = log_path[: -len(filenames.LOG)]
@@ -67,10 +74,11 @@ class IndexCheck:
         shape = OFFSET_ENTRY if entry is OFFSET_ENTRY else TIME_ENTRY
         kind = INDEX if shape is OFFSET_ENTRY else TIME_INDEX
         try:
-            size = os.stat(path).st_size
-            found = read_index(path, shape)
+            data = self._filesystem.read(path)
         except FileNotFoundError:
             return None
+        size = len(data)
+        found = index_entries(data, shape)
         self._report.file_count += 1
         rest = size % shape.size
         if rest:
@@ -98,7 +106,7 @@ class IndexCheck:
         if not self._is_required or not log_size:
             return
         for path, kind in ((self._offset_path, INDEX), (self._time_path, TIME_INDEX)):
-            if not os.path.exists(path):
+            if not self._filesystem.exists(path):
                 self._cache(kind, path, "the file is missing")
 
     def see(self, entry: Entry) -> None:

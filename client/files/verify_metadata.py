@@ -29,7 +29,7 @@ class MetadataCheck:
     def log(self, home: str, recovery_point: int) -> ClusterImage | None:
         """Check a data directory's log; return its image, None if it cannot be read."""
         directory = os.path.join(home, filenames.METADATA_DIRECTORY)
-        if not os.path.isdir(directory):
+        if not self._filesystem.is_directory(directory):
             self._report.damage(
                 "metadata", directory, "the directory is missing",
                 "the broker does not know its topics", remedy=_REMEDY,

@@ -18,7 +18,7 @@ from client.files.verify_segment import LogState, Progress, SegmentCheck
 from client.files.verify_side_files import SideFiles
 from storage.files import filenames
 from storage.files.filenames import Kind
-from storage.files.os_filesystem import OsFileSystem
+from storage.files.filesystem import FileSystem
 
 
 class PartitionCheck:
@@ -27,6 +27,7 @@ class PartitionCheck:
     def __init__(
         self,
         report: Report,
+        filesystem: FileSystem,
         directory: str,
         expected: Expected,
         *,
@@ -36,8 +37,8 @@ class PartitionCheck:
         self._report = report
         self._directory = directory
         self._expected = expected
-        self._filesystem = OsFileSystem()
-        self._side_files = SideFiles(report, self._filesystem, directory, expected)
+        self._filesystem = filesystem
+        self._side_files = SideFiles(report, filesystem, directory, expected)
         self._open_records = open_records
         self._progress = progress
 
@@ -109,7 +110,13 @@ class PartitionCheck:
         path = self._path(filenames.log_name(base))
         ending = self._expected.ending
         is_last = following is None
-        index = IndexCheck(self._report, path, base, is_required=ending == CLEAN or not is_last)
+        index = IndexCheck(
+            self._report,
+            self._filesystem,
+            path,
+            base,
+            is_required=ending == CLEAN or not is_last,
+        )
         if state.end_offset > base:
             self._report.damage(
                 "order", path, f"the segment begins at {base}, but the one before it ends at "

@@ -91,7 +91,8 @@ class SideFiles:
             self._report.file_count += 1
         newest = filenames.snapshot_name(end)
         is_needed = bool(files.get(filenames.SNAPSHOT)) and self._expected.is_whole
-        if is_needed and self._expected.ending == CLEAN and not os.path.exists(self._path(newest)):
+        is_needed = is_needed and self._expected.ending == CLEAN
+        if is_needed and not self._filesystem.exists(self._path(newest)):
             self._snapshot_damage(self._path(newest), "the file is missing after a clean stop")
         for base in sorted(files.get(filenames.TRANSACTION_INDEX, ())):
             self._transaction_index(base, end)

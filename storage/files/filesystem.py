@@ -156,6 +156,12 @@ class FileSystem(Protocol):
         DirectoryLocked if a writer holds it. Takes no lock if the file is missing or unreadable.
         """
 
+    def lock_holder(self, path: str) -> int | None:
+        """Id of the process that holds an exclusive lock on a file, for tools; takes no lock.
+
+        None if no process does, 0 if it has no id here.
+        """
+
     def free_bytes(self, path: str) -> int:
         """Bytes that an unprivileged writer may still use on the file system of `path`."""
 

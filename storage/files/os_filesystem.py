@@ -242,6 +242,9 @@ class OsFileSystem:
     def lock_shared(self, path: str) -> LockHandle:
         return locks.take_shared(path)
 
+    def lock_holder(self, path: str) -> int | None:
+        return locks.lock_holder(path)
+
     def free_bytes(self, path: str) -> int:
         status = os.statvfs(path)
         return status.f_bavail * status.f_frsize

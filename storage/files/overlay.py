@@ -254,6 +254,9 @@ class Overlay:
     def lock_shared(self, path: str) -> LockHandle:
         return self._below.lock_shared(path)
 
+    def lock_holder(self, path: str) -> int | None:
+        return self._below.lock_holder(path)
+
     # -- Changes, in memory -------------------------------------------------------------------
 
     def mkdir(self, path: str) -> None:

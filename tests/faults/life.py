@@ -21,6 +21,7 @@ from pathlib import Path
 
 from client.files.findings import DAMAGE, NOTE
 from client.files.verify import Verification
+from storage.files.os_filesystem import OsFileSystem
 from tests.faults import group_members
 from tests.faults.failpoints import Crash
 from tests.faults.faulty_broker import FaultyBroker
@@ -271,7 +272,7 @@ class Life:
         return [] if code == 0 else [f"H8: a stop without load ended with {code}"]
 
     def _verify(self) -> list[str]:
-        report = Verification(open_records=True).run([str(self.broker.data)])
+        report = Verification(OsFileSystem(), open_records=True).run([str(self.broker.data)])
         if self.rotten:
             found = any(one.weight == DAMAGE for one in report.findings)
             return [] if found else [f"H8: verify does not find the rot at {self.rotten}"]

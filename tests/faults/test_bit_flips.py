@@ -21,6 +21,7 @@ import pytest
 
 from client.files.findings import NOTE, Finding
 from client.files.verify import Verification
+from storage.files.os_filesystem import OsFileSystem
 from tests.support import rotten
 from tests.support.rotten import DELETED_BEFORE, Flip, Original, Outcome
 from tests.support.thorough import share_of
@@ -100,7 +101,7 @@ def test_nothing_wrong_is_served_and_nothing_good_is_lost(
 
 def findings(place: Path) -> list[Finding]:
     """Return what verify finds in a directory, without the notes."""
-    report = Verification().run([str(place)])
+    report = Verification(OsFileSystem()).run([str(place)])
     return [finding for finding in report.findings if finding.weight != NOTE]
 
 

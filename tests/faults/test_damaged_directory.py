@@ -16,6 +16,7 @@ import pytest
 
 from client.files.verify import Verification
 from protocol.messages.delete_topics import DeleteTopicsRequest
+from storage.files.os_filesystem import OsFileSystem
 from tests.support import data_directory, rotten
 from tests.support.broker_rig import Rig, batch
 from tests.support.log_house import purge
@@ -205,7 +206,7 @@ def test_without_its_metadata_it_refuses_and_changes_nothing(sound: Original, ca
 @pytest.mark.parametrize("case", [*CASES, *REFUSED], ids=ids)
 def test_verify_finds_it_and_says_what_to_do(sound: Original, case: Case, tmp_path: Path) -> None:
     damaged(sound, case).write_to(tmp_path)
-    report = Verification().run([str(tmp_path)])
+    report = Verification(OsFileSystem()).run([str(tmp_path)])
     kinds = {finding.kind for finding in report.findings}
     assert report.is_sound == (case.kind == "")
     assert case.kind in {*kinds, ""}, report.findings
@@ -222,7 +223,7 @@ async def test_a_partition_may_lie_on_another_disk(tmp_path: Path) -> None:
     data = await asyncio.to_thread(data_directory.make, tmp_path / "data")
     (data / "t-0").rename(elsewhere)
     (data / "t-0").symlink_to(elsewhere)
-    assert Verification().run([str(data)]).is_sound
+    assert Verification(OsFileSystem()).run([str(data)]).is_sound
     rig = Rig(data, log_segment_delete_delay_ms="0")
     end = rig.services.logs.get("t", 0).end_offset
     assert await produce(rig, batch(b"more")) == end

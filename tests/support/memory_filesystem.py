@@ -248,6 +248,9 @@ class MemoryFileSystem:
             raise DirectoryLocked(path)
         return MemoryLock(set(), path)  # a reader's lock does not exclude others
 
+    def lock_holder(self, path: str) -> int | None:
+        return 0 if path in self._locks else None
+
     def free_bytes(self, path: str) -> int:
         self._directory(path)
         if self.capacity_bytes is None:

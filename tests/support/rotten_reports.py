@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from client.files.verify import Verification
+from storage.files.os_filesystem import OsFileSystem
 from tests.faults.test_damaged_directory import CASES, REFUSED
 from tests.support import data_directory, rotten
 from tests.support.rotten import Flip, Original
@@ -68,7 +69,7 @@ def make(place: Path, name: str, original: Original) -> None:
 
 def tell(name: str, path: Path) -> None:
     """Print the report of `barnabas verify` on a directory."""
-    report = Verification().run([str(path)])
+    report = Verification(OsFileSystem()).run([str(path)])
     print(json.dumps({"name": name, "path": str(path), "report": report.as_json()}), flush=True)
 
 

@@ -402,7 +402,7 @@ def test_an_unreadable_path_is_refused(command, tmp_path):
 
 def test_a_running_broker_is_reported(original, monkeypatch):
     for holder, said in ((77, "process 77"), (0, "in another container")):
-        monkeypatch.setattr("client.files.verify_home.lock_holder", lambda _path, it=holder: it)
+        monkeypatch.setattr("storage.files.locks.lock_holder", lambda _path, it=holder: it)
         result = invoke("verify", original)
         assert result.exit_code == 0
         assert said in result.output

@@ -16,6 +16,7 @@ from client.files.verify import NotVerifiable, Verification
 from protocol.records import Record, batches, build, write_crc
 from storage.compaction.cleanable import find_cleanable
 from storage.compaction.one_pass import compact
+from storage.files.os_filesystem import OsFileSystem
 from tests.support import data_directory
 from tests.support.broker_rig import Rig
 from tests.support.compacting import drive, fill, limits
@@ -34,7 +35,7 @@ def data(original, tmp_path):
 
 
 def run(*paths, **options):
-    return Verification(**options).run([str(path) for path in paths])
+    return Verification(OsFileSystem(), **options).run([str(path) for path in paths])
 
 
 def kinds(report):

@@ -10,8 +10,8 @@ from storage.files.overlay import WRITTEN_MAX, Overlay
 from tests.support.memory_filesystem import MemoryFileSystem
 
 READS = {
-    "open", "list", "exists", "is_directory", "size", "read", "lock_shared", "free_bytes",
-    "total_bytes",
+    "open", "list", "exists", "is_directory", "size", "read", "lock_shared", "lock_holder",
+    "free_bytes", "total_bytes",
 }  # fmt: skip
 
 
