@@ -1,0 +1,220 @@
+"""The plan of one history: plain data that the seed writes and that shrinking takes apart.
+
+A plan says how the broker is configured, how fast and how well the machine works (`Shape`), which
+clients come, and which faults. It does not say what each client does: a client draws that from the
+stream of its own name, so that the rest of a history stays as it was when one client is taken out.
+
+Sizes are small, so that logs roll, files are evicted, budgets fill and clients wait all the time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+US: Final = 1_000
+MS: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The machine: times in nanoseconds, chances as shares of one."""
+
+    reading_ns: int = 1 * US  # what reading a clock costs
+    drift: float = 1.0  # of the wall clock
+    # Disk.
+    call_ns: int = 5 * US
+    fsync_ns: int = 1 * MS
+    switch_chance: float = 0.3  # that a file call lets other jobs run
+    cold_chance: float = 0.05  # that a page is not in memory
+    # Network.
+    delay_ns: int = 50 * US
+    whole_chance: float = 0.8  # that what was sent arrives in one piece
+    window_bytes: int = 64 * 1024
+    stall_chance: float = 0.0  # that a piece arrives seconds late
+
+
+@dataclass(frozen=True, slots=True)
+class ClientPlan:
+    """One client: it ends by itself after `steps`. `begins_ms`: when it comes."""
+
+    name: str
+    kind: str
+    steps: int
+    begins_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FaultPlan:
+    """One fault, `at_ms` after the beginning; its other draws come from the stream of its name."""
+
+    name: str
+    kind: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One history."""
+
+    seed: str
+    settings: dict[str, str] = field(default_factory=dict)
+    tiny: dict[str, int] = field(default_factory=dict)  # config fields below their keys' limits
+    shape: Shape = field(default_factory=Shape)
+    clients: tuple[ClientPlan, ...] = ()
+    faults: tuple[FaultPlan, ...] = ()
+    noise: bool = True  # False: shrinking has made the machine even
+
+    def to_json(self) -> str:
+        """Return the plan as JSON."""
+        return json.dumps(dataclasses.asdict(self), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the plan that `to_json` wrote."""
+        fields: dict[str, Any] = json.loads(text)
+        fields["shape"] = Shape(**fields["shape"])
+        fields["clients"] = tuple(ClientPlan(**client) for client in fields["clients"])
+        fields["faults"] = tuple(FaultPlan(**fault) for fault in fields["faults"])
+        return cls(**fields)
+
+
+# How often each kind of client comes, as weights; a history has at least one of ALWAYS.
+ALWAYS: Final = ("producer", "idempotent", "fetcher")
+CLIENTS: Final = {
+    "producer": 5,
+    "idempotent": 6,
+    "fetcher": 6,
+}
+FAULTS: Final = {
+    "kill": 6,
+    "power cut": 6,
+    "stop": 4,
+    "disk error": 3,
+    "disk full": 2,
+    "slow disk": 2,
+    "stuck disk": 1,
+    "flip": 2,
+    "accept error": 1,
+    "clock jump": 2,
+    "network cut": 2,
+}
+CALM_CHANCE: Final = 0.15  # histories without any fault: whatever objects then is no excuse's
+CLIENTS_MAX: Final = 9
+FAULTS_MAX: Final = 5
+STEPS_MAX: Final = 60
+SPAN_MS: Final = 8_000  # in which clients come and faults happen
+
+
+def write_plan(seed: str) -> Plan:
+    """Return the plan that belongs to a seed."""
+    chance = random.Random(f"{seed}/plan")  # noqa: S311 - not for secrets
+    return Plan(
+        seed=seed,
+        settings=_settings(chance),
+        tiny=_tiny(chance),
+        shape=_shape(chance),
+        clients=_clients(chance),
+        faults=_faults(chance),
+    )
+
+
+def _clients(chance: random.Random) -> tuple[ClientPlan, ...]:
+    kinds = list(ALWAYS)
+    count = chance.randint(1, CLIENTS_MAX - len(kinds))
+    kinds += chance.choices(list(CLIENTS), list(CLIENTS.values()), k=count)
+    return tuple(
+        ClientPlan(
+            name=f"{kind} {number}",
+            kind=kind,
+            steps=chance.randint(5, STEPS_MAX),
+            begins_ms=0 if chance.random() < 0.6 else chance.randrange(SPAN_MS),
+        )
+        for number, kind in enumerate(kinds, start=1)
+    )
+
+
+def _faults(chance: random.Random) -> tuple[FaultPlan, ...]:
+    if chance.random() < CALM_CHANCE:
+        return ()
+    kinds = chance.choices(
+        list(FAULTS), list(FAULTS.values()), k=chance.randint(1, FAULTS_MAX)
+    )
+    return tuple(
+        FaultPlan(f"{kind} {number}", kind, chance.randrange(SPAN_MS))
+        for number, kind in enumerate(kinds, start=1)
+    )
+
+
+def _shape(chance: random.Random) -> Shape:
+    return Shape(
+        reading_ns=chance.choice((200, 1 * US, 5 * US, 50 * US)),
+        drift=chance.choice((1.0, 1.0, 0.9, 1.2)),
+        call_ns=chance.choice((1 * US, 10 * US, 200 * US)),
+        fsync_ns=chance.choice((50 * US, 1 * MS, 10 * MS, 150 * MS)),
+        switch_chance=chance.choice((0.1, 0.3, 1.0)),
+        cold_chance=chance.choice((0.0, 0.05, 0.5)),
+        delay_ns=chance.choice((10 * US, 200 * US, 5 * MS)),
+        whole_chance=chance.choice((1.0, 0.8, 0.3)),
+        window_bytes=chance.choice((700, 8 * 1024, 64 * 1024, 64 * 1024)),
+        stall_chance=chance.choice((0.0, 0.0, 0.01)),
+    )
+
+
+def _settings(chance: random.Random) -> dict[str, str]:
+    """Broker keys. Each is left at its default in some histories."""
+    choices: dict[str, tuple[object, ...]] = {
+        "num.network.threads": (1, 2, 3),
+        "num.io.threads": (1, 2, 4),
+        "num.partitions": (1, 2, 3),
+        "num.recovery.threads.per.data.dir": (1, 2),
+        "queued.max.requests": (1, 2, 5, 20, 500),
+        "barnabas.requests.per.connection.max": (1, 2, 5, 50),
+        "barnabas.open.files.max": (8, 20, 1000),
+        "barnabas.flush.stall.ms": (1, 20, 100),
+        "barnabas.recovery.point.interval.ms": (10, 200, 1000),
+        "barnabas.frame.deadline.ms": (500, 5_000, 30_000),
+        "barnabas.validate.records": ("false", "true"),
+        "connections.max.idle.ms": (3_000, 60_000, 600_000),
+        "max.connections": (6, 12, 1000),
+        "log.cleaner.backoff.ms": (100, 2_000, 15_000),
+        "log.cleaner.min.cleanable.ratio": (0.01, 0.5),
+        "log.cleaner.threads": (1, 2),
+        "log.cleaner.delete.retention.ms": (0, 500, 86_400_000),
+        "log.retention.check.interval.ms": (200, 2_000, 300_000),
+        "log.initial.task.delay.ms": (0, 100, 30_000),
+        "log.segment.delete.delay.ms": (0, 500, 60_000),
+        "log.index.interval.bytes": (0, 100, 4_096),
+        "internal.segment.bytes": (300, 1_000, 4_000),
+        "log.retention.bytes": (-1, -1, -1, 3_000),
+        "log.message.timestamp.type": ("CreateTime", "CreateTime", "LogAppendTime"),
+        "offsets.topic.num.partitions": (1, 2, 3),
+        "offsets.topic.segment.bytes": (300, 1_000, 100_000),
+        "offsets.topic.compression.codec": (0, 0, 1, 4),
+        "offsets.retention.check.interval.ms": (1_000, 600_000),
+        "group.initial.rebalance.delay.ms": (0, 50, 3_000),
+        "group.min.session.timeout.ms": (100,),
+        "group.consumer.migration.policy": ("bidirectional", "disabled", "upgrade", "downgrade"),
+        "metadata.log.max.record.bytes.between.snapshots": (100, 1_000, 20_000_000),
+        "metadata.max.retention.bytes": (1, 100_000_000),
+    }
+    return {
+        name: str(chance.choice(values))
+        for name, values in choices.items()
+        if chance.random() < 0.8 or len(values) == 1
+    }
+
+
+def _tiny(chance: random.Random) -> dict[str, int]:
+    """Fields of the configuration below what their keys allow."""
+    choices = {
+        "barnabas_unflushed_bytes_max": (500, 3_000),
+        "barnabas_answer_bytes_max": (4_000, 50_000),
+        "queued_max_request_bytes": (600, 5_000),
+    }
+    return {
+        name: chance.choice(values) for name, values in choices.items() if chance.random() < 0.4
+    }
