@@ -111,7 +111,7 @@ SPAN_MS: Final = 8_000  # in which clients come and faults happen
 
 def write_plan(seed: str) -> Plan:
     """Return the plan that belongs to a seed."""
-    chance = random.Random(f"{seed}/plan")  # noqa: S311 - not for secrets
+    chance = random.Random(f"{seed}/plan")
     return Plan(
         seed=seed,
         settings=_settings(chance),
@@ -140,9 +140,7 @@ def _clients(chance: random.Random) -> tuple[ClientPlan, ...]:
 def _faults(chance: random.Random) -> tuple[FaultPlan, ...]:
     if chance.random() < CALM_CHANCE:
         return ()
-    kinds = chance.choices(
-        list(FAULTS), list(FAULTS.values()), k=chance.randint(1, FAULTS_MAX)
-    )
+    kinds = chance.choices(list(FAULTS), list(FAULTS.values()), k=chance.randint(1, FAULTS_MAX))
     return tuple(
         FaultPlan(f"{kind} {number}", kind, chance.randrange(SPAN_MS))
         for number, kind in enumerate(kinds, start=1)

@@ -1,0 +1,51 @@
+"""What belongs to one history: the machine, the broker that lives on it, and what clients saw.
+
+Clients, faults and judges get it. `life` is the broker's present life, None while it is down.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.simulation.disk import SimDisk
+    from tests.simulation.network import Network
+
+    from broker.server import Broker
+    from config.load import Loaded
+    from tests.simulation.clock import SimClock
+    from tests.simulation.life import Life
+    from tests.simulation.plan import Plan
+    from tests.simulation.record import Record
+    from tests.simulation.world import World
+
+KAFKA_PORT = 9092
+MSGPACK_PORT = 9094
+
+
+@dataclass(slots=True)
+class Context:
+    """See the module."""
+
+    plan: Plan
+    world: World
+    disk: SimDisk
+    network: Network
+    clock: SimClock
+    record: Record
+    loaded: Loaded
+    lives: list[Life] = field(default_factory=list)
+    life: Life | None = None
+    is_finale: bool = False
+    power_cuts_ns: list[int] = field(default_factory=list)
+    # What the clients know of topics, by name; the clients' modules say what is in it.
+    topics: Any = None
+    # What the judges keep during the history, by the judge's name.
+    kept: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def broker(self) -> Broker | None:
+        """The broker that serves now."""
+        life = self.life
+        return life.broker if life is not None and life.is_serving else None
