@@ -29,7 +29,7 @@ from broker.partitions.checkpoint_writer import CheckpointWriter
 from broker.partitions.group_commit import FLUSH_THREADS, GroupCommit
 from broker.partitions.partition import Partition, Partitions
 from broker.partitions.purgatory import Purgatory
-from broker.runtime.blocking_pool import BlockingPool
+from broker.runtime.blocking_pool import BlockingPool, Executors
 from broker.runtime.clock import Clock
 from broker.runtime.metrics import Metrics
 from broker.runtime.owners import FailureLog
@@ -70,6 +70,8 @@ def assemble(
     opened: Opened,
     bind: Callable[[], Sequence[tuple[Listener, int]]],
     clock: Clock,
+    random_bytes: Callable[[int], bytes],
+    executor: Executors,
     loop: asyncio.AbstractEventLoop,
 ) -> Assembly:
     """Make the services, and open every log: recovery happens here.
@@ -86,9 +88,9 @@ def assemble(
     partitions = Partitions()
     purgatory = Purgatory(metrics)
     threads = max(BLOCKING_THREADS_MIN, config.num_recovery_threads_per_data_dir)
-    pool = BlockingPool(threads, loop)
+    pool = BlockingPool(executor(threads, "blocking"), loop)
     record_work = RecordWork(pool, metrics)
-    flush_pool = BlockingPool(FLUSH_THREADS, loop)
+    flush_pool = BlockingPool(executor(FLUSH_THREADS, "flush"), loop)
     commit, appends = _commit_and_appends(
         logs, config, record_work, pool, flush_pool, purgatory, metrics, clock
     )
@@ -99,13 +101,13 @@ def assemble(
         settings, opened.controller, partitions, topics.record_configs, commit, purgatory, node_id
     )
     topic_logs.open_all()
-    _name_strays(logs)
-    if isinstance(logs.directory.filesystem, Overlay):
-        logs.directory.filesystem.seal()
+    _end_opening(logs)
     bound = bind()
     services = Services(
         config=config,
         clock=clock,
+        random_bytes=random_bytes,
+        executor=executor,
         metrics=metrics,
         pool=pool,
         record_work=record_work,
@@ -178,15 +180,18 @@ def _coordinator(services: Services) -> Coordinator:
         services.pool,
         services.config,
         services.clock,
+        services.random_bytes,
         partial(configs_of, services.controller.image, GROUP),
     )
     groups.start()
     return groups
 
 
-def _name_strays(logs: LogManager) -> None:
+def _end_opening(logs: LogManager) -> None:
     for stray in logs.strays():
         logger.warning("%s in the data directory belongs to no topic; leaving it as it is", stray)
+    if isinstance(logs.directory.filesystem, Overlay):
+        logs.directory.filesystem.seal()
 
 
 def _commit_and_appends(

@@ -57,7 +57,7 @@ def open_directory(
         cluster_id=config.barnabas_cluster_id or None,
     )
     if config.barnabas_read_only:
-        filesystem = overlay(filesystem, directory, config)
+        filesystem = overlay(filesystem, directory, config, random_bytes)
     logs = LogManager(filesystem, directory, settings, clock.now_ms)
     try:
         logs.open()

@@ -14,15 +14,14 @@ The first SIGTERM or SIGINT starts the shutdown; further ones hurry it
 Exit codes: 0 all data is on the disk; 1 the broker could not start or continue, or could not write
 everything at the stop (one log line gives the reason); 130 it exited without a clean shutdown.
 
-The clock, the file system, randomness, sockets and signals enter the broker here. Every module
-below receives them as arguments.
+The clock, the file system, randomness, threads and sockets enter the broker here, with its
+environment (`broker.lifecycle.environment`). Every module below receives them as arguments.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import socket
 from functools import partial
 
@@ -31,17 +30,15 @@ import uvloop
 from broker.assembly import Assembly, assemble
 from broker.data_directory import open_directory
 from broker.lifecycle import process, stop_signals
+from broker.lifecycle.environment import Environment, system_environment
 from broker.lifecycle.serving import Serving
 from broker.lifecycle.shutdown import EXIT_FAILED, EXIT_FORCED, Shutdown
 from broker.lifecycle.stop_signals import StopSignals
-from broker.network.acceptor import bind
 from broker.runtime import log_lines
 from broker.runtime.blocking_pool import BlockingPool
-from broker.runtime.clock import SystemClock
 from config.listeners import Listener
 from config.load import Loaded
 from storage.errors import StorageError
-from storage.files.os_filesystem import OsFileSystem
 
 logger = logging.getLogger("barnabas.server")
 
@@ -67,7 +64,7 @@ def run(loaded: Loaded) -> int:
 
 
 async def _run(loaded: Loaded) -> int:
-    code = await Broker(loaded).run()
+    code = await Broker(loaded, system_environment()).run()
     stop_signals.ignore()
     return code
 
@@ -75,12 +72,11 @@ async def _run(loaded: Loaded) -> int:
 class Broker:
     """The parts of a running broker, in the order in which they start and stop."""
 
-    def __init__(self, loaded: Loaded) -> None:
+    def __init__(self, loaded: Loaded, environment: Environment) -> None:
         self._loaded = loaded
         self._config = loaded.config
-        self._clock = SystemClock()
-        self._filesystem = OsFileSystem()
-        self._random_bytes = os.urandom
+        self._environment = environment
+        self._clock = environment.clock
         self._signals = StopSignals()
         self._sockets: list[socket.socket] = []
         self._assembly: Assembly
@@ -106,8 +102,10 @@ class Broker:
         self._assembly = await self._assemble()
         self._serving = Serving(self._assembly, self._sockets)
         self._serving.start()
-        self._shutdown = Shutdown(self._assembly, self._serving, self._signals, tasks_before)
-        process.keep_from_collector()
+        self._shutdown = Shutdown(
+            self._assembly, self._serving, self._signals, tasks_before, self._environment.leave
+        )
+        self._environment.keep_from_collector()
         self._say_that_it_listens()
         # Testcontainers waits for these lines of Kafka's.
         services = self._assembly.services
@@ -124,12 +122,21 @@ class Broker:
 
     async def _assemble(self) -> Assembly:
         loop = asyncio.get_running_loop()
-        opened = open_directory(self._config, self._filesystem, self._clock, self._random_bytes)
+        given = self._environment
+        opened = open_directory(self._config, given.filesystem, given.clock, given.random_bytes)
         try:
-            return assemble(self._loaded, opened, self._bind, self._clock, loop)
+            return assemble(
+                self._loaded,
+                opened,
+                self._bind,
+                given.clock,
+                given.random_bytes,
+                given.executor,
+                loop,
+            )
         except BaseException:
             # The port is taken, for example. Close cleanly: the next start need not recover again.
-            pool = BlockingPool(1, loop)
+            pool = BlockingPool(given.executor(1, "closing"), loop)
             await pool.run(partial(opened.logs.close, clean=True))
             pool.close()
             raise
@@ -139,7 +146,7 @@ class Broker:
         bound = []
         for listener in config.served_listeners:
             try:
-                sock = bind(
+                sock = self._environment.bind(
                     listener,
                     config.socket_receive_buffer_bytes,
                     config.socket_send_buffer_bytes,

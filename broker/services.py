@@ -16,7 +16,7 @@ from broker.partitions.checkpoint_writer import CheckpointWriter
 from broker.partitions.group_commit import GroupCommit
 from broker.partitions.partition import Partitions
 from broker.partitions.purgatory import Purgatory
-from broker.runtime.blocking_pool import BlockingPool
+from broker.runtime.blocking_pool import BlockingPool, Executors
 from broker.runtime.clock import Clock
 from broker.runtime.metrics import Metrics
 from broker.runtime.record_work import RecordWork
@@ -35,6 +35,8 @@ class Services:
 
     config: BrokerConfig
     clock: Clock
+    random_bytes: Callable[[int], bytes]
+    executor: Executors  # for parts that have threads of their own
     metrics: Metrics
     pool: BlockingPool
     record_work: RecordWork  # in threads of `pool`

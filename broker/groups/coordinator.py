@@ -54,6 +54,7 @@ class Coordinator:
         pool: BlockingPool,
         config: BrokerConfig,
         clock: Clock,
+        random_bytes: Callable[[int], bytes],
         own_configs: Callable[[str], Mapping[str, str]],
     ) -> None:
         self.log = log
@@ -62,6 +63,7 @@ class Coordinator:
         self.config = config
         self.clock = clock
         self._pool = pool
+        self._random_bytes = random_bytes
         self._shards: list[Shard] = []  # by number; empty: the topic does not exist
         self._creating = asyncio.Lock()
         self._loading = asyncio.Lock()
@@ -109,7 +111,7 @@ class Coordinator:
 
     def new_id(self) -> str:
         """Return a random UUID as text."""
-        return str(uuid.uuid4())
+        return str(uuid.UUID(bytes=self._random_bytes(16), version=4))
 
     # -- Finding groups ---------------------------------------------------------------------------
 

@@ -1,4 +1,5 @@
-"""The life of a broker's process: the tasks it runs, the signals it obeys, how it stops.
+"""The life of a broker's process: its environment, tasks and signals, and how it stops.
 
-Read `stop_signals`, `serving`, `shutdown`, then `process`. `broker.server` calls them in order.
+Read `environment`, `stop_signals`, `serving`, `shutdown`, then `process`: `broker.server` calls
+them in order.
 """

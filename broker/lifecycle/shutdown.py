@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import NoReturn
 
 from broker.assembly import Assembly
 from broker.at_rest import left_over
-from broker.lifecycle import process
 from broker.lifecycle.serving import DRAIN_TICK_SECONDS, Serving
 from broker.lifecycle.stop_signals import StopSignals
 from broker.runtime import owners
@@ -33,7 +33,10 @@ CLOSE_SECONDS_MIN = 5.0  # for flushes and checkpoints of a disk that answers, w
 
 
 class Shutdown:
-    """One stop; `tasks_before` are the tasks that do not belong to the broker."""
+    """One stop; `tasks_before` are the tasks that do not belong to the broker.
+
+    `leave` ends the process at once, with an exit code.
+    """
 
     def __init__(
         self,
@@ -41,6 +44,7 @@ class Shutdown:
         serving: Serving,
         signals: StopSignals,
         tasks_before: set[asyncio.Task[object]],
+        leave: Callable[[int], NoReturn],
     ) -> None:
         self._assembly = assembly
         self._services = assembly.services
@@ -48,6 +52,7 @@ class Shutdown:
         self._serving = serving
         self._signals = signals
         self._tasks_before = tasks_before
+        self._leave_process = leave
 
     async def run(self, deadline_ms: int) -> int:
         """Stop in order; return the exit code."""
@@ -144,14 +149,14 @@ class Shutdown:
             self._services.logs.directory.path,
             "is being written to" if self._signals.force.is_set() else "does not answer",
         )
-        process.leave(EXIT_FORCED)
+        self._leave_process(EXIT_FORCED)
 
     async def _say_what_is_left(self) -> None:
         """Warn of resources that the broker still holds after an orderly stop: they leaked."""
         await asyncio.sleep(0)  # let tasks end that were just cancelled
         left = left_over(self._assembly, self._serving.dispatcher, self._serving.processors)
         tasks = asyncio.all_tasks() - self._tasks_before - {asyncio.current_task()}
-        left += [f"task {task.get_name()}: {task.get_coro()}" for task in tasks]
+        left += sorted(f"task {task.get_name()}: {task.get_coro()}" for task in tasks)
         if left:
             logger.warning("not at rest at the stop, please report this: %s", "; ".join(left))
         else:

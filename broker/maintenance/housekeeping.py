@@ -159,7 +159,8 @@ class Housekeeping:
 
     async def _handlers(self) -> None:
         # A thread of its own: a stop in haste asks whether the pool waits for the disk.
-        imports = BlockingPool(1, asyncio.get_running_loop())
+        executor = self._services.executor(1, "imports")
+        imports = BlockingPool(executor, asyncio.get_running_loop())
         try:
             while self._not_loaded and not self._stopping.is_set():
                 await imports.run(self._not_loaded[-1].load)

@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import os
 from functools import partial
 
 from broker.maintenance.cleaner_pace import CleanerPace
@@ -50,7 +49,9 @@ class LogCleaner:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._pool = BlockingPool(THREADS_MAX, asyncio.get_running_loop())
+        self._pool = BlockingPool(
+            services.executor(THREADS_MAX, "cleaner"), asyncio.get_running_loop()
+        )
         self._pace = CleanerPace(
             services.clock, lambda: services.config.log_cleaner_io_max_bytes_per_second
         )
@@ -177,7 +178,7 @@ class LogCleaner:
             map_bytes_max=min(map_bytes_max, MAP_BYTES_MAX),
             map_load_factor=config.log_cleaner_io_buffer_load_factor,
             decompressed_bytes_max=config.barnabas_decompressed_bytes_max,
-            salt=os.urandom(SALT_BYTES),
+            salt=self._services.random_bytes(SALT_BYTES),
             proceed=self._pace.breath(),
         )
 

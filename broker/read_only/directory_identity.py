@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
 from broker.metadata.image_loading import load_image
@@ -27,7 +28,12 @@ logger = logging.getLogger("barnabas.server")
 _DEFAULT_NODE_ID: Final = 1
 
 
-def overlay(filesystem: FileSystem, directory: str, config: BrokerConfig) -> Overlay:
+def overlay(
+    filesystem: FileSystem,
+    directory: str,
+    config: BrokerConfig,
+    random_bytes: Callable[[int], bytes],
+) -> Overlay:
     """Return an overlay of `filesystem` on which `directory` has a sound meta.properties.
 
     Raises CorruptMetadata if the metadata log is missing or damaged.
@@ -45,7 +51,7 @@ def overlay(filesystem: FileSystem, directory: str, config: BrokerConfig) -> Ove
     if meta is None:
         default = _DEFAULT_NODE_ID if config.node_id is None else config.node_id, None
         (node_id, directory_id), _ = found.most_common(1)[0] if found else (default, 0)
-        cluster_id = config.barnabas_cluster_id or uuid_text(random_uuid(os.urandom))
+        cluster_id = config.barnabas_cluster_id or uuid_text(random_uuid(random_bytes))
         meta = MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=directory_id)
         meta_properties.write(over, path, meta)
         logger.warning("%s: %s; served as node %d", path, reason, node_id)

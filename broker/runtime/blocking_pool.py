@@ -9,21 +9,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from broker.runtime import owners
 from broker.runtime.owners import Owner
 
 T = TypeVar("T")
 
+Executors: TypeAlias = Callable[[int, str], Executor]  # makes one of so many threads, and a name
+
+
+def thread_executor(threads: int, name: str) -> Executor:
+    """Return an executor of up to `threads` threads, which are started on demand."""
+    return ThreadPoolExecutor(threads, thread_name_prefix=name)
+
 
 class BlockingPool:
-    """`threads` worker threads; `submit` and `run` are called on the loop's thread."""
+    """The threads of `executor`; `submit` and `run` are called on the loop's thread."""
 
-    def __init__(self, threads: int, loop: asyncio.AbstractEventLoop) -> None:
-        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="blocking")
+    def __init__(self, executor: Executor, loop: asyncio.AbstractEventLoop) -> None:
+        self._executor = executor
         self._loop = loop
         self._outstanding = 0
 

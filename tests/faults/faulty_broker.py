@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import broker.server
+from broker.lifecycle import environment
 from client.cli import main as command_line
 from tests.faults import broken_brokers
 from tests.faults.faulty_filesystem import Fault, FaultyFileSystem
@@ -52,7 +53,7 @@ def main() -> None:
     parser.add_argument("--broken", choices=sorted(broken_brokers.VARIANTS))
     options, rest = parser.parse_known_args()
     FaultyFileSystem.faults = tuple(options.at)
-    broker.server.OsFileSystem = FaultyFileSystem  # type: ignore[misc]
+    environment.OsFileSystem = FaultyFileSystem  # type: ignore[misc]
     serve = broker.server.Broker.serve
 
     async def armed(self: broker.server.Broker) -> bool:

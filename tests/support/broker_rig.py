@@ -16,6 +16,7 @@ from broker.assembly import Assembly, assemble
 from broker.at_rest import left_over
 from broker.data_directory import open_directory
 from broker.dispatch import Dispatcher
+from broker.runtime.blocking_pool import thread_executor
 from broker.runtime.clock import SystemClock
 from config.listeners import Listener
 from config.load import load
@@ -44,7 +45,13 @@ class Rig:
         filesystem = OsFileSystem() if is_timed else loop_guard.GuardedFileSystem()
         opened = open_directory(self.loaded.config, filesystem, self.clock, os.urandom)
         self.assembly: Assembly = assemble(
-            self.loaded, opened, lambda: [(LISTENER, 9092)], self.clock, asyncio.get_running_loop()
+            self.loaded,
+            opened,
+            lambda: [(LISTENER, 9092)],
+            self.clock,
+            os.urandom,
+            thread_executor,
+            asyncio.get_running_loop(),
         )
         self.services = self.assembly.services
         self._watch(serving=True)

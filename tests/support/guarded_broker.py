@@ -14,6 +14,7 @@ import os
 from typing import Any
 
 from broker import server
+from broker.lifecycle import environment
 from client.cli import main
 from tests.support import loop_guard
 
@@ -66,7 +67,7 @@ def _write(violation: loop_guard.Violation) -> None:
 
 
 if __name__ == "__main__":
-    server.OsFileSystem = loop_guard.GuardedFileSystem  # type: ignore[misc]
+    environment.OsFileSystem = loop_guard.GuardedFileSystem  # type: ignore[misc]
     server.Broker.serve = _serve_watched  # type: ignore[method-assign]
     loop_guard.report = _write
     loop_guard.guard_work()

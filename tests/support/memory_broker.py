@@ -24,6 +24,7 @@ from broker.dispatch import Dispatcher
 from broker.maintenance.housekeeping import Housekeeping
 from broker.maintenance.log_cleaner import LogCleaner
 from broker.runtime import owners
+from broker.runtime.blocking_pool import thread_executor
 from broker.runtime.owners import Owner
 from config.load import load
 from storage.errors import StorageError
@@ -86,7 +87,7 @@ class LoopClock:
 class InlinePool:
     """The blocking pool's interface, on the loop's own thread, one turn later."""
 
-    def __init__(self, threads: int, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, executor: Any, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
 
     def submit(
@@ -133,7 +134,15 @@ class MemoryBroker:
 
     async def _assemble(self, opened: Opened) -> Assembly:
         """Assemble the broker on the loop, as the server does: some parts start tasks there."""
-        return assemble(self.loaded, opened, lambda: [(LISTENER, 9092)], self.clock, self.loop)
+        return assemble(
+            self.loaded,
+            opened,
+            lambda: [(LISTENER, 9092)],
+            self.clock,
+            os.urandom,
+            thread_executor,
+            self.loop,
+        )
 
     def start(self) -> None:
         """Open the directory, recover, and assemble the broker. Raises what the server raises."""

@@ -9,6 +9,7 @@ import pytest
 from broker.assembly import assemble
 from broker.data_directory import open_directory
 from broker.handlers import HANDLERS
+from broker.runtime.blocking_pool import thread_executor
 from broker.runtime.clock import SystemClock
 from config.listeners import Listener
 from config.load import Loaded, load
@@ -76,7 +77,8 @@ async def test_it_listens_after_recovery_and_advertises_the_port_it_got(tmp_path
         recovered.append(opened.logs.get("t", 0).high_watermark)
         return [(LISTENER._replace(port=0), 54_321)]
 
-    parts = assemble(config, opened, bind, SystemClock(), asyncio.get_running_loop())
+    loop = asyncio.get_running_loop()
+    parts = assemble(config, opened, bind, SystemClock(), os.urandom, thread_executor, loop)
     assert recovered == [1]
     assert parts.services.advertised.endpoint(FakeConnection().info) == ("127.0.0.1", 54_321)
     assert parts.services.logs.close(clean=True)

@@ -10,13 +10,16 @@ import signal
 import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from broker import server
 from broker.handlers import HANDLERS
+from broker.lifecycle.environment import system_environment
 from broker.lifecycle.shutdown import EXIT_CLEAN, EXIT_FAILED
+from broker.network.acceptor import bind
 from broker.server import Broker, run
 from config.load import load
 from protocol.errors import ErrorCode
@@ -34,7 +37,7 @@ def thawed() -> Iterator[None]:
 
 async def test_from_start_to_a_clean_stop(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    broker = Broker(loaded(tmp_path / "data"))
+    broker = Broker(loaded(tmp_path / "data"), system_environment())
     running = await served(broker)
     port = port_of(broker)
     response = await api_versions(port)
@@ -58,7 +61,7 @@ async def test_from_start_to_a_clean_stop(tmp_path: Path, caplog: pytest.LogCapt
 
 
 async def test_an_unknown_version_over_the_wire_is_answered(tmp_path: Path) -> None:
-    broker = Broker(loaded(tmp_path / "data"))
+    broker = Broker(loaded(tmp_path / "data"), system_environment())
     running = await served(broker)
     response = await api_versions(port_of(broker), version=99)
     assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
@@ -80,7 +83,9 @@ async def test_a_port_in_use_is_reported_and_leaves_the_directory_clean(
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        broker = Broker(loaded(tmp_path / "data", port=taken.getsockname()[1]))
+        broker = Broker(
+            loaded(tmp_path / "data", port=taken.getsockname()[1]), system_environment()
+        )
         with pytest.raises(OSError, match=r"cannot listen on .*another broker"):
             await broker.run()
     assert "MainThread" not in closed_in
@@ -91,16 +96,17 @@ async def test_a_port_in_use_is_reported_and_leaves_the_directory_clean(
 
 
 async def test_a_listener_beyond_loopback_logs_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     # Bound to loopback all the same: only the warning is of interest.
-    real = server.bind
-    monkeypatch.setattr(
-        server, "bind", lambda listener, *rest: real(listener._replace(host="127.0.0.1"), *rest)
+    environment = replace(
+        system_environment(),
+        bind=lambda listener, *rest: bind(listener._replace(host="127.0.0.1"), *rest),
     )
     settings = ("listeners=PLAINTEXT://0.0.0.0:0", "advertised.listeners=PLAINTEXT://localhost:1")
     broker = Broker(
-        load(file=None, environment={}, set_values=settings, data_dir=str(tmp_path / "data"))
+        load(file=None, environment={}, set_values=settings, data_dir=str(tmp_path / "data")),
+        environment,
     )
     running = await served(broker)
     broker._signals.received(signal.SIGTERM)

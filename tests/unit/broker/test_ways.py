@@ -20,6 +20,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from broker.handlers import HANDLERS
+from broker.lifecycle.environment import system_environment
 from broker.lifecycle.shutdown import EXIT_CLEAN
 from broker.server import Broker
 from tests.support import raw_batches
@@ -100,7 +101,7 @@ async def traced(directory: Path, ask: Callable[[RawClient], object]) -> list[St
     """Return what a broker enters from the first byte of `ask` until some time after its answer."""
     trace = Trace()
     with profiled(trace):
-        broker = Broker(loaded(directory))
+        broker = Broker(loaded(directory), system_environment())
         running = await served(broker)
 
         def client() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.io_worker import IoWorker
+from broker.lifecycle.environment import system_environment
 from broker.lifecycle.shutdown import EXIT_FAILED
 from broker.server import Broker
 from tests.support.whole_broker import loaded
@@ -26,7 +27,7 @@ async def test_a_task_that_ends_stops_the_broker(
         return
 
     monkeypatch.setattr(IoWorker, "run", ends)
-    assert await Broker(loaded(tmp_path / "data")).run() == EXIT_FAILED
+    assert await Broker(loaded(tmp_path / "data"), system_environment()).run() == EXIT_FAILED
     said = [record for record in caplog.records if "ended unexpectedly" in record.message]
     assert said
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists(), "the data directory stays clean"

@@ -5,10 +5,13 @@ import gc
 import logging
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from broker.lifecycle.environment import system_environment
 from broker.lifecycle.shutdown import EXIT_CLEAN, EXIT_FAILED, EXIT_FORCED
 from broker.server import Broker
 from tests.support import failures
@@ -26,7 +29,9 @@ def thawed() -> Iterator[None]:
 async def test_a_second_signal_hurries_and_the_stop_stays_clean(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    broker = Broker(loaded(tmp_path / "data", "barnabas.shutdown.deadline.ms=600000"))
+    broker = Broker(
+        loaded(tmp_path / "data", "barnabas.shutdown.deadline.ms=600000"), system_environment()
+    )
     running = await served(broker)
     broker._serving.answered = asyncio.Event().wait  # type: ignore[method-assign,assignment]
     broker._signals.received(signal.SIGTERM)
@@ -44,7 +49,8 @@ class Left(Exception):
     """The process would have exited here."""
 
 
-def leave() -> None:
+def leave(code: int) -> NoReturn:
+    assert code == EXIT_FORCED
     raise Left
 
 
@@ -55,9 +61,8 @@ async def test_signals_at_any_step_of_a_stop_are_reported_truthfully(
     """A stop takes some twenty turns of the loop; the later signals arrive once in each turn."""
     for turns in range(0, 60, 3):
         caplog.clear()
-        broker = Broker(loaded(tmp_path / f"{turns}"))
+        broker = Broker(loaded(tmp_path / f"{turns}"), replace(system_environment(), leave=leave))
         running = await served(broker)
-        broker._shutdown._leave = leave  # type: ignore[method-assign]
         broker._signals.received(signal.SIGTERM)
         for _ in range(turns):
             await asyncio.sleep(0)
@@ -77,7 +82,7 @@ async def test_signals_at_any_step_of_a_stop_are_reported_truthfully(
 async def test_a_stop_that_cannot_write_everything_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broker = Broker(loaded(tmp_path / "data"))
+    broker = Broker(loaded(tmp_path / "data"), system_environment())
     running = await served(broker)
     close = broker._assembly.services.logs.close
     monkeypatch.setattr(
@@ -93,7 +98,7 @@ async def test_a_stop_warns_of_anything_left_behind(
     caplog.set_level(logging.DEBUG)
     for leak in (0, 7):
         caplog.clear()
-        broker = Broker(loaded(tmp_path / "data"))
+        broker = Broker(loaded(tmp_path / "data"), system_environment())
         running = await served(broker)
         broker._assembly.network.budget.take(leak)
         task = asyncio.create_task(asyncio.sleep(60 * leak), name="forgotten")
@@ -112,7 +117,7 @@ async def test_a_stop_warns_of_anything_left_behind(
 
 
 async def test_a_third_signal_exits_like_a_crash(tmp_path: Path) -> None:
-    broker = Broker(loaded(tmp_path / "data"))
+    broker = Broker(loaded(tmp_path / "data"), system_environment())
     running = await served(broker)
     for _ in range(4):
         broker._signals.received(signal.SIGINT)

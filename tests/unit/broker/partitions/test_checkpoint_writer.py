@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from broker.partitions.checkpoint_writer import CheckpointWriter
-from broker.runtime.blocking_pool import BlockingPool
+from broker.runtime.blocking_pool import BlockingPool, thread_executor
 
 
 class FakeLogs:
@@ -42,7 +42,7 @@ def logs() -> FakeLogs:
 
 
 async def write_all(logs: FakeLogs, count: int) -> list[BaseException | None]:
-    pool = BlockingPool(4, asyncio.get_running_loop())
+    pool = BlockingPool(thread_executor(4, "test"), asyncio.get_running_loop())
     writer = CheckpointWriter(logs, pool)  # type: ignore[arg-type]
 
     async def change_and_write() -> None:
@@ -76,7 +76,7 @@ async def test_a_failure_reaches_the_caller_and_the_next_call_retries(logs: Fake
 
 
 async def test_without_changes_no_file_is_written(logs: FakeLogs) -> None:
-    pool = BlockingPool(1, asyncio.get_running_loop())
+    pool = BlockingPool(thread_executor(1, "test"), asyncio.get_running_loop())
     await CheckpointWriter(logs, pool).write()  # type: ignore[arg-type]
     pool.close()
     assert logs.written == [0]

@@ -14,7 +14,7 @@ from broker.partitions.group_commit import (
     GroupCommit,
 )
 from broker.partitions.partition import Partition
-from broker.runtime.blocking_pool import BlockingPool
+from broker.runtime.blocking_pool import BlockingPool, thread_executor
 from broker.runtime.clock import ManualClock
 from broker.runtime.metrics import Metrics
 from protocol.errors import ErrorCode
@@ -27,7 +27,7 @@ class Rig:
     def __init__(self, *, write_caching: bool = False) -> None:
         self.clock = ManualClock()
         self.metrics = Metrics()
-        self.pool = BlockingPool(2, asyncio.get_running_loop())
+        self.pool = BlockingPool(thread_executor(2, "test"), asyncio.get_running_loop())
         self.advanced: list[Partition] = []
         self.commit = GroupCommit(self.pool, self.advanced.append, self.metrics, self.clock)
         self.log = FakeLog(write_caching=write_caching)
@@ -189,7 +189,7 @@ async def test_records_appended_while_all_rounds_run_are_flushed_by_the_next(rig
 
 async def test_other_logs_and_later_appends_overtake_a_stuck_round(rig: Rig) -> None:
     rig.pool.close()
-    rig.pool = BlockingPool(FLUSH_THREADS, asyncio.get_running_loop())
+    rig.pool = BlockingPool(thread_executor(FLUSH_THREADS, "test"), asyncio.get_running_loop())
     rig.commit = GroupCommit(rig.pool, rig.advanced.append, rig.metrics, rig.clock)
     logs = [FakeLog() for _ in range(5)]
     answers = []
@@ -227,7 +227,7 @@ async def test_other_logs_and_later_appends_overtake_a_stuck_round(rig: Rig) -> 
 
 async def test_as_many_logs_as_there_are_threads_may_be_stuck(rig: Rig) -> None:
     rig.pool.close()
-    rig.pool = BlockingPool(FLUSH_THREADS, asyncio.get_running_loop())
+    rig.pool = BlockingPool(thread_executor(FLUSH_THREADS, "test"), asyncio.get_running_loop())
     rig.commit = GroupCommit(rig.pool, rig.advanced.append, rig.metrics, rig.clock)
     logs = [FakeLog() for _ in range(FLUSH_THREADS + 1)]
     answers = []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker.partitions.warm_reads import ATTEMPTS_MAX, warm, when_warm
-from broker.runtime.blocking_pool import BlockingPool
+from broker.runtime.blocking_pool import BlockingPool, thread_executor
 from broker.runtime.owners import Owner
 from storage.segments import cold
 from storage.segments.cold import Cold
@@ -16,7 +16,7 @@ from tests.support.memory_filesystem import MemoryFile, MemoryFileSystem
 
 @pytest.fixture
 async def pool() -> AsyncIterator[BlockingPool]:
-    pool = BlockingPool(1, asyncio.get_running_loop())
+    pool = BlockingPool(thread_executor(1, "test"), asyncio.get_running_loop())
     yield pool
     pool.close()
 

@@ -1,6 +1,7 @@
 """The identity of a directory that is served read-only."""
 
 import logging
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,7 +49,7 @@ def test_a_directory_without_an_identity_gets_one_in_memory(
     if text is not None:
         disk.replace("/d/meta.properties", text)
     before = disk.list("/d")
-    meta = meta_properties.read(overlay(disk, "/d", config), "/d/meta.properties")
+    meta = meta_properties.read(overlay(disk, "/d", config, os.urandom), "/d/meta.properties")
     original = meta_properties.read(OsFileSystem(), str(directory / "meta.properties"))
     assert meta is not None
     assert original is not None
@@ -59,7 +60,7 @@ def test_a_directory_without_an_identity_gets_one_in_memory(
 def test_a_directory_of_another_node_than_configured_keeps_its_identity(
     directory: Path, config: BrokerConfig
 ) -> None:
-    over = overlay(OsFileSystem(), str(directory), config)
+    over = overlay(OsFileSystem(), str(directory), config, os.urandom)
     meta = meta_properties.read(over, str(directory / "meta.properties"))
     assert meta is not None
     assert meta.node_id == 1
@@ -70,11 +71,11 @@ def test_a_directory_without_partitions_is_the_configured_nodes(
 ) -> None:
     disk = copy_of(directory, METADATA)
     disk.rmdir("/d/t-0")
-    meta = meta_properties.read(overlay(disk, "/d", config), "/d/meta.properties")
+    meta = meta_properties.read(overlay(disk, "/d", config, os.urandom), "/d/meta.properties")
     assert meta is not None
     assert meta.node_id == 7
 
 
 def test_a_directory_without_metadata_is_refused(config: BrokerConfig) -> None:
     with pytest.raises(CorruptMetadata, match="which topics"):
-        overlay(MemoryFileSystem(), "/d", config)
+        overlay(MemoryFileSystem(), "/d", config, os.urandom)

@@ -5,12 +5,12 @@ import threading
 
 import pytest
 
-from broker.runtime.blocking_pool import BlockingPool
+from broker.runtime.blocking_pool import BlockingPool, thread_executor
 from broker.runtime.owners import Owner
 
 
 async def test_outcomes_are_delivered_on_the_loop() -> None:
-    pool = BlockingPool(2, asyncio.get_running_loop())
+    pool = BlockingPool(thread_executor(2, "test"), asyncio.get_running_loop())
     loop_thread = threading.get_ident()
     seen: list[tuple[int, BaseException | None]] = []
     call_threads: list[int] = []
@@ -39,7 +39,7 @@ async def test_outcomes_are_delivered_on_the_loop() -> None:
 
 
 async def test_the_pool_is_busy_until_its_calls_return() -> None:
-    pool = BlockingPool(2, asyncio.get_running_loop())
+    pool = BlockingPool(thread_executor(2, "test"), asyncio.get_running_loop())
     release = threading.Event()
     back: list[BaseException | None] = []
     assert not pool.is_busy
