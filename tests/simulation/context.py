@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tests.simulation.disk import SimDisk
-    from tests.simulation.network import Network
-
     from broker.server import Broker
     from config.load import Loaded
     from tests.simulation.clock import SimClock
+    from tests.simulation.disk import SimDisk
     from tests.simulation.life import Life
+    from tests.simulation.network import Network
     from tests.simulation.plan import Plan
     from tests.simulation.record import Record
     from tests.simulation.world import World
