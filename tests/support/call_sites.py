@@ -67,13 +67,13 @@ def noting(reached: set[tuple[str, int]]) -> Callable[..., Any]:
     enter = MemoryFileSystem._enter
 
     def note(
-        self: MemoryFileSystem, op: str, path: str, writes_bytes: int = 0
+        self: MemoryFileSystem, op: str, path: str, *args: int, **options: bool
     ) -> tuple[BaseException, int] | None:
         frame = sys._getframe(1)
         while frame.f_back is not None and "/tests/" in frame.f_code.co_filename:
             frame = frame.f_back
         reached.add((frame.f_code.co_filename, frame.f_lineno))
-        return enter(self, op, path, writes_bytes)
+        return enter(self, op, path, *args, **options)
 
     return note
 

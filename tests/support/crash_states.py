@@ -12,13 +12,8 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from tests.support.memory_filesystem import (
-    MemoryFileSystem,
-    _Directory,
-    _Inode,
-    _truncate,
-    _write,
-)
+from tests.support.memory_filesystem import MemoryFileSystem
+from tests.support.memory_inodes import Directory, Inode, apply
 
 NAMES_EACH_MAX = 3  # up to this many changed names vary one by one; more vary together
 Content = dict[str, Any]  # name -> bytes, or the content of a directory
@@ -26,8 +21,8 @@ Content = dict[str, Any]  # name -> bytes, or the content of a directory
 
 def states(filesystem: MemoryFileSystem, chance: random.Random, most: int) -> Iterator[Content]:
     """Yield what the disk may hold if the power fails now; at most `most` states, by `chance`."""
-    inodes: list[_Inode] = []
-    directories: list[_Directory] = []
+    inodes: list[Inode] = []
+    directories: list[Directory] = []
     _collect(filesystem._root, inodes, directories)
     options = [list(_contents(inode)) for inode in inodes]
     options += [list(_names(directory)) for directory in directories]
@@ -50,19 +45,19 @@ def disk_of(content: Content) -> MemoryFileSystem:
     return filesystem
 
 
-def _collect(directory: _Directory, inodes: list[_Inode], directories: list[_Directory]) -> None:
+def _collect(directory: Directory, inodes: list[Inode], directories: list[Directory]) -> None:
     """Collect what may differ: files with unsynced writes, directories with unsynced names."""
     if directory.live != directory.durable:
         directories.append(directory)
     nodes = {id(node): node for node in (*directory.live.values(), *directory.durable.values())}
     for node in nodes.values():
-        if isinstance(node, _Directory):
+        if isinstance(node, Directory):
             _collect(node, inodes, directories)
         elif node.pending:
             inodes.append(node)
 
 
-def _contents(inode: _Inode) -> Iterator[bytes]:
+def _contents(inode: Inode) -> Iterator[bytes]:
     """Yield each content that the file may have."""
     pending = inode.pending
     count = len(pending)
@@ -75,17 +70,14 @@ def _contents(inode: _Inode) -> Iterator[bytes]:
             chosen.append([*pending[:n], (position, bytes(len(data)))])
     for writes in chosen:
         content = bytearray(inode.durable)
-        for position, data in writes:
-            if data is None:
-                _truncate(content, position)
-            else:
-                _write(content, data, position)
+        for write in writes:
+            apply(content, write)
         if bytes(content) not in seen:
             seen.add(bytes(content))
             yield bytes(content)
 
 
-def _names(directory: _Directory) -> Iterator[dict[str, Any]]:
+def _names(directory: Directory) -> Iterator[dict[str, Any]]:
     """Yield each set of names that the directory may hold."""
     live, durable = directory.live, directory.durable
     changed = sorted(n for n in {*live, *durable} if live.get(n) is not durable.get(n))
@@ -103,23 +95,23 @@ def _names(directory: _Directory) -> Iterator[dict[str, Any]]:
         yield names
 
 
-def _content(directory: _Directory, chosen: dict[int, Any]) -> Content:
+def _content(directory: Directory, chosen: dict[int, Any]) -> Content:
     found: Content = {}
     for name, node in chosen.get(id(directory), directory.durable).items():
-        if isinstance(node, _Directory):
+        if isinstance(node, Directory):
             found[name] = _content(node, chosen)
         else:
             found[name] = chosen.get(id(node), bytes(node.durable))
     return found
 
 
-def _fill(directory: _Directory, content: Content) -> None:
+def _fill(directory: Directory, content: Content) -> None:
     for name, what in content.items():
         if isinstance(what, dict):
-            node: _Directory | _Inode = _Directory()
+            node: Directory | Inode = Directory()
             _fill(node, what)  # type: ignore[arg-type]
         else:
-            node = _Inode()
+            node = Inode()
             node.live += what
             node.durable += what
         directory.live[name] = directory.durable[name] = node

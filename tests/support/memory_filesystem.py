@@ -1,7 +1,7 @@
 """A disk in memory that can fail, tear and lose power: `storage.files.filesystem` for tests.
 
-Every file keeps the bytes that programs see (live), the bytes on the disk (durable), and the
-writes between the two in order. Every directory keeps live and durable entries. So
+Files and directories (`tests.support.memory_inodes`) keep what programs see (live), what is on the
+disk (durable), and the changes between the two in order. So
 
 - only `fdatasync` makes a file's bytes durable, and only `sync_directory` the names in a directory;
 - a failed `fdatasync` forgets the pending writes, as Linux marks the pages clean: a second one
@@ -18,15 +18,27 @@ must not wait return None.
 
 from __future__ import annotations
 
+import contextlib
 import errno
-import os
 import posixpath
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from storage.errors import DirectoryLocked
-from storage.files.filesystem import TEMPORARY_SUFFIX, Buffer
+from storage.files.filesystem import TEMPORARY_SUFFIX
+from tests.support.memory_file import MemoryFile
+from tests.support.memory_inodes import (
+    Directory,
+    Inode,
+    NameChange,
+    directory_of,
+    find,
+    inode_of,
+    os_error,
+    truncate,
+    write,
+)
 
 OPERATIONS = (
     "open", "pread", "pwrite", "fdatasync", "truncate", "reserve", "map", "close", "list", "mkdir",
@@ -35,38 +47,6 @@ OPERATIONS = (
 
 # (operation, path) -> the error to raise, and how much of a pwrite reaches the file first.
 Before = Callable[[str, str], tuple[BaseException, float] | None]
-
-
-class _Inode:
-    """A file's content: live, durable, and the writes that are only live."""
-
-    def __init__(self) -> None:
-        self.live = bytearray()
-        self.durable = bytearray()
-        self.pending: list[tuple[int, bytes | None]] = []  # (position, bytes) or (size, None)
-
-    def write(self, data: bytes, position: int) -> None:
-        _write(self.live, data, position)
-        self.pending.append((position, data))
-
-    def truncate(self, size: int) -> None:
-        _truncate(self.live, size)
-        self.pending.append((size, None))
-
-    def settle(self, count: int | None = None) -> None:
-        """Apply the first `count` pending writes (default: all) to the durable bytes."""
-        for position, data in self.pending[:count]:
-            if data is None:
-                _truncate(self.durable, position)
-            else:
-                _write(self.durable, data, position)
-        self.pending.clear()
-
-
-class _Directory:
-    def __init__(self) -> None:
-        self.live: dict[str, _Inode | _Directory] = {}
-        self.durable: dict[str, _Inode | _Directory] = {}
 
 
 @dataclass
@@ -89,6 +69,8 @@ class _Fault:
 class MemoryFileSystem:
     """See the module. Paths are absolute; "/" exists."""
 
+    file_class: type[MemoryFile] = MemoryFile
+
     def __init__(self, capacity_bytes: int | None = None) -> None:
         self.counts: Counter[str] = Counter()
         self.calls: list[tuple[str, str]] = []  # (operation, path), in order
@@ -96,7 +78,8 @@ class MemoryFileSystem:
         self.cold: set[str] = set()  # paths whose bytes are not in memory
         self.generation = 0
         self.before: Before | None = None
-        self._root = _Directory()
+        self._root = Directory()
+        self._found: dict[str, Directory] = {}  # directories by path, without the last "/"
         self._faults: list[_Fault] = []
         self._locks: set[str] = set()
 
@@ -136,6 +119,7 @@ class MemoryFileSystem:
         """
         assert unsynced in ("lost", "kept", "torn", "zeros"), unsynced
         self.kill()
+        self._found.clear()
         self._crash_directory(self._root, unsynced)
 
     def live_bytes(self, path: str) -> bytes:
@@ -144,32 +128,29 @@ class MemoryFileSystem:
 
     def durable_bytes(self, path: str) -> bytes | None:
         """Return the file's bytes on the disk, or None if its name is not durable."""
-        node: _Inode | _Directory | None = self._root
+        node: Inode | Directory | None = self._root
         for part in [part for part in path.split("/") if part]:
-            if not isinstance(node, _Directory):
+            if not isinstance(node, Directory):
                 return None
             node = node.durable.get(part)
-        return bytes(node.durable) if isinstance(node, _Inode) else None
+        return bytes(node.durable) if isinstance(node, Inode) else None
 
     def edit(self, path: str, position: int, data: bytes) -> None:
         """Change bytes durably and outside of any file call, as bit rot does."""
         inode = self._inode(path)
-        _write(inode.live, data, position)
-        _write(inode.durable, data, position)
+        write(inode.live, data, position)
+        write(inode.durable, data, position)
 
     # The file system's contract.
 
     def open(self, path: str, *, create: bool = False, write: bool = True) -> MemoryFile:
-        self._enter("open", path)
+        self._enter("open", path, changes=write)
         parent, name = self._parent(path)
         node = parent.live.get(name)
-        if node is None:
-            if not create:
-                raise _error(errno.ENOENT, path)
-            node = parent.live[name] = _Inode()
-        if isinstance(node, _Directory):
-            raise _error(errno.EISDIR, path)
-        return MemoryFile(self, path, node, writable=write)
+        if node is None and create:
+            node = Inode()
+            parent.change({name: node})
+        return self.file_class(self, path, inode_of(node, path), writable=write)
 
     def list(self, directory: str) -> list[str]:
         self._enter("list", directory)
@@ -179,7 +160,7 @@ class MemoryFileSystem:
         return self._find(path) is not None
 
     def is_directory(self, path: str) -> bool:
-        return isinstance(self._find(path), _Directory)
+        return isinstance(self._find(path), Directory)
 
     def size(self, path: str) -> int:
         self._enter("size", path)
@@ -189,37 +170,45 @@ class MemoryFileSystem:
         self._enter("mkdir", path)
         parent, name = self._parent(path)
         if name in parent.live:
-            raise _error(errno.EEXIST, path)
-        parent.live[name] = _Directory()
+            raise os_error(errno.EEXIST, path)
+        parent.change({name: Directory()})
 
     def rename(self, old: str, new: str) -> None:
         self._enter("rename", old)
         parent, name = self._parent(old)
         if name not in parent.live:
-            raise _error(errno.ENOENT, old)
+            raise os_error(errno.ENOENT, old)
         target, new_name = self._parent(new)
         there = target.live.get(new_name)
-        if isinstance(there, _Directory) and there.live:
-            raise _error(errno.ENOTEMPTY, new)
-        target.live[new_name] = parent.live.pop(name)
+        if isinstance(there, Directory) and there.live:
+            raise os_error(errno.ENOTEMPTY, new)
+        node = parent.live[name]
+        if target is not parent:
+            NameChange([(parent, {name: None}), (target, {new_name: node})])
+        elif name != new_name:
+            parent.change({name: None, new_name: node})
+        if isinstance(node, Directory):
+            self._found.clear()
 
     def unlink(self, path: str) -> None:
         self._enter("unlink", path)
         self._inode(path)
         parent, name = self._parent(path)
-        del parent.live[name]
+        parent.change({name: None})
 
     def rmdir(self, path: str) -> None:
         self._enter("rmdir", path)
         if self._directory(path).live:
-            raise _error(errno.ENOTEMPTY, path)
+            raise os_error(errno.ENOTEMPTY, path)
         parent, name = self._parent(path)
-        del parent.live[name]
+        parent.change({name: None})
+        self._found.clear()
 
     def sync_directory(self, path: str) -> None:
-        self._enter("sync_directory", path)
         directory = self._directory(path)
-        directory.durable = dict(directory.live)
+        count = len(directory.changes)  # what comes while this waits is not covered
+        self._enter("sync_directory", path)
+        directory.settle(count)
 
     def read(self, path: str) -> bytes:
         self._enter("read", path)
@@ -229,9 +218,14 @@ class MemoryFileSystem:
         self._enter("replace", path)
         temporary = path + TEMPORARY_SUFFIX
         file = self.open(temporary, create=True)
-        file.truncate(0)
-        file.pwrite(data, 0)
-        file.fdatasync()
+        try:
+            file.truncate(0)
+            file.pwrite(data, 0)
+            file.fdatasync()
+        except OSError:
+            with contextlib.suppress(OSError):
+                self.unlink(temporary)
+            raise
         self.rename(temporary, path)
         self.sync_directory(posixpath.dirname(path))
 
@@ -239,14 +233,14 @@ class MemoryFileSystem:
         self._enter("lock", path)
         if path in self._locks:
             raise DirectoryLocked(path)
-        self.open(path, create=True)
+        file = self.open(path, create=True)
         self._locks.add(path)
-        return MemoryLock(self._locks, path)
+        return MemoryLock(self._locks, path, file)
 
     def lock_shared(self, path: str) -> MemoryLock:
         if path in self._locks:
             raise DirectoryLocked(path)
-        return MemoryLock(set(), path)  # a reader's lock does not exclude others
+        return MemoryLock(set(), path, None)  # a reader's lock does not exclude others
 
     def lock_holder(self, path: str) -> int | None:
         return 0 if path in self._locks else None
@@ -267,193 +261,76 @@ class MemoryFileSystem:
 
     # Internals.
 
-    def _enter(self, op: str, path: str, writes_bytes: int = 0) -> tuple[BaseException, int] | None:
-        """Count a call; raise if it must fail (a pwrite gets the error, to write its part)."""
+    def _enter(
+        self, op: str, path: str, size: int = 0, position: int = 0, *, changes: bool = True
+    ) -> tuple[BaseException, int] | None:
+        """Count a call; raise if it must fail (a pwrite gets the error, to write its part).
+
+        `size` and `position` are the bytes that a file's call is about; an open that cannot write
+        `changes` nothing.
+        """
         self.counts[op] += 1
         self.calls.append((op, path))
         found: tuple[BaseException, int] | None = None
         asked = None if self.before is None else self.before(op, path)
         if asked is not None:
-            found = asked[0], int(writes_bytes * asked[1])
+            found = asked[0], int(size * asked[1])
         for fault in self._faults:
             if fault.hits(op, path) and found is None:
-                found = _error(fault.error, path), fault.bytes_written
+                found = os_error(fault.error, path), fault.bytes_written
         if found is not None and op != "pwrite":
             raise found[0]
         return found
 
-    def _find(self, path: str) -> _Inode | _Directory | None:
-        assert path.startswith("/"), path
-        node: _Inode | _Directory | None = self._root
-        for part in [part for part in path.split("/") if part]:
-            if not isinstance(node, _Directory):
+    def _find(self, path: str) -> Inode | Directory | None:
+        """Return what has that name: by its directory, whose look-up is kept."""
+        parent, _, name = path.rpartition("/")
+        if not name:
+            return find(self._root, path)
+        directory = self._found.get(parent)
+        if directory is None:
+            node = find(self._root, parent or "/")
+            if not isinstance(node, Directory):
                 return None
-            node = node.live.get(part)
-        return node
+            directory = self._found[parent] = node
+        return directory.live.get(name)
 
-    def _parent(self, path: str) -> tuple[_Directory, str]:
-        parent, name = posixpath.split(path.rstrip("/"))
-        return self._directory(parent), name
+    def _parent(self, path: str) -> tuple[Directory, str]:
+        parent, _, name = path.rstrip("/").rpartition("/")
+        directory = self._found.get(parent)
+        return (self._directory(parent or "/") if directory is None else directory), name
 
-    def _directory(self, path: str) -> _Directory:
-        node = self._find(path)
-        if node is None:
-            raise _error(errno.ENOENT, path)
-        if not isinstance(node, _Directory):
-            raise _error(errno.ENOTDIR, path)
-        return node
+    def _directory(self, path: str) -> Directory:
+        return directory_of(self._find(path), path)
 
-    def _inode(self, path: str) -> _Inode:
-        node = self._find(path)
-        if node is None:
-            raise _error(errno.ENOENT, path)
-        if isinstance(node, _Directory):
-            raise _error(errno.EISDIR, path)
-        return node
+    def _inode(self, path: str) -> Inode:
+        return inode_of(self._find(path), path)
 
-    def _crash_directory(self, directory: _Directory, unsynced: str) -> None:
+    def _crash_directory(self, directory: Directory, unsynced: str) -> None:
         if unsynced == "kept":
-            directory.durable = dict(directory.live)
-        directory.live = dict(directory.durable)
+            directory.settle()
+        directory.cut()
         for node in directory.live.values():
-            if isinstance(node, _Directory):
+            if isinstance(node, Directory):
                 self._crash_directory(node, unsynced)
             else:
                 _crash_file(node, unsynced)
 
 
-class MemoryFile:
-    """An open file of a MemoryFileSystem."""
-
-    def __init__(
-        self, filesystem: MemoryFileSystem, path: str, inode: _Inode, *, writable: bool
-    ) -> None:
-        self.path = path
-        self.recent = False
-        self.mapped: memoryview | None = None
-        self.writes = 0
-        self.synced_writes = 0
-        self._filesystem = filesystem
-        self._inode = inode
-        self._writable = writable
-        self._generation = filesystem.generation
-        self._closed = False
-
-    @property
-    def dirty(self) -> bool:
-        return self.writes != self.synced_writes
-
-    def size(self) -> int:
-        self._check()
-        return len(self._inode.live)
-
-    def pread(self, size: int, position: int) -> bytes:
-        self._enter("pread")
-        return bytes(self._inode.live[position : position + size])
-
-    def pread_nowait(self, size: int, position: int) -> Buffer | None:
-        self._enter("pread")
-        if self.path in self._filesystem.cold:
-            return None
-        return bytes(self._inode.live[position : position + size])
-
-    def is_cached(self, position: int, size: int) -> bool:
-        self._check()
-        return self.path not in self._filesystem.cold
-
-    def pull(self, size: int, position: int) -> int:
-        return len(self.pread(size, position))
-
-    def pwrite(self, buffer: Buffer, position: int) -> None:
-        self._check()
-        data = bytes(buffer)
-        fault = self._filesystem._enter("pwrite", self.path, len(data))
-        if not self._writable:
-            raise _error(errno.EBADF, self.path)
-        self.writes += 1
-        if fault is not None:
-            error, bytes_written = fault
-            if bytes_written:
-                self._inode.write(data[:bytes_written], position)
-            raise error
-        filesystem = self._filesystem
-        if filesystem.capacity_bytes is not None:
-            growth = max(0, position + len(data) - len(self._inode.live))
-            free = filesystem.free_bytes("/")
-            if growth > free:
-                self._inode.write(data[: len(data) - growth + free], position)
-                raise _error(errno.ENOSPC, self.path)
-        self._inode.write(data, position)
-
-    def fdatasync(self) -> None:
-        covered = self.writes
-        try:
-            self._enter("fdatasync")
-        except OSError:
-            self._inode.pending.clear()
-            raise
-        self._inode.settle()
-        self.synced_writes = covered
-
-    def truncate(self, size: int) -> None:
-        self._enter("truncate")
-        self.writes += 1
-        self._inode.truncate(size)
-
-    def reserve(self, size: int) -> None:
-        self._enter("reserve")
-        self.reserved = size
-
-    def map(self, size: int) -> memoryview:
-        self._enter("map")
-        if not 0 < size <= len(self._inode.live):
-            raise ValueError("mmap length is greater than file size")
-        return memoryview(bytes(self._inode.live[:size]))
-
-    def forget_pages(self) -> None:
-        self._check()
-
-    def close(self) -> None:
-        self._enter("close")
-        self.mapped = None
-        self._closed = True
-
-    def _check(self) -> None:
-        if self._closed or self._generation != self._filesystem.generation:
-            raise _error(errno.EBADF, self.path)
-
-    def _enter(self, op: str) -> None:
-        self._check()
-        self._filesystem._enter(op, self.path)
-
-
 class MemoryLock:
     """A lock of a MemoryFileSystem."""
 
-    def __init__(self, locks: set[str], path: str) -> None:
+    def __init__(self, locks: set[str], path: str, file: MemoryFile | None) -> None:
         self._locks = locks
+        self._file = file
         self._path = path
 
     def close(self) -> None:
         self._locks.discard(self._path)
+        self._file = None
 
 
-def _error(number: int, path: str) -> OSError:
-    return OSError(number, os.strerror(number), path)
-
-
-def _write(content: bytearray, data: bytes, position: int) -> None:
-    if position > len(content):
-        content.extend(bytes(position - len(content)))
-    content[position : position + len(data)] = data
-
-
-def _truncate(content: bytearray, size: int) -> None:
-    del content[size:]
-    content.extend(bytes(size - len(content)))
-
-
-def _crash_file(inode: _Inode, unsynced: str) -> None:
+def _crash_file(inode: Inode, unsynced: str) -> None:
     if unsynced == "kept":
         inode.settle()
     elif unsynced == "torn" and inode.pending:
@@ -461,16 +338,14 @@ def _crash_file(inode: _Inode, unsynced: str) -> None:
         position, data = inode.pending[middle]
         if data is not None:
             inode.pending[middle] = position, data[: len(data) // 2]
-        inode.settle(middle + 1)
+        inode.settle(inode.done_count + middle + 1)
     elif unsynced == "zeros":
-        size = max(len(inode.durable), len(inode.live))
-        _truncate(inode.durable, size)
-    inode.pending.clear()
-    inode.live = bytearray(inode.durable)
+        truncate(inode.durable, max(len(inode.durable), len(inode.live)))
+    inode.cut(inode.durable)
 
 
-def _used(directory: _Directory) -> int:
+def _used(directory: Directory) -> int:
     return sum(
-        _used(node) if isinstance(node, _Directory) else len(node.live)
+        _used(node) if isinstance(node, Directory) else node.used_bytes
         for node in directory.live.values()
     )
