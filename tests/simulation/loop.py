@@ -52,7 +52,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._busy_turns = 0
         self._selector = _Selector(self)
         self._clock_resolution = 1e-9
-        self._chance = world.chance("loop")
+        self._random = world.chance("loop").random
         self._signals: dict[int, Callable[[], object]] = {}
 
     # -- Time ---------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ class SimLoop(asyncio.BaseEventLoop):
         ms = round(max(0.0, when - self.time()) * 1000)
         if ms == 0:
             return self.call_soon(callback, *args, context=context)
-        due = (self.world.now_ns + ms * MS + self._chance.randrange(1000)) / SECOND
+        due = (self.world.now_ns + ms * MS + int(self._random() * 1000)) / SECOND
         return super().call_at(due, callback, *args, context=context)
 
     # -- Turns --------------------------------------------------------------------------------
@@ -78,7 +78,7 @@ class SimLoop(asyncio.BaseEventLoop):
             self._busy_turns += 1
             if self._busy_turns > BUSY_TURNS_MAX:
                 raise Stuck("the broker's loop never rests")
-            world.now_ns += self._chance.randrange(TURN_NS_MAX)
+            world.now_ns += int(self._random() * TURN_NS_MAX)
             self._join_due_events()
         else:
             self._busy_turns = 0
@@ -91,15 +91,15 @@ class SimLoop(asyncio.BaseEventLoop):
                     world.now_ns = max(world.now_ns, due_ns) + 2
                     break
                 world.step()
-            if self._chance.random() < 0.2:
-                world.now_ns += self._chance.randrange(LATE_NS_MAX)
+            if self._random() < 0.2:
+                world.now_ns += int(self._random() * LATE_NS_MAX)
             self._join_due_events()
         self.at_turn()
 
     def _join_due_events(self) -> None:
         """Let some of the events that are due arrive in this turn."""
         world = self.world
-        for _ in range(self._chance.randrange(JOINED_EVENTS_MAX)):
+        for _ in range(int(self._random() * JOINED_EVENTS_MAX)):
             next_ns = world.next_ns
             if next_ns is None or next_ns > world.now_ns:
                 return
