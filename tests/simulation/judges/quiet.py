@@ -30,6 +30,7 @@ FULL: Final = "full"  # the disk had no room
 SLOW: Final = "slow"  # the disk did not answer for a while
 FLIP: Final = "flip"  # bits of a file have changed
 ACCEPT: Final = "accept"  # accept failed
+HURRY: Final = "hurry"  # a stop was told more than once to stop
 
 _BROKEN: Final = frozenset({DISK, FULL, FLIP})
 _UNWRITTEN: Final = frozenset({DISK, FULL})
@@ -37,7 +38,7 @@ EXPLAINED: Final[tuple[tuple[str, frozenset[str]], ...]] = (
     (r"cannot accept on \S+, will retry: ", frozenset({ACCEPT})),
     (r"[A-Z_]+ v\d+ from .* failed, answered (KAFKA_STORAGE_ERROR|CORRUPT_MESSAGE): ", _BROKEN),
     (r"the disk of \S+ is full, ", frozenset({FULL, DISK})),
-    (r"the disk of \S+ (does not answer|is being written to): ", frozenset({SLOW})),
+    (r"the disk of \S+ (does not answer|is being written to): ", frozenset({SLOW, HURRY})),
     (r"stopped, but not everything could be written: ", _BROKEN),
     (r"cannot start or continue: ", _BROKEN),
     (r".*\. It is offline until it can be opened\.", _BROKEN),
