@@ -199,9 +199,9 @@ class Configs:
             logger.info("configs of %s changed: %s", resource, ", ".join(sorted(change.values)))
         if any(change.kind == CONFIG_BROKER for change in changes):
             self.settings.refresh()
-            topics = set(self._image.topics)
+            topics = list(self._image.topics)
         else:
-            topics = {change.name for change in changes if change.kind == CONFIG_TOPIC}
+            topics = [change.name for change in changes if change.kind == CONFIG_TOPIC]
         for name in topics:
             topic = self._image.topics.get(name)
             if topic is not None:  # removed meanwhile

@@ -88,7 +88,7 @@ class Serving:
         if stopped in done:
             return False
         stopped.cancel()
-        for task in done:
+        for task in (task for task in tasks if task in done):
             why = None if task.cancelled() else task.exception()
             logger.error(
                 "%s ended unexpectedly; stopping the broker", task.get_name(), exc_info=why

@@ -75,7 +75,7 @@ class Processor:
         self.clock = network.clock
         self.frame_pool = FramePool()
         self.receive_buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}  # in the order of their beginning
         self._queue = network.queue
         self._record_work = network.record_work
         self._settings = network.settings
@@ -90,7 +90,7 @@ class Processor:
     async def adopt(self, sock: socket.socket, info: ConnectionInfo) -> None:
         """Make `sock` a connection of this processor."""
         connection = Connection(self, info, self._settings.frame_bytes_max)
-        self.connections.add(connection)
+        self.connections[connection] = None
         self._metrics.connections_now += 1
         try:
             await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, sock)
@@ -108,7 +108,7 @@ class Processor:
         """Drop a connection that has ended."""
         self._queue.forget(connection)
         if connection in self.connections:
-            self.connections.remove(connection)
+            del self.connections[connection]
             self._metrics.connections_now -= 1
             self._limits.leave(connection.info.peer_host)
 

@@ -67,7 +67,7 @@ class Rebalance:
         self._join_due_ns = NEVER_NS
         self._initial_delay: InitialDelay | None = None
         self._sync_due_ns = NEVER_NS
-        self._unsynced: set[str] = set()
+        self._unsynced: dict[str, None] = {}
 
     # -- Members ----------------------------------------------------------------------------------
 
@@ -98,13 +98,13 @@ class Rebalance:
         if member is not None:
             member.answer_sync(SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
         self._roster.remove(member_id)
-        self._unsynced.discard(member_id)
+        self._unsynced.pop(member_id, None)
 
     def replace_static(self, member: ClassicGroupMember, new_id: str) -> None:
         """Give a static member a new id, and start its session."""
         old_id = member.member_id
         self._roster.replace_static(member, new_id)
-        self._unsynced.discard(old_id)
+        self._unsynced.pop(old_id, None)
         self.renew_session(member)
 
     def note_newcomer(self) -> None:
@@ -114,7 +114,7 @@ class Rebalance:
 
     def note_synced(self, member_id: str) -> None:
         """Note that a member has sent SyncGroup; after the last one, drop the deadline."""
-        self._unsynced.discard(member_id)
+        self._unsynced.pop(member_id, None)
         if not self._unsynced:
             self._sync_due_ns = NEVER_NS
 
@@ -192,7 +192,7 @@ class Rebalance:
             leads = roster.leader_id == member.member_id
             member.answer_join(self.generation.join_response(member, is_told_members=leads))
             self.renew_session(member)
-            self._unsynced.add(member.member_id)
+            self._unsynced[member.member_id] = None
         self._sync_due_ns = self._due_ns(max(roster.rebalance_timeout_ms, SYNC_MS_MIN))
         self._alarm.at_latest(self._sync_due_ns)
 

@@ -18,6 +18,7 @@ returns. Racks are ignored: there is one broker.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, heapreplace
 
@@ -66,7 +67,7 @@ def assign_uniform(
     spread = _Spread(subscribers, eligible)
     for member_id in _in_order(subscribers):
         owned = subscribers[member_id].owned
-        for topic_id in subscribers[member_id].topic_ids & owned.keys() & partition_counts.keys():
+        for topic_id in _common(owned.keys() & subscribers[member_id].topic_ids, partition_counts):
             for partition in sorted(owned[topic_id]):
                 if partition < partition_counts[topic_id]:
                     spread.keep(member_id, (topic_id, partition))
@@ -87,13 +88,18 @@ def _in_order(subscribers: Mapping[str, Subscriber]) -> list[str]:
     )
 
 
+def _common(topic_ids: AbstractSet[bytes], partition_counts: Mapping[bytes, int]) -> list[bytes]:
+    """Return those of the topics that exist, in one order in every process."""
+    return sorted(topic_ids & partition_counts.keys())
+
+
 def _by_topic(
     subscribers: Mapping[str, Subscriber], partition_counts: Mapping[bytes, int]
 ) -> dict[bytes, list[str]]:
     """Return the subscribers of each existing topic, in order."""
     by_topic: dict[bytes, list[str]] = {}
     for member_id in _in_order(subscribers):
-        for topic_id in subscribers[member_id].topic_ids & partition_counts.keys():
+        for topic_id in _common(subscribers[member_id].topic_ids, partition_counts):
             by_topic.setdefault(topic_id, []).append(member_id)
     return by_topic
 

@@ -134,5 +134,5 @@ def _still_owns(reported: PartitionsByTopic | None, to_revoke: Assigned) -> bool
 def _merged(first: Assigned, second: Assigned) -> dict[bytes, Mapping[int, int]]:
     return {
         topic_id: {**first.get(topic_id, {}), **second.get(topic_id, {})}
-        for topic_id in first.keys() | second.keys()
+        for topic_id in {**first, **second}
     }

@@ -202,4 +202,4 @@ def _assigned(topics: Iterable[CurrentPartitions], member_epoch: int) -> Assigne
 
 def regexes_of(members: Iterable[ConsumerGroupMember]) -> Iterator[str]:
     """Yield each expression that members subscribe with, once."""
-    yield from {member.topic_regex for member in members if member.topic_regex}
+    yield from dict.fromkeys(member.topic_regex for member in members if member.topic_regex)

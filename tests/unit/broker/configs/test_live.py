@@ -261,3 +261,15 @@ async def test_a_brokers_change_reaches_every_topic_and_keeps_its_own_values(rig
     await change(rig, CONFIG_BROKER, "", log_roll_ms="12345")
     after = [log_of(rig, f"t{number}").config for number in range(50)]
     assert after == [dataclasses.replace(config, segment_ms=12345) for config in before]
+
+
+async def test_a_brokers_change_reaches_topics_in_the_order_of_their_creation(rig: Rig) -> None:
+    names = [f"t{number}" for number in range(20)]
+    for name in names:
+        await create(rig, name)
+    notified: list[str] = []
+    rig.services.purgatory.notify = (  # type: ignore[method-assign]
+        lambda partition: notified.append(partition.log.topic)
+    )
+    await change(rig, CONFIG_BROKER, "", write_caching="true")
+    assert [name for name in dict.fromkeys(notified) if name in names] == names

@@ -107,7 +107,7 @@ class Rig:
         """Make a connection; the rig's own calls are about the last one."""
         info = ConnectionInfo(LISTENER, NumberDialect(), ("127.0.0.1", 9092), ("127.0.0.1", 5))
         self.connection = Connection(self.processor, info, self.frame_bytes_max)
-        self.processor.connections.add(self.connection)
+        self.processor.connections[self.connection] = None
         self.metrics.connections_now += 1
         self.transport = FakeTransport()
         self.connection.connection_made(self.transport)

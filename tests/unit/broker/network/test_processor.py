@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 import uvloop
 
+from broker.network.connection import Connection
 from tests.unit.broker.network.test_connection import Rig, frames
 
 
@@ -45,6 +46,19 @@ async def test_idle_connections_end_and_active_ones_stay() -> None:
     rig.processor.sweep()
     assert rig.transport.ended == "aborted"
     assert rig.metrics.connections_closed_idle == 1
+
+
+async def test_connections_end_in_the_order_in_which_they_began(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rig = Rig()
+    for _ in range(20):
+        rig.connect()
+    began, ended = list(rig.processor.connections), []
+    monkeypatch.setattr(Connection, "abort", lambda connection, _: ended.append(connection))
+    rig.processor.close_all(abort=True)
+    assert ended == began
+    assert ended[-1] is rig.connection
 
 
 async def test_all_refusals_are_counted_and_few_are_logged(
@@ -162,7 +176,7 @@ async def _cancelled_after(turns: int) -> None:
         adopting.cancel()
         await asyncio.wait([adopting])
         if adopting.cancelled():
-            assert rig.processor.connections == set()
+            assert rig.processor.connections == {}
         else:
             rig.processor.close_all(abort=True)
         for _ in range(3):
