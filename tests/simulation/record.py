@@ -1,28 +1,39 @@
 """What the clients saw in one history, for the judges.
 
-The clients fill it as things happen, and judge nothing themselves: whether an answer could be
-right is known only at the end, when the whole log has been read back. Two of the judges are the
-checkers of the fault tests, so their parts have their words:
+The clients fill it as things happen. Most of it can be judged only at the end, when the whole log
+has been read back; what is wrong by itself, such as an answer to another request or an offset
+that goes back, is noted at once. Two of the judges are the checkers of the fault tests, and their
+parts have their words:
 
-    ops       sends and polls, for `tests.support.history_checker`
-    batches, marks, offsets_of_time, producer ids    for `tests.support.log_ledger`
-    requests without an answer, connections that the broker ended    for liveness and isolation
-    failures  what is wrong by itself, such as an answer to another request
+    history   sends and polls, for `tests.support.history_checker`
+    ledger    batches and producer ids, for `tests.support.log_ledger`
+    marks     start offsets and high watermarks, which never go back (H4)
+    lookups   answers to ListOffsets by time (H5)
+    unanswered, gave_up, ended    requests and connections, for liveness and isolation
+    refusals  every error code that a client got for a partition or topic, for isolation
 
-A process is a number of the history: one client has one, and takes a new one after an operation
-whose outcome it does not know.
+A process is a number of the history: a client takes a new one after an operation whose outcome it
+does not know. Times are virtual nanoseconds, but seconds in the operations of the history.
+
+An answer may be late: an older one arrives after a newer one on another connection. So a mark is
+compared only with those that had arrived before its request was sent.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tests.support.history_checker import Op
+from tests.support.history_checker import OK, Anomaly, Cut, History, Key, Op, Poll, Send
+from tests.support.log_ledger import Ledger, SeenBatch
+
+SECOND_NS = 1_000_000_000
 
 
 class Asked(NamedTuple):
-    """A request that was sent and expects an answer."""
+    """A request that was sent and expects an answer; `wait_ms` is how long it lets the broker."""
 
     sent_ns: int
     wire: str
@@ -30,38 +41,180 @@ class Asked(NamedTuple):
     number: int
     api_key: int
     what: str
+    wait_ms: int = 0
+
+
+class Refusal(NamedTuple):
+    """An error code that an answer had for a topic's partition (-1: for the whole topic)."""
+
+    at_ns: int
+    who: str
+    api: str
+    topic: str
+    partition: int
+    code: int
+
+
+class Lookup(NamedTuple):
+    """An answer to ListOffsets by time: the first record that is not older than `asked`."""
+
+    key: Key
+    asked: int
+    offset: int  # -1: there is none
+    timestamp: int
+    sent_ns: int
+    answered_ns: int
+
+
+class Corrupt(NamedTuple):
+    """A batch that was served with bytes that are not what was written."""
+
+    at_ns: int
+    who: str
+    key: Key
+    offset: int
+    what: str
 
 
 @dataclass(slots=True)
 class Record:
-    """See the module. Times are virtual nanoseconds."""
+    """See the module."""
 
     # Wrong by itself.
     failures: list[str] = field(default_factory=list)
+    breaches: list[tuple[str, Key, Anomaly]] = field(default_factory=list)  # mark, key, anomaly
 
     # Requests and connections.
     request_count: int = 0
     answer_count: int = 0
     unanswered: dict[tuple[str, int], Asked] = field(default_factory=dict)
     gave_up: list[tuple[Asked, int]] = field(default_factory=list)  # and when its client left
-    slowest_ns: int = 0
+    slowest_ns: int = 0  # beyond what the request lets the broker wait
     ended: list[tuple[int, str, str]] = field(default_factory=list)  # by the broker: when, who, why
     cut_answers: list[tuple[int, str, int]] = field(default_factory=list)  # when, who, bytes
+    refusals: list[Refusal] = field(default_factory=list)
 
-    # For the history.
-    ops: list[Op] = field(default_factory=list)
+    # Logs.
+    history: History = field(default_factory=History)
+    volatile: set[Key] = field(default_factory=set)  # had write.caching at some time
+    compacted: set[Key] = field(default_factory=set)  # had cleanup.policy=compact at some time
+    ledger: Ledger = field(default_factory=Ledger)
+    lookups: list[Lookup] = field(default_factory=list)
+    corrupt: list[Corrupt] = field(default_factory=list)
     process_count: int = 0
+    _marks: dict[tuple[Key, str], tuple[list[int], list[int]]] = field(default_factory=dict)
+    _open_cuts: list[int] = field(default_factory=list)  # power cuts without the ends after them
+
+    def __post_init__(self) -> None:
+        self.ledger.volatile_keys = self.volatile
+        self.ledger.compacted_keys = self.compacted
+
+    # -- Requests -----------------------------------------------------------------------------
 
     def answered(self, asked: Asked, now_ns: int) -> None:
         """Note that an answer has come."""
         self.answer_count += 1
-        self.slowest_ns = max(self.slowest_ns, now_ns - asked.sent_ns)
+        late_ns = now_ns - asked.sent_ns - asked.wait_ms * 1_000_000
+        self.slowest_ns = max(self.slowest_ns, late_ns)
+
+    def fail(self, who: str, what: str) -> None:
+        """Note what is wrong by itself."""
+        self.failures.append(f"{who}: {what}")
+
+    # -- The history --------------------------------------------------------------------------
+
+    @property
+    def ops(self) -> list[Op]:
+        """All operations so far."""
+        return self.history.ops
 
     def new_process(self) -> int:
         """Return a number for a client, or for what it is after an unknown outcome."""
         self.process_count += 1
         return self.process_count
 
-    def fail(self, who: str, what: str) -> None:
-        """Note what is wrong by itself."""
-        self.failures.append(f"{who}: {what}")
+    def sent(
+        self,
+        process: int,
+        outcome: str,
+        sends: list[Send],
+        times_ns: tuple[int, int],
+        *,
+        is_volatile: bool = False,
+    ) -> None:
+        """Note that a send has ended. `times_ns`: when it began and when it ended."""
+        began_ns, ended_ns = times_ns
+        self.history.ops.append(
+            Op(
+                process,
+                outcome,
+                sends=sends,
+                invoked_s=began_ns / SECOND_NS,
+                completed_s=ended_ns / SECOND_NS,
+                is_volatile=is_volatile,
+            )
+        )
+
+    def polled(
+        self, process: int, poll: Poll, times_ns: tuple[int, int], *, seeks: bool = False
+    ) -> None:
+        """Note what a fetch returned for one partition."""
+        began_ns, ended_ns = times_ns
+        self.history.ops.append(
+            Op(
+                process,
+                OK,
+                polls=(poll,),
+                invoked_s=began_ns / SECOND_NS,
+                completed_s=ended_ns / SECOND_NS,
+                seeks=seeks,
+            )
+        )
+
+    def power_cut(self) -> None:
+        """Note a power cut, at its moment. `recovered` tells its effect."""
+        self._open_cuts.append(len(self.history.ops))
+
+    def recovered(self, ends: Mapping[Key, int]) -> None:
+        """Note where each log ended at the first start after a power cut, before new records."""
+        for number in self._open_cuts:
+            self.history.cuts.append(Cut(number, self.history.durable_count, dict(ends)))
+        if self._open_cuts:
+            self.ledger.cut(ends)
+        self._open_cuts.clear()
+
+    def stopped(self) -> None:
+        """Note a clean stop: all that was acknowledged is durable now."""
+        if not self._open_cuts:
+            self.history.harden()
+
+    def sealed(self) -> History:
+        """Return the history with the kinds of its keys, for the checker."""
+        self.history.volatile_keys = frozenset(self.volatile)
+        self.history.compacted_keys = frozenset(self.compacted)
+        return self.history
+
+    # -- The ledger ---------------------------------------------------------------------------
+
+    def saw_batch(self, key: Key, batch: SeenBatch) -> None:
+        """Compare a batch with what was served at its offset before (H1)."""
+        self.ledger.saw_batch(key, batch)
+
+    def saw_mark(self, key: Key, name: str, value: int, times_ns: tuple[int, int]) -> None:
+        """Compare a mark with those known before its request was sent (H4).
+
+        The judge leaves out high watermarks of `volatile` keys, as the ledger does.
+        """
+        sent_ns, answered_ns = times_ns
+        whens, values = self._marks.setdefault((key, name), ([], []))
+        before = bisect_left(whens, sent_ns)
+        if before and values[before - 1] > value:
+            detail = f"{key}: {name} went from {values[before - 1]} to {value}"
+            self.breaches.append((name, key, Anomaly("H4", detail)))
+        if not values or value > values[-1]:
+            whens.append(answered_ns)
+            values.append(value)
+
+    def last_mark(self, key: Key, name: str) -> int:
+        """Return the highest mark that was seen, -1 if none was."""
+        return self._marks[key, name][1][-1] if (key, name) in self._marks else -1

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from tests.simulation.network import Network, Peer
 
 PRODUCE, API_VERSIONS = 0, 18
+NO_ANSWER = -1  # as a time to wait
+ANY_BODY = -1  # as a version
+REFUSED: Final = {"error_code", "error_message"}
 HANDLER_OF: Final = {int(row.api_key): row for row in HANDLERS}
 NAME_OF: Final = {key: row.name for key, row in HANDLER_OF.items()}
 TIMEOUT_MS: Final = 60_000
@@ -75,6 +78,7 @@ class Wire:
         self.name = name
         self.record = record if record is not None else Record()
         self.strays: list[bytes] = []  # frames that a hostile client got
+        self.may_be_ended = False  # whether the client has given the broker a reason
         self._network = network
         self._port = port
         self._peer: Peer | None = None
@@ -109,6 +113,7 @@ class Wire:
         self._connection += 1
         self._received.clear()
         self._is_strict, self._is_half_closed = True, False
+        self.may_be_ended = False
         self.world.note(self.name, f"connects to {self._port} ({self._connection})")
         connection = self._connection
         peer.on_data = lambda data: self._on_data(connection, data)
@@ -163,9 +168,14 @@ class Wire:
 
     # -- Requests -----------------------------------------------------------------------------
 
-    def send(self, body: Any, version: int, what: str = "", **extras: Any) -> Waiter:
-        """Send a request; `what` tells the trace what it means. Never raises."""
-        del extras  # of the other dialect
+    def send(
+        self, body: Any, version: int, what: str = "", *, wait_ms: int = 0, **extras: Any
+    ) -> Waiter:
+        """Send a request; never raises. `what` tells the trace what it means.
+
+        `wait_ms` is how long the request lets the broker wait, `extras` are for the other dialect.
+        """
+        del extras
         api_key = body.MESSAGE.api_key
         self._number = number = (self._number + 1) & 0x7FFFFFFF
         encoded_version = min(version, 4) if api_key == API_VERSIONS else version
@@ -173,12 +183,10 @@ class Wire:
         client_id = self.name.encode()
         head = _HEAD.pack(api_key, version, number, len(client_id)) + client_id
         payload = head + (b"\0" if is_flexible else b"") + encode_message(body, encoded_version)
-        has_answer = api_key != PRODUCE or body.acks != 0
-        return self._send(api_key, version, payload, what, has_answer=has_answer)
+        wait_ms = wait_ms if api_key != PRODUCE or body.acks != 0 else NO_ANSWER
+        return self._send(api_key, version, payload, what, wait_ms)
 
-    def _send(
-        self, api_key: int, version: int, payload: bytes, what: str, *, has_answer: bool = True
-    ) -> Waiter:
+    def _send(self, api_key: int, version: int, payload: bytes, what: str, wait_ms: int) -> Waiter:
         waiter = self.world.waiter()
         peer = self._peer
         if peer is None or self._is_half_closed:
@@ -188,11 +196,13 @@ class Wire:
         what = f"{NAME_OF.get(api_key, api_key)} {version} {what}"
         self.world.note(self.name, f"> {number} {what}, {len(payload)} bytes {crc32c(payload):08x}")
         self.record.request_count += 1
-        if has_answer:
+        if wait_ms != NO_ANSWER:
             self._sent.append(_Sent(number, api_key, version, waiter))
-            asked = Asked(self.world.now_ns, self.name, self._connection, number, api_key, what)
+            now_ns, connection = self.world.now_ns, self._connection
+            asked = Asked(now_ns, self.name, connection, number, api_key, what, wait_ms)
             self.record.unanswered[self.name, number] = asked
         else:
+            self.may_be_ended = True  # there is no other way to refuse it
             waiter.set(None)
         peer.send(_SIZE.pack(len(payload)) + payload)
         return waiter
@@ -290,7 +300,7 @@ class Wire:
         if self._received and self._is_strict and error is None:
             # A stop may cut a connection, but never in the middle of an answer with a clean end.
             self.record.cut_answers.append((self.world.now_ns, self.name, len(self._received)))
-        if self._is_strict and not self._is_half_closed:
+        if self._is_strict and not self._is_half_closed and not self.may_be_ended:
             self.record.ended.append((self.world.now_ns, self.name, why))
         peer = self._peer
         self._drop(why)
@@ -305,28 +315,37 @@ class MsgpackWire(Wire):
     of maps; `extras` are fields that Kafka lacks (`raw` of Fetch). `send_map` sends any map.
     """
 
-    def send(self, body: Any, version: int = -1, what: str = "", **extras: Any) -> Waiter:
+    def send(
+        self, body: Any, version: int = -1, what: str = "", *, wait_ms: int = 0, **extras: Any
+    ) -> Waiter:
         """Send a message as a map, in the only version that the dialect has."""
         del version
         api_key = body.MESSAGE.api_key
         handler = HANDLER_OF[api_key]
         made = {**map_encoder_of(handler)(body), **extras}
-        has_answer = api_key != PRODUCE or body.acks != 0
-        return self._send_map(handler.name, api_key, made, what, has_answer=has_answer)
+        wait_ms = wait_ms if api_key != PRODUCE or body.acks != 0 else NO_ANSWER
+        return self._send_map(handler.name, api_key, made, what, wait_ms, is_message=True)
 
     def send_map(self, api: str | int, body: Any, what: str = "") -> Waiter:
         """Send any body, also one that the broker refuses; the answer is given as it comes."""
         key = next((key for key, name in NAME_OF.items() if api in (key, name)), -1)
-        has_answer = not (key == PRODUCE and isinstance(body, dict) and body.get("acks") == 0)
-        return self._send_map(api, key, body, what, has_answer=has_answer)
+        is_silent = key == PRODUCE and isinstance(body, dict) and body.get("acks") == 0
+        return self._send_map(api, key, body, what, NO_ANSWER if is_silent else 0)
 
     def _send_map(
-        self, api: str | int, key: int, body: Any, what: str, *, has_answer: bool
+        self,
+        api: str | int,
+        key: int,
+        body: Any,
+        what: str,
+        wait_ms: int,
+        *,
+        is_message: bool = False,
     ) -> Waiter:
         self._number = (self._number + 1) & 0x7FFFFFFF
         payload = msgpack.packb([api, self._number, self.name, body])
-        version = HANDLER_OF[key].max_version if key in HANDLER_OF else -1
-        return self._send(key, version, payload, what, has_answer=has_answer)
+        version = HANDLER_OF[key].max_version if is_message else ANY_BODY
+        return self._send(key, version, payload, what, wait_ms)
 
     def _decode(self, sent: _Sent, frame: bytes) -> Any:
         answer = msgpack.unpackb(frame, object_hook=_with_attributes, strict_map_key=False)
@@ -334,6 +353,8 @@ class MsgpackWire(Wire):
             raise ValueError("is no [correlation id, body]")
         if answer[0] != sent.number:
             raise ValueError(f"has the correlation id {answer[0]}")
+        if sent.version != ANY_BODY and vars(answer[1]).keys() == REFUSED:
+            raise ValueError(f"refuses a sound request: {answer[1].error_message}")
         return answer[1]
 
 

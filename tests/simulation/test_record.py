@@ -1,0 +1,67 @@
+"""The record: what it notes at once, and what it keeps for the judges."""
+
+from __future__ import annotations
+
+from tests.simulation.record import Asked, Record
+from tests.support.history_checker import OK, Poll, Send, check
+from tests.support.log_ledger import START, SeenBatch
+
+KEY = ("t", 0)
+
+
+def test_a_mark_that_went_back_is_a_breach() -> None:
+    record = Record()
+    record.saw_mark(KEY, START, 5, (0, 10))
+    record.saw_mark(KEY, START, 4, (11, 20))
+    ((name, key, anomaly),) = record.breaches
+    assert (name, key) == (START, KEY)
+    assert "from 5 to 4" in anomaly.detail
+    assert record.last_mark(KEY, START) == 5
+    assert record.last_mark(("t", 1), START) == -1
+
+
+def test_a_late_answer_is_no_breach() -> None:
+    record = Record()
+    record.saw_mark(KEY, START, 5, (0, 10))
+    record.saw_mark(KEY, START, 4, (10, 20))  # sent before the other had arrived
+    record.saw_mark(KEY, START, 4, (0, 30))
+    assert not record.breaches
+
+
+def test_a_power_cut_counts_from_its_moment_with_the_ends_after_it() -> None:
+    record = Record()
+    record.volatile.add(KEY)
+    record.sent(1, OK, [Send(KEY, b"a", 0)], (0, 1), is_volatile=True)
+    record.power_cut()
+    record.sent(2, OK, [Send(KEY, b"b", 0)], (2, 3))
+    record.recovered({KEY: 0})
+    assert [(cut.number, cut.ends) for cut in record.history.cuts] == [(1, {KEY: 0})]
+    record.recovered({KEY: 9})  # a start without a cut before it
+    record.stopped()
+    assert len(record.history.cuts) == 1
+    assert record.history.durable_count == 2
+    assert not check(record.sealed()).anomalies
+
+
+def test_ops_reach_the_checker() -> None:
+    record = Record()
+    record.sent(1, OK, [Send(KEY, b"a", 0)], (0, 1))
+    record.polled(2, Poll(KEY, 0, [(0, b"x")]), (2, 3))
+    assert "inconsistent-offsets" in check(record.sealed()).names
+
+
+def test_a_batch_keeps_its_bytes_unless_its_key_is_compacted() -> None:
+    record = Record()
+    record.compacted.add(("c", 0))
+    for key in (KEY, ("c", 0)):
+        for digest in (b"1", b"2"):
+            record.saw_batch(key, SeenBatch(0, 0, 0, 0, digest, ()))
+    assert [anomaly.name for anomaly in record.ledger.found] == ["H1"]
+
+
+def test_slow_answers_count_from_the_end_of_the_wait_that_was_allowed() -> None:
+    record = Record()
+    record.answered(Asked(0, "c", 1, 1, 1, "", wait_ms=2), 5_000_000)
+    assert record.slowest_ns == 3_000_000
+    record.fail("c", "wrong")
+    assert record.failures == ["c: wrong"]
