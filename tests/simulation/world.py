@@ -38,18 +38,11 @@ class Stuck(Exception):
 class Event:
     """A call at a time. `cancel` drops it."""
 
-    __slots__ = ("call", "number", "tie", "when_ns")
+    __slots__ = ("call", "when_ns")
 
-    def __init__(self, when_ns: int, tie: float, number: int, call: Callable[[], None]) -> None:
+    def __init__(self, when_ns: int, call: Callable[[], None]) -> None:
         self.when_ns = when_ns
-        self.tie = tie
-        self.number = number
         self.call: Callable[[], None] | None = call
-
-    def __lt__(self, other: Event) -> bool:
-        if self.when_ns != other.when_ns:
-            return self.when_ns < other.when_ns
-        return (self.tie, self.number) < (other.tie, other.number)
 
     def cancel(self) -> None:
         """Do not call."""
@@ -143,9 +136,9 @@ class World:
         self.actors: list[Actor] = []
         self.defects: list[tuple[str, Exception]] = []  # of the simulator itself
         self.story: list[tuple[int, str]] | None = [] if keeps_story else None
-        self._events: list[Event] = []
+        self._events: list[tuple[int, float, int, Event]] = []  # when, tie, number
         self._numbers = 0
-        self._ties = self.chance("ties")
+        self._tie = self.chance("ties").random
         self._digest = hashlib.blake2b(digest_size=16)
 
     # -- Chance and trace ---------------------------------------------------------------------
@@ -170,8 +163,9 @@ class World:
     def at(self, when_ns: int, call: Callable[[], None]) -> Event:
         """Call at a time; soon, if it is over."""
         self._numbers += 1
-        event = Event(max(when_ns, self.now_ns), self._ties.random(), self._numbers, call)
-        heapq.heappush(self._events, event)
+        when_ns = max(when_ns, self.now_ns)
+        event = Event(when_ns, call)
+        heapq.heappush(self._events, (when_ns, self._tie(), self._numbers, event))
         return event
 
     def after(self, delay_ns: int, call: Callable[[], None]) -> Event:
@@ -182,16 +176,16 @@ class World:
     def next_ns(self) -> int | None:
         """When the next event is due; None if there is none."""
         events = self._events
-        while events and events[0].call is None:
+        while events and events[0][3].call is None:
             heapq.heappop(events)
-        return events[0].when_ns if events else None
+        return events[0][0] if events else None
 
     def step(self) -> None:
         """Run the next event. Raises Stuck."""
         if self.next_ns is None:
             raise Stuck("the world has no event left")
-        event = heapq.heappop(self._events)
-        self.now_ns = max(self.now_ns, event.when_ns)
+        when_ns, _, _, event = heapq.heappop(self._events)
+        self.now_ns = max(self.now_ns, when_ns)
         call = event.call
         event.call = None
         if call is not None:
