@@ -1,0 +1,224 @@
+"""Files: after a clean stop they are sound, and starting again changes nothing.
+
+    verified      `barnabas verify` finds nothing in them but what a fault has damaged for good:
+                  bits that were flipped, and partitions whose disk has failed
+    same          a second start and stop leave every log as it was, byte by byte, and the
+                  checkpoints in their meaning. Only the metadata log grows: each start records
+                  its epoch there
+    silent        the second start says nothing of recovery
+    dumped        Kafka's own tool reads the segments without a complaint, where its jars are
+
+The second life must not be given time for retention or compaction: the judge cannot tell their
+work from a change that recovery has made. `Before` is what the files were before it.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from client.files.findings import NOTE, Finding
+from client.files.verify import Verification
+from storage.errors import CheckpointError
+from storage.files import filenames
+from storage.files.filesystem import FileSystem
+from storage.files.text_files import decode_leader_epochs, decode_offsets
+from tests.interop.oracle import kafka
+
+DUMP: Final = "org.apache.kafka.tools.DumpLogSegments"
+DUMPED_MAX: Final = 40  # segments given to one run of the tool
+LISTED_MAX: Final = 8
+# What starts of a directory that was stopped cleanly do not say.
+RECOVERING: Final = (
+    "Recovering ",
+    "Recovered ",
+    "Found invalid messages",
+    "belongs to no topic",
+    "It is offline until",
+    "recovering",
+)
+_OFFSETS: Final = (filenames.RECOVERY_POINT_CHECKPOINT, filenames.LOG_START_CHECKPOINT)
+
+
+def verified(filesystem: FileSystem, data: str, excused: Collection[str] = ()) -> list[str]:
+    """Verify a directory that was stopped cleanly.
+
+    `excused` are names of partitions' directories, and "" for files outside of them, that a fault
+    has damaged for good.
+    """
+    report = Verification(filesystem, open_records=True).run([data])
+    found = [
+        f"verify: {_text(one)}"
+        for one in report.findings
+        if one.weight != NOTE and directory_of(one.path, data) not in excused
+    ]
+    return _listed(found)
+
+
+def directory_of(path: str, data: str) -> str:
+    """Return the name of the partition's directory that a file is in, "" outside of them."""
+    name = path[len(data) :].lstrip("/").partition("/")[0]
+    parsed = filenames.parse(name)
+    is_partition = parsed is not None and parsed.kind is filenames.Kind.PARTITION
+    return name if is_partition else ""
+
+
+def _text(finding: Finding) -> str:
+    place = f" at {finding.position}" if finding.position >= 0 else ""
+    return f"{finding.weight} of {finding.path}{place}: {finding.found} ({finding.kind})"
+
+
+def _listed(found: Sequence[str]) -> list[str]:
+    more = len(found) - LISTED_MAX
+    return [*found[:LISTED_MAX], *([f"and {more} more of this kind"] if more > 0 else [])]
+
+
+# -- The second start ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """The logs' bytes and the checkpoints' meaning, by path below the data directory."""
+
+    logs: Mapping[str, bytes]
+    meanings: Mapping[str, object]
+
+
+def look(filesystem: FileSystem, data: str) -> Before:
+    """Read what a second start must not change."""
+    logs: dict[str, bytes] = {}
+    meanings: dict[str, object] = {}
+    for path in _files(filesystem, data):
+        name = posixpath.basename(path)
+        full = posixpath.join(data, path)
+        if "/" in path and not directory_of(full, data):
+            continue  # what is being deleted, or lies aside
+        if name.endswith("." + filenames.LOG):
+            logs[path] = filesystem.read(full)
+        elif name in _OFFSETS or name == filenames.LEADER_EPOCH_CHECKPOINT:
+            meanings[path] = _meaning(full, name, filesystem.read(full))
+    return Before(logs, meanings)
+
+
+def _meaning(path: str, name: str, text: bytes) -> object:
+    try:
+        if name == filenames.LEADER_EPOCH_CHECKPOINT:
+            return decode_leader_epochs(path, text)
+        offsets = decode_offsets(path, text)
+    except CheckpointError as error:
+        return str(error)
+    return {
+        (topic, partition): offset
+        for (topic, partition), offset in offsets.items()
+        if topic != filenames.METADATA_TOPIC
+    }
+
+
+def _files(filesystem: FileSystem, directory: str, below: str = "") -> Iterator[str]:
+    for name in filesystem.list(posixpath.join(directory, below) if below else directory):
+        path = posixpath.join(below, name)
+        if filesystem.is_directory(posixpath.join(directory, path)):
+            yield from _files(filesystem, directory, path)
+        else:
+            yield path
+
+
+def same(before: Before, after: Before, excused: Collection[str] = ()) -> list[str]:
+    """Compare the files before the second start with those after the second stop."""
+    found = []
+    for path in sorted({*before.logs, *after.logs}):
+        directory = posixpath.dirname(path)
+        if directory in excused:
+            continue
+        old, new = before.logs.get(path), after.logs.get(path)
+        if directory == filenames.METADATA_DIRECTORY:
+            if old is not None and new is not None and not new.startswith(old):
+                found.append(f"the second start changed {path}")
+        elif old is None or new is None:
+            found.append(f"the second start {'made' if old is None else 'removed'} {path}")
+        elif old != new:
+            found.append(f"the second start changed {path}: {_difference(old, new)}")
+    for path in sorted({*before.meanings, *after.meanings}):
+        if posixpath.dirname(path) in (filenames.METADATA_DIRECTORY, *excused):
+            continue
+        meaning = _without(before.meanings.get(path), excused)
+        now = _without(after.meanings.get(path), excused)
+        if meaning != now and not (path in _OFFSETS and "" in excused):
+            found.append(f"the second start changed {path} from {meaning} to {now}")
+    return _listed(found)
+
+
+def _without(meaning: object, excused: Collection[str]) -> object:
+    """Return what a checkpoint says, without the partitions that are excused."""
+    if not isinstance(meaning, dict):
+        return meaning
+    return {
+        (topic, partition): offset
+        for (topic, partition), offset in meaning.items()
+        if filenames.partition_directory(topic, partition) not in excused
+    }
+
+
+def _difference(old: bytes, new: bytes) -> str:
+    if len(old) != len(new):
+        return f"{len(old)} bytes before, {len(new)} after"
+    position = next(at for at in range(len(old)) if old[at] != new[at])
+    return f"at position {position}"
+
+
+def silent(messages: Iterable[str]) -> list[str]:
+    """Object to what a start of a directory that was stopped cleanly must not say."""
+    return _listed(
+        [
+            f"the second start said: {message}"
+            for message in messages
+            if any(words in message for words in RECOVERING)
+        ]
+    )
+
+
+# -- Kafka's tool -------------------------------------------------------------------------
+
+
+def has_oracle() -> bool:
+    """Whether Kafka's jars are at hand."""
+    return kafka.LIBS_VARIABLE in os.environ
+
+
+def save(filesystem: FileSystem, data: str, place: Path) -> None:
+    """Write a directory of any file system to the real disk."""
+    for path in _files(filesystem, data):
+        target = place / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(filesystem.read(posixpath.join(data, path)))
+
+
+def dumped(
+    filesystem: FileSystem, data: str, place: Path, excused: Collection[str] = ()
+) -> list[str]:
+    """Save the directory, and have Kafka's tool read its segments and indexes."""
+    save(filesystem, data, place)
+    paths = [
+        str(path)
+        for path in sorted(place.glob("*-*/*"))
+        if path.suffix in (".log", ".index", ".timeindex", ".snapshot")
+        and path.stat().st_size
+        and path.parent.name not in excused
+    ]
+    if not paths:
+        return []
+    done = kafka.tool(DUMP, "--deep-iteration", "--files", ",".join(paths[:DUMPED_MAX]))
+    lines = done.stdout.decode().splitlines()
+    found = [line for line in lines if any(words in line for words in _COMPLAINTS)]
+    found += [line for line in done.stderr.decode().splitlines() if not line.startswith(_USUAL)]
+    if done.returncode:
+        found.append(f"exit code {done.returncode}")
+    return _listed([f"Kafka's dump tool: {one}" for one in found])
+
+
+_COMPLAINTS: Final = ("isvalid: false", "invalid bytes", "Error", "is invalid")
+_USUAL: Final = ("Non-consecutive offsets in", "  -1 is followed by ")

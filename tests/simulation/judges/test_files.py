@@ -1,0 +1,149 @@
+"""The judge of files objects to damage, to a second start that changes something, and to words."""
+
+import asyncio
+import dataclasses
+
+import pytest
+
+from broker.lifecycle.environment import system_environment
+from broker.server import Broker
+from tests.simulation.judges import files
+from tests.simulation.judges.quiet import Quiet, listening
+from tests.support import data_directory
+from tests.support.memory_filesystem import MemoryFileSystem
+from tests.support.whole_broker import loaded, served
+
+DATA = "/data"
+LOG = "t-0/00000000000000000000.log"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return data_directory.make(tmp_path_factory.mktemp("files") / "data")
+
+
+@pytest.fixture
+def disk(made):
+    """A data directory that was stopped cleanly, on a disk in memory."""
+    filesystem = MemoryFileSystem()
+    filesystem.mkdir(DATA)
+    for path in sorted(made.rglob("*")):
+        target = f"{DATA}/{path.relative_to(made)}"
+        if path.is_dir():
+            filesystem.mkdir(target)
+        else:
+            filesystem.open(target, create=True).pwrite(path.read_bytes(), 0)
+    return filesystem
+
+
+def start_and_stop(disk):
+    """Run a broker on the disk; return what it said."""
+
+    async def live():
+        settings = loaded(DATA, "log.initial.task.delay.ms=60000")
+        broker = Broker(settings, dataclasses.replace(system_environment(), filesystem=disk))
+        task = await served(broker)
+        broker._signals.stop.set()
+        assert await task == 0
+
+    with listening(Quiet()) as quiet:
+        asyncio.run(live())
+    disk.kill()
+    return quiet.messages
+
+
+def test_a_second_start_changes_nothing(disk):
+    start_and_stop(disk)
+    before = files.look(disk, DATA)
+    assert LOG in before.logs
+    assert len(before.meanings) >= 3
+    messages = start_and_stop(disk)
+    assert any("listening on" in one for one in messages)
+    assert files.silent(messages) == []
+    assert files.same(before, files.look(disk, DATA)) == []
+    assert files.verified(disk, DATA) == []
+
+
+def test_damage_is_found_and_may_be_excused(disk):
+    disk.edit(f"{DATA}/{LOG}", 70, b"\x07\x07")
+    (found,) = files.verified(disk, DATA)
+    assert found.startswith(f"verify: damage of {DATA}/{LOG} at 0: ")
+    assert files.verified(disk, DATA, {"t-1", ""}) == [found]
+    assert files.verified(disk, DATA, {"t-0"}) == []
+    disk.edit(f"{DATA}/meta.properties", 0, b"nothing")
+    (found,) = files.verified(disk, DATA, {"t-0"})
+    assert "meta.properties" in found
+    assert files.verified(disk, DATA, {"t-0", ""}) == []
+
+
+def test_much_damage_is_counted():
+    assert files._listed([str(number) for number in range(20)]) == [
+        *(str(number) for number in range(8)),
+        "and 12 more of this kind",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "position", "data"),
+    [
+        (LOG, 300, b"\xff\x00\xff"),
+        ("t-1/00000000000000000000.log", 1 << 16, b"x"),
+        ("t-0/leader-epoch-checkpoint", 0, b"0\n1\n7 0\n"),
+        ("recovery-point-offset-checkpoint", 0, b"0\n1\nt 0 1\n"),
+        ("__cluster_metadata-0/00000000000000000000.log", 100, b"\xff\x00\xff"),
+    ],
+)
+def test_a_change_is_an_objection(disk, path, position, data):
+    before = files.look(disk, DATA)
+    if path.startswith("recovery"):
+        disk.replace(f"{DATA}/{path}", data)
+    else:
+        disk.edit(f"{DATA}/{path}", position, data)
+    after = files.look(disk, DATA)
+    (found,) = files.same(before, after)
+    assert found.startswith(f"the second start changed {path}")
+    directory = path.rpartition("/")[0]
+    if directory != "__cluster_metadata-0":
+        assert files.same(before, after, {directory}) == []
+    assert len(files.same(before, after, {"t-9"})) == 1
+    if path.startswith("recovery"):
+        assert files.same(before, after, {"t-0", "t-1"}) == []
+
+
+def test_the_metadata_log_may_grow(disk):
+    before = files.look(disk, DATA)
+    path = f"{DATA}/__cluster_metadata-0/00000000000000000000.log"
+    disk.edit(path, disk.size(path), b"more")
+    assert files.same(before, files.look(disk, DATA)) == []
+
+
+def test_a_file_that_comes_or_goes(disk):
+    before = files.look(disk, DATA)
+    disk.unlink(f"{DATA}/{LOG}")
+    disk.open(f"{DATA}/t-1/00000000000000000099.log", create=True)
+    assert files.same(before, files.look(disk, DATA)) == [
+        f"the second start removed {LOG}",
+        "the second start made t-1/00000000000000000099.log",
+    ]
+
+
+def test_words_of_recovery(disk):
+    start_and_stop(disk)
+    disk.unlink(f"{DATA}/.kafka_cleanshutdown")
+    messages = start_and_stop(disk)
+    assert len(files.silent(messages)) >= 1
+
+
+def test_saving_writes_every_file(disk, made, tmp_path):
+    files.save(disk, DATA, tmp_path)
+    names = sorted(str(one.relative_to(made)) for one in made.rglob("*") if one.is_file())
+    for name in names:
+        assert (tmp_path / name).read_bytes() == (made / name).read_bytes()
+
+
+@pytest.mark.skipif(not files.has_oracle(), reason="Kafka's jars are not at hand")
+def test_kafkas_tool_complains_of_damage(disk, tmp_path):
+    assert files.dumped(disk, DATA, tmp_path / "sound") == []
+    disk.edit(f"{DATA}/{LOG}", 70, b"\x07\x07")
+    assert files.dumped(disk, DATA, tmp_path / "excused", {"t-0"}) == []
+    assert files.dumped(disk, DATA, tmp_path / "damaged") != []
