@@ -1,0 +1,1 @@
+"""The tables of seeded bugs, one a part of the product."""
