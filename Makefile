@@ -111,7 +111,7 @@ check: $(VENV)/development $(SPARK_VENV)/development
 	cd pipelines && ../$(BIN)/mypy --python-executable ../$(SPARK)
 	$(BIN)/lint-imports
 	cd pipelines && ../$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q tests/test_tidy.py tests/test_streets.py
+	$(BIN)/python -m pytest -q tests/test_tidy.py tests/test_streets.py tests/test_orders.py
 
 bench: $(VENV)/development
 	$(BIN)/python -m benchmarks

@@ -92,7 +92,9 @@ def _towards(
         has = kept.get(topic_id, {})
         # Partitions that the member has just revoked are free for it.
         own = member.pending_revocation.get(topic_id, {})
-        for partition in numbers - has.keys():
+        for partition in numbers:
+            if partition in has:
+                continue
             if partition in own or target.is_free(topic_id, partition):
                 kept.setdefault(topic_id, {})[partition] = target.epoch
             else:

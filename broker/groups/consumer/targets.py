@@ -104,4 +104,5 @@ def preferred_assignor(state: ConsumerState, assignors: Collection[str]) -> str:
 
 def topics_of(state: ConsumerState) -> set[str]:
     """Return the names of all topics that members subscribe to."""
-    return set().union(*{topic_names(member, state.regexes) for member in state.members.values()})
+    members = state.members.values()
+    return set().union(*dict.fromkeys(topic_names(member, state.regexes) for member in members))
