@@ -80,7 +80,8 @@ def _may_wait(protocol: type) -> list[str]:
     return [name.split(".")[1] for name in operations(protocol) if name not in ON_THE_LOOP]
 
 
-def _is_the_brokers(frame: FrameType | None) -> bool:
+def is_the_brokers(frame: FrameType | None) -> bool:
+    """Whether the broker made a call, perhaps through storage; `frame` is its caller's."""
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         package = module.partition(".")[0]
@@ -94,7 +95,7 @@ def _judge(operation: str, path: str) -> None:
     if asyncio._get_running_loop() is None:
         return
     frame = sys._getframe(2)
-    if _is_the_brokers(frame):
+    if is_the_brokers(frame):
         _report(operation, path, frame)
 
 
@@ -103,6 +104,8 @@ def _report(operation: str, path: str, frame: FrameType | None) -> None:
     report(Violation(operation, path, stack))
 
 
+# Other guards that want to hear of such work: (work, amount, path). They know their own loop.
+watchers: list[Callable[[str, int, str], None]] = []
 _done: dict[str, int] = {}  # work in this turn of the loop that `TURN_MAX` bounds
 
 
@@ -110,7 +113,7 @@ def _count(work: str, amount: int, path: str) -> None:
     """Count work of the broker on the loop; too much of it in one turn is a violation."""
     loop = asyncio._get_running_loop()
     frame = sys._getframe(2)
-    if loop is None or not GuardedFileSystem.serving_count or not _is_the_brokers(frame):
+    if loop is None or not GuardedFileSystem.serving_count or not is_the_brokers(frame):
         return
     if not _done:
         loop.call_soon(_done.clear)
@@ -132,6 +135,8 @@ def _counted(method: Callable[..., Any], operation: str) -> Callable[..., Any]:
 def _counted_scan(self: LogFile, *args: Any, **options: Any) -> Iterator[Any]:
     for found in _scan(self, *args, **options):
         _count("batches walked", 1, self.path)
+        for watcher in watchers:
+            watcher("batches walked", 1, self.path)
         yield found
 
 
@@ -153,6 +158,8 @@ def _guarded_work(function: Callable[..., Any], name: str) -> Callable[..., Any]
     def call(*args: Any, **options: Any) -> Any:
         if GuardedFileSystem.serving_count:
             _judge(name, "long work")
+        for watcher in watchers:
+            watcher(name, 1, "long work")
         return function(*args, **options)
 
     return call
@@ -160,6 +167,8 @@ def _guarded_work(function: Callable[..., Any], name: str) -> Callable[..., Any]
 
 def guard_work() -> None:
     """Watch `LONG_WORK` and the work that `TURN_MAX` bounds, until this process ends."""
+    if LogFile.scan is _counted_scan:
+        return
     LogFile.scan = _counted_scan  # type: ignore[method-assign]
     for module_name, name in LONG_WORK:
         module = importlib.import_module(module_name)

@@ -56,7 +56,8 @@ class MemoryFile:
         return self.path not in self._filesystem.cold
 
     def pull(self, size: int, position: int) -> int:
-        return len(self.pread(size, position))
+        self._enter("pread", size, position)
+        return max(0, min(size, len(self._inode.live) - position))
 
     def pwrite(self, buffer: Buffer, position: int) -> None:
         self._check()
@@ -74,18 +75,20 @@ class MemoryFile:
             raise error
         if filesystem.capacity_bytes is not None:
             growth = max(0, position + len(data) - inode.used_bytes)
-            free = filesystem.free_bytes("/")
+            free = filesystem.room_bytes()
             if growth > free:
                 inode.write(data[: len(data) - growth + free], position)
                 raise os_error(errno.ENOSPC, self.path)
         inode.write(data, position)
 
     def fdatasync(self) -> None:
+        self._check()
         covered, mark = self.writes, self._inode.mark  # what comes while this waits is not covered
         try:
             self._enter("fdatasync")
-        except OSError:
-            self._inode.forget(mark)
+        except OSError as error:
+            if error.errno != errno.ESHUTDOWN:  # the call was not made: the process has ended
+                self._inode.forget(mark)
             raise
         self._inode.settle(mark)
         self.synced_writes = covered
@@ -98,7 +101,7 @@ class MemoryFile:
     def reserve(self, size: int) -> None:
         self._enter("reserve", size)
         inode = self._inode
-        if size - inode.used_bytes > self._filesystem.free_bytes("/"):
+        if size - inode.used_bytes > self._filesystem.room_bytes():
             raise os_error(errno.ENOSPC, self.path)
         inode.reserved_bytes = max(inode.reserved_bytes, size)
 

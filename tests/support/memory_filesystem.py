@@ -247,16 +247,20 @@ class MemoryFileSystem:
 
     def free_bytes(self, path: str) -> int:
         self._directory(path)
-        if self.capacity_bytes is None:
-            return 2**40
-        return max(0, self.capacity_bytes - self.used_bytes())
+        return self.room_bytes()
 
     def total_bytes(self, path: str) -> int:
         self._directory(path)
         return 2**40 if self.capacity_bytes is None else self.capacity_bytes
 
+    def room_bytes(self) -> int:
+        """Return what the disk still has room for."""
+        if self.capacity_bytes is None:
+            return 2**40
+        return max(0, self.capacity_bytes - self.used_bytes())
+
     def used_bytes(self) -> int:
-        """Return the total bytes of all live files."""
+        """Return what all live files take up."""
         return _used(self._root)
 
     # Internals.
