@@ -170,9 +170,10 @@ def _has_target(state: ConsumerState, member: ConsumerGroupMember) -> bool:
 def _from_classic(old: ClassicGroup, member_id: str, topics: Topics) -> ConsumerGroupMember:
     generation = old.generation
     known = generation.roster.members[member_id]
-    protocol = generation.protocol_name
-    metadata = known.metadata(protocol) if protocol else b""
-    metadata = metadata or known.protocols[0].metadata
+    # A member that has joined again, while the others have not yet, may no longer offer the
+    # protocol of the last generation.
+    spoken = {one.name: one.metadata for one in known.protocols}
+    metadata = spoken.get(generation.protocol_name or "") or known.protocols[0].metadata
     subscription = read_subscription(bytes(metadata))
     held = _partitions(old.group_id, bytes(known.assignment), topics)
     return ConsumerGroupMember(

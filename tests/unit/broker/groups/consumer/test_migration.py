@@ -143,6 +143,18 @@ def test_groups_that_cannot_become_consumer_groups(case: str) -> None:
     assert refused.value.code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
+def test_a_member_that_has_joined_again_may_offer_other_protocols() -> None:
+    of = host()
+    group = classic(of, held([0]), held([1]))
+    roster = group.generation.roster
+    metadata = encode_subscription(ConsumerProtocolSubscription(topics=["b"]))
+    offer = [JoinGroupRequestProtocol(name="cooperative-sticky", metadata=metadata)]
+    roster.set_protocols(roster.members["m0"], offer)
+    state = upgraded(group, of).state
+    assert state.members["m0"].topic_names == {"b"}
+    assert state.members["m1"].topic_names == {"a"}
+
+
 def test_deleted_topics_are_dropped_in_the_migration() -> None:
     of = host()
     of.topics.set("a", 0)
