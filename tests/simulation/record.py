@@ -26,6 +26,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tests.simulation.group_events import Event
 from tests.support.history_checker import OK, Anomaly, Cut, History, Key, Op, Poll, Send
 from tests.support.log_ledger import Ledger, SeenBatch
 
@@ -93,6 +94,9 @@ class Record:
     ended: list[tuple[int, str, str]] = field(default_factory=list)  # by the broker: when, who, why
     cut_answers: list[tuple[int, str, int]] = field(default_factory=list)  # when, who, bytes
     refusals: list[Refusal] = field(default_factory=list)
+
+    # For the judge of groups.
+    group_events: list[Event] = field(default_factory=list)
 
     # Logs.
     history: History = field(default_factory=History)
