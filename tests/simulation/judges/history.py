@@ -1,0 +1,224 @@
+"""History: what clients were told about logs fits one log, and it is the log at the end.
+
+Two checkers of the fault tests do the work: `tests.support.history_checker` has the table of
+anomalies (losses, duplicates, order), `tests.support.log_ledger` the invariants H1 to H6. Here they
+get what the record and the final read of every partition hold, and this is added:
+
+    start     a log begins no later than DeleteRecords and retention allow (`start_max`)
+    times     an answer to ListOffsets by time names the first record that is not older (H5).
+              Clients look up while others append: a record counts against an answer only if it was
+              known before the request was sent
+    bytes     a batch with other bytes than those written is served only where a bit has flipped
+
+A key is a topic's partition, of one topic: a topic that was deleted and made anew has other keys.
+
+What a flipped bit explains is left out: the records of its batch are taken for never written, in
+the operations as in the logs. All else of that partition must be as without it, so a broker that
+gives up the records behind the batch is found. Loss is otherwise excused only by a `Cut`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from tests.simulation.record import Lookup, Record
+from tests.support.history_checker import FAIL, NEVER, FinalLog, Key, Op, check
+from tests.support.log_ledger import HIGH_WATERMARK, Ledger, SeenBatch
+
+LISTED_MAX: Final = 12
+SECOND_NS: Final = 1_000_000_000
+
+
+class WholeLog(NamedTuple):
+    """A partition's whole log, as a fresh consumer read it at the end."""
+
+    start_offset: int
+    batches: Sequence[SeenBatch]
+
+
+class Flipped(NamedTuple):
+    """A batch with a flipped bit: it holds the offsets from `base_offset` up to `next_offset`."""
+
+    base_offset: int
+    next_offset: int
+
+
+def judge(
+    record: Record,
+    finals: Mapping[Key, WholeLog],
+    *,
+    flips: Mapping[Key, Collection[Flipped]] | None = None,
+    start_max: Mapping[Key, int] | None = None,
+    lag_s_allowed: float = NEVER,
+) -> list[str]:
+    """Object to what clients saw. Keys that are not in `finals` are judged without their end."""
+    flips = flips or {}
+    found = list(record.failures)
+    found += _corrupt(record, flips)
+    found += _anomalies(record, finals, flips, lag_s_allowed)
+    found += _invariants(record, finals, flips)
+    for key, limit in (start_max or {}).items():
+        if key in finals and finals[key].start_offset > limit:
+            found.append(f"{key} begins at {finals[key].start_offset}, nobody deleted up to there")
+    for key, final in finals.items():
+        lookups = [one for one in record.lookups if one.key == key]
+        if lookups:
+            found += _times(lookups, final, _known_ns(record.ops, key), flips.get(key, ()))
+    more = len(found) - LISTED_MAX
+    return [*found[:LISTED_MAX], *([f"and {more} more"] if more > 0 else [])]
+
+
+def _is_flipped(offset: int, flips: Iterable[Flipped]) -> bool:
+    return any(one.base_offset <= offset < one.next_offset for one in flips)
+
+
+def _corrupt(record: Record, flips: Mapping[Key, Collection[Flipped]]) -> Iterator[str]:
+    for one in record.corrupt:
+        if not _is_flipped(one.offset, flips.get(one.key, ())):
+            yield f"{one.who} got other bytes of {one.key} at {one.offset}: {one.what}"
+
+
+# -- The table of anomalies ---------------------------------------------------------------
+
+
+def _anomalies(
+    record: Record,
+    finals: Mapping[Key, WholeLog],
+    flips: Mapping[Key, Collection[Flipped]],
+    lag_s_allowed: float,
+) -> Iterator[str]:
+    history = record.sealed()
+    lost = _values_in(flips, history.ops, finals)
+    if lost:
+        history = dataclasses.replace(history, ops=[_without(op, lost) for op in history.ops])
+    history.final = {
+        key: FinalLog(
+            final.start_offset,
+            [
+                (offset, value)
+                for batch in final.batches
+                for offset, value in batch.records
+                if (key, value) not in lost
+            ],
+        )
+        for key, final in finals.items()
+    }
+    for anomaly in check(history, lag_s_allowed=lag_s_allowed).anomalies:
+        yield f"{anomaly.name}: {anomaly.detail}"
+
+
+def _values_in(
+    flips: Mapping[Key, Collection[Flipped]], ops: Iterable[Op], finals: Mapping[Key, WholeLog]
+) -> set[tuple[Key, bytes]]:
+    """Return the values of the batches with flipped bits, as far as somebody knew their offsets.
+
+    A value whose send was never answered and that nobody read cannot be missed either.
+    """
+    if not flips:
+        return set()
+    lost: set[tuple[Key, bytes]] = set()
+    for op in ops:
+        for send in op.sends:
+            if send.offset is not None and _is_flipped(send.offset, flips.get(send.key, ())):
+                lost.add((send.key, send.value))
+        for poll in op.polls:
+            damaged = flips.get(poll.key, ())
+            lost.update((poll.key, v) for at, v in poll.records if _is_flipped(at, damaged))
+    for key, damaged in flips.items():
+        for batch in finals[key].batches if key in finals else ():
+            lost.update((key, v) for at, v in batch.records if _is_flipped(at, damaged))
+    return lost
+
+
+def _without(op: Op, lost: set[tuple[Key, bytes]]) -> Op:
+    """Return an operation without lost values."""
+    if op.outcome == FAIL:
+        return op
+    sends = [send for send in op.sends if (send.key, send.value) not in lost]
+    polls = [
+        poll._replace(records=[one for one in poll.records if (poll.key, one[1]) not in lost])
+        for poll in op.polls
+    ]
+    return dataclasses.replace(op, sends=sends, polls=polls)
+
+
+# -- The invariants -----------------------------------------------------------------------
+
+
+def _invariants(
+    record: Record, finals: Mapping[Key, WholeLog], flips: Mapping[Key, Collection[Flipped]]
+) -> Iterator[str]:
+    ledger = record.ledger
+    for key, final in finals.items():
+        ledger.saw_log(key, final.start_offset, _filled(ledger, key, final, flips.get(key, ())))
+    excused = {
+        f"{key}: the batch at {flip.base_offset} has changed"
+        for key, damaged in flips.items()
+        for flip in damaged
+    }
+    for anomaly in ledger.found:
+        if anomaly.detail not in excused:
+            yield f"{anomaly.name}: {anomaly.detail}"
+    for name, key, anomaly in record.breaches:
+        if name != HIGH_WATERMARK or key not in record.volatile:
+            yield f"{anomaly.name}: {anomaly.detail}"
+
+
+def _filled(
+    ledger: Ledger, key: Key, final: WholeLog, flips: Collection[Flipped]
+) -> list[SeenBatch]:
+    """Return the batches; one with a flipped bit is as it was before, or as it must have been."""
+    batches = [one for one in final.batches if not _is_flipped(one.base_offset, flips)]
+    for base, following in flips:
+        if following > final.start_offset:
+            epoch = max((one.epoch for one in batches if one.base_offset < base), default=-1)
+            unknown = SeenBatch(base, following - 1, epoch, -1, b"", ())
+            batches.append(ledger.batch_with(key, base) or unknown)
+    return sorted(batches, key=lambda one: one.base_offset)
+
+
+# -- Look-ups by time ---------------------------------------------------------------------
+
+
+def _known_ns(ops: Iterable[Op], key: Key) -> dict[int, float]:
+    """Return when each offset was first known to some client."""
+    known: dict[int, float] = {}
+    for op in ops:
+        at_ns = op.completed_s * SECOND_NS
+        offsets = [one.offset for one in op.sends if one.key == key and one.offset is not None]
+        for poll in op.polls:
+            if poll.key == key:
+                offsets += [offset for offset, _ in poll.records]
+        for offset in offsets:
+            if known.get(offset, NEVER) > at_ns:
+                known[offset] = at_ns
+    return known
+
+
+def _times(
+    lookups: Iterable[Lookup],
+    final: WholeLog,
+    known_ns: Mapping[int, float],
+    flips: Collection[Flipped],
+) -> Iterator[str]:
+    """Compare answers with the batches that are there at the end: those were there before, too."""
+    batches = [one for one in final.batches if not _is_flipped(one.base_offset, flips)]
+    for lookup in lookups:
+        asked, told = lookup.asked, lookup.offset
+        if told >= 0 and lookup.timestamp < asked:
+            yield f"H5: {lookup.key}: time {asked} is told at {told}, of {lookup.timestamp}"
+        for batch in batches:
+            if batch.timestamp < asked:
+                continue
+            first = batch.records[0][0] if batch.records else batch.base_offset
+            is_before = told < 0 or batch.last_offset < told
+            if is_before and (told >= 0 or _was_known(batch, known_ns, lookup.sent_ns)):
+                yield f"H5: {lookup.key}: time {asked} is told at {told}, {first} is not older"
+            break
+
+
+def _was_known(batch: SeenBatch, known_ns: Mapping[int, float], sent_ns: int) -> bool:
+    """Whether a record of the batch was known before a request was sent."""
+    return any(known_ns.get(offset, NEVER) < sent_ns for offset, _ in batch.records)
