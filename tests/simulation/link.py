@@ -116,10 +116,9 @@ class Way:
         """Move the next piece after a time, if there is something and room for it."""
         if self._event is not None:
             return
-        if self.data:
-            if self.end is not End.RESET and self.room() <= 0:
-                return
-        elif self.end is None or self.has_ended:
+        if not self.data and (self.end is None or self.has_ended):
+            return
+        if self.end is not End.RESET and self.room() <= 0:
             return
         self._event = self._world.after(self._delay_ns(), self._step)
 
@@ -156,10 +155,18 @@ class Way:
                 self._arrive(piece)
             elif self.end is End.RESET:
                 self.data.clear()
-        elif self.end is not None and not self.has_ended:
+        elif self._may_end:
             self.has_ended = True
+            assert self.end is not None
             self._ended(self.end)
         self.go()
+
+    @property
+    def _may_end(self) -> bool:
+        """Whether the end arrives; who does not read sees only a reset."""
+        if self.end is None or self.has_ended:
+            return False
+        return self.end is End.RESET or self.room() > 0
 
 
 class Notified(Protocol):
@@ -330,7 +337,10 @@ class Link:
 
 
 class Peer:
-    """The client's end of a connection. Its callbacks are attributes, called by the world."""
+    """The client's end of a connection. Its callbacks are attributes, called by the world.
+
+    While it does not read, it does not hear of the broker's end; of a reset it does.
+    """
 
     def __init__(self, link: Link) -> None:
         self.on_data: Callable[[bytes], None] = lambda data: None

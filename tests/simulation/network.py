@@ -253,12 +253,15 @@ class Network:
             self.shape,
             (host, FIRST_CLIENT_PORT + number % CLIENT_PORTS),
             ("127.0.0.1" if server_host in {"0.0.0.0", "::"} else server_host, port),
-            lambda: self._links.pop(number, None),
+            lambda: self._closed(number),
         )
         self._links[number] = link
         latency_us = self.shape.latency_min_us + chance.randrange(self.shape.latency_max_us + 1)
         self.world.after(latency_us * US, lambda: listener.knock(link))
         return link.peer
+
+    def _closed(self, number: int) -> None:
+        del self._links[number]
 
     # -- Faults -------------------------------------------------------------------------------
 

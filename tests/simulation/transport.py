@@ -194,6 +194,9 @@ class SimTransport(asyncio.Transport):
             except Exception:
                 self._fail(RuntimeError("unhandled error (or an empty buffer) in get_buffer()"))
                 return
+            if not self.is_reading():  # uvloop's process ends here
+                self._report("get_buffer() stopped reading", RuntimeError("read_cb is NULL"))
+                return
             try:
                 if self._read(buffer):
                     break

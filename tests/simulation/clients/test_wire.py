@@ -56,7 +56,7 @@ class FakeNetwork:
         self.world, self.serve = world, serve
         self.peers: list[FakePeer] = []
 
-    def connect(self, port: int, host: str = "127.0.0.1") -> FakePeer:
+    def connect(self, port: int, host: str = "127.0.0.1", name: str = "") -> FakePeer:
         if port != 9092:
             raise ConnectionRefusedError
         self.peers.append(FakePeer(self.world, self.serve))

@@ -106,7 +106,7 @@ class Wire:
         if self._peer is not None:
             return
         try:
-            peer = self._network.connect(self._port)
+            peer = self._network.connect(self._port, name=self.name)
         except ConnectionRefusedError:
             self.world.note(self.name, f"is refused at {self._port}")
             raise Disconnected("refused") from None
