@@ -82,7 +82,7 @@ class LoopWatch:
                 lines.append(f"  {_module(frame)}:{frame.f_lineno} {frame.f_code.co_name}")
             frame = frame.f_back
         violation = "\n".join(lines)
-        if violation not in self.violations:
+        if len(lines) > 1 and violation not in self.violations:
             self.violations.append(violation)
 
 

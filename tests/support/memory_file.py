@@ -75,7 +75,7 @@ class MemoryFile:
             raise error
         if filesystem.capacity_bytes is not None:
             growth = max(0, position + len(data) - inode.used_bytes)
-            free = filesystem.room_bytes()
+            free = filesystem.room_bytes() if growth else 0
             if growth > free:
                 inode.write(data[: len(data) - growth + free], position)
                 raise os_error(errno.ENOSPC, self.path)
