@@ -23,9 +23,9 @@ from typing import Protocol
 
 from tests.simulation.world import MS, US, Event, World
 
-# A connection that sends crumbs does so this often; then it sends the rest, else a large message
-# would take a second of the simulator's own time.
-CRUMBS_MAX = 24
+# Crumbs come in rows of this many: thousands of them would cost the simulator a second.
+CRUMBS = 24
+CRUMBS_AGAIN_CHANCE = 0.03  # at each message
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Way:
         self._arrive = arrive
         self._ended = ended
         self._event: Event | None = None
-        self._crumbs = 0
+        self._crumbs = CRUMBS if self.sends_crumbs else 0
 
     def send(self, data: bytes | memoryview) -> None:
         """Put bytes on their way."""
@@ -134,8 +134,8 @@ class Way:
         if available == 1:
             return 1
         chance = self._chance
-        if self.sends_crumbs and self._crumbs < CRUMBS_MAX:
-            self._crumbs += 1
+        if self._crumbs:
+            self._crumbs -= 1
             return min(available, chance.randrange(1, 4))
         if chance.random() < self.shape.whole_chance:
             return available
@@ -150,8 +150,8 @@ class Way:
                 count = self._piece_bytes(min(len(self.data), room))
                 piece = bytes(self.data[:count])
                 del self.data[:count]
-                if not self.data:
-                    self._crumbs = 0
+                if not self.data and self.sends_crumbs:
+                    self._crumbs = CRUMBS * (self._chance.random() < CRUMBS_AGAIN_CHANCE)
                 self._arrive(piece)
             elif self.end is End.RESET:
                 self.data.clear()
