@@ -1,0 +1,16 @@
+"""All kinds of clients that a plan may name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.simulation.clients import consumers, groups, producers
+
+if TYPE_CHECKING:
+    from tests.simulation.context import Context
+    from tests.simulation.plan import ClientPlan
+
+Run = Callable[["Context", "ClientPlan"], Coroutine[Any, Any, None]]
+
+KINDS: Final[dict[str, Run]] = {**producers.KINDS, **consumers.KINDS, **groups.KINDS}

@@ -1,0 +1,127 @@
+"""Producers without idempotence: they never retry, so each batch is in the log at most once.
+
+An operation is `ok` with its offset, `fail` if the code says that nothing was written (`SURE`), and
+`info` otherwise: no answer, a time-out, a failed disk, acks=0. Requests are pipelined; operations
+are noted in the order of their requests. After a lost connection the client is a new process, as
+the broker may still append what it has from the old one.
+
+Some batches are bad, each in one way (`clients.batches`); the broker must refuse them with the code
+that belongs to it. All values are unique: they begin with the record key, for compacted topics.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from tests.simulation.clients import batches
+from tests.simulation.clients.client import MsgpackClient, runs
+from tests.simulation.clients.idempotent import IdempotentProducer
+from tests.simulation.clients.producing import BY_ID, IN_FLIGHT_MAX, SURE, InFlight, Producer, Sent
+from tests.simulation.clients.topics import Topic
+from tests.simulation.clients.wire import Disconnected
+from tests.support.history_checker import FAIL, INFO, OK
+
+if TYPE_CHECKING:
+    from tests.simulation.context import Context
+    from tests.simulation.plan import ClientPlan
+
+
+class PlainProducer(Producer):
+    """See the module."""
+
+    bad_chance = 0.05
+
+    def __init__(self, context: Context, plan: ClientPlan) -> None:
+        super().__init__(context, plan)
+        self.depth = self.chance.choice((1, 1, 2, IN_FLIGHT_MAX))
+        self.acks = self.chance.choice(((-1,), (-1, 1), (-1, 1, 0), (0,)))
+        self.in_flight: deque[InFlight] = deque()
+
+    async def live(self) -> None:
+        """Send, `depth` requests at a time."""
+        for _ in range(self.steps):
+            version, group = await self.new_batches()
+            if not self.wire.is_open:
+                await self.settle_all()
+                await self.connected()
+            self.in_flight.append(self.send(group, self.chance.choice(self.acks), version))
+            while len(self.in_flight) >= self.depth:
+                await self.settle_oldest()
+            if self.chance.random() < 0.3:
+                await self.pause(0.1, 1, 10, 50)
+        await self.settle_all()
+
+    async def new_batches(self) -> tuple[int, list[Sent]]:
+        """Return a version and batches for one request: mostly one, no partition twice."""
+        topics = [await self.topic() for _ in range(self.chance.choice((1, 1, 1, 2, 4)))]
+        version = self.version_for(topics)
+        group: list[Sent] = []
+        for topic in topics:
+            is_bad = self.chance.random() < self.bad_chance
+            sent = self.bad(topic) if is_bad else self.make(topic, version)
+            if all(sent.key != other.key for other in group):
+                group.append(sent)
+        return version, group
+
+    def bad(self, topic: Topic) -> Sent:
+        """Return a batch that must be refused."""
+        values = self.values(topic)
+        partition = self.chance.randrange(topic.partition_count)
+        records, codes = batches.build_bad(self.chance, values, self.now_ms)
+        return Sent(topic, partition, values, records, wanted=codes)
+
+    async def settle_all(self) -> None:
+        """Wait for everything in flight."""
+        while self.in_flight:
+            await self.settle_oldest()
+
+    async def settle_oldest(self) -> None:
+        """Wait for the oldest request, and note its outcomes."""
+        flight = self.in_flight.popleft()
+        try:
+            found = await self.answers(flight)
+        except Disconnected:
+            for sent in flight.batches:
+                self.settled(flight.process, sent, INFO)
+            return
+        for number, sent in enumerate(flight.batches):
+            if not found:  # acks=0
+                self.settled(flight.process, sent, FAIL if sent.wanted else INFO)
+            elif found[number].error_code == 0:
+                self.settled(flight.process, sent, OK, found[number].base_offset)
+            else:
+                is_sure = found[number].error_code in SURE
+                self.settled(flight.process, sent, FAIL if is_sure else INFO)
+
+
+class BadProducer(PlainProducer):
+    """Half of its batches are bad."""
+
+    bad_chance = 0.5
+
+
+class MsgpackProducer(MsgpackClient, PlainProducer):
+    """Sends records as maps, and whole batches."""
+
+    def version_for(self, topics: list[Topic]) -> int:
+        """The dialect has one version."""
+        return BY_ID
+
+    def make(
+        self, topic: Topic, version: int, partition: int | None = None, **producer: int
+    ) -> Sent:
+        """Return a batch, or the maps of its records."""
+        if self.chance.random() < 0.3:
+            return super().make(topic, BY_ID, partition, **producer)
+        values = self.values(topic)
+        records = batches.maps(self.chance, values, self.now_ms)
+        return Sent(topic, self.chance.randrange(topic.partition_count), values, records)
+
+
+KINDS: Final = {
+    "producer": runs(PlainProducer),
+    "bad producer": runs(BadProducer),
+    "msgpack producer": runs(MsgpackProducer),
+    "idempotent": runs(IdempotentProducer),
+}

@@ -1,0 +1,136 @@
+"""The last client: reads every partition back from its start to its end, when faults are over.
+
+It takes part in the history as a consumer that seeks to the start of each partition. Whatever a
+well-behaved reader cannot read now is a failure, but for corrupt batches, which are noted as such
+and passed over.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.simulation.clients.fetching import EARLIEST, Fetcher, Reading
+from tests.simulation.clients.served import served
+from tests.simulation.clients.topics import Topic
+from tests.simulation.plan import ClientPlan
+from tests.simulation.record import Corrupt
+from tests.support.history_checker import Key, Poll
+from tests.support.log_ledger import HIGH_WATERMARK, START, SeenBatch
+
+if TYPE_CHECKING:
+    from tests.simulation.context import Context
+
+TRIES_MAX: Final = 40
+VERSION: Final = 18
+METADATA_VERSION: Final = 12
+UNKNOWN_TOPIC: Final = 3
+
+
+class ReadLog(NamedTuple):
+    """A whole log: its start, and its batches in order."""
+
+    start_offset: int
+    batches: list[SeenBatch]
+
+
+async def read_back(context: Context, name: str = "reader") -> dict[Key, ReadLog]:
+    """Return every log of the topics that the clients know. Failures go to the record."""
+    reader = _Reader(context, ClientPlan(name, "reader", 0))
+    await reader.run()
+    return reader.logs
+
+
+class _Reader(Fetcher):
+    def __init__(self, context: Context, plan: ClientPlan) -> None:
+        super().__init__(context, plan)
+        self.logs: dict[Key, ReadLog] = {}
+
+    async def live(self) -> None:
+        for topic in self.topics.values():
+            if topic.topic_id == bytes(16) or not await self._is_there(topic):
+                continue
+            for number in range(topic.partition_count):
+                await self._read(Reading(topic, number, topic.key(number), topic.topic_id))
+
+    async def _is_there(self, topic: Topic) -> bool:
+        asked = [MetadataRequestTopic(name=topic.name)]
+        body = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+        for _ in range(TRIES_MAX):
+            answer = await self.ask(body, METADATA_VERSION, topic.name)
+            if answer is None:
+                continue
+            (found,) = answer.topics
+            if found.error_code == UNKNOWN_TOPIC and topic.may_be_gone:
+                return False
+            if found.error_code == 0:
+                self.topics.learned(topic, found.topic_id, len(found.partitions))
+                return True
+            await self.pause(100)
+        self.record.fail(self.name, f"{topic.name} cannot be described any more")
+        return False
+
+    async def _read(self, reading: Reading) -> None:
+        start = None
+        for _ in range(TRIES_MAX):
+            start = await self.list_offset(reading, EARLIEST)
+            if start is not None:
+                break
+            await self.pause(100)
+        if start is None:
+            self.wrong(reading, "its start cannot be found")
+            return
+        reading.position = start
+        log = ReadLog(start, [])
+        self.process = self.record.new_process()
+        tries = 0
+        while tries < TRIES_MAX:
+            began_ns = self.world.now_ns
+            answer = await self.ask(self._fetch(reading), VERSION, f"{reading.key} all")
+            part = None if answer is None else answer.responses[0].partitions[0]
+            if part is None or part.error_code:
+                if part is not None:
+                    self.refused("fetch", reading.topic, reading.partition, part.error_code)
+                tries += 1
+                await self.pause(100)
+                continue
+            if self._take(reading, part, log, (began_ns, self.world.now_ns)):
+                self.logs[reading.key] = log
+                return
+        self.wrong(reading, f"cannot be read from {reading.position} on")
+
+    def _fetch(self, reading: Reading) -> FetchRequest:
+        asked = FetchPartition(
+            partition=reading.partition,
+            fetch_offset=reading.position,
+            partition_max_bytes=1 << 20,
+        )
+        topic = FetchTopic(topic_id=reading.topic_id, partitions=[asked])
+        return FetchRequest(max_wait_ms=0, min_bytes=0, topics=[topic])
+
+    def _take(self, reading: Reading, part: Any, log: ReadLog, times: tuple[int, int]) -> bool:
+        """Note what was read; return whether that was the end."""
+        key, position = reading.key, reading.position
+        self.record.saw_mark(key, HIGH_WATERMARK, part.high_watermark, times)
+        self.record.saw_mark(key, START, part.log_start_offset, times)
+        found = served(part.records, position, is_compacted=reading.topic.is_compacted)
+        if found.wrong:
+            self.wrong(reading, found.wrong)
+        log.batches.extend(found.batches)
+        for batch in found.batches:
+            self.record.saw_batch(key, batch)
+        records = [one for batch in found.batches for one in batch.records if one[0] >= position]
+        poll = Poll(key, position, records)
+        self.record.polled(self.process, poll, times, seeks=reading.seeks)
+        reading.seeks = False
+        if found.batches:
+            reading.position = found.next_offset
+        if found.corrupt:
+            at = reading.position
+            self.record.corrupt.append(Corrupt(times[1], self.name, key, at, found.corrupt))
+            self.seek(reading, at + 1)
+        elif not found.batches and position < part.high_watermark:
+            self.wrong(reading, f"nothing at {position}, below {part.high_watermark}")
+            return True
+        return bool(reading.position >= part.high_watermark)

@@ -1,0 +1,118 @@
+"""The topics of a history, and what the clients know of them.
+
+Clients meet at the same few topics, so each history has some of the `KINDS_OF_TOPIC`: logs that
+roll all the time, compacted, recompressed and cached ones, some that lose their beginning. The
+first client that needs a topic creates it.
+
+What a kind promises decides what a client may do and what a judge may expect: on a topic that is
+trimmed, a batch may be gone before its retry arrives, and the retry is a second batch. A topic that
+may be deleted and made anew is used by its id only, and its id is part of its key in the history.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from protocol.wire import ZERO_UUID
+from tests.support.history_checker import Key
+
+if TYPE_CHECKING:
+    from tests.simulation.context import Context
+
+FOREVER: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
+ROLLS: Final = FOREVER | {"internal.segment.bytes": "700", "index.interval.bytes": "150"}
+
+
+@dataclass(slots=True)
+class Topic:
+    """A topic as its clients know it. Flags are for good: `had`, not `has`."""
+
+    name: str
+    configs: dict[str, str]
+    partition_count: int = 1
+    is_compacted: bool = False
+    is_volatile: bool = False  # write.caching
+    is_trimmed: bool = False  # by retention or DeleteRecords
+    is_limited: bool = False  # in the size of its messages
+    may_be_gone: bool = False
+    topic_id: bytes = ZERO_UUID
+    is_known: bool = False
+
+    def key(self, partition: int) -> Key:
+        """Return the key of a partition in the history."""
+        if self.may_be_gone:
+            return f"{self.name}:{self.topic_id.hex()[:8]}", partition
+        return self.name, partition
+
+
+KINDS_OF_TOPIC: Final[dict[str, tuple[dict[str, str], tuple[str, ...]]]] = {
+    "plain": (FOREVER, ()),
+    "rolls": (ROLLS, ()),
+    "gzip": (ROLLS | {"compression.type": "gzip"}, ()),
+    "lz4": (FOREVER | {"compression.type": "lz4"}, ()),
+    "unpacked": (ROLLS | {"compression.type": "uncompressed"}, ()),
+    "compacted": (
+        ROLLS | {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.0"},
+        ("is_compacted",),
+    ),
+    "cached": (ROLLS | {"write.caching": "true"}, ("is_volatile",)),
+    "cached-late": (
+        FOREVER | {"write.caching": "true", "flush.messages": "7", "flush.ms": "300"},
+        ("is_volatile",),
+    ),
+    "short": (
+        ROLLS | {"retention.bytes": "1500", "file.delete.delay.ms": "0"},
+        ("is_trimmed",),
+    ),
+    "brief": (ROLLS | {"retention.ms": "2000"}, ("is_trimmed",)),
+    "cut": (ROLLS, ("is_trimmed",)),
+    "stamped": (ROLLS | {"message.timestamp.type": "LogAppendTime"}, ()),
+    "limited": (ROLLS | {"max.message.bytes": "400"}, ("is_limited",)),
+    "passing": (ROLLS | {"file.delete.delay.ms": "100"}, ("may_be_gone",)),
+}
+
+
+class Topics(dict[str, Topic]):
+    """All topics of a history, by name."""
+
+    def __init__(self, context: Context) -> None:
+        chance = context.world.chance("topics")
+        names = chance.sample(list(KINDS_OF_TOPIC), chance.randint(2, 6))
+        is_trimmed = context.plan.settings.get("log.retention.bytes", "-1") != "-1"
+        for name in names:
+            configs, flags = KINDS_OF_TOPIC[name]
+            topic = Topic(name, configs, chance.choice((1, 1, 2, 3)), **dict.fromkeys(flags, True))
+            topic.is_trimmed |= is_trimmed and "retention.bytes" not in configs
+            self[name] = topic
+        self._record = context.record
+
+    def any(self, chance: random.Random) -> Topic:
+        """Choose a topic."""
+        return self[chance.choice(list(self))]
+
+    def learned(self, topic: Topic, topic_id: bytes, partition_count: int) -> None:
+        """Note what an answer told. Partitions never become fewer."""
+        if topic_id != topic.topic_id:
+            topic.partition_count = partition_count
+        topic.topic_id = topic_id
+        topic.partition_count = max(topic.partition_count, partition_count)
+        topic.is_known = True
+        self.flagged(topic)
+
+    def flagged(self, topic: Topic) -> None:
+        """Tell the record which keys are volatile or compacted, also after a change of configs."""
+        keys = [topic.key(number) for number in range(topic.partition_count)]
+        if topic.is_volatile:
+            self._record.volatile.update(keys)
+        if topic.is_compacted:
+            self._record.compacted.update(keys)
+
+
+def topics_of(context: Context) -> Topics:
+    """Return the topics of a history, the same for all its clients."""
+    if context.topics is None:
+        context.topics = Topics(context)
+    topics: Topics = context.topics
+    return topics
