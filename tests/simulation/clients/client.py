@@ -64,12 +64,13 @@ class Client:
         return self.wire_kind(self.world, network, self.port, name, record, first_number=first)
 
     async def run(self) -> None:
-        """Live, and leave."""
+        """Live, and leave: also when the actor is stopped where it waits."""
         try:
             await self.live()
         except Over:
             self.note("ends early")
-        self.wire.close()
+        finally:
+            self.wire.close()
 
     async def live(self) -> None:
         """Do what this client is for."""

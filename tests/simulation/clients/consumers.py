@@ -39,7 +39,8 @@ class Leaver(Fetcher):
             await self.choose()
             await self.connected()
             count = self.chance.choice((1, 1, 2, 6))
-            asked = [self.fetch(max_wait_ms=2_000, min_bytes=100_000) for _ in range(count)]
+            wait_ms = self.chance.choice((50, 300, 1_000))
+            asked = [self.fetch(max_wait_ms=wait_ms, min_bytes=100_000) for _ in range(count)]
             asking = [one for one in asked if one is not None]
             deed = self.chance.choice((self.wire.close, self.wire.reset, self._waits, None))
             await self.pause(0, 0.05, 1, 30)
@@ -47,7 +48,7 @@ class Leaver(Fetcher):
                 self.wire.half_close()
             elif deed == self._waits:
                 self.wire.stop_reading()
-                await self.pause(1, 100, 1_500)
+                await self.pause(1, 30, 700)
                 self.wire.read_on()
             else:
                 deed()
