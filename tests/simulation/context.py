@@ -37,6 +37,9 @@ class Context:
     lives: list[Life] = field(default_factory=list)
     life: Life | None = None
     is_finale: bool = False
+    # Kinds of faults that have happened so far, in the words of the judge of quiet.
+    injected: set[str] = field(default_factory=set)
+    damaged: set[str] = field(default_factory=set)  # partitions with flipped bits
     power_cuts_ns: list[int] = field(default_factory=list)
     # What the clients know of topics, by name; the clients' modules say what is in it.
     topics: Any = None

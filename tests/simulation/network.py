@@ -269,6 +269,14 @@ class Network:
         """Let the next `count` accepts fail with this errno; their connections go on waiting."""
         self._accept_failures.extend([error] * count)
 
+    def cut(self, chance: random.Random, share: float) -> None:
+        """Reset some connections, for both ends."""
+        for link in list(self._links.values()):
+            peer = link.peer
+            if peer.is_open and chance.random() < share:
+                peer.reset()
+                peer.on_end(ConnectionResetError(errno.ECONNRESET, "reset by the network"))
+
     def take_accept_failure(self) -> OSError | None:
         """Return the failure of this accept, if it must fail."""
         if not self._accept_failures:

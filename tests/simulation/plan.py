@@ -15,6 +15,8 @@ import random
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
+from tests.simulation.link import NetworkShape
+
 US: Final = 1_000
 MS: Final = 1_000_000
 
@@ -25,16 +27,11 @@ class Shape:
 
     reading_ns: int = 1 * US  # what reading a clock costs
     drift: float = 1.0  # of the wall clock
-    # Disk.
     call_ns: int = 5 * US
     fsync_ns: int = 1 * MS
     switch_chance: float = 0.3  # that a file call lets other jobs run
     cold_chance: float = 0.05  # that a page is not in memory
-    # Network.
-    delay_ns: int = 50 * US
-    whole_chance: float = 0.8  # that what was sent arrives in one piece
-    window_bytes: int = 64 * 1024
-    stall_chance: float = 0.0  # that a piece arrives seconds late
+    network: NetworkShape = field(default_factory=NetworkShape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +73,9 @@ class Plan:
     def from_json(cls, text: str) -> Self:
         """Return the plan that `to_json` wrote."""
         fields: dict[str, Any] = json.loads(text)
-        fields["shape"] = Shape(**fields["shape"])
+        shape: dict[str, Any] = fields["shape"]
+        shape["network"] = NetworkShape(**shape["network"])
+        fields["shape"] = Shape(**shape)
         fields["clients"] = tuple(ClientPlan(**client) for client in fields["clients"])
         fields["faults"] = tuple(FaultPlan(**fault) for fault in fields["faults"])
         return cls(**fields)
@@ -85,13 +84,26 @@ class Plan:
 # How often each kind of client comes, as weights; a history has at least one of ALWAYS.
 ALWAYS: Final = ("producer", "idempotent", "fetcher")
 CLIENTS: Final = {
-    "producer": 5,
-    "idempotent": 6,
-    "fetcher": 6,
+    "producer": 4,
+    "bad producer": 1,
+    "msgpack producer": 2,
+    "idempotent": 5,
+    "fetcher": 5,
+    "msgpack fetcher": 2,
+    "leaver": 2,
+    "lookup": 2,
+    "trimmer": 1,
+    "classic member": 3,
+    "consumer member": 3,
+    "mixed member": 1,
+    "committer": 2,
+    "group admin": 1,
 }
 FAULTS: Final = {
-    "kill": 6,
-    "power cut": 6,
+    "kill": 5,
+    "recovery kill": 2,
+    "power cut": 5,
+    "recovery cut": 2,
     "stop": 4,
     "disk error": 3,
     "disk full": 2,
@@ -106,6 +118,7 @@ CALM_CHANCE: Final = 0.15  # histories without any fault: whatever objects then 
 CLIENTS_MAX: Final = 9
 FAULTS_MAX: Final = 5
 STEPS_MAX: Final = 60
+FRAME_BYTES_MAX: Final = 20_000  # above what clients send that mean well
 SPAN_MS: Final = 8_000  # in which clients come and faults happen
 
 
@@ -155,10 +168,14 @@ def _shape(chance: random.Random) -> Shape:
         fsync_ns=chance.choice((50 * US, 1 * MS, 10 * MS, 150 * MS)),
         switch_chance=chance.choice((0.1, 0.3, 1.0)),
         cold_chance=chance.choice((0.0, 0.05, 0.5)),
-        delay_ns=chance.choice((10 * US, 200 * US, 5 * MS)),
-        whole_chance=chance.choice((1.0, 0.8, 0.3)),
-        window_bytes=chance.choice((700, 8 * 1024, 64 * 1024, 64 * 1024)),
-        stall_chance=chance.choice((0.0, 0.0, 0.01)),
+        network=NetworkShape(
+            latency_max_us=chance.choice((20, 400, 10_000)),
+            whole_chance=chance.choice((1.0, 0.8, 0.3)),
+            crumbs_chance=chance.choice((0.0, 0.1)),
+            stall_chance=chance.choice((0.0, 0.002, 0.02)),
+            stall_ms=chance.choice((50, 2_000)),
+            window_bytes=chance.choice((700, 8 * 1024, 64 * 1024, 64 * 1024)),
+        ),
     )
 
 
@@ -173,16 +190,16 @@ def _settings(chance: random.Random) -> dict[str, str]:
         "barnabas.requests.per.connection.max": (1, 2, 5, 50),
         "barnabas.open.files.max": (8, 20, 1000),
         "barnabas.flush.stall.ms": (1, 20, 100),
-        "barnabas.recovery.point.interval.ms": (10, 200, 1000),
+        "barnabas.recovery.point.interval.ms": (50, 200, 1000),
         "barnabas.frame.deadline.ms": (500, 5_000, 30_000),
         "barnabas.validate.records": ("false", "true"),
         "connections.max.idle.ms": (3_000, 60_000, 600_000),
         "max.connections": (6, 12, 1000),
-        "log.cleaner.backoff.ms": (100, 2_000, 15_000),
+        "log.cleaner.backoff.ms": (300, 2_000, 15_000),
         "log.cleaner.min.cleanable.ratio": (0.01, 0.5),
         "log.cleaner.threads": (1, 2),
         "log.cleaner.delete.retention.ms": (0, 500, 86_400_000),
-        "log.retention.check.interval.ms": (200, 2_000, 300_000),
+        "log.retention.check.interval.ms": (500, 3_000, 300_000),
         "log.initial.task.delay.ms": (0, 100, 30_000),
         "log.segment.delete.delay.ms": (0, 500, 60_000),
         "log.index.interval.bytes": (0, 100, 4_096),
@@ -199,11 +216,15 @@ def _settings(chance: random.Random) -> dict[str, str]:
         "metadata.log.max.record.bytes.between.snapshots": (100, 1_000, 20_000_000),
         "metadata.max.retention.bytes": (1, 100_000_000),
     }
-    return {
+    settings = {
         name: str(chance.choice(values))
         for name, values in choices.items()
         if chance.random() < 0.8 or len(values) == 1
     }
+    if chance.random() < 0.5:
+        settings["socket.request.max.bytes"] = str(FRAME_BYTES_MAX)
+        settings["queued.max.request.bytes"] = str(chance.choice((1, 3)) * FRAME_BYTES_MAX)
+    return settings
 
 
 def _tiny(chance: random.Random) -> dict[str, int]:
@@ -211,7 +232,6 @@ def _tiny(chance: random.Random) -> dict[str, int]:
     choices = {
         "barnabas_unflushed_bytes_max": (500, 3_000),
         "barnabas_answer_bytes_max": (4_000, 50_000),
-        "queued_max_request_bytes": (600, 5_000),
     }
     return {
         name: chance.choice(values) for name, values in choices.items() if chance.random() < 0.4

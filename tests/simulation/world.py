@@ -31,6 +31,10 @@ class TimedOut(Exception):
     """A waiter was not set in time."""
 
 
+class Defect(Exception):
+    """An actor has failed: the simulator is wrong, not the broker."""
+
+
 class Stuck(Exception):
     """The world has no event left, but somebody waits."""
 
@@ -117,6 +121,7 @@ class Actor:
         except Exception as error:
             self.ended.set(None)
             self._world.defects.append((self.name, error))
+            raise Defect(f"{self.name}: {error!r}") from error
         else:
             waiter.awaited_by(self)
 

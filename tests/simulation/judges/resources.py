@@ -28,7 +28,7 @@ from broker.server import Broker
 from protocol.framing import KEPT_BYTES_MAX, SIZE_BYTES
 
 # Duties of the broker itself, which may be under way at any time.
-RESTLESS: Final = ("compaction", "Task-")
+RESTLESS: Final = ("compaction", "Task-", "loading groups")
 LASTING_TIMERS: Final = (Owner.TICKER, Owner.GROUP_ALARM, Owner.COMPACTION)
 INTERNAL: Final = ("__cluster_metadata", "__consumer_offsets")
 OTHER_FILES_MAX: Final = 4  # the lock, and what a compaction or a checkpoint has open

@@ -1,0 +1,240 @@
+"""One history: a plan is played to its end, and every judge says what it objects to.
+
+    lives      the broker runs until a fault or the finale ends it, and starts again
+    clients    come and act while the broker is up, down or starting, until their steps are done
+    finale     the faults are over; everything is read back, the clients go, the broker stops
+    after      the files are verified, and a second start and stop must change nothing
+
+`tell` returns what the judges objected to; an empty list is a good history. Its digest is that of
+the trace: it is the same in every process.
+"""
+
+from __future__ import annotations
+
+import gc
+import signal
+import time
+import traceback
+from dataclasses import dataclass, field
+from typing import Final
+
+from tests.simulation.clients.kinds import KINDS
+from tests.simulation.clock import SimClock
+from tests.simulation.context import Context
+from tests.simulation.disk import SimDisk
+from tests.simulation.faults import run_fault
+from tests.simulation.life import End, Life, loaded_from
+from tests.simulation.network import Network
+from tests.simulation.panel import Panel
+from tests.simulation.plan import ClientPlan, Plan
+from tests.simulation.record import Record
+from tests.simulation.world import MS, Defect, Stuck, Waiter, World
+
+CLIENTS_MS_MAX: Final = 20_000  # after which clients that still run are ended
+LIVES_MAX: Final = 40
+REFUSALS_MAX: Final = 5  # while the disk is bad
+RETRY_MS: Final = 500
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What came of one history."""
+
+    failures: list[str]
+    digest: str
+    requests: int
+    lives: int
+    seconds: float  # of real time
+    story: list[tuple[int, str]] = field(default_factory=list)
+
+
+class History:
+    """One history while it happens: the stage of the faults."""
+
+    def __init__(self, plan: Plan, *, keeps_story: bool = False) -> None:
+        self.plan = plan
+        self.world = world = World(plan.seed, keeps_story=keeps_story)
+        shape = plan.shape
+        self.disk = SimDisk(world, None, world.chance("disk"), shape)
+        self.network = Network(world, world.chance("network"), shape.network)
+        self.clock = SimClock(world, shape.reading_ns, shape.drift)
+        self.record = Record()
+        self.context = Context(
+            plan=plan,
+            world=world,
+            disk=self.disk,
+            network=self.network,
+            clock=self.clock,
+            record=self.record,
+            loaded=loaded_from(plan.settings, plan.tiny),
+        )
+        self.panel = Panel(self.context)
+        self.failures: list[str] = []
+        self.is_over = False
+        self._down_ms = 0
+        self._cuts_power = False
+        self._next_ns: int | None = None
+        self._refusals = 0
+
+    # -- The stage ----------------------------------------------------------------------------
+
+    def end_life(self, *, cuts_power: bool, down_ms: int, next_ns: int | None) -> None:
+        """Kill the broker; see `faults.Stage`."""
+        life = self.context.life
+        self._cuts_power = cuts_power
+        self._down_ms = down_ms
+        self._next_ns = next_ns
+        if life is not None:
+            life.kill()
+        elif cuts_power:
+            self._cut_power()
+
+    def stop_life(self, signals: list[tuple[int, int]], down_ms: int) -> None:
+        """Send signals; see `faults.Stage`."""
+        life = self.context.life
+        self._down_ms = down_ms
+        if life is None:
+            return
+        for ms, number in signals:
+            self.world.after(ms * MS, lambda number=number: life.receive(number))  # type: ignore[misc]
+
+    def _cut_power(self) -> None:
+        self._cuts_power = False
+        self.disk.power_cut(self.world.chance(f"power cut {self.world.now_ns}"))
+        self.context.power_cuts_ns.append(self.world.now_ns)
+
+    # -- Lives --------------------------------------------------------------------------------
+
+    def play(self) -> None:
+        """Play the whole history."""
+        world = self.world
+        actors = [world.spawn(plan.name, self._client(plan)) for plan in self.plan.clients]
+        for fault in self.plan.faults:
+            world.spawn(fault.name, run_fault(self, fault))
+        world.spawn("director", self._direct([actor.ended for actor in actors]))
+        while not self.is_over and len(self.context.lives) < LIVES_MAX:
+            self._live()
+        if not self.is_over:
+            self.failures.append(f"liveness: {LIVES_MAX} lives were not enough")
+        for actor in world.actors:
+            actor.stop()
+        self.failures += [f"simulator: {who}: {error!r}" for who, error in world.defects]
+
+    async def _client(self, plan: ClientPlan) -> None:
+        await self.world.sleep_ms(plan.begins_ms)
+        await KINDS[plan.kind](self.context, plan)
+
+    def _live(self) -> None:
+        """Run one life, and wait until the next may begin."""
+        context = self.context
+        life = Life(
+            self.world,
+            self.disk,
+            self.network,
+            self.clock,
+            context.loaded,
+            len(context.lives),
+            self.panel,
+        )
+        if self._next_ns is not None:
+            life.baton.killed_at_ns = self.world.now_ns + self._next_ns
+            self._next_ns = None
+        context.life = life
+        context.lives.append(life)
+        end = life.run()
+        context.life = None
+        self._judge_end(life, end)
+        if self._cuts_power:
+            self._cut_power()
+        down_ms, self._down_ms = self._down_ms, 0
+        until_ns = self.world.now_ns + down_ms * MS
+        self.world.after(down_ms * MS, lambda: None)
+        self.world.run_until(lambda: self.is_over or self.world.now_ns >= until_ns)
+
+    def _judge_end(self, life: Life, end: End) -> None:
+        if end.how == "refused":
+            self._refusals += 1
+            self._down_ms = self._down_ms or RETRY_MS
+            if self._refusals > REFUSALS_MAX:
+                self.disk.heal()
+            if self._refusals > 2 * REFUSALS_MAX:
+                self.is_over = True
+        else:
+            self._refusals = 0
+        objections = self.panel.life_ended(life, end)
+        self.failures += objections
+        if objections:
+            self.is_over = True
+
+    # -- The end ------------------------------------------------------------------------------
+
+    async def _direct(self, clients_ended: list[Waiter]) -> None:
+        """Wait for the clients, heal the machine, run the finale, and stop the broker."""
+        world = self.world
+        limit = world.waiter()
+        world.after(CLIENTS_MS_MAX * MS, limit.set)
+        for ended in clients_ended:
+            while not ended.is_set and not limit.is_set:
+                await world.sleep_ms(100)
+        self.context.is_finale = True
+        self.disk.heal()
+        await self._restart()
+        self.failures += await self.panel.finale()
+        await self._stop()
+        self.failures += self.panel.files()
+        await self._started()
+        await self._stop()
+        self.failures += self.panel.second_start()
+        self.is_over = True
+
+    async def _started(self) -> Life:
+        """Wait until a broker serves."""
+        while True:
+            life = self.context.life
+            if life is not None and life.is_serving:
+                return life
+            await self.world.sleep_ms(20)
+
+    async def _stop(self) -> None:
+        """Stop the broker that serves, and leave it stopped until somebody waits again."""
+        life = await self._started()
+        self._down_ms = 1_000
+        life.receive(signal.SIGTERM)
+        await life.ended
+
+    async def _restart(self) -> None:
+        """Failed logs are read again at the next start."""
+        life = await self._started()
+        if self.disk.harmed:
+            await self._stop()
+            await self._started()
+        assert life is not None
+
+
+def tell(plan: Plan, *, keeps_story: bool = False) -> Verdict:
+    """Play one history, and judge it."""
+    began = time.perf_counter()
+    was_enabled = gc.isenabled()
+    gc.disable()  # finalizers run between two histories, never in the middle of one
+    history = History(plan, keeps_story=keeps_story)
+    history.panel.begin()
+    try:
+        history.play()
+    except Stuck as stuck:
+        history.failures.append(f"liveness: {stuck}")
+    except Defect as defect:
+        trace = "".join(traceback.format_exception(defect.__cause__)[-4:])
+        history.failures.append(f"simulator: {trace}")
+    finally:
+        history.panel.end()
+        if was_enabled:
+            gc.enable()
+    failures = [*history.failures, *history.panel.verdict()]
+    return Verdict(
+        failures=failures,
+        digest=history.world.digest,
+        requests=history.record.request_count,
+        lives=len(history.context.lives),
+        seconds=time.perf_counter() - began,
+        story=history.world.story or [],
+    )

@@ -1,0 +1,217 @@
+"""One life of the broker: the real `Broker` in the simulated environment, from start to its end.
+
+A life ends in one of these ways, and `End.how` names it:
+
+    stopped    after a signal, in order; `code` is the exit code
+    killed     the process is gone between two instructions; what its jobs were doing ends there
+    left       the broker has ended its process itself, since the disk did not answer
+    refused    the broker does not start, and says why
+    failed     it ended by an exception that nobody expected
+
+After each of them the connections are reset, open files are closed and locks are free, as the
+system does for a process that has gone. What the disk keeps is for its caller to decide.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import signal
+import sys
+import traceback
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any, Final, NamedTuple, NoReturn, Protocol, cast
+
+from broker.lifecycle.environment import Environment
+from broker.server import Broker
+from config.load import Loaded, load
+from storage.errors import StorageError
+from tests.simulation.clock import SimClock
+from tests.simulation.disk import SimDisk
+from tests.simulation.loop import SimLoop
+from tests.simulation.network import Network
+from tests.simulation.pool import Baton, BatonExecutor, Killed, threading_of
+from tests.simulation.world import Defect, Stuck, World
+
+DATA: Final = "/data"
+LISTENERS: Final = "PLAINTEXT://127.0.0.1:9092,MSGPACK://127.0.0.1:9094"
+
+
+class Left(Killed):
+    """The broker has ended its own process."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__()
+        self.code = code
+
+
+class End(NamedTuple):
+    """How a life has ended; see the module."""
+
+    how: str
+    code: int = 0
+    why: str = ""
+
+
+class Observer(Protocol):
+    """Who is told of a life: the judges."""
+
+    def life_serves(self, life: Life) -> None:
+        """The broker has started."""
+        ...
+
+    def turn(self) -> None:
+        """A turn of the loop begins."""
+        ...
+
+    def life_is_over(self, life: Life) -> None:
+        """The broker has ended, and is buried next."""
+        ...
+
+
+@functools.lru_cache(maxsize=64)
+def _loaded(settings: tuple[tuple[str, str], ...]) -> Loaded:
+    return load(
+        file=None,
+        environment={},
+        set_values=[f"{name}={value}" for name, value in settings],
+        data_dir=DATA,
+    )
+
+
+def loaded_from(settings: Mapping[str, str], tiny: Mapping[str, int]) -> Loaded:
+    """Return a configuration; `tiny` holds fields set below the limits of their keys."""
+    loaded = _loaded((("listeners", LISTENERS), *sorted(settings.items())))
+    if not tiny:
+        return loaded
+    return dataclasses.replace(loaded, config=dataclasses.replace(loaded.config, **tiny))
+
+
+@functools.cache
+def _modules_with_threads() -> list[ModuleType]:
+    import broker.maintenance.log_cleaner  # noqa: F401
+
+    names = sorted(
+        name
+        for name, module in sys.modules.items()
+        if name.split(".")[0] in ("broker", "storage")
+        and isinstance(getattr(module, "threading", None), ModuleType)
+    )
+    return [sys.modules[name] for name in names]
+
+
+class Life:
+    """See the module. `run` returns when the life has ended; others act on it meanwhile."""
+
+    def __init__(
+        self,
+        world: World,
+        disk: SimDisk,
+        network: Network,
+        clock: SimClock,
+        loaded: Loaded,
+        number: int,
+        observer: Observer,
+    ) -> None:
+        self.number = number
+        self.loaded = loaded
+        self.is_serving = False
+        self.has_served = False
+        self.end: End | None = None
+        self.ended = world.waiter()
+        self.broker: Broker
+        self._world = world
+        self._disk = disk
+        self._network = network
+        self._clock = clock
+        self.baton = Baton(world)
+        self.loop = SimLoop(world, self._turn)
+        self._observer = observer
+        self._is_over = False
+
+    def run(self) -> End:
+        """Run the broker to its end."""
+        self._world.note("broker", f"life {self.number} begins")
+        self._disk.baton = self.baton
+        with threading_of(lambda: self.baton, _modules_with_threads()):
+            end = self._run()
+            self._bury()
+        self._world.note("broker", f"{end.how} {end.code} {end.why}")
+        self.end = end
+        self.ended.set(end)
+        return end
+
+    def _run(self) -> End:
+        self.broker = Broker(self.loaded, self._environment())
+        try:
+            return End("stopped", self.loop.run_until_complete(self.broker.run()))
+        except Left as left:
+            return End("left", left.code)
+        except Killed:
+            return End("killed")
+        except Defect as defect:
+            trace = "".join(traceback.format_exception(defect.__cause__)[-4:])
+            return End("failed", why=f"simulator: {trace}")
+        except Stuck as stuck:
+            return End("failed", why=str(stuck))
+        except (StorageError, OSError) as error:
+            return End("refused", why=f"{type(error).__name__}: {error}")
+        except Exception as error:
+            return End("failed", why=f"{type(error).__name__}: {error}")
+
+    def _bury(self) -> None:
+        self._is_over = True
+        self._observer.life_is_over(self)
+        self.is_serving = False
+        self._disk.kill()
+        self._network.down()
+        self.baton.kill()
+        self.loop.bury()
+        self._disk.baton = None
+
+    def _environment(self) -> Environment:
+        return Environment(
+            filesystem=self._disk,
+            clock=self._clock,
+            random_bytes=self._world.chance(f"random bytes of life {self.number}").randbytes,
+            executor=functools.partial(BatonExecutor, self.baton),
+            bind=cast("Any", self._network.listen),
+            leave=self._leave,
+            keep_from_collector=self._has_started,
+        )
+
+    def _leave(self, code: int) -> NoReturn:
+        raise Left(code)
+
+    def _has_started(self) -> None:
+        self.is_serving = self.has_served = True
+        self._disk.serving = True
+        self._world.note("broker", "listens")
+        self._observer.life_serves(self)
+
+    def _turn(self) -> None:
+        self._disk.end_turn()
+        if self.is_serving:
+            self._observer.turn()
+
+    # -- From outside -------------------------------------------------------------------------
+
+    def receive(self, signal_number: int = signal.SIGTERM) -> None:
+        """Send the process a signal."""
+        if self._is_over:
+            return
+        self._world.note("broker", f"receives signal {int(signal_number)}")
+        self._disk.serving = False
+        self._world.after(0, lambda: None if self._is_over else self.loop.receive(signal_number))
+
+    def kill(self) -> None:
+        """End the process: now if it waits, else at its next file call."""
+        if self._is_over:
+            return
+        self.baton.killed_at_ns = self._world.now_ns
+        self._world.after(0, self._die)
+
+    def _die(self) -> None:
+        if not self._is_over:
+            raise Killed
