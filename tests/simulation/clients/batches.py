@@ -17,6 +17,9 @@ from protocol.records import build as build_batch
 
 CORRUPT, TOO_LARGE, LIST_TOO_LARGE, BAD_TIME, BAD_CODEC, INVALID = 2, 10, 18, 32, 76, 87
 HEADERS: Final = ((), (), (), (("a", b"1"),), (("", None), ("é", b"")))
+NO_TIME: Final = -1
+FAR_MS: Final = 400 * 86_400_000  # more than clocks jump
+WITHOUT_KEY_MAX: Final = 150
 _ATTRIBUTES, _DELTA, _COUNT, _MAGIC, _LENGTH = 21, 23, 57, 16, 8
 
 
@@ -29,11 +32,38 @@ def records_of(chance: random.Random, values: list[bytes], now_ms: int) -> list[
             number,
             base + step * number,
             value.partition(b":")[0],
-            value,
+            None if value.endswith(b":") else value,
             chance.choice(HEADERS),
         )
         for number, value in enumerate(values)
     ]
+
+
+def build_untimed(values: list[bytes]) -> bytes:
+    """Return a good batch whose records have no timestamps."""
+    return bytes(
+        build_batch(
+            [
+                Record(number, NO_TIME, value.partition(b":")[0], value)
+                for number, value in enumerate(values)
+            ]
+        )
+    )
+
+
+def build_mistimed(
+    chance: random.Random, values: list[bytes], now_ms: int
+) -> tuple[bytes, frozenset[int]]:
+    """Return a batch whose records are far from now."""
+    far_ms = now_ms + chance.choice((-FAR_MS, FAR_MS))
+    return build(chance, values, far_ms), frozenset({BAD_TIME})
+
+
+def build_without_keys(chance: random.Random) -> tuple[bytes, frozenset[int]]:
+    """Return a batch that no compacted topic may take."""
+    count = chance.choice((1, 3, WITHOUT_KEY_MAX))
+    records = [Record(number, NO_TIME, None, b"x") for number in range(count)]
+    return bytes(build_batch(records)), frozenset({INVALID})
 
 
 def build(

@@ -18,7 +18,7 @@ from protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from tests.simulation.clients.client import STORAGE, Client
-from tests.simulation.clients.served import Served, served
+from tests.simulation.clients.served import Served, served, text_of
 from tests.simulation.clients.topics import Topic
 from tests.simulation.clients.wire import Disconnected
 from tests.simulation.record import Corrupt
@@ -37,6 +37,7 @@ EARLIEST, LATEST = -2, -1
 OUT_OF_RANGE, UNKNOWN_TOPIC, NO_SESSION, FENCED, UNKNOWN_EPOCH, UNKNOWN_ID = 1, 3, 70, 74, 75, 100
 CORRUPT, TOO_LARGE, UNSUPPORTED_CODEC = 2, 10, 76
 PARTITIONS_MAX: Final = 4
+NO_EPOCH_YET: Final = 1_000_000  # that a leader may have
 
 
 @dataclass(slots=True, eq=False)
@@ -63,7 +64,7 @@ class Asking:
     max_bytes: int
     partition_bytes: int
     is_in_session: bool
-    has_wrong_epochs: bool
+    wrong_epoch: int  # of the leader; -1: none
     connection_process: int
     is_raw: bool = True
 
@@ -139,13 +140,14 @@ class Fetcher(Client):
             min_bytes = chance.choice((0, 1, 1, 1, 200, 100_000))
         partition_bytes = chance.choice((0, 1, 100, 600, 1 << 20))
         is_in_session = version >= SESSIONS and chance.random() < 0.05
-        has_wrong_epochs = version >= EPOCHS and chance.random() < 0.05
+        is_wrong = version >= EPOCHS and chance.random() < 0.05
+        wrong_epoch = chance.choice((0, NO_EPOCH_YET)) if is_wrong else -1
         body = FetchRequest(
             max_wait_ms=max_wait_ms,
             min_bytes=min_bytes,
             max_bytes=chance.choice((1, 300, 2_000, 2**31 - 1)),
             isolation_level=chance.choice((0, 1)),
-            topics=self._topics(readings, version, partition_bytes, is_wrong=has_wrong_epochs),
+            topics=self._topics(readings, version, partition_bytes, wrong_epoch),
         )
         if version >= SESSIONS:
             self._add_session(body, readings, is_in_session=is_in_session)
@@ -157,7 +159,7 @@ class Fetcher(Client):
             max_bytes=body.max_bytes,
             partition_bytes=partition_bytes,
             is_in_session=is_in_session,
-            has_wrong_epochs=has_wrong_epochs,
+            wrong_epoch=wrong_epoch,
             connection_process=self.process,
         )
         what = " ".join(f"{r.topic.name}-{r.partition}@{r.position}" for r in readings)
@@ -168,7 +170,7 @@ class Fetcher(Client):
         asking.waiter = self.wire.send(body, asking.version, what, wait_ms=body.max_wait_ms)
 
     def _topics(
-        self, readings: list[Reading], version: int, size_max: int, *, is_wrong: bool
+        self, readings: list[Reading], version: int, size_max: int, wrong_epoch: int
     ) -> list[FetchTopic]:
         topics: dict[bytes, FetchTopic] = {}
         for reading in readings:
@@ -181,8 +183,8 @@ class Fetcher(Client):
                 fetch_offset=reading.position,
                 partition_max_bytes=size_max,
             )
-            if is_wrong:
-                asked.current_leader_epoch = self.chance.choice((0, 1_000_000))
+            if wrong_epoch >= 0:
+                asked.current_leader_epoch = wrong_epoch
             elif version >= DIVERGENCE and not reading.topic.is_volatile:
                 asked.last_fetched_epoch = reading.epoch
             named.partitions.append(asked)
@@ -247,6 +249,8 @@ class Fetcher(Client):
     def take(self, asking: Asking, reading: Reading, position: int, part: Any, total: int) -> None:
         """Note what was read from one partition."""
         key, times = reading.key, (asking.began_ns, self.world.now_ns)
+        if asking.wrong_epoch == NO_EPOCH_YET:
+            self.wrong(reading, f"served in epoch {NO_EPOCH_YET}")
         self.record.saw_mark(key, HIGH_WATERMARK, part.high_watermark, times)
         if asking.version >= STARTS:
             self.record.saw_mark(key, START, part.log_start_offset, times)
@@ -289,7 +293,7 @@ class Fetcher(Client):
 
     def take_maps(self, asking: Asking, reading: Reading, part: Any) -> None:
         """Check and note records that came as maps."""
-        records = [(one.offset, one.value or b"") for one in part.records]
+        records = [(one.offset, text_of(one.key, one.value)) for one in part.records]
         offsets = [offset for offset, _ in records]
         if any(offset < reading.position or offset >= part.next_offset for offset in offsets):
             self.wrong(reading, f"{offsets} for {reading.position} to {part.next_offset}")
@@ -326,7 +330,7 @@ class Fetcher(Client):
     async def refused_fetch(self, asking: Asking, reading: Reading, part: Any) -> None:
         """Go on after an error code of one partition."""
         code = part.error_code
-        if code in (FENCED, UNKNOWN_EPOCH) and asking.has_wrong_epochs:
+        if code in (FENCED, UNKNOWN_EPOCH) and asking.wrong_epoch >= 0:
             return
         self.refused("fetch", reading.topic, reading.partition, code)
         if code == OUT_OF_RANGE:

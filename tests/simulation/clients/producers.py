@@ -68,7 +68,12 @@ class PlainProducer(Producer):
         """Return a batch that must be refused."""
         values = self.values(topic)
         partition = self.chance.randrange(topic.partition_count)
-        records, codes = batches.build_bad(self.chance, values, self.now_ms)
+        if topic.is_compacted and self.chance.random() < 0.5:
+            records, codes = batches.build_without_keys(self.chance)
+        elif topic.is_timed and self.chance.random() < 0.5:
+            records, codes = batches.build_mistimed(self.chance, values, self.now_ms)
+        else:
+            records, codes = batches.build_bad(self.chance, values, self.now_ms)
         return Sent(topic, partition, values, records, wanted=codes)
 
     async def settle_all(self) -> None:

@@ -22,6 +22,7 @@ BY_ID: Final = 13
 VERSIONS: Final = range(3, BY_ID + 1)
 ZSTD_SINCE: Final = 7
 IN_FLIGHT_MAX: Final = 5
+RECORD_ERRORS_MAX: Final = 100
 UNKNOWN_TOPIC, TOO_LARGE, LIST_TOO_LARGE, INVALID_TIMESTAMP, UNKNOWN_ID = 3, 10, 18, 32, 100
 # Nothing was written. A topic that was deleted meanwhile may have had the records.
 SURE: Final = {2, TOO_LARGE, LIST_TOO_LARGE, 21, INVALID_TIMESTAMP, 42, 76, 87}
@@ -77,6 +78,9 @@ class Producer(Client):
         chance, values = self.chance, []
         for _ in range(chance.choice((1, 1, 1, 2, 3, 7))):
             self.number += 1
+            if topic.keeps_tombstones and chance.random() < 0.3:
+                values.append(b"t%s.%d:" % (self.name.encode(), self.number))
+                continue
             padding = b"x" * chance.choice((0, 0, 5, 40, 120))
             values.append(
                 b"k%d:%s.%d%s" % (chance.randrange(5), self.name.encode(), self.number, padding)
@@ -90,6 +94,8 @@ class Producer(Client):
         if partition is None:
             partition = self.chance.randrange(topic.partition_count)
         values = self.values(topic)
+        if topic.is_timed and not producer and self.chance.random() < 0.3:
+            return Sent(topic, partition, values, batches.build_untimed(values))
         codec = self.chance.choice((0, 0, 0, 1, 2, 3, 4 if version >= ZSTD_SINCE else 0))
         records = batches.build(self.chance, values, self.now_ms, codec, **producer)
         return Sent(topic, partition, values, records)
@@ -151,6 +157,8 @@ class Producer(Client):
         code, where = part.error_code, f"{sent.topic.name}-{sent.partition}"
         if code:
             self.refused("produce", sent.topic, sent.partition, code)
+        if len(getattr(part, "record_errors", ())) > RECORD_ERRORS_MAX:
+            self.record.fail(self.name, f"{where}: {len(part.record_errors)} records are named")
         if sent.wanted:
             if code not in sent.wanted and code not in (TIMED_OUT, STORAGE, UNKNOWN_ID):
                 wanted = sorted(sent.wanted)

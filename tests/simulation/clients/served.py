@@ -58,6 +58,11 @@ def served(data: Any, position: int, *, is_compacted: bool) -> Served:
     return found
 
 
+def text_of(key: bytes | None, value: bytes | None) -> bytes:
+    """Return what a record counts as in the history; a tombstone is its key and a colon."""
+    return (key or b"") + b":" if value is None else bytes(value)
+
+
 def _seen(data: memoryview) -> SeenBatch:
     header = read_header(data)
     assert header.magic == MAGIC
@@ -68,5 +73,5 @@ def _seen(data: memoryview) -> SeenBatch:
         header.leader_epoch,
         header.max_timestamp,
         hashlib.blake2b(data, digest_size=12).digest(),
-        tuple((record.offset, record.value or b"") for record in records),
+        tuple((record.offset, text_of(record.key, record.value)) for record in records),
     )

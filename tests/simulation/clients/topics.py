@@ -21,6 +21,7 @@ from tests.support.history_checker import Key
 if TYPE_CHECKING:
     from tests.simulation.context import Context
 
+DAY_MS: Final = 86_400_000
 FOREVER: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 ROLLS: Final = FOREVER | {"internal.segment.bytes": "700", "index.interval.bytes": "150"}
 
@@ -36,6 +37,8 @@ class Topic:
     is_volatile: bool = False  # write.caching
     is_trimmed: bool = False  # by retention or DeleteRecords
     is_limited: bool = False  # in the size of its messages
+    is_timed: bool = False  # in the timestamps of its records
+    keeps_tombstones: bool = False  # for ever
     may_be_gone: bool = False
     topic_id: bytes = ZERO_UUID
     is_known: bool = False
@@ -57,6 +60,15 @@ KINDS_OF_TOPIC: Final[dict[str, tuple[dict[str, str], tuple[str, ...]]]] = {
         ROLLS | {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.0"},
         ("is_compacted",),
     ),
+    "kept": (
+        ROLLS
+        | {
+            "cleanup.policy": "compact",
+            "min.cleanable.dirty.ratio": "0.0",
+            "delete.retention.ms": str(2**63 - 1),
+        },
+        ("is_compacted", "keeps_tombstones"),
+    ),
     "cached": (ROLLS | {"write.caching": "true"}, ("is_volatile",)),
     "cached-late": (
         FOREVER | {"write.caching": "true", "flush.messages": "7", "flush.ms": "300"},
@@ -69,6 +81,14 @@ KINDS_OF_TOPIC: Final[dict[str, tuple[dict[str, str], tuple[str, ...]]]] = {
     "brief": (ROLLS | {"retention.ms": "2000"}, ("is_trimmed",)),
     "cut": (ROLLS, ("is_trimmed",)),
     "stamped": (ROLLS | {"message.timestamp.type": "LogAppendTime"}, ()),
+    "timed": (
+        ROLLS
+        | {
+            "message.timestamp.before.max.ms": str(DAY_MS),
+            "message.timestamp.after.max.ms": str(DAY_MS),
+        },
+        ("is_timed",),
+    ),
     "limited": (ROLLS | {"max.message.bytes": "400"}, ("is_limited",)),
     "passing": (ROLLS | {"file.delete.delay.ms": "100"}, ("may_be_gone",)),
 }
