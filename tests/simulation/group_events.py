@@ -100,6 +100,13 @@ class Beat(Event):
 
 
 @dataclass(slots=True, kw_only=True)
+class Taken(Event):
+    """A client of the classic protocol acts as a static member, whoever that was before."""
+
+    instance_id: str
+
+
+@dataclass(slots=True, kw_only=True)
 class Described(Event):
     """A group was described, by DescribeGroups or (`is_consumer`) by ConsumerGroupDescribe."""
 

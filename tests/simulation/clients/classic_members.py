@@ -28,15 +28,15 @@ from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssig
 from tests.simulation.clients.caller import Caller
 from tests.simulation.clients.committed import Member, Place, commit, fetch
 from tests.simulation.context import Context
-from tests.simulation.group_events import Partition, Synced
+from tests.simulation.group_events import Partition, Synced, Taken
 from tests.simulation.plan import ClientPlan
 
 CLASSIC_GROUPS: Final = ("classic-0", "classic-0", "classic-1")
 STATIC: Final = 5  # the first version of JoinGroup with static members
 STATIC_SYNC: Final = 3  # ... of SyncGroup, Heartbeat and LeaveGroup
 MANY_KEYS: Final = 4  # the first version of FindCoordinator with many keys
-SESSIONS_MS: Final = (6_000, 6_000, 10_000, 30_000)
-REBALANCES_MS: Final = (500, 3_000, 10_000)
+SESSIONS_MS: Final = (1_000, 3_000, 6_000, 10_000)
+REBALANCES_MS: Final = (300, 2_000, 6_000)
 OFFERS: Final = (
     ("range",),
     ("range", "roundrobin"),
@@ -70,7 +70,8 @@ class ClassicMember:
         self.instance_id = instance_id
         self.member_id = ""
         self.generation = -1
-        self.session_ms = rng.choice(SESSIONS_MS)
+        lowest_ms = caller.context.loaded.config.group_min_session_timeout_ms
+        self.session_ms = max(rng.choice(SESSIONS_MS), lowest_ms)
         self.rebalance_ms = rng.choice(REBALANCES_MS)
         self.offer = rng.choice(OFFERS)
         self.topics: list[str] = []  # subscribed to; empty: not chosen yet
@@ -107,6 +108,13 @@ class ClassicMember:
             lowest = STATIC if cls is JoinGroupRequest else STATIC_SYNC
         return self.caller.version_of(cls, lowest)
 
+    def _take(self) -> None:
+        if self.instance_id is not None:
+            who, at = self.caller.name, self.caller.now_ns
+            self.caller.record.group_events.append(
+                Taken(who=who, group=self.group, began_ns=at, instance_id=self.instance_id)
+            )
+
     async def find(self) -> None:
         """Find the coordinator, as clients do before they join."""
         version = self.caller.version_of(FindCoordinatorRequest)
@@ -139,6 +147,7 @@ class ClassicMember:
             ],
             reason="the seed wants it",
         )
+        self._take()
         answer = await caller.ask(body, self.version_of(JoinGroupRequest), what=self.group)
         if answer is None:
             self.generation = -1
@@ -270,6 +279,7 @@ class ClassicMember:
         version = self.version_of(LeaveGroupRequest)
         me = MemberIdentity(member_id=self.member_id, group_instance_id=self.instance_id)
         body = LeaveGroupRequest(group_id=self.group, member_id=self.member_id, members=[me])
+        self._take()
         await self.caller.ask(body, version, what=self.group)
         self.forget()
 

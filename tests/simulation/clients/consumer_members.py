@@ -29,7 +29,7 @@ CONSUMER_GROUPS: Final = ("consumer-0", "consumer-0", "consumer-1")
 MIXED_GROUP: Final = "mixed"
 WITH_EPOCHS: Final = 9  # the first version of OffsetCommit and OffsetFetch with epochs
 WITH_REGEX: Final = 1
-REBALANCES_MS: Final = (500, 3_000, 30_000)
+REBALANCES_MS: Final = (300, 2_000, 20_000)
 ASSIGNORS: Final = (None, None, "uniform", "range", "sticky")
 REGEXES: Final = (".*", "t.*", "[a-m].*", "topic-[0-9]", "(")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.simulation.clients import consumers, groups, producers
+from tests.simulation.clients import admin, consumers, groups, hostile, producers
 
 if TYPE_CHECKING:
     from tests.simulation.context import Context
@@ -13,4 +13,10 @@ if TYPE_CHECKING:
 
 Run = Callable[["Context", "ClientPlan"], Coroutine[Any, Any, None]]
 
-KINDS: Final[dict[str, Run]] = {**producers.KINDS, **consumers.KINDS, **groups.KINDS}
+KINDS: Final[dict[str, Run]] = {
+    **producers.KINDS,
+    **consumers.KINDS,
+    **groups.KINDS,
+    **admin.KINDS,
+    **hostile.KINDS,
+}

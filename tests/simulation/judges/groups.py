@@ -10,7 +10,7 @@
 
 A member of a consumer group owns a partition from the answer that assigns it until it sends a
 heartbeat without it, leaves, or may have been removed: when its last good heartbeat is older than
-the session timeout, or the time to revoke is over. The broker cannot know better than that either.
+the session timeout, or its time to revoke any partition is over. The broker knows no better.
 
 A group that was deleted, that expired, or that was used in both protocols may begin anew at the
 first generation; for such groups the rules that compare epochs over time are left out. So are they
@@ -33,6 +33,7 @@ from tests.simulation.group_events import (
     Partition,
     Removed,
     Synced,
+    Taken,
 )
 from tests.simulation.judges import offsets
 from tests.simulation.judges.offsets import DRIFT_MIN, MS, is_uncertain
@@ -112,12 +113,12 @@ def _owned_once(events: Sequence[Event]) -> Iterator[str]:
     for event in events:
         if isinstance(event, Beat):
             by_member.setdefault(event.member_id, []).append(event)
-    # A static member may come back as one of a classic group, and say nothing of it here.
-    is_mixed = any(isinstance(event, Synced) for event in events)
+    # A static member may come back in the classic protocol, and say nothing of it here.
+    taken = {event.instance_id for event in events if isinstance(event, Taken)}
     owned = [
         one
         for beats in by_member.values()
-        if not (is_mixed and beats[0].instance_id)
+        if beats[0].instance_id not in taken
         for one in _owned(beats)
     ]
     owned.sort(key=lambda one: (one.partition, one.since_ns))
@@ -143,9 +144,10 @@ def _owned(beats: Sequence[Beat]) -> Iterator[Owned]:
     unheard_ns: int | None = None  # when a heartbeat was sent whose answer could be news
     for beat in beats:
         leaves = beat.epoch <= 0  # or joins again: it owns nothing then
+        # A member that is late in giving up one partition loses all.
+        limit = min(alive_ns, *to_revoke_ns.values(), FOREVER)
         for partition in sorted(since):
             is_kept = not leaves and (beat.owned is None or partition in beat.owned)
-            limit = min(alive_ns, to_revoke_ns.get(partition, FOREVER))
             if not is_kept or beat.began_ns > limit:
                 until = min(beat.began_ns, limit)
                 yield Owned(partition, since.pop(partition), until, beat.member_id)
@@ -165,8 +167,8 @@ def _owned(beats: Sequence[Beat]) -> Iterator[Owned]:
             to_revoke_ns.pop(partition, None)
         for partition in since.keys() - beat.assigned:
             to_revoke_ns.setdefault(partition, told_ns + beat.rebalance_ms * MS)
+    until = min(alive_ns, *to_revoke_ns.values(), FOREVER)
     for partition in sorted(since):
-        until = min(alive_ns, to_revoke_ns.get(partition, FOREVER))
         yield Owned(partition, since[partition], until, beats[-1].member_id)
 
 

@@ -14,6 +14,7 @@ from tests.simulation.group_events import (
     Event,
     Removed,
     Synced,
+    Taken,
 )
 from tests.simulation.judges.groups import judge
 
@@ -130,6 +131,17 @@ def test_a_partition_has_one_owner_at_a_time() -> None:
     alive = beat(6 * SECOND, "a", 2, 2, owned=told(P, Q))
     assert len(flaws(a, asked, alive, beat(6 * SECOND, "b", 0, 3, assigned=told(Q)))) == 1
     assert flaws(a, asked, alive, beat(8 * SECOND, "b", 0, 3, assigned=told(Q))) == []
+    # Then it has lost the others, too.
+    assert flaws(a, asked, alive, beat(8 * SECOND, "b", 0, 3, assigned=told(P))) == []
+    assert len(flaws(a, alive, beat(8 * SECOND, "b", 0, 3, assigned=told(P)))) == 1
+
+
+def test_a_static_member_may_come_back_in_the_other_protocol() -> None:
+    a = beat(0, "a", 0, 2, assigned=told(P), instance_id="i")
+    b = beat(10, "b", 0, 3, assigned=told(P))
+    assert len(flaws(a, b)) == 1
+    assert flaws(a, Taken(who="a", group="g", began_ns=5, instance_id="i"), b) == []
+    assert len(flaws(a, Taken(who="c", group="g", began_ns=5, instance_id="j"), b)) == 1
 
 
 def test_an_answer_that_was_lost_may_have_asked_to_give_up() -> None:
