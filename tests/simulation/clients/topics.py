@@ -84,6 +84,7 @@ KINDS_OF_TOPIC: Final[dict[str, tuple[dict[str, str], tuple[str, ...]]]] = {
     "timed": (
         ROLLS
         | {
+            "message.timestamp.type": "CreateTime",
             "message.timestamp.before.max.ms": str(DAY_MS),
             "message.timestamp.after.max.ms": str(DAY_MS),
         },
