@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from broker.server import Broker
     from config.load import Loaded
+    from tests.simulation.bit_flip import Flip
     from tests.simulation.clock import SimClock
     from tests.simulation.disk import SimDisk
     from tests.simulation.life import Life
@@ -39,7 +40,9 @@ class Context:
     is_finale: bool = False
     # Kinds of faults that have happened so far, in the words of the judge of quiet.
     injected: set[str] = field(default_factory=set)
-    damaged: set[str] = field(default_factory=set)  # partitions with flipped bits
+    flips: list[Flip] = field(default_factory=list)
+    damaged: set[str] = field(default_factory=set)  # directories of partitions with flipped bits
+    network_cuts_ns: list[int] = field(default_factory=list)
     power_cuts_ns: list[int] = field(default_factory=list)
     # What the clients know of topics, by name; the clients' modules say what is in it.
     topics: Any = None

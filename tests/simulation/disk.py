@@ -306,6 +306,11 @@ class SimDisk(MemoryFileSystem):
             self.world.note("disk", f"{flip}")
         return flip
 
+    @property
+    def is_faulty(self) -> bool:
+        """Whether a fault is active, or about to be."""
+        return bool(self._wrong or self._delays or self.capacity_bytes is not None)
+
     def heal(self) -> None:
         """End all faults but flipped bits; stuck calls go on."""
         self._wrong.clear()

@@ -149,6 +149,7 @@ async def _flip(stage: Stage, chance: random.Random) -> None:
     flip = stage.disk.flip(chance)
     if flip is not None:
         stage.context.injected.add(quiet.FLIP)
+        stage.context.flips.append(flip)
         stage.context.damaged.add(flip.partition)
 
 
@@ -163,6 +164,7 @@ async def _clock_jump(stage: Stage, chance: random.Random) -> None:
 
 
 async def _network_cut(stage: Stage, chance: random.Random) -> None:
+    stage.context.network_cuts_ns.append(stage.world.now_ns)
     stage.network.cut(chance, chance.choice((0.2, 1.0)))
 
 

@@ -102,6 +102,7 @@ class History:
         self._cuts_power = False
         self.disk.power_cut(self.world.chance(f"power cut {self.world.now_ns}"))
         self.context.power_cuts_ns.append(self.world.now_ns)
+        self.record.power_cut()
 
     # -- Lives --------------------------------------------------------------------------------
 
@@ -143,7 +144,7 @@ class History:
         context.lives.append(life)
         end = life.run()
         context.life = None
-        self._judge_end(life, end)
+        self._judge_end(end)
         if self._cuts_power:
             self._cut_power()
         down_ms, self._down_ms = self._down_ms, 0
@@ -151,7 +152,7 @@ class History:
         self.world.after(down_ms * MS, lambda: None)
         self.world.run_until(lambda: self.is_over or self.world.now_ns >= until_ns)
 
-    def _judge_end(self, life: Life, end: End) -> None:
+    def _judge_end(self, end: End) -> None:
         if end.how == "refused":
             self._refusals += 1
             self._down_ms = self._down_ms or RETRY_MS
@@ -161,9 +162,9 @@ class History:
                 self.is_over = True
         else:
             self._refusals = 0
-        objections = self.panel.life_ended(life, end)
-        self.failures += objections
-        if objections:
+        before = len(self.panel.found)
+        self.panel.life_ended(end)
+        if len(self.panel.found) > before:
             self.is_over = True
 
     # -- The end ------------------------------------------------------------------------------
@@ -178,13 +179,14 @@ class History:
                 await world.sleep_ms(100)
         self.context.is_finale = True
         self.disk.heal()
+        self.network.heal()
+        self.panel.healed()
         await self._restart()
-        self.failures += await self.panel.finale()
-        await self._stop()
-        self.failures += self.panel.files()
+        await self.panel.finale()
+        self.panel.stopped(*await self._stop())
         await self._started()
         await self._stop()
-        self.failures += self.panel.second_start()
+        self.panel.second_start()
         self.is_over = True
 
     async def _started(self) -> Life:
@@ -195,20 +197,20 @@ class History:
                 return life
             await self.world.sleep_ms(20)
 
-    async def _stop(self) -> None:
-        """Stop the broker that serves, and leave it stopped until somebody waits again."""
+    async def _stop(self) -> tuple[Life, End]:
+        """Stop the broker that serves; it stays so for a second."""
         life = await self._started()
         self._down_ms = 1_000
         life.receive(signal.SIGTERM)
-        await life.ended
+        end: End = await life.ended
+        return life, end
 
     async def _restart(self) -> None:
-        """Failed logs are read again at the next start."""
-        life = await self._started()
-        if self.disk.harmed:
+        """Failed logs are opened anew at the next start."""
+        await self._started()
+        if self.disk.harmed - self.context.damaged:
             await self._stop()
             await self._started()
-        assert life is not None
 
 
 def tell(plan: Plan, *, keeps_story: bool = False) -> Verdict:

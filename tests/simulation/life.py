@@ -118,6 +118,7 @@ class Life:
         self.loaded = loaded
         self.is_serving = False
         self.has_served = False
+        self.told_to_stop_ns = 0
         self.end: End | None = None
         self.ended = world.waiter()
         self.broker: Broker
@@ -203,6 +204,7 @@ class Life:
             return
         self._world.note("broker", f"receives signal {int(signal_number)}")
         self._disk.serving = False
+        self.told_to_stop_ns = self.told_to_stop_ns or self._world.now_ns
         self._world.after(0, lambda: None if self._is_over else self.loop.receive(signal_number))
 
     def kill(self) -> None:

@@ -1,10 +1,10 @@
 """The panel: asks each judge when its time has come, and gathers what they object to.
 
-    begin, end            of the history: somebody listens to the broker's log in between
-    life_serves, turn, life_ended    bounds and books of each life
-    finale                the broker still runs; no fault is active any more
-    files, second_start   the broker has stopped
-    verdict               at the very end
+    begin, end                       somebody listens to the broker's log in between
+    life_serves, turn, life_ended    bounds and books of each life, and how it ends
+    finale                           the broker serves, and no fault is active any more
+    stopped, second_start            the broker has stopped, and has stopped once more
+    verdict                          at the very end: what clients saw, and what the broker said
 
 An objection is a sentence that begins with its judge's name and a colon.
 """
@@ -14,20 +14,28 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
-from tests.simulation.judges import files, quiet, resources
+from storage.files import filenames
+from tests.simulation.clients.read_back import ReadLog, read_back
+from tests.simulation.clients.topics import topics_of
+from tests.simulation.clients.wire import Wire
+from tests.simulation.context import KAFKA_PORT
+from tests.simulation.judges import files, groups, history, isolation, liveness, quiet, resources
 from tests.simulation.judges.files import Before
+from tests.simulation.judges.history import Flipped, WholeLog
+from tests.simulation.judges.isolation import Harm, Served
 from tests.simulation.judges.quiet import Quiet
 from tests.simulation.life import DATA
+from tests.simulation.world import MS
+from tests.support.history_checker import Key
 
 if TYPE_CHECKING:
     from tests.simulation.context import Context
     from tests.simulation.life import End, Life
 
 LOOK_EVERY: Final = 16  # turns of the loop
-REST_MS: Final = 5_000
-UNEXPLAINED: Final = frozenset({"killed", "stopped"})
-# What a broker may do that does not start, or does not stop in order, by the faults in a history.
-BAD_DISK: Final = frozenset({quiet.DISK, quiet.FULL, quiet.FLIP, quiet.SLOW})
+REST_MS: Final = 3_000
+# Faults in a history after which a broker may refuse to start, or stop without writing everything.
+BAD_DISK: Final = frozenset({quiet.DISK, quiet.FULL, quiet.FLIP})
 
 
 class Panel:
@@ -37,16 +45,29 @@ class Panel:
         self._context = context
         self._quiet = Quiet(self._hear)
         self._stack = ExitStack()
-        self._life: Life | None = None
+        self._harm = Harm()
+        self._served: list[Served] = []
+        self._serves_since_ns = 0
         self._sampler: resources.Sampler | None = None
         self._turns = 0
+        self._messages: list[str] = []  # of the last life
+        self._healed_ns = 0
         self._before: Before | None = None
+        self._logs: dict[Key, ReadLog] | None = None
         self._found: list[str] = []
 
     def _hear(self, level: str, message: str) -> None:
         world = self._context.world
         if world.story is not None:
             world.story.append((world.now_ns, f"broker: {level} {message}"))
+
+    def _object(self, judge: str, found: list[str]) -> None:
+        self._found += [f"{judge}: {one}" for one in found]
+
+    @property
+    def found(self) -> list[str]:
+        """All objections so far."""
+        return self._found
 
     # -- During the history -------------------------------------------------------------------
 
@@ -59,74 +80,151 @@ class Panel:
         self._stack.close()
 
     def life_serves(self, life: Life) -> None:
-        """A broker has started."""
-        self._life = life
+        """Begin to watch a broker that has started."""
+        context = self._context
         self._turns = 0
+        self._serves_since_ns = context.world.now_ns
+        self._note_ends(life)
+        disk = context.disk
+        self._harm.look(disk.harmed, context.world.now_ns)
+        if not disk.is_faulty:
+            self._harm.started_anew(context.world.now_ns, context.damaged)
+            disk.healed()
+            disk.harmed |= context.damaged
+
+    def _note_ends(self, life: Life) -> None:
+        """Tell the record where logs end; only the first start after a power cut counts."""
+        topics = topics_of(self._context)
+        services = life.broker._assembly.services
+        ends: dict[Key, int] = {}
+        for partition in services.partitions.all():
+            log = partition.log
+            topic = topics.get(log.topic)
+            if topic is not None:
+                info = services.controller.image.topics[log.topic]
+                ends[topic.key_of(info.topic_id, log.partition)] = log.end_offset
+        self._context.record.recovered(ends)
 
     def turn(self) -> None:
-        """A turn of the broker's loop."""
+        """Look at the broker, now and then."""
         self._turns += 1
         if self._turns % LOOK_EVERY:
             return
+        context = self._context
         if self._sampler is None:
-            assert self._life is not None
-            self._sampler = resources.Sampler(self._life.broker, self._life.loop)
+            assert context.life is not None
+            self._sampler = resources.Sampler(context.life.broker, context.life.loop)
         self._sampler.look()
+        if context.disk.harmed:
+            self._harm.look(context.disk.harmed, context.world.now_ns)
 
     def life_is_over(self, life: Life) -> None:
-        """The broker is gone; it is buried in silence."""
+        """Stop watching: what is buried next is of no interest."""
         self._quiet.hears = False
+        self._messages = list(self._quiet.messages)
         if self._sampler is not None:
-            self._found += [f"resources: {found}" for found in self._sampler.found]
+            self._object("resources", self._sampler.found)
             self._sampler = None
-        metrics = life.broker._assembly.services.metrics if life.has_served else None
+        metrics = None
+        if life.has_served:
+            metrics = life.broker._assembly.services.metrics
+            until_ns = life.told_to_stop_ns or self._context.world.now_ns
+            self._served.append(Served(self._serves_since_ns, until_ns, metrics))
         self._quiet.end_life(metrics)
+        self._harm.look(self._context.disk.harmed, self._context.world.now_ns)
 
-    def life_ended(self, life: Life, end: End) -> list[str]:
-        """Object to how a life has ended."""
+    def life_ended(self, end: End) -> None:
+        """Judge how a life has ended."""
         self._quiet.hears = True
-        found, self._found = self._found, []
         injected = self._context.injected
         if end.how == "failed":
-            found.append(f"liveness: the broker failed: {end.why}")
+            self._object("liveness", [f"the broker failed: {end.why}"])
         elif end.how == "refused" and not injected & BAD_DISK:
-            found.append(f"liveness: the broker refuses to start: {end.why}")
+            self._object("liveness", [f"the broker refuses to start: {end.why}"])
         elif end.how == "left" and not injected & {quiet.SLOW, quiet.HURRY}:
-            found.append(f"liveness: the broker left by itself with {end.code}")
-        elif end.how == "stopped" and end.code and not injected & (BAD_DISK | {quiet.HURRY}):
-            found.append(f"liveness: the stop was not clean: exit code {end.code}")
-        return found
+            self._object("liveness", [f"the broker left by itself with {end.code}"])
+        elif end.how == "stopped" and end.code == 0:
+            self._context.record.stopped()
+        elif end.how == "stopped" and not injected & (BAD_DISK | {quiet.SLOW, quiet.HURRY}):
+            self._object("liveness", [f"the stop was not clean: exit code {end.code}"])
 
     # -- The finale ---------------------------------------------------------------------------
 
-    async def finale(self) -> list[str]:
-        """Object to a broker that serves while no fault is active."""
+    def healed(self) -> None:
+        """The faults are over."""
+        self._healed_ns = self._context.world.now_ns
+
+    async def finale(self) -> None:
+        """Judge a broker that serves while no fault is active."""
         context = self._context
-        context.network.heal()
-        await context.world.sleep_ms(REST_MS)
+        world, record = context.world, context.record
+        self._object("liveness", liveness.overdue(record, world.now_ns, self._healed_ns))
+        wire = Wire(world, context.network, KAFKA_PORT, "prover", record)
+        proof = await liveness.prove(world, wire, topics_of(context).values(), context.damaged)
+        wire.close()
+        self._object("liveness", proof.found)
+        self._logs = await read_back(context)
+        self._object("liveness", proof.unread(self._logs))
+        await world.sleep_ms(REST_MS)
         life = context.life
         if life is None or self._sampler is None:
-            return ["liveness: the broker is not there"]
-        return [
-            f"resources: {found}"
-            for found in resources.at_rest(life.broker, self._sampler.known_tasks, life.loop)
-        ]
+            self._object("liveness", ["the broker is not there"])
+            return
+        found = resources.at_rest(life.broker, self._sampler.known_tasks, life.loop)
+        self._object("resources", found)
 
-    def files(self) -> list[str]:
-        """Object to the files of a broker that has stopped."""
-        disk = self._context.disk
-        self._before = files.look(disk, DATA)
-        return [f"files: {found}" for found in files.verified(disk, DATA, self._context.damaged)]
+    def stopped(self, life: Life, end: End) -> None:
+        """Judge the stop, and the files of a broker that has stopped."""
+        context = self._context
+        took_ms = (context.world.now_ns - life.told_to_stop_ns) / MS
+        deadline_ms = context.loaded.config.barnabas_shutdown_deadline_ms
+        found = liveness.stopped(end.how, end.code, took_ms, deadline_ms, self._messages)
+        self._object("liveness", found)
+        self._before = files.look(context.disk, DATA)
+        self._object("files", files.verified(context.disk, DATA, context.damaged))
 
-    def second_start(self) -> list[str]:
-        """Object to what a second start and stop have changed."""
-        return []
+    def second_start(self) -> None:
+        """Judge what a second start and stop have changed, and said."""
+        context = self._context
+        if self._before is None:
+            return
+        after = files.look(context.disk, DATA)
+        self._object("files", files.same(self._before, after, context.damaged))
+        if not context.damaged:
+            self._object("files", files.silent(self._messages))
+
+    # -- The verdict --------------------------------------------------------------------------
 
     def verdict(self) -> list[str]:
-        """Object to the whole history."""
+        """Judge the whole history; return all objections."""
         context = self._context
-        found = self._quiet.judge(context.injected, context.disk.violations)
-        return [
-            *(f"record: {failure}" for failure in context.record.failures),
-            *(f"quiet: {objection}" for objection in found),
-        ]
+        self._object("groups", groups.of_history(context))
+        self._object("isolation", isolation.judge(context.record.refusals, self._harm))
+        cut = isolation.connections(context.record.ended, self._served, context.network_cuts_ns)
+        self._object("isolation", cut)
+        self._object("quiet", self._quiet.judge(context.injected, context.disk.violations))
+        if self._logs is not None:
+            self._object("history", self._judge_history(self._logs))
+        else:
+            self._object("record", context.record.failures)
+        return self._found
+
+    def _judge_history(self, logs: dict[Key, ReadLog]) -> list[str]:
+        context = self._context
+        flips: dict[Key, list[Flipped]] = {}
+        for flip in context.flips:
+            parsed = filenames.parse(flip.partition)
+            if parsed is None:
+                continue
+            for key in logs:
+                if key[0].partition(":")[0] == parsed.topic and key[1] == parsed.partition:
+                    flips.setdefault(key, []).append(Flipped(flip.base_offset, flip.next_offset))
+        topics = topics_of(context).values()
+        starts = {
+            topic.key(number): 0
+            for topic in topics
+            if not topic.is_trimmed and not topic.is_compacted
+            for number in range(topic.partition_count)
+        }
+        finals = {key: WholeLog(log.start_offset, log.batches) for key, log in logs.items()}
+        return history.judge(context.record, finals, flips=flips, start_max=starts)

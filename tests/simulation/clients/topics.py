@@ -45,8 +45,12 @@ class Topic:
 
     def key(self, partition: int) -> Key:
         """Return the key of a partition in the history."""
+        return self.key_of(self.topic_id, partition)
+
+    def key_of(self, topic_id: bytes, partition: int) -> Key:
+        """Return the key of a partition of the topic that had this id."""
         if self.may_be_gone:
-            return f"{self.name}:{self.topic_id.hex()[:8]}", partition
+            return f"{self.name}:{topic_id.hex()[:8]}", partition
         return self.name, partition
 
 
