@@ -29,6 +29,8 @@ from protocol.framing import KEPT_BYTES_MAX, SIZE_BYTES
 
 # Duties of the broker itself, which may be under way at any time.
 RESTLESS: Final = ("compaction", "Task-", "loading groups")
+# Tasks of requests: none of them lasts, not even one that ran when the broker began to serve.
+PASSING: Final = ("request", "change of topics")
 LASTING_TIMERS: Final = (Owner.TICKER, Owner.GROUP_ALARM, Owner.COMPACTION)
 INTERNAL: Final = ("__cluster_metadata", "__consumer_offsets")
 OTHER_FILES_MAX: Final = 4  # the lock, and what a compaction or a checkpoint has open
@@ -50,7 +52,8 @@ class Sampler:
         batch_bytes_max: int = 1 << 20,
     ) -> None:
         self.found: list[str] = []
-        self.known_tasks = Counter(task.get_name() for task in _tasks(loop))
+        names = [task.get_name() for task in _tasks(loop)]
+        self.known_tasks = Counter(name for name in names if name not in PASSING)
         self._broker = broker
         self._read_bytes_max = min(read_bytes_max, RECEIVE_BUFFER_BYTES)
         self._batch_bytes_max = batch_bytes_max

@@ -247,3 +247,12 @@ async def test_half_a_frame_is_on_the_books(broker):
     await asyncio.sleep(0.01)
     sampler.look()
     assert sampler.found == []
+
+
+async def test_a_request_of_the_beginning_may_end_and_may_not_last(broker):
+    task = asyncio.create_task(asyncio.sleep(60), name="request")
+    known = Sampler(broker).known_tasks
+    assert at_rest(broker, known) == ["at rest: task 'request', 1 of them"]
+    task.cancel()
+    await asyncio.sleep(0.01)
+    assert at_rest(broker, known) == []
