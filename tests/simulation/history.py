@@ -11,6 +11,7 @@ the trace: it is the same in every process.
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import signal
 import time
@@ -28,12 +29,14 @@ from tests.simulation.network import Network
 from tests.simulation.panel import Panel
 from tests.simulation.plan import ClientPlan, Plan
 from tests.simulation.record import Record
-from tests.simulation.world import MS, Defect, Stuck, Waiter, World
+from tests.simulation.world import MS, Actor, Defect, Stuck, World
 
 CLIENTS_MS_MAX: Final = 20_000  # after which clients that still run are ended
 LIVES_MAX: Final = 40
 REFUSALS_MAX: Final = 5  # while the disk is bad
 RETRY_MS: Final = 500
+ANSWERS_MS: Final = 2_000  # for answers to requests under way when the machine is healed
+NEVER_MS: Final = 1 << 40
 
 
 @dataclass(slots=True)
@@ -112,7 +115,7 @@ class History:
         actors = [world.spawn(plan.name, self._client(plan)) for plan in self.plan.clients]
         for fault in self.plan.faults:
             world.spawn(fault.name, run_fault(self, fault))
-        world.spawn("director", self._direct([actor.ended for actor in actors]))
+        world.spawn("director", self._direct(actors))
         while not self.is_over and len(self.context.lives) < LIVES_MAX:
             self._live()
         if not self.is_over:
@@ -169,25 +172,38 @@ class History:
 
     # -- The end ------------------------------------------------------------------------------
 
-    async def _direct(self, clients_ended: list[Waiter]) -> None:
+    async def _direct(self, clients: list[Actor]) -> None:
         """Wait for the clients, heal the machine, run the finale, and stop the broker."""
         world = self.world
         limit = world.waiter()
         world.after(CLIENTS_MS_MAX * MS, limit.set)
-        for ended in clients_ended:
-            while not ended.is_set and not limit.is_set:
+        for client in clients:
+            while not client.ended.is_set and not limit.is_set:
                 await world.sleep_ms(100)
         self.context.is_finale = True
         self.disk.heal()
         self.network.heal()
         self.panel.healed()
+        await world.sleep_ms(ANSWERS_MS)
+        for client in clients:
+            client.stop()
+        self.network.hang_up()
         await self._restart()
         await self.panel.finale()
         self.panel.stopped(*await self._stop())
+        self._keep_still()
         await self._started()
         await self._stop()
         self.panel.second_start()
         self.is_over = True
+
+    def _keep_still(self) -> None:
+        """Let the next broker do nothing by itself: whatever it changes is its start's."""
+        loaded = self.context.loaded
+        config = dataclasses.replace(
+            loaded.config, log_cleaner_enable=False, log_initial_task_delay_ms=NEVER_MS
+        )
+        self.context.loaded = dataclasses.replace(loaded, config=config)
 
     async def _started(self) -> Life:
         """Wait until a broker serves."""

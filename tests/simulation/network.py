@@ -277,6 +277,11 @@ class Network:
                 peer.reset()
                 peer.on_end(ConnectionResetError(errno.ECONNRESET, "reset by the network"))
 
+    def hang_up(self) -> None:
+        """Let all clients close their connections."""
+        for link in list(self._links.values()):
+            link.peer.close()
+
     def take_accept_failure(self) -> OSError | None:
         """Return the failure of this accept, if it must fail."""
         if not self._accept_failures:
