@@ -20,7 +20,6 @@ from typing import Final, Protocol
 from broker.error_mapping import error_code_of
 from broker.partitions.epoch_fencing import UNDEFINED, divergence
 from broker.partitions.partition import Partition
-from broker.partitions.warm_reads import ATTEMPTS_MAX
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.metrics import Metrics
 from broker.runtime.owners import Owner
@@ -37,7 +36,7 @@ from protocol.messages.fetch import (
 )
 from storage.errors import StorageError
 from storage.log import Log
-from storage.segments.cold import Cold, without_waiting
+from storage.segments.cold import NOTHING, Cold, Pulled, without_waiting
 from storage.segments.log_file import LogSlice
 
 logger = logging.getLogger("barnabas.requests")
@@ -65,13 +64,13 @@ class FetchReading:
 
     __slots__ = (
         "_answers",
-        "_attempts_left",
         "_body",
         "_bytes_max",
         "_cold",
         "_metrics",
         "_missing",
         "_pool",
+        "_pulled",
         "_request",
         "_topics",
         "_unforeseen_count",
@@ -97,7 +96,7 @@ class FetchReading:
         self.pending: Pending | None = None
         self._cold: list[tuple[PartitionData, LogSlice]] = []  # records to be loaded
         self._missing: list[Cold] = []  # bytes that look-ups need
-        self._attempts_left = ATTEMPTS_MAX
+        self._pulled = NOTHING  # for the look-ups of one reading
         self._unforeseen_count = 0  # failures that are not in the metrics yet
 
     def partitions(self) -> list[Partition]:
@@ -116,7 +115,7 @@ class FetchReading:
         memory: the same read has them loaded.
         """
         try:
-            with without_waiting():
+            with without_waiting(NOTHING):
                 return self._is_enough()
         except (StorageError, OSError, Cold):
             return True
@@ -165,20 +164,21 @@ class FetchReading:
 
     def read_or_load(self) -> FetchResponse | Pending:
         """Read and return the answer; return `pending` if a thread must load something first."""
-        if self._attempts_left:
-            with without_waiting():
+        if self._pulled.starts_left:
+            with without_waiting(self._pulled):
                 response = self._read()
         else:
             response = self._read()
         if self._unforeseen_count:
             self._count_failures()
-        if not self._missing and not self._cold:
-            return response
+        if not self._missing:
+            self._pulled = NOTHING
+            if not self._cold:
+                return response
         if self.pending is None:
             self.pending = Pending()
         if self._missing:
-            self._attempts_left -= 1
-            self._pool.submit(Owner.FETCH_READ, self._pull, self._pulled)
+            self._pool.submit(Owner.FETCH_READ, self._pull, self._go_on)
         else:
             self._metrics.reads_cold += len(self._cold)
             self._pool.submit(Owner.FETCH_READ, self._load, partial(self._loaded, response))
@@ -264,13 +264,15 @@ class FetchReading:
     def _pull(self) -> None:
         """Bring into memory what look-ups missed. For a thread; the next read reports errors."""
         for cold in self._missing:
-            try:
-                cold.pull()
-            except OSError:
-                self._attempts_left = 0
+            cold.pull()
 
-    def _pulled(self, error: BaseException | None) -> None:
+    def _go_on(self, error: BaseException | None) -> None:
         assert self.pending is not None
+        if self._pulled is NOTHING:
+            self._pulled = Pulled()
+        self._pulled.starts_left -= 1
+        for cold in self._missing:
+            cold.keep(self._pulled)
         self._missing.clear()
         self._cold.clear()
         if isinstance(error, Exception):

@@ -1,8 +1,8 @@
-"""Look-ups in files, from the loop: repeated once a thread has loaded the pages they need.
+"""Look-ups in files, from the loop: repeated once a thread has pulled what they miss.
 
-`storage.segments.cold` describes how a look-up reports a missing page. A look-up may still miss
-pages after `ATTEMPTS_MAX` pulls, because memory is short, or because an index is being rebuilt and
-the look-up walks a whole segment. It then waits for the disk, so that its answer is late, not lost.
+`storage.segments.cold` describes how a look-up reports what it misses. A look-up that misses bytes
+again and again walks a large part of a segment, because an index is being rebuilt and memory is
+short. After `STARTS_MAX` starts it waits for the disk, so that its answer is late, not lost.
 """
 
 from __future__ import annotations
@@ -12,20 +12,22 @@ from typing import TypeVar
 
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.owners import Owner
-from storage.segments.cold import Cold, without_waiting
+from storage.segments.cold import Cold, Pulled, without_waiting
 
 T = TypeVar("T")
-ATTEMPTS_MAX = 16
 
 
 async def warm(pool: BlockingPool, look_up: Callable[[], T]) -> T:
     """Return what `look_up` returns, or raise what it raises, without blocking the loop."""
-    for _ in range(ATTEMPTS_MAX):
+    pulled = Pulled()
+    while pulled.starts_left:
         try:
-            with without_waiting():
+            with without_waiting(pulled):
                 return look_up()
         except Cold as cold:
             await pool.run(cold.pull)
+            pulled.starts_left -= 1
+            cold.keep(pulled)
     return look_up()
 
 
@@ -34,25 +36,29 @@ def when_warm(
     owner: Owner,
     look_up: Callable[[], T],
     done: Callable[[T | Exception], None],
-    attempts: int = ATTEMPTS_MAX,
+    pulled: Pulled | None = None,
 ) -> None:
-    """Call `done` with what `look_up` returns or raises, now or when its pages are loaded."""
+    """Call `done` with what `look_up` returns or raises, now or when a thread has pulled for it."""
+    pulled = pulled or Pulled()
     found: T | Exception
     try:
-        if attempts:
-            with without_waiting():
+        if pulled.starts_left:
+            with without_waiting(pulled):
                 found = look_up()
         else:
             found = look_up()
     except Cold as cold:
+        missing = cold
 
-        def pulled(error: BaseException | None) -> None:
+        def again(error: BaseException | None) -> None:
             if isinstance(error, Exception):
                 done(error)
             else:
-                when_warm(pool, owner, look_up, done, attempts - 1)
+                pulled.starts_left -= 1
+                missing.keep(pulled)
+                when_warm(pool, owner, look_up, done, pulled)
 
-        pool.submit(owner, cold.pull, pulled)
+        pool.submit(owner, cold.pull, again)
         return
     except Exception as error:
         found = error

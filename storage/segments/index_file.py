@@ -12,7 +12,7 @@ not counted, and are overwritten.
 from __future__ import annotations
 
 import struct
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from storage.files.filesystem import File
 from storage.files.open_files import OpenFiles
@@ -44,6 +44,10 @@ class IndexFile:
         self._written = -1  # entries in the file; -1: not counted yet
         self._count = -1
         self._last = self.none  # as it is packed
+
+    def twin(self) -> Self:
+        """Return another object for the same file, which knows only what the file has."""
+        return type(self)(self._files, self.path, self.base_offset, self.size_max)
 
     @property
     def entry_count(self) -> int:

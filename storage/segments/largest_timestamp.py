@@ -3,17 +3,56 @@
 Retention and look-ups by time depend on it, so a damaged time index must not decide it. The last
 entry of the time index must match its batch, and no batch behind the last entry of the offset index
 may have a larger timestamp. Otherwise the whole log is walked.
+
+That is too much for a look-up of the loop, whether the bytes are in memory or not. Such a look-up
+raises `ColdTimestamp`: a thread finds the timestamp, in objects of its own, and the segment keeps
+it. So a look-up over many segments starts again once for each, and gets further each time.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
-from storage.errors import DamagedLog
+from storage.errors import DamagedLog, LogFailed
+from storage.segments.cold import STARTS_MAX, Cold, Pulled
 from storage.segments.segment_reader import SegmentReader
 from storage.segments.time_index import NO_TIMESTAMP
 
 _log = logging.getLogger("barnabas.storage")
+
+
+class ColdTimestamp(Cold):
+    """The largest timestamp before position `end` of a segment is not known.
+
+    `found` takes it, on the loop: timestamp (ms), and the last offset of its batch.
+    """
+
+    def __init__(self, segment: SegmentReader, end: int, found: Callable[[int, int], None]) -> None:
+        super().__init__(f"{segment}: the largest timestamp is not known")
+        self._segment = segment
+        self._end = end
+        self._found = found
+        self._twin = SegmentReader(segment.base_offset, segment.log_file, segment.indexes.twin())
+        self._twin.next_offset = segment.next_offset
+        self._result: tuple[int, int] | LogFailed = (NO_TIMESTAMP, segment.base_offset)
+
+    def pull(self) -> None:
+        """Find the timestamp."""
+        try:
+            self._result = largest_timestamp(self._twin, self._end)
+        except LogFailed as error:
+            self._result = error
+
+    def keep(self, pulled: Pulled) -> None:
+        """Give it to the segment, or the error to the look-up."""
+        pulled.starts_left = STARTS_MAX
+        damage = self._twin.indexes.damage
+        self._segment.indexes.damage = self._segment.indexes.damage or damage
+        if isinstance(self._result, LogFailed):
+            pulled.keep(self._segment, self._result)
+        elif self._segment.log_file.size == self._end:
+            self._found(*self._result)
 
 
 def largest_timestamp(segment: SegmentReader, end: int) -> tuple[int, int]:

@@ -24,7 +24,12 @@ from storage.errors import DamagedLog
 from storage.files import filenames
 from storage.files.filesystem import Buffer
 from storage.files.open_files import OpenFiles
-from storage.segments.largest_timestamp import is_timestamp_of_batch, largest_timestamp
+from storage.segments.cold import may_wait
+from storage.segments.largest_timestamp import (
+    ColdTimestamp,
+    is_timestamp_of_batch,
+    largest_timestamp,
+)
 from storage.segments.log_file import LogFile
 from storage.segments.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
 from storage.segments.segment_files import SegmentFiles
@@ -146,7 +151,7 @@ class Segment(SegmentReader):
 
     @property
     def max_timestamp(self) -> int:
-        """The largest timestamp in the segment, ms; -1 if no batch has one. May walk the log."""
+        """The largest timestamp, ms; -1 if no batch has one. May walk the log. Raises Cold."""
         if self._max_timestamp == NOT_LOADED:
             self._load_max_timestamp(self.log_file.size)
         return self._max_timestamp
@@ -172,7 +177,13 @@ class Segment(SegmentReader):
         return self._first_timestamp
 
     def _load_max_timestamp(self, end: int) -> None:
-        self._max_timestamp, self._max_timestamp_offset = largest_timestamp(self, end)
+        if not may_wait(self):
+            raise ColdTimestamp(self, end, self._set_max_timestamp)
+        self._set_max_timestamp(*largest_timestamp(self, end))
+
+    def _set_max_timestamp(self, timestamp: int, offset: int) -> None:
+        if self._max_timestamp == NOT_LOADED:
+            self._max_timestamp, self._max_timestamp_offset = timestamp, offset
 
     def timestamp_candidates(
         self, timestamp: int, start_offset: int = 0, end_position: int | None = None

@@ -53,6 +53,11 @@ class SegmentIndexes:
         self.unindexed_bytes = 0  # in batches since the last entry
         self.damage = ""  # why both must be rebuilt, if they must
 
+    def twin(self) -> SegmentIndexes:
+        """Return other objects for the same files, for a thread to look up in."""
+        offset, time = self.offset.twin(), self.time.twin()
+        return SegmentIndexes(self._files, self._log_file, offset, time, self.interval_bytes)
+
     # -- Look-ups -----------------------------------------------------------------------------
 
     def lookup(self, offset: int) -> Entry | None:

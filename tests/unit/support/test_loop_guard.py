@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from storage.files.filesystem import ON_THE_LOOP, TURN_MAX, File, FileSystem
-from storage.segments.cold import without_waiting
+from storage.segments.cold import NOTHING, without_waiting
 from storage.segments.log_file import LogFile
 from tests.support import broker_process, failures, loop_guard
 from tests.support.broker_process import BrokerProcess
@@ -98,7 +98,7 @@ async def test_scanned_batches_and_read_bytes_are_counted(
     log_file = rig.services.partitions.get("walked", 0).log.segments.active.log_file
 
     def walked_on_the_loop() -> int:
-        with without_waiting():
+        with without_waiting(NOTHING):
             return broker_walks(log_file)
 
     await asyncio.sleep(0)

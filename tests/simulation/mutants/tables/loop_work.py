@@ -41,8 +41,8 @@ MUTANTS = (
         "a fetch waits on the loop for bytes that are not in memory",
         "broker/partitions/fetch_reading.py",
         """\
-        if self._attempts_left:
-            with without_waiting():
+        if self._pulled.starts_left:
+            with without_waiting(self._pulled):
                 response = self._read()
         else:
             response = self._read()
@@ -54,7 +54,7 @@ MUTANTS = (
             (
                 "broker/partitions/fetch_reading.py",
                 """\
-            with without_waiting():
+            with without_waiting(NOTHING):
                 return self._is_enough()
 """,
                 """\

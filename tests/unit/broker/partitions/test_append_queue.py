@@ -15,9 +15,8 @@ from broker.runtime.metrics import Metrics
 from broker.runtime.record_work import AT_ONCE, RecordWork, WalkAbandoned
 from protocol.record_errors import CorruptBatch, InvalidRecord
 from storage.errors import AppendTimedOut, LogFailed, UnknownPartition
-from storage.files.os_filesystem import OsFile
 from storage.log import Appended
-from storage.segments.cold import Cold
+from storage.segments.cold import Cold, Pulled
 from tests.support.fake_log import FakeLog
 
 STALL_MS = 100
@@ -111,11 +110,14 @@ class _LoadedLog(FakeLog):
 
 class _Missing(Cold):
     def __init__(self, log: _LoadedLog) -> None:
-        super().__init__(OsFile("/log", -1), 0, 1)
+        super().__init__("the end of the log")
         self.log = log
 
     def pull(self) -> None:
         self.log.is_cold = False
+
+    def keep(self, pulled: Pulled) -> None:
+        pass
 
 
 @pytest.mark.parametrize("error", [None, LogFailed("/log", "cannot be read")])

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from broker.partitions.warm_reads import ATTEMPTS_MAX, warm, when_warm
+from broker.partitions.warm_reads import warm, when_warm
 from broker.runtime.blocking_pool import BlockingPool, thread_executor
 from broker.runtime.owners import Owner
 from storage.segments import cold
-from storage.segments.cold import Cold
+from storage.segments.cold import KEPT_BYTES_MAX, STARTS_MAX, Cold
 from tests.support.memory_filesystem import MemoryFile, MemoryFileSystem
 
 
@@ -62,25 +62,57 @@ async def test_a_look_up_in_memory_returns_at_once(look_up: Any) -> None:
 
 
 async def test_missing_pages_are_pulled_first(look_up: Any) -> None:
-    file = ColdFile(pulls_needed=3)
+    file = ColdFile()
     assert await look_up(file.read) == b"here"
-    assert file.pulls == 3
+    assert file.pulls == 1
 
 
-async def test_pages_that_never_stay_in_memory_are_read_with_waiting(look_up: Any) -> None:
+async def test_pages_that_never_stay_in_memory_are_kept_for_their_look_up(look_up: Any) -> None:
     file = ColdFile(pulls_needed=1000)
-    assert await look_up(file.read) == b"here"
-    assert file.pulls == ATTEMPTS_MAX
+
+    def look() -> bytes:
+        return b"".join(cold.read(file.file, 1, at) for at in range(4))  # type: ignore[arg-type]
+
+    file.filesystem.counts.clear()
+    assert await look_up(look) == b"here"
+    assert file.pulls == 4
+    assert file.filesystem.counts["pread"] == 4 + (1 + 2 + 3 + 4 + 4)  # pulled, or asked for
+
+
+async def test_after_many_starts_a_look_up_waits(look_up: Any) -> None:
+    file = ColdFile(pulls_needed=1000)
+    file.file.pwrite(bytes(KEPT_BYTES_MAX), 4)  # too many to keep
+    found = await look_up(
+        lambda: cold.read(file.file, KEPT_BYTES_MAX + 4, 0)  # type: ignore[arg-type]
+    )
+    assert found == b"here" + bytes(KEPT_BYTES_MAX)
+    assert file.pulls == STARTS_MAX
+
+
+async def test_an_error_of_the_disk_is_raised_where_the_look_up_reads(look_up: Any) -> None:
+    """A look-up does without an index that cannot be read."""
+    file = ColdFile()
+    file.file.pull = lambda size, position: _fail()  # type: ignore[method-assign, assignment]
+
+    def look() -> str:
+        try:
+            file.read()
+        except OSError as error:
+            return f"without the index: {error}"
+        return "with it"
+
+    assert await look_up(look) == "without the index: [Errno 5] Input/output error"
+
+
+def _fail() -> None:
+    raise OSError(5, "Input/output error")
 
 
 async def test_an_error_of_the_look_up_or_of_the_pull_is_reported(look_up: Any) -> None:
-    def fails() -> None:
-        raise OSError(5, "Input/output error")
-
     with pytest.raises(OSError, match="Input/output"):
-        await look_up(fails)
+        await look_up(_fail)
     file = ColdFile()
-    file.file.pull = lambda size, position: fails()  # type: ignore[method-assign, assignment]
+    file.file.pull = lambda size, position: _fail()  # type: ignore[method-assign, assignment]
     with pytest.raises(OSError, match="Input/output"):
         await look_up(file.read)
 

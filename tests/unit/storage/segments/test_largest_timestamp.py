@@ -7,7 +7,10 @@ import struct
 
 import pytest
 
+from storage.errors import LogFailed
 from storage.files.open_files import OpenFiles
+from storage.segments.cold import Pulled, without_waiting
+from storage.segments.largest_timestamp import ColdTimestamp
 from storage.segments.segment import Segment
 from tests.support.lookups import first_found
 from tests.support.memory_filesystem import MemoryFileSystem
@@ -97,3 +100,74 @@ def test_damage_in_the_log_does_not_hide_the_largest_timestamp(disk: MemoryFileS
     assert reopen(disk, segment).max_timestamp == 1_059  # the index and the end agree
     segment.indexes.time.clear()
     assert reopen(disk, segment).max_timestamp == 1_029  # of the readable batches
+
+
+def look_up(segment: Segment, pulled: Pulled) -> int:
+    with without_waiting(pulled):
+        return segment.max_timestamp
+
+
+def miss(segment: Segment, pulled: Pulled) -> ColdTimestamp:
+    with pytest.raises(ColdTimestamp) as caught:
+        look_up(segment, pulled)
+    return caught.value
+
+
+def test_a_look_up_on_the_loop_reads_nothing_for_it(disk: MemoryFileSystem) -> None:
+    """Not even what is in memory: it may be the headers of a whole segment."""
+    segment = create(disk)
+    fill(segment, TIMES["shuffled"])
+    segment.indexes.write()
+    segment, pulled = reopen(disk, segment), Pulled()
+    pulled.starts_left = 1
+    disk.counts.clear()
+    missing = miss(segment, pulled)
+    assert not disk.counts["pread"]
+    missing.pull()
+    miss(segment, Pulled())  # the segment belongs to the loop
+    missing.keep(pulled)
+    disk.counts.clear()
+    assert look_up(segment, Pulled()) == max(TIMES["shuffled"])
+    assert segment.max_timestamp_offset == TIMES["shuffled"].index(max(TIMES["shuffled"]))
+    assert not disk.counts["pread"]
+    assert pulled.starts_left > 1  # many such segments do not end the look-up
+
+
+def test_what_a_thread_finds_is_dropped_if_the_segment_has_changed(disk: MemoryFileSystem) -> None:
+    segment = create(disk)
+    fill(segment, TIMES["rising"])
+    segment = reopen(disk, segment)
+    missing = miss(segment, Pulled())
+    missing.pull()
+    position, header = segment.position_of(30)  # type: ignore[misc]
+    segment.truncate(position, 30)
+    missing.keep(Pulled())
+    assert segment.max_timestamp == header.max_timestamp - 1
+
+
+def test_damage_that_a_thread_finds_is_flagged(disk: MemoryFileSystem) -> None:
+    segment = create(disk)
+    fill(segment, TIMES["rising"])
+    segment.on_roll()
+    segment = reopen(disk, segment)
+    path = segment.indexes.offset.path
+    disk.edit(path, 0, b"".join(struct.pack(">ii", at, at * 400 + 1) for at in range(59)))
+    missing, pulled = miss(segment, Pulled()), Pulled()
+    missing.pull()
+    assert not segment.indexes.damage
+    missing.keep(pulled)
+    assert segment.indexes.damage
+    assert look_up(segment, pulled) == 1_059
+
+
+def test_a_log_that_cannot_be_read_fails_the_look_up(disk: MemoryFileSystem) -> None:
+    segment = create(disk)
+    fill(segment, TIMES["rising"])
+    segment = reopen(disk, segment)
+    missing, pulled = miss(segment, Pulled()), Pulled()
+    disk.fail("pread", forever=True, path_part=".log")
+    missing.pull()
+    missing.keep(pulled)
+    with pytest.raises(LogFailed, match="read at position"):
+        look_up(segment, pulled)
+    miss(segment, Pulled())  # the next look-up tries again
