@@ -5,6 +5,7 @@
 # bench-peers  the whole comparison, into docs/performance.md (takes hours; can be interrupted)
 # docs   write the generated pages again
 # faults the tests that kill brokers, cut their power and break their disks, some of it as root
+# simulate  whole brokers under virtual time, new seeds on all cores until stopped; keeps what fails
 # interop  the tests that need kcat, java and Kafka's jars, and the long ones
 # kills  pipelines and streams into topics under kill -9, twenty times each: half an hour
 # interop-pipelines  the format "barnabas" against Spark's own Kafka connector
@@ -28,7 +29,7 @@ CONNECTOR := $(CONNECTOR_VENV)/bin/python
 # Two files at a time, the slowest directories first: the tests of one file share its brokers.
 PARALLEL := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help run test test-main test-spark check bench bench-peers docs faults interop \
+.PHONY: help run test test-main test-spark check bench bench-peers docs faults simulate interop \
 	interop-pipelines kills lock clean
 .DEFAULT_GOAL := help
 
@@ -94,6 +95,10 @@ faults interop: export THOROUGH := 1
 
 faults: $(VENV)/development
 	$(BIN)/python -m pytest $(PARALLEL) -m faults
+
+# OPTIONS="--seconds 60" ends by itself; --help lists the others.
+simulate: $(VENV)/development
+	$(BIN)/python -m tests.simulation --keep $(OPTIONS)
 
 interop: $(VENV)/development
 	$(BIN)/python -m pytest $(PARALLEL) -m "(interop or slow) and not faults"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import faulthandler
+import itertools
 import os
 import secrets
 import sys
@@ -74,7 +75,7 @@ def _many(first: str, jobs: int, seconds: float, count: int, *, keeps: bool) -> 
     with ProcessPoolExecutor(jobs) as pool:
         while True:
             while len(pending) < 2 * jobs and time.monotonic() < ends:
-                seeds = [f"{first}{number}" for number, _ in zip(numbers, range(CHUNK))]  # noqa: B905
+                seeds = [f"{first}{number}" for number in itertools.islice(numbers, CHUNK)]
                 if not seeds:
                     break
                 pending.add(pool.submit(run_seeds, seeds))

@@ -17,6 +17,7 @@ import signal
 import time
 import traceback
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from tests.simulation.clients.kinds import KINDS
@@ -99,7 +100,7 @@ class History:
         if life is None:
             return
         for ms, number in signals:
-            self.world.after(ms * MS, lambda number=number: life.receive(number))  # type: ignore[misc]
+            self.world.after(ms * MS, partial(life.receive, number))
 
     def _cut_power(self) -> None:
         self._cuts_power = False
