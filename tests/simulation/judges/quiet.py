@@ -42,6 +42,7 @@ EXPLAINED: Final[tuple[tuple[str, frozenset[str]], ...]] = (
     (r"stopped, but not everything could be written: ", _BROKEN),
     (r"cannot start or continue: ", _BROKEN),
     (r".*\. It is offline until it can be opened\.", _BROKEN),
+    (r"\S+ is offline for writes, ", _BROKEN),
     (r"deleted topic \S+, but some of its files remain: ", _UNWRITTEN),
     (r"deleted records may reappear at the next start: ", _UNWRITTEN),
     (r"topic \S+: ", _UNWRITTEN),

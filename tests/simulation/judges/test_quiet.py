@@ -78,6 +78,7 @@ def test_a_trace_that_is_not_indented():
         ("cannot accept on PLAINTEXT://h:1, will retry: too many", {ACCEPT}),
         ("the disk of /data does not answer: exiting without it. Acknowledged", {SLOW}),
         ("/data/t-0: gone. It is offline until it can be opened.", {DISK, FLIP}),
+        ("t-0 is offline for writes, reads end at the last durable offset, 4: x.", {DISK, FULL}),
         ("cleaning failed, will retry: EIO", {DISK}),
     ],
 )
