@@ -11,7 +11,6 @@ the trace: it is the same in every process.
 
 from __future__ import annotations
 
-import dataclasses
 import gc
 import signal
 import time
@@ -38,6 +37,12 @@ REFUSALS_MAX: Final = 5  # while the disk is bad
 RETRY_MS: Final = 500
 ANSWERS_MS: Final = 2_000  # for answers to requests under way when the machine is healed
 NEVER_MS: Final = 1 << 40
+STILL: Final = {
+    "log.cleaner.enable": "false",
+    "log.initial.task.delay.ms": str(NEVER_MS),
+    "log.retention.check.interval.ms": str(NEVER_MS),
+    "offsets.retention.check.interval.ms": str(NEVER_MS),
+}
 
 
 @dataclass(slots=True)
@@ -200,11 +205,7 @@ class History:
 
     def _keep_still(self) -> None:
         """Let the next broker do nothing by itself: whatever it changes is its start's."""
-        loaded = self.context.loaded
-        config = dataclasses.replace(
-            loaded.config, log_cleaner_enable=False, log_initial_task_delay_ms=NEVER_MS
-        )
-        self.context.loaded = dataclasses.replace(loaded, config=config)
+        self.context.loaded = loaded_from({**self.plan.settings, **STILL}, self.plan.tiny)
 
     async def _started(self) -> Life:
         """Wait until a broker serves."""

@@ -80,12 +80,26 @@ def _loaded(settings: tuple[tuple[str, str], ...]) -> Loaded:
     )
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Tiny(Loaded):
+    """A configuration whose `tiny` fields stay so when configs change while the broker runs."""
+
+    tiny: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+    def with_dynamic(self, values: Mapping[str, str]) -> Loaded:
+        loaded = Loaded.with_dynamic(self, values)
+        return dataclasses.replace(loaded, config=dataclasses.replace(loaded.config, **self.tiny))
+
+
 def loaded_from(settings: Mapping[str, str], tiny: Mapping[str, int]) -> Loaded:
     """Return a configuration; `tiny` holds fields set below the limits of their keys."""
     loaded = _loaded((("listeners", LISTENERS), *sorted(settings.items())))
     if not tiny:
         return loaded
-    return dataclasses.replace(loaded, config=dataclasses.replace(loaded.config, **tiny))
+    config = dataclasses.replace(loaded.config, **tiny)
+    return _Tiny(
+        config, loaded.static, loaded.dynamic, loaded.warnings, loaded.without_effect, tiny
+    )
 
 
 @functools.cache

@@ -101,7 +101,26 @@ def look(filesystem: FileSystem, data: str) -> Before:
             logs[path] = filesystem.read(full)
         elif name in _OFFSETS or name == filenames.LEADER_EPOCH_CHECKPOINT:
             meanings[path] = _meaning(full, name, filesystem.read(full))
-    return Before(logs, meanings)
+    return Before(logs, _with_records(meanings))
+
+
+def _with_records(meanings: Mapping[str, object]) -> dict[str, object]:
+    """Leave out epochs that begin at the end of their log: no record is of them.
+
+    The log ends at its recovery point. A log that retention has emptied still has its last epoch
+    in the file; loading it forgets that, as Kafka does.
+    """
+    ends = meanings.get(filenames.RECOVERY_POINT_CHECKPOINT)
+    by_directory = {
+        filenames.partition_directory(topic, partition): offset
+        for (topic, partition), offset in (ends.items() if isinstance(ends, dict) else ())
+    }
+    kept = dict(meanings)
+    for path, epochs in meanings.items():
+        end = by_directory.get(posixpath.dirname(path))
+        if isinstance(epochs, list) and end is not None:
+            kept[path] = [entry for entry in epochs if entry[1] < end]
+    return kept
 
 
 def _meaning(path: str, name: str, text: bytes) -> object:

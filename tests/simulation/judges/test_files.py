@@ -110,6 +110,18 @@ def test_a_change_is_an_objection(disk, path, position, data):
         assert files.same(before, after, {"t-0", "t-1"}) == []
 
 
+def test_an_epoch_without_records_says_nothing(disk):
+    path = f"{DATA}/t-0/leader-epoch-checkpoint"
+    end = files.look(disk, DATA).meanings["recovery-point-offset-checkpoint"]["t", 0]
+    texts = [b"0\n1\n0 0\n", b"0\n2\n0 0\n1 %d\n" % end, b"0\n2\n0 0\n1 %d\n" % (end - 1)]
+    looks = []
+    for text in texts:
+        disk.replace(path, text)
+        looks.append(files.look(disk, DATA))
+    assert files.same(looks[0], looks[1]) == []
+    assert len(files.same(looks[0], looks[2])) == 1
+
+
 def test_the_metadata_log_may_grow(disk):
     before = files.look(disk, DATA)
     path = f"{DATA}/__cluster_metadata-0/00000000000000000000.log"
