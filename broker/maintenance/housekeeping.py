@@ -126,7 +126,7 @@ class Housekeeping:
         self._begin(retention_seconds, first_seconds, self._retention)
 
     async def stop(self) -> None:
-        """Stop all tickers; one that is at work finishes first."""
+        """Stop all tickers; one that is at work finishes first, but begins no further log."""
         self._stopping.set()
         await asyncio.gather(*self._tasks)
 
@@ -183,6 +183,8 @@ class Housekeeping:
 
     async def _checkpoints(self) -> None:
         for log in self._services.logs.all():
+            if self._stopping.is_set():  # closing the logs writes all that is left
+                return
             try:
                 await self._checkpoint(log)
             except Exception as unforeseen:  # of this log: go on with the others
@@ -227,6 +229,8 @@ class Housekeeping:
     async def _retention(self) -> None:
         now_ms = self._services.clock.now_ms()
         for partition in self._services.partitions.all():
+            if self._stopping.is_set():
+                return
             try:
                 await self._retain(partition.log, now_ms)
             except (OSError, StorageError) as error:

@@ -208,10 +208,10 @@ class History:
         self.context.loaded = loaded_from({**self.plan.settings, **STILL}, self.plan.tiny)
 
     async def _started(self) -> Life:
-        """Wait until a broker serves."""
+        """Wait until a broker serves that nobody has told to stop."""
         while True:
             life = self.context.life
-            if life is not None and life.is_serving:
+            if life is not None and life.is_serving and not life.told_to_stop_ns:
                 return life
             await self.world.sleep_ms(20)
 

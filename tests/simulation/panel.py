@@ -160,7 +160,9 @@ class Panel:
         world, record = context.world, context.record
         self._object("liveness", liveness.overdue(record, world.now_ns, self._healed_ns))
         wire = Wire(world, context.network, KAFKA_PORT, "prover", record)
-        proof = await liveness.prove(world, wire, topics_of(context).values(), context.damaged)
+        topics = topics_of(context).values()
+        now_ms = context.clock.now_ms
+        proof = await liveness.prove(world, wire, topics, now_ms, context.damaged)
         wire.close()
         self._object("liveness", proof.found)
         self._logs = await read_back(context)

@@ -125,17 +125,21 @@ CLIENTS_MAX: Final = 9
 FAULTS_MAX: Final = 5
 STEPS_MAX: Final = 60
 FRAME_BYTES_MAX: Final = 20_000  # above what clients send that mean well
+SLOW_FSYNC_NS: Final = 100 * MS
 SPAN_MS: Final = 8_000  # in which clients come and faults happen
 
 
 def write_plan(seed: str) -> Plan:
     """Return the plan that belongs to a seed."""
     chance = random.Random(f"{seed}/plan")
+    settings, tiny, shape = _settings(chance), _tiny(chance), _shape(chance)
+    if shape.fsync_ns >= SLOW_FSYNC_NS:  # a stop syncs hundreds of files
+        settings["barnabas.shutdown.deadline.ms"] = "300000"
     return Plan(
         seed=seed,
-        settings=_settings(chance),
-        tiny=_tiny(chance),
-        shape=_shape(chance),
+        settings=settings,
+        tiny=tiny,
+        shape=shape,
         clients=_clients(chance),
         faults=_faults(chance),
     )

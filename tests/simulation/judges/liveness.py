@@ -13,7 +13,7 @@ flipped bits are left out where they refuse.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from protocol.messages.describe_groups import DescribeGroupsRequest
@@ -23,7 +23,6 @@ from protocol.records import Record as LogRecord
 from protocol.records import build
 from tests.simulation.clients.topics import Topic
 from tests.simulation.clients.wire import Disconnected, Wire
-from tests.simulation.clock import STARTED_MS
 from tests.simulation.record import Asked, Record
 from tests.simulation.world import MS, TimedOut
 from tests.support.history_checker import INFO, OK, Key, Send
@@ -96,16 +95,20 @@ async def prove(
     world: World,
     wire: Wire,
     topics: Iterable[Topic],
+    now_ms: Callable[[], int],
     damaged: Collection[str] = (),
     *,
     has_groups: bool = True,
 ) -> Proof:
-    """Send a batch to each partition, and ask for all groups. `damaged`: directories' names."""
+    """Send a batch to each partition, and ask for all groups. `damaged`: directories' names.
+
+    `now_ms` is the broker's wall clock, which a topic may compare the records' times with.
+    """
     proof = Proof()
     for topic in topics:
         for number in range(topic.partition_count if any(topic.topic_id) else 0):
             name = f"{topic.name}-{number}"
-            error = await _append(world, wire, topic, number, proof)
+            error = await _append(world, wire, topic, number, now_ms, proof)
             if error and name not in damaged:
                 proof.found.append(f"{name} takes no batch: {error}")
     if has_groups and not any(name.startswith("__consumer_offsets") for name in damaged):
@@ -114,13 +117,19 @@ async def prove(
     return proof
 
 
-async def _append(world: World, wire: Wire, topic: Topic, number: int, proof: Proof) -> str:
+async def _append(
+    world: World,
+    wire: Wire,
+    topic: Topic,
+    number: int,
+    now_ms: Callable[[], int],
+    proof: Proof,
+) -> str:
     """Send one batch until it is taken; return why it was not, or ""."""
     key, error = topic.key(number), ""
     for attempt in range(TRIES_MAX):
         value = b"proof%d:%d" % (attempt, number)
-        timestamp = STARTED_MS + world.now_ns // MS
-        batch = build([LogRecord(0, timestamp, value.partition(b":")[0], value)])
+        batch = build([LogRecord(0, now_ms(), value.partition(b":")[0], value)])
         partition = PartitionProduceData(index=number, records=memoryview(batch))
         data = TopicProduceData(name=topic.name, partition_data=[partition])
         body = ProduceRequest(acks=-1, timeout_ms=BOUND_MS, topic_data=[data])

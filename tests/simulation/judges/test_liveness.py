@@ -74,7 +74,7 @@ def proved(wire, topics, **options):
     proofs = []
 
     async def act():
-        proofs.append(await prove(world, wire, topics, **options))
+        proofs.append(await prove(world, wire, topics, lambda: 5, **options))
 
     actor = world.spawn("judge", act())
     world.run_until(lambda: actor.ended.is_set)

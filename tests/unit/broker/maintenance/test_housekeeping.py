@@ -222,6 +222,32 @@ async def test_the_stop_waits_for_a_running_duty(
     assert house.processor.swept == swept
 
 
+@pytest.mark.parametrize("job", [Checkpoint, SegmentDeletion])
+async def test_a_duty_begins_no_further_log_once_the_stop_waits(
+    house: House, monkeypatch: pytest.MonkeyPatch, job: type
+) -> None:
+    """On a slow disk a round over all logs would take longer than a stop may."""
+    ran: list[object] = []
+    go_on = threading.Event()
+
+    def slow(self: object) -> None:
+        ran.append(self)
+        go_on.wait(5)
+
+    for name in ("a", "b"):
+        await create(house.rig, name, retention_ms="1")
+        await produce(house.rig, batch(b"x"), topic=name)
+    with monkeypatch.context() as patch:
+        patch.setattr(job, "run", slow)
+        house.keeping.start()
+        await house.until(lambda: ran)
+        stop = asyncio.create_task(house.keeping.stop())
+        await asyncio.sleep(0.005)
+        go_on.set()
+        await stop
+    assert len(ran) == 1
+
+
 async def test_handlers_are_imported_while_the_broker_is_idle(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
