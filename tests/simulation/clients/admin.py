@@ -30,6 +30,7 @@ from tests.simulation.context import Context
 from tests.simulation.plan import ClientPlan
 
 BROKER: Final = 4  # ConfigResource.Type in Kafka
+FULL_WIDTH: Final = "\uff11\uff10\uff10"  # 100, to Java
 PROMISES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "write.caching": ("is_volatile", ("true", "false")),
     "cleanup.policy": ("is_compacted", ("compact", "delete", "compact,delete")),
@@ -40,14 +41,23 @@ PROMISES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
 OF_BROKER: Final[dict[str, tuple[str, ...]]] = {
     "compression.type": ("producer", "lz4"),
     "log.cleaner.threads": ("1", "2"),
-    "log.cleaner.backoff.ms": ("0", "100", "15000"),
+    "log.cleaner.backoff.ms": ("0", "100", "15000", FULL_WIDTH),
     "log.cleaner.io.max.bytes.per.second": ("2000", "1.7976931348623157E308"),
     "log.index.interval.bytes": ("100", "4096"),
     "max.connections": ("8", "1000"),
     "max.connections.per.ip": ("8", "1000"),
     "max.connections.per.ip.overrides": ("127.0.0.1:20", ""),
 }
-BAD_OF_BROKER: Final = (("num.network.threads", "x"), ("node.id", "5"), ("log.dirs", "/elsewhere"))
+BAD_OF_BROKER: Final = (
+    ("num.network.threads", "x"),
+    ("node.id", "5"),
+    ("log.dirs", "/elsewhere"),
+    ("max.connections", "0"),
+    ("log.cleaner.threads", "0"),
+    ("log.cleaner.dedupe.buffer.size", "1"),
+    ("max.connections.per.ip.overrides", "nowhere.example:2"),
+)
+REFUSALS: Final = frozenset({40, 42})  # of values
 
 
 async def run_config_admin(context: Context, plan: ClientPlan) -> None:
@@ -59,7 +69,10 @@ async def run_config_admin(context: Context, plan: ClientPlan) -> None:
         topic = topics.any(caller.rng)
         body: Any
         if chance < 0.5:
-            key = caller.rng.choice(sorted(NEUTRAL))
+            keys = sorted(
+                NEUTRAL.keys() - ({"delete.retention.ms"} if topic.keeps_tombstones else set())
+            )
+            key = caller.rng.choice(keys)
             value = None if caller.chance(0.2) else caller.rng.choice(NEUTRAL[key])
             body = incremental(TOPIC, topic.name, {key: value})
         elif chance < 0.6:
@@ -74,9 +87,11 @@ async def run_config_admin(context: Context, plan: ClientPlan) -> None:
             name = topic.name if is_topic else caller.rng.choice(("", "1", "7", "x"))
             body = incremental(TOPIC if is_topic else BROKER, name, {key: value})
         answer = await caller.ask(body, what=topic.name)
-        for result in answer.responses if answer is not None and chance >= 0.8 else ():
-            if result.error_code == 0:
+        for result in answer.responses if answer is not None else ():
+            if chance >= 0.8 and result.error_code == 0:
                 caller.record.fail(caller.name, f"an impossible config was set: {body}")
+            elif chance < 0.8 and result.error_code in REFUSALS:
+                caller.record.fail(caller.name, f"a config was refused: {result}, {body}")
         await caller.pause()
     caller.wire.close()
 

@@ -32,8 +32,8 @@ from tests.simulation.group_events import Commit, Fetched, Removed
 OFFSET_BITS: Final = 40
 BY_ID: Final = 10  # the version of OffsetCommit and OffsetFetch that names topics by id
 MANY_GROUPS: Final = 8
-TOO_LONG: Final = 5_000
-RETENTIONS_MS: Final = (-1, -1, -1, -1, 0, 5_000)
+TOO_LONG: Final = ("x" * 5_000, "\U0001f600" * 3_000)  # for offset.metadata.max.bytes, in UTF-16
+RETENTIONS_MS: Final = (-1, -1, -1, -1, 0, 5_000, 2**63 - 1)
 Place = tuple[Topic, int]
 
 
@@ -58,7 +58,9 @@ async def commit(
     events = {}
     for topic, number in places:
         offset = caller.rng.getrandbits(OFFSET_BITS)
-        size = TOO_LONG if caller.chance(0.01) else caller.rng.choice((0, 3, 40))
+        metadata = f"{offset:x}"[:1] * caller.rng.choice((0, 3, 40))
+        if caller.chance(0.01):
+            metadata = caller.rng.choice(TOO_LONG)
         events[topic.topic_id, topic.name, number] = Commit(
             who=caller.name,
             group=group,
@@ -66,7 +68,7 @@ async def commit(
             topic=topic.name,
             partition=number,
             offset=offset,
-            metadata=f"{offset:x}"[:1] * size,
+            metadata=metadata,
             member_id=member.member_id,
             epoch=member.epoch,
             retention_ms=retention_ms,
@@ -89,6 +91,8 @@ async def commit(
                 continue
             event.answered(caller.now_ns, one.error_code)
             codes.add(one.error_code)
+            if one.error_code == 0 and event.metadata in TOO_LONG:
+                caller.record.fail(caller.name, f"{group}: metadata that is too long was taken")
     if any(event.code is None for event in events.values()):
         caller.record.fail(caller.name, f"{group}: not all commits are answered")
     return codes
@@ -132,6 +136,8 @@ async def fetch(
     """Read offsets of groups (the first one before version 8); return the first error, or 0."""
     version = caller.version_of(OffsetFetchRequest)
     wants_all = version >= 2 and caller.chance(0.2)
+    if caller.chance(0.2):  # what is named again is answered once
+        places = [*places, *places[:1]]
     stable = caller.chance(0.3)
     if version < MANY_GROUPS:
         named = [
@@ -179,8 +185,16 @@ def _asked(places: Iterable[Place], *, by_id: bool) -> list[OffsetFetchRequestTo
 
 
 def _saw(
-    caller: Caller, group: str, topics: Iterable[Any], began_ns: int, names: dict[bytes, str]
+    caller: Caller, group: str, topics: Sequence[Any], began_ns: int, names: dict[bytes, str]
 ) -> None:
+    told = [
+        (getattr(topic, "name", ""), getattr(topic, "topic_id", b""), one.partition_index)
+        for topic in topics
+        for one in topic.partitions
+        if one.error_code == 0
+    ]
+    if len(set(told)) != len(told):
+        caller.record.fail(caller.name, f"{group}: an offset is told twice: {told}")
     for topic in topics:
         name = getattr(topic, "name", "") or names.get(topic.topic_id)
         for one in topic.partitions:

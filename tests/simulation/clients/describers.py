@@ -47,7 +47,15 @@ from tests.simulation.plan import ClientPlan
 
 BY_ID: Final = 12  # the first version of Metadata that names topics by id
 PAGES_MAX: Final = 20
-STRANGE_NAMES: Final = ("stranger", "strange.0", "s" * 249, "str\N{SNOWMAN}nge", "strange 1")
+FORGED: Final = "strange\n2026-01-01 00:00:00.000+00:00 ERROR   forged"
+STRANGE_NAMES: Final = (
+    "stranger",
+    "strange.0",
+    "s" * 249,
+    "str\N{SNOWMAN}nge",
+    "strange 1",
+    FORGED,
+)
 NUMBERS: Final = (0, 1, -1, 2, 5, 100, 127)
 EMPTY_CHANCE: Final = 0.1
 
@@ -147,9 +155,13 @@ async def _configs(caller: Caller) -> None:
         for kind, name in caller.rng.sample(kinds, 2)
     ]
     body = DescribeConfigsRequest(
-        resources=resources, include_synonyms=caller.chance(0.5), include_documentation=False
+        resources=[*resources, resources[0]],
+        include_synonyms=caller.chance(0.5),
+        include_documentation=False,
     )
     answer = await caller.ask(body)
+    if answer is not None and len(answer.results) != len(resources):
+        caller.record.fail(caller.name, f"{len(answer.results)} answers for {resources}")
     for result in answer.results if answer is not None else ():
         names = [config.name for config in result.configs]
         if len(set(names)) != len(names):
