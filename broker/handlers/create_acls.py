@@ -13,7 +13,7 @@ from __future__ import annotations
 from broker.authorized_operations import UNKNOWN_ELEMENT
 from broker.runtime.request import Request
 from broker.services import Services
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, ProtocolError
 from protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 
 
@@ -27,7 +27,7 @@ def handle(request: Request, services: Services) -> CreateAclsResponse | None:  
             rule.operation,
             rule.permission_type,
         ):
-            request.connection.abort("CreateAcls with an UNKNOWN element")
+            request.connection.refuse(ProtocolError("CreateAcls with an UNKNOWN element"))
             return None
     return _refuse(body, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from broker.authorized_operations import UNKNOWN_ELEMENT
 from broker.runtime.request import Request
 from broker.services import Services
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, ProtocolError
 from protocol.messages.delete_acls import (
     DeleteAclsFilterResult,
     DeleteAclsRequest,
@@ -31,7 +31,7 @@ def handle(request: Request, services: Services) -> DeleteAclsResponse | None:  
             one.operation,
             one.permission_type,
         ):
-            request.connection.abort("DeleteAcls with an UNKNOWN element")
+            request.connection.refuse(ProtocolError("DeleteAcls with an UNKNOWN element"))
             return None
     return _refuse(body, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
 

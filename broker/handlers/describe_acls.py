@@ -13,7 +13,7 @@ from __future__ import annotations
 from broker.authorized_operations import UNKNOWN_ELEMENT
 from broker.runtime.request import Request
 from broker.services import Services
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, ProtocolError
 from protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
 
@@ -26,7 +26,7 @@ def handle(request: Request, services: Services) -> DescribeAclsResponse | None:
         body.operation,
         body.permission_type,
     ):
-        request.connection.abort("DescribeAcls with an UNKNOWN element")
+        request.connection.refuse(ProtocolError("DescribeAcls with an UNKNOWN element"))
         return None
     return DescribeAclsResponse(
         error_code=ErrorCode.SECURITY_DISABLED,

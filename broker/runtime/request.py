@@ -47,6 +47,10 @@ class Responder(Protocol):
         """Close the connection at once, and log `reason`."""
         ...
 
+    def refuse(self, error: Exception) -> None:
+        """Close the connection at once for what its client sent, and count that."""
+        ...
+
 
 class Request:
     """A decoded request and its place in its connection's order."""

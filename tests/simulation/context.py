@@ -42,7 +42,6 @@ class Context:
     injected: set[str] = field(default_factory=set)
     flips: list[Flip] = field(default_factory=list)
     damaged: set[str] = field(default_factory=set)  # directories of partitions with flipped bits
-    network_cuts_ns: list[int] = field(default_factory=list)
     power_cuts_ns: list[int] = field(default_factory=list)
     # What the clients know of topics, by name; the clients' modules say what is in it.
     topics: Any = None

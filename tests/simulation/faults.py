@@ -164,7 +164,6 @@ async def _clock_jump(stage: Stage, chance: random.Random) -> None:
 
 
 async def _network_cut(stage: Stage, chance: random.Random) -> None:
-    stage.context.network_cuts_ns.append(stage.world.now_ns)
     stage.network.cut(chance, chance.choice((0.2, 1.0)))
 
 

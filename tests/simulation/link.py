@@ -202,6 +202,7 @@ class Link:
         self.has_eof = False
         self.is_reset = False
         self.is_closed = False
+        self.closed_ns: int | None = None  # when its process closed it, unless that was killed
         self.transport: Notified | None = None
         self.awaits_room = False  # set by the transport
         self.to_broker = Way(
@@ -277,6 +278,8 @@ class Link:
         self.is_closed = True
         self.transport = None
         self.awaits_room = False
+        if not killed:
+            self.closed_ns = self.world.now_ns
         if killed or self.arrived:
             self.to_peer.finish(End.RESET)
         else:
@@ -353,6 +356,11 @@ class Peer:
     def address(self) -> tuple[str, int]:
         """The client's own address."""
         return self._link.client
+
+    @property
+    def closed_ns(self) -> int | None:
+        """When the broker closed the connection; None if it did not, or was killed."""
+        return self._link.closed_ns
 
     def send(self, data: bytes) -> None:
         """Send; what is sent after the end is lost, as it is in a kernel."""

@@ -202,8 +202,7 @@ class Panel:
         context = self._context
         self._object("groups", groups.of_history(context))
         self._object("isolation", isolation.judge(context.record.refusals, self._harm))
-        cut = isolation.connections(context.record.ended, self._served, context.network_cuts_ns)
-        self._object("isolation", cut)
+        self._object("isolation", isolation.connections(context.record.ended, self._served))
         self._object("quiet", self._quiet.judge(context.injected, context.disk.violations))
         if self._logs is not None:
             self._object("history", self._judge_history(self._logs))

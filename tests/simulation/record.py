@@ -91,7 +91,7 @@ class Record:
     unanswered: dict[tuple[str, int], Asked] = field(default_factory=dict)
     gave_up: list[tuple[Asked, int]] = field(default_factory=list)  # and when its client left
     slowest_ns: int = 0  # beyond what the request lets the broker wait
-    ended: list[tuple[int, str, str]] = field(default_factory=list)  # by the broker: when, who, why
+    ended: list[tuple[int, str, str]] = field(default_factory=list)  # by the broker: when, who, how
     cut_answers: list[tuple[int, str, int]] = field(default_factory=list)  # when, who, bytes
     refusals: list[Refusal] = field(default_factory=list)
 

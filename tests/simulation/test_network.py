@@ -273,6 +273,25 @@ def test_down_resets_the_clients_and_calls_nothing_of_the_broker() -> None:
     assert not echo.lost
 
 
+def test_only_the_broker_itself_closes() -> None:
+    place = Place(NetworkShape(latency_max_us=40))
+    closed, killed, cut = (place.network.connect(place.port, name=name) for name in "abc")
+    echoes = [place.run(place.accept()) for _ in range(3)]
+    by_port = {echo.transport.get_extra_info("peername"): echo for echo in echoes}
+    by_port[closed.address].transport.close()
+    place.run(asyncio.sleep(0))
+    closed_ns = place.world.now_ns
+    place.rest()
+    cut.reset()
+    place.network.down()
+    place.rest()
+    assert not any(peer.is_open for peer in (closed, killed, cut))
+    assert closed.closed_ns is not None
+    assert closed.closed_ns <= closed_ns
+    assert killed.closed_ns is None
+    assert cut.closed_ns is None
+
+
 def test_an_adoption_that_is_cancelled_closes_the_socket() -> None:
     place = Place(CALM)
     peer = place.network.connect(place.port)

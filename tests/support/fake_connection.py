@@ -34,6 +34,7 @@ class FakeConnection:
         self.info = ConnectionInfo(LISTENER, NO_DIALECT, ("127.0.0.1", 9092), ("127.0.0.1", 50000))
         self.sent: list[Sequence[Buffer]] = []
         self.aborted: list[str] = []
+        self.refused: list[str] = []
 
     def respond(self, request: Request, buffers: Sequence[Buffer]) -> None:
         request.buffers = buffers
@@ -41,6 +42,9 @@ class FakeConnection:
 
     def abort(self, reason: str) -> None:
         self.aborted.append(reason)
+
+    def refuse(self, error: Exception) -> None:
+        self.refused.append(str(error))
 
     def request(self, body: Any, *, api_key: int = 0, version: int = 0, number: int = 1) -> Request:
         header = RequestHeader(api_key, version, number, "test")

@@ -52,6 +52,7 @@ class DirectPeer:
         self.on_data: Callable[[bytes], None] = lambda data: None
         self.on_end: Callable[[Exception | None], None] = lambda error: None
         self.is_open = True
+        self.closed_ns = 0
         self.arrives_ns = 0
 
     def send(self, data: bytes) -> None:

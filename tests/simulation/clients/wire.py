@@ -300,9 +300,11 @@ class Wire:
         if self._received and self._is_strict and error is None:
             # A stop may cut a connection, but never in the middle of an answer with a clean end.
             self.record.cut_answers.append((self.world.now_ns, self.name, len(self._received)))
-        if self._is_strict and not self._is_half_closed and not self.may_be_ended:
-            self.record.ended.append((self.world.now_ns, self.name, why))
         peer = self._peer
+        closed_ns = peer.closed_ns
+        is_good = self._is_strict and not self._is_half_closed and not self.may_be_ended
+        if is_good and closed_ns is not None:
+            self.record.ended.append((closed_ns, self.name, why))
         self._drop(why)
         if error is None and peer.is_open:
             peer.close()

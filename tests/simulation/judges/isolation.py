@@ -98,24 +98,15 @@ class Served(NamedTuple):
     metrics: Metrics
 
 
-def connections(
-    ended: Sequence[tuple[int, str, str]],
-    served: Iterable[Served],
-    cuts_ns: Collection[int] = (),
-) -> list[str]:
+def connections(ended: Sequence[tuple[int, str, str]], served: Iterable[Served]) -> list[str]:
     """Object to connections that the broker ended and did not count.
 
-    `ended`: when, whose and how, of clients that send nothing wrong. `cuts_ns`: when the network
-    cut connections; what ends within a second after that is the network's.
+    `ended`: when the broker closed it, whose and how, of clients that send nothing wrong. What the
+    network cuts and what ends with a killed process is not among them.
     """
     found: list[str] = []
     for life in served:
-        here = [
-            one
-            for one in ended
-            if life.since_ns <= one[0] < life.until_ns
-            and not any(cut <= one[0] <= cut + 1_000_000_000 for cut in cuts_ns)
-        ]
+        here = [one for one in ended if life.since_ns <= one[0] < life.until_ns]
         found += _uncounted(here, life.metrics)
     return _listed(found)
 
@@ -123,8 +114,7 @@ def connections(
 def _uncounted(ended: Sequence[tuple[int, str, str]], metrics: Metrics) -> Iterator[str]:
     counted = (
         metrics.connections_closed_idle
-        + metrics.frames_timed_out
-        + metrics.protocol_errors
+        + metrics.protocol_errors  # frames that time out among them
         + metrics.connections_refused
     )
     if len(ended) > counted:

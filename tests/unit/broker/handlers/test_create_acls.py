@@ -26,4 +26,4 @@ async def test_security_is_disabled(rig: Rig, version: int, count: int) -> None:
 @pytest.mark.parametrize("name", NUMBERS)
 async def test_an_unknown_element_closes_the_connection(rig: Rig, name: str) -> None:
     assert await rig.call(CreateAclsRequest(creations=[rule(), rule(**{name: 0})]), 3) is None
-    assert rig.connection.aborted == ["CreateAcls with an UNKNOWN element"]
+    assert rig.connection.refused == ["CreateAcls with an UNKNOWN element"]

@@ -27,4 +27,4 @@ async def test_security_is_disabled(rig: Rig, version: int, count: int) -> None:
 async def test_an_unknown_element_closes_the_connection(rig: Rig, name: str) -> None:
     filters = [DeleteAclsFilter(**ANY), DeleteAclsFilter(**{**ANY, name: 0})]
     assert await rig.call(DeleteAclsRequest(filters=filters), 3) is None
-    assert rig.connection.aborted == ["DeleteAcls with an UNKNOWN element"]
+    assert rig.connection.refused == ["DeleteAcls with an UNKNOWN element"]

@@ -24,4 +24,4 @@ async def test_security_is_disabled(rig: Rig, version: int, changed: dict[str, i
 )
 async def test_an_unknown_element_closes_the_connection(rig: Rig, name: str) -> None:
     assert await rig.call(DescribeAclsRequest(**{**ANY, name: 0}), 3) is None
-    assert rig.connection.aborted == ["DescribeAcls with an UNKNOWN element"]
+    assert rig.connection.refused == ["DescribeAcls with an UNKNOWN element"]
