@@ -43,6 +43,8 @@ class Context:
     flips: list[Flip] = field(default_factory=list)
     damaged: set[str] = field(default_factory=set)  # directories of partitions with flipped bits
     power_cuts_ns: list[int] = field(default_factory=list)
+    # Jumps of the clock after which brokers forget producers: producer.id.expiration.ms and more.
+    clock_leaps: int = 0
     # What the clients know of topics, by name; the clients' modules say what is in it.
     topics: Any = None
     # What the judges keep during the history, by the judge's name.

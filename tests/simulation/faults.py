@@ -160,7 +160,9 @@ async def _accept_error(stage: Stage, chance: random.Random) -> None:
 
 
 async def _clock_jump(stage: Stage, chance: random.Random) -> None:
-    stage.clock.jump(chance.choice((-HOUR_MS, -50, 50, HOUR_MS, 40 * DAY_MS)))
+    ms = chance.choice((-HOUR_MS, -50, 50, HOUR_MS, 40 * DAY_MS))
+    stage.context.clock_leaps += ms >= DAY_MS
+    stage.clock.jump(ms)
 
 
 async def _network_cut(stage: Stage, chance: random.Random) -> None:

@@ -111,7 +111,7 @@ class History:
         self._cuts_power = False
         self.disk.power_cut(self.world.chance(f"power cut {self.world.now_ns}"))
         self.context.power_cuts_ns.append(self.world.now_ns)
-        self.record.power_cut()
+        self.record.power_cut(self.world.now_ns)
 
     # -- Lives --------------------------------------------------------------------------------
 

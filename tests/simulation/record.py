@@ -108,6 +108,7 @@ class Record:
     process_count: int = 0
     _marks: dict[tuple[Key, str], tuple[list[int], list[int]]] = field(default_factory=dict)
     _open_cuts: list[int] = field(default_factory=list)  # power cuts without the ends after them
+    _cuts_ns: list[tuple[int, int]] = field(default_factory=list)  # and all, with their times
 
     def __post_init__(self) -> None:
         self.ledger.volatile_keys = self.volatile
@@ -145,8 +146,12 @@ class Record:
         times_ns: tuple[int, int],
         *,
         is_volatile: bool = False,
+        asked_ns: int | None = None,
     ) -> None:
-        """Note that a send has ended. `times_ns`: when it began and when it ended."""
+        """Note that a send has ended. `times_ns`: when it began and when it ended.
+
+        `asked_ns`: when the request began that was answered, if others had been tried before.
+        """
         began_ns, ended_ns = times_ns
         self.history.ops.append(
             Op(
@@ -156,6 +161,7 @@ class Record:
                 invoked_s=began_ns / SECOND_NS,
                 completed_s=ended_ns / SECOND_NS,
                 is_volatile=is_volatile,
+                before=self._before(began_ns if asked_ns is None else asked_ns),
             )
         )
 
@@ -172,12 +178,24 @@ class Record:
                 invoked_s=began_ns / SECOND_NS,
                 completed_s=ended_ns / SECOND_NS,
                 seeks=seeks,
+                before=self._before(began_ns),
             )
         )
 
-    def power_cut(self) -> None:
+    def _before(self, asked_ns: int) -> int | None:
+        """Return the number of the first operation after a power cut that a request was before.
+
+        Its answer was on its way when the power was cut.
+        """
+        for cut_ns, number in self._cuts_ns:
+            if asked_ns < cut_ns:
+                return number
+        return None
+
+    def power_cut(self, now_ns: int) -> None:
         """Note a power cut, at its moment. `recovered` tells its effect."""
         self._open_cuts.append(len(self.history.ops))
+        self._cuts_ns.append((now_ns, len(self.history.ops)))
 
     def recovered(self, ends: Mapping[Key, int]) -> None:
         """Note where each log ended at the first start after a power cut, before new records."""
@@ -200,8 +218,10 @@ class Record:
 
     # -- The ledger ---------------------------------------------------------------------------
 
-    def saw_batch(self, key: Key, batch: SeenBatch) -> None:
+    def saw_batch(self, key: Key, batch: SeenBatch, asked_ns: int) -> None:
         """Compare a batch with what was served at its offset before (H1)."""
+        if key in self.volatile and self._before(asked_ns) is not None:
+            return  # a power cut may have taken it away, before it arrived
         self.ledger.saw_batch(key, batch)
 
     def saw_mark(self, key: Key, name: str, value: int, times_ns: tuple[int, int]) -> None:

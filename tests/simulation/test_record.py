@@ -32,7 +32,7 @@ def test_a_power_cut_counts_from_its_moment_with_the_ends_after_it() -> None:
     record = Record()
     record.volatile.add(KEY)
     record.sent(1, OK, [Send(KEY, b"a", 0)], (0, 1), is_volatile=True)
-    record.power_cut()
+    record.power_cut(2)
     record.sent(2, OK, [Send(KEY, b"b", 0)], (2, 3))
     record.recovered({KEY: 0})
     assert [(cut.number, cut.ends) for cut in record.history.cuts] == [(1, {KEY: 0})]
@@ -41,6 +41,23 @@ def test_a_power_cut_counts_from_its_moment_with_the_ends_after_it() -> None:
     assert len(record.history.cuts) == 1
     assert record.history.durable_count == 2
     assert not check(record.sealed()).anomalies
+
+
+def test_an_answer_may_arrive_after_a_power_cut() -> None:
+    record = Record()
+    record.volatile.add(KEY)
+    record.power_cut(10)
+    record.recovered({KEY: 0})
+    record.sent(1, OK, [Send(KEY, b"a", 0)], (8, 12))
+    record.sent(2, OK, [Send(KEY, b"b", 1)], (3, 20), asked_ns=15)
+    record.polled(3, Poll(KEY, 0, [(0, b"a")]), (9, 13))
+    record.polled(3, Poll(KEY, 0, [(0, b"c"), (1, b"b")]), (16, 17))
+    record.saw_batch(KEY, SeenBatch(0, 0, 0, 0, b"1", ()), 9)
+    record.saw_batch(KEY, SeenBatch(0, 0, 0, 0, b"2", ()), 16)
+    assert not check(record.sealed()).anomalies
+    assert not record.ledger.found
+    record.sent(2, OK, [Send(KEY, b"d", 1)], (18, 19))
+    assert "inconsistent-offsets" in check(record.sealed()).names
 
 
 def test_ops_reach_the_checker() -> None:
@@ -55,7 +72,7 @@ def test_a_batch_keeps_its_bytes_unless_its_key_is_compacted() -> None:
     record.compacted.add(("c", 0))
     for key in (KEY, ("c", 0)):
         for digest in (b"1", b"2"):
-            record.saw_batch(key, SeenBatch(0, 0, 0, 0, digest, ()))
+            record.saw_batch(key, SeenBatch(0, 0, 0, 0, digest, ()), 0)
     assert [anomaly.name for anomaly in record.ledger.found] == ["H1"]
 
 

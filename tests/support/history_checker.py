@@ -72,6 +72,7 @@ class Op:
     completed_s: float = 0.0
     is_volatile: bool = False
     seeks: bool = False  # the client chose where its polls begin
+    before: int | None = None  # noted late: it had ended before the operation of this number
 
 
 class FinalLog(NamedTuple):
@@ -171,11 +172,13 @@ class _Voids:
         self._cuts = history.cuts
         self._numbers = [cut.number for cut in history.cuts]
 
-    def limit(self, number: int, key: Key) -> int:
-        """Return the offset from which records of operation `number` may be lost."""
+    def limit(self, number: int, op: Op, key: Key) -> int:
+        """Return the offset from which records of an operation, the `number`th, may be lost."""
         limit = NEVER
+        if op.before is not None:
+            number = min(number, op.before - 1)
         for cut in self._cuts[bisect_right(self._numbers, number) :]:
-            if cut.durable_count > number:
+            if cut.durable_count > max(number, 0):
                 break  # a clean stop came between
             limit = min(limit, cut.ends.get(key, NEVER))
         return limit
@@ -213,11 +216,11 @@ class _Check:
     def _send_limit(self, number: int, op: Op, key: Key) -> int:
         if not op.is_volatile and key not in self.history.volatile_keys:
             return NEVER
-        limit = self.voids.limit(number, key)
+        limit = self.voids.limit(number, op, key)
         return 0 if limit < NEVER and key in self.history.compacted_keys else limit
 
-    def _poll_limit(self, number: int, key: Key) -> int:
-        return self.voids.limit(number, key) if key in self.history.volatile_keys else NEVER
+    def _poll_limit(self, number: int, op: Op, key: Key) -> int:
+        return self.voids.limit(number, op, key) if key in self.history.volatile_keys else NEVER
 
     def _note_writers_and_readers(self) -> None:
         for number, op in enumerate(self.history.ops):
@@ -229,7 +232,7 @@ class _Check:
             if op.outcome != OK:
                 continue
             for poll in op.polls:
-                limit = self._poll_limit(number, poll.key)
+                limit = self._poll_limit(number, op, poll.key)
                 self.logs[poll.key].polled.update(v for at, v in poll.records if at < limit)
 
     def _is_committed(self, op: Op) -> bool:
@@ -247,7 +250,7 @@ class _Check:
                     ):
                         self._see(send.key, send.offset, send.value, op.completed_s)
             for poll in op.polls:
-                limit = self._poll_limit(number, poll.key)
+                limit = self._poll_limit(number, op, poll.key)
                 failed_writers = self.logs[poll.key].writers
                 for offset, value in poll.records:
                     if offset < limit:
@@ -296,7 +299,8 @@ class _Check:
                     self._follow_sends(op, key, values, sent)
             if op.outcome == OK:
                 for poll in op.polls:
-                    self._follow_poll(op, poll, polled)
+                    if op.before is None or poll.key not in self.history.volatile_keys:
+                        self._follow_poll(op, poll, polled)
 
     def _follow_sends(
         self, op: Op, key: Key, values: Sequence[bytes], last: dict[tuple[int, Key], int]

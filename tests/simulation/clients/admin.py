@@ -102,7 +102,10 @@ def _promise(caller: Caller, topic: Topic) -> IncrementalAlterConfigsRequest:
     flag, values = PROMISES[key]
     setattr(topic, flag, True)
     topics_of(caller.context).flagged(topic)
-    return incremental(TOPIC, topic.name, {key: caller.rng.choice(values)})
+    value = caller.rng.choice(values)
+    if key == "cleanup.policy" and topic.needs_keys and "compact" not in value:
+        value = "compact,delete"
+    return incremental(TOPIC, topic.name, {key: value})
 
 
 async def run_deleter(context: Context, plan: ClientPlan) -> None:

@@ -279,7 +279,7 @@ class Fetcher(Client):
             self.wrong(reading, f"served to {found.next_offset}, mark {part.high_watermark}")
         self._check_size(asking, reading, found, total)
         for batch in found.batches:
-            self.record.saw_batch(key, batch)
+            self.record.saw_batch(key, batch, asking.began_ns)
         records = [one for batch in found.batches for one in batch.records if one[0] >= position]
         self.polled(asking, reading, records, found.next_offset)
         if found.batches:
@@ -298,6 +298,7 @@ class Fetcher(Client):
         if any(offset < reading.position or offset >= part.next_offset for offset in offsets):
             self.wrong(reading, f"{offsets} for {reading.position} to {part.next_offset}")
         self.polled(asking, reading, records, part.next_offset if records else -1)
+        reading.epoch = -1  # maps do not tell it
         if not records and part.next_offset > reading.position:
             reading.position = part.next_offset
 

@@ -10,7 +10,8 @@ It begins some numbers near 2^31, where they wrap. For a producer that it does n
 accepts any number, as Kafka does; so nothing follows a first batch before its answer.
 
 `OutOfOrder` for the oldest batch means that the broker has lost one before it. That is a failure,
-but where records may be lost or forgotten: acks=1, write.caching, topics that are trimmed.
+but where records may be lost or forgotten: acks=1, write.caching, topics that are trimmed. After
+its clock has leapt by days, a broker has forgotten all producers; nothing is sent again then.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class IdempotentProducer(Producer):
         self.depth = self.chance.choice((1, 2, IN_FLIGHT_MAX, IN_FLIGHT_MAX))
         self.acks = self.chance.choice((-1, -1, -1, 1))
         self.producer_id = -1
-        self.id_connection = 0
+        self.clock_leaps = 0  # of the broker's clock, when the id was given
         self.sequences: dict[Key, int] = {}
         self.waiting: deque[Tried] = deque()
         self.begun: set[Key] = set()  # partitions with an acknowledged batch
@@ -91,6 +92,7 @@ class IdempotentProducer(Producer):
 
     async def new_id(self) -> bool:
         """Ask for a producer id."""
+        self.clock_leaps = self.context.clock_leaps
         body = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1_000)
         answer = await self.ask(body, self.chance.randrange(6))
         if answer is None:
@@ -137,6 +139,9 @@ class IdempotentProducer(Producer):
         while len(self.waiting) < self.depth:
             topic = await self.topic()
             await self.reconnect()
+            if self.is_forgotten or self.producer_id < 0:
+                self.give_up()
+                return
             version = self.version_for([topic])
             partition = self.chance.randrange(topic.partition_count)
             key = topic.key(partition)
@@ -168,6 +173,9 @@ class IdempotentProducer(Producer):
 
     def resend(self) -> None:
         """Send all that waits again, in its order, but a first batch alone."""
+        if self.is_forgotten:
+            self.give_up()
+            return
         alone: set[Key] = set()
         for tried in self.waiting:
             tried.flight = None
@@ -244,9 +252,16 @@ class IdempotentProducer(Producer):
         except (Disconnected, TimedOut):
             self.wire.close()
 
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether the broker's clock has made it forget this producer."""
+        return self.clock_leaps != self.context.clock_leaps
+
     def may_forget(self, sent: Sent) -> bool:
         """Whether a broker may rightly not know the batch before this one."""
         topic = sent.topic
+        if self.is_forgotten:
+            return True
         return self.acks != -1 or topic.is_volatile or topic.is_trimmed or topic.may_be_gone
 
     def is_excused(self, sent: Sent, code: int) -> bool:
@@ -271,6 +286,8 @@ class IdempotentProducer(Producer):
         try:
             (answer,) = await self.answers(again.flight)
         except Disconnected:
+            return
+        if self.is_forgotten:
             return
         if answer.error_code in SEQUENCE_CODES:
             self.record.fail(self.name, f"{sent.key}: code {answer.error_code} for a duplicate")

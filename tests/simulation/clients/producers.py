@@ -68,7 +68,7 @@ class PlainProducer(Producer):
         """Return a batch that must be refused."""
         values = self.values(topic)
         partition = self.chance.randrange(topic.partition_count)
-        if topic.is_compacted and self.chance.random() < 0.5:
+        if topic.needs_keys and self.chance.random() < 0.5:
             records, codes = batches.build_without_keys(self.chance)
         elif topic.is_timed and self.chance.random() < 0.5:
             records, codes = batches.build_mistimed(self.chance, values, self.now_ms)

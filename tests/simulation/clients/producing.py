@@ -40,6 +40,7 @@ class Sent:
     key: Key = ("", 0)
     topic_id: bytes = b""
     began_ns: int = 0
+    asked_ns: int = 0  # when it was last sent
     wanted: frozenset[int] = frozenset()  # codes of a bad batch
     acks: int = -1
 
@@ -109,7 +110,8 @@ class Producer(Client):
         """Send batches in one request."""
         topics: dict[tuple[str, bytes], TopicProduceData] = {}
         for sent in group:
-            sent.began_ns, sent.acks = self.world.now_ns, acks
+            sent.began_ns = sent.asked_ns = self.world.now_ns
+            sent.acks = acks
             place = (sent.topic.name, sent.topic_id)
             named = topics.setdefault(place, TopicProduceData(name=place[0], topic_id=place[1]))
             named.partition_data.append(
@@ -183,5 +185,11 @@ class Producer(Client):
     def settled(self, process: int, sent: Sent, outcome: str, base: int | None = None) -> None:
         """Add a batch to the history."""
         times = (sent.began_ns, self.world.now_ns)
-        is_volatile = sent.acks != -1
-        self.record.sent(process, outcome, sent.sends(base), times, is_volatile=is_volatile)
+        self.record.sent(
+            process,
+            outcome,
+            sent.sends(base),
+            times,
+            is_volatile=sent.acks != -1,
+            asked_ns=sent.asked_ns,
+        )

@@ -2,7 +2,7 @@
 
 It takes part in the history as a consumer that seeks to the start of each partition. Whatever a
 well-behaved reader cannot read now is a failure, but for corrupt batches, which are noted as such
-and passed over.
+and passed over: those that the broker serves, and those with a flipped bit that it refuses.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.simulation.clients.client import STORAGE
 from tests.simulation.clients.fetching import EARLIEST, Fetcher, Reading
 from tests.simulation.clients.served import served
 from tests.simulation.clients.topics import Topic
@@ -92,6 +93,8 @@ class _Reader(Fetcher):
             if part is None or part.error_code:
                 if part is not None:
                     self.refused("fetch", reading.topic, reading.partition, part.error_code)
+                    if part.error_code == STORAGE and self._passes_flip(reading):
+                        continue
                 tries += 1
                 await self.pause(100)
                 continue
@@ -99,6 +102,19 @@ class _Reader(Fetcher):
                 self.logs[reading.key] = log
                 return
         self.wrong(reading, f"cannot be read from {reading.position} on")
+
+    def _passes_flip(self, reading: Reading) -> bool:
+        """Go on behind the batch with a flipped bit, if this is its place."""
+        at = reading.position
+        for flip in self.context.flips:
+            name = f"{reading.topic.name}-{reading.partition}"
+            if flip.partition == name and flip.base_offset <= at < flip.next_offset:
+                self.record.corrupt.append(
+                    Corrupt(self.world.now_ns, self.name, reading.key, at, "code 56")
+                )
+                self.seek(reading, flip.next_offset)
+                return True
+        return False
 
     def _fetch(self, reading: Reading) -> FetchRequest:
         asked = FetchPartition(
@@ -119,7 +135,7 @@ class _Reader(Fetcher):
             self.wrong(reading, found.wrong)
         log.batches.extend(found.batches)
         for batch in found.batches:
-            self.record.saw_batch(key, batch)
+            self.record.saw_batch(key, batch, times[0])
         records = [one for batch in found.batches for one in batch.records if one[0] >= position]
         poll = Poll(key, position, records)
         self.record.polled(self.process, poll, times, seeks=reading.seeks)

@@ -43,6 +43,11 @@ class Topic:
     topic_id: bytes = ZERO_UUID
     is_known: bool = False
 
+    @property
+    def needs_keys(self) -> bool:
+        """Whether it is compacted from the beginning, and nobody changes that."""
+        return "compact" in self.configs.get("cleanup.policy", "")
+
     def key(self, partition: int) -> Key:
         """Return the key of a partition in the history."""
         return self.key_of(self.topic_id, partition)

@@ -65,7 +65,9 @@ def judge(
     for key, final in finals.items():
         lookups = [one for one in record.lookups if one.key == key]
         if lookups:
-            found += _times(lookups, final, _known_ns(record.ops, key), flips.get(key, ()))
+            known = _known_ns(record.ops, key)
+            is_volatile = key in record.volatile
+            found += _times(lookups, final, known, flips.get(key, ()), is_volatile=is_volatile)
     more = len(found) - LISTED_MAX
     return [*found[:LISTED_MAX], *([f"and {more} more"] if more > 0 else [])]
 
@@ -182,29 +184,37 @@ def _filled(
 # -- Look-ups by time ---------------------------------------------------------------------
 
 
-def _known_ns(ops: Iterable[Op], key: Key) -> dict[int, float]:
-    """Return when each offset was first known to some client."""
-    known: dict[int, float] = {}
+def _known_ns(ops: Iterable[Op], key: Key) -> dict[tuple[int, bytes], float]:
+    """Return when each record, an offset and a value, was first known to some client."""
+    known: dict[tuple[int, bytes], float] = {}
     for op in ops:
         at_ns = op.completed_s * SECOND_NS
-        offsets = [one.offset for one in op.sends if one.key == key and one.offset is not None]
+        records = [(one.offset, one.value) for one in op.sends if one.key == key]
         for poll in op.polls:
             if poll.key == key:
-                offsets += [offset for offset, _ in poll.records]
-        for offset in offsets:
-            if known.get(offset, NEVER) > at_ns:
-                known[offset] = at_ns
+                records += poll.records
+        for offset, value in records:
+            if offset is not None and known.get((offset, value), NEVER) > at_ns:
+                known[offset, value] = at_ns
     return known
 
 
 def _times(
     lookups: Iterable[Lookup],
     final: WholeLog,
-    known_ns: Mapping[int, float],
+    known_ns: Mapping[tuple[int, bytes], float],
     flips: Collection[Flipped],
+    *,
+    is_volatile: bool,
 ) -> Iterator[str]:
-    """Compare answers with the batches that are there at the end: those were there before, too."""
-    batches = [one for one in final.batches if not _is_flipped(one.base_offset, flips)]
+    """Compare answers with the batches that are there at the end.
+
+    Those below the answer were there before, too; a volatile key may have had others. Compaction
+    leaves batches without records, which have a time but which nobody can be told.
+    """
+    batches = [
+        one for one in final.batches if one.records and not _is_flipped(one.base_offset, flips)
+    ]
     for lookup in lookups:
         asked, told = lookup.asked, lookup.offset
         if told >= 0 and lookup.timestamp < asked:
@@ -212,13 +222,14 @@ def _times(
         for batch in batches:
             if batch.timestamp < asked:
                 continue
-            first = batch.records[0][0] if batch.records else batch.base_offset
             is_before = told < 0 or batch.last_offset < told
-            if is_before and (told >= 0 or _was_known(batch, known_ns, lookup.sent_ns)):
+            was_there = told >= 0 and not is_volatile
+            if is_before and (was_there or _was_known(batch, known_ns, lookup.sent_ns)):
+                first = batch.records[0][0]
                 yield f"H5: {lookup.key}: time {asked} is told at {told}, {first} is not older"
             break
 
 
-def _was_known(batch: SeenBatch, known_ns: Mapping[int, float], sent_ns: int) -> bool:
+def _was_known(batch: SeenBatch, known_ns: Mapping[tuple[int, bytes], float], sent_ns: int) -> bool:
     """Whether a record of the batch was known before a request was sent."""
-    return any(known_ns.get(offset, NEVER) < sent_ns for offset, _ in batch.records)
+    return any(known_ns.get(record, NEVER) < sent_ns for record in batch.records)

@@ -38,7 +38,7 @@ def good():
         sent(record, base)
     batches = [batch(base) for base in range(0, 10, 2)]
     for one in batches:
-        record.saw_batch(KEY, one)
+        record.saw_batch(KEY, one, 0)
     records = [one for each in batches for one in each.records]
     record.polled(2, Poll(KEY, 0, records), (20 * SECOND, 21 * SECOND))
     return record, batches
@@ -71,13 +71,13 @@ def test_a_kill_loses_nothing_and_a_power_cut_what_was_volatile():
         record, batches = good()
         sent(record, 10, volatile=True)
         if is_cut:
-            record.power_cut()
+            record.power_cut(6 * SECOND)
             record.recovered({KEY: 10})
         found = judge(record, {KEY: WholeLog(0, batches)})
         assert bool(found) is not is_cut
     record, batches = good()
     sent(record, 10)
-    record.power_cut()
+    record.power_cut(6 * SECOND)
     record.recovered({KEY: 10})
     found = judge(record, {KEY: WholeLog(0, batches)})
     assert len(found) == 2, "acks=all is durable"
@@ -114,7 +114,8 @@ def test_a_flip_explains_its_batch_and_nothing_else():
     flips = {KEY: [Flipped(4, 6)]}
     holed = [*batches[:2], *batches[3:]]
     assert judge(record, {KEY: WholeLog(0, holed)}, flips=flips) == []
-    record.saw_batch(KEY, batches[2]._replace(digest=b"a field that no checksum covers"))
+    changed = batches[2]._replace(digest=b"a field that no checksum covers")
+    record.saw_batch(KEY, changed, 0)
     assert judge(record, {KEY: WholeLog(0, holed)}, flips=flips) == []
     served = [*batches[:2], batches[2]._replace(digest=b"flipped"), *batches[3:]]
     assert judge(record, {KEY: WholeLog(0, served)}, flips=flips) == []
@@ -154,6 +155,29 @@ def test_look_ups_by_time():
     assert judge(record, whole) == ["H5: ('t', 0): time 35 is told at 6, 4 is not older"]
     record.lookups[:] = [look(80, -1, -1, 9)]
     assert judge(record, whole) == ["H5: ('t', 0): time 80 is told at -1, 8 is not older"]
+
+
+def test_look_ups_by_time_among_empty_batches():
+    record, batches = good()
+    batches[2] = batches[2]._replace(records=())  # compacted; its time, 40, remains
+    record.lookups.append(look(35, 6, 60, 30))
+    found = judge(record, {KEY: WholeLog(0, batches)})
+    assert not [one for one in found if one.startswith("H5")]
+
+
+def test_look_ups_before_a_log_has_lost_its_end():
+    record, batches = good()
+    record.lookups += [look(80, -1, -1, 20), look(85, 9, 85, 20)]
+    changed = [(offset, b"another-%d" % offset) for offset, _ in batches[4].records]
+    batches[4] = batches[4]._replace(records=changed, timestamp=90)
+    batches.append(batch(10, timestamp=100))
+    finals = {KEY: WholeLog(0, batches)}
+    told = "H5: ('t', 0): time 80 is told at -1, 8 is not older"
+    assert told not in judge(record, finals)
+    record.lookups[0] = look(80, 10, 100, 20)
+    assert "H5: ('t', 0): time 80 is told at 10, 8 is not older" in judge(record, finals)
+    record.volatile.add(KEY)
+    assert not [one for one in judge(record, finals) if one.startswith("H5")]
 
 
 def test_many_objections_are_counted():
