@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 
 from broker.groups.alarm import NEVER_NS
+from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponse
 from protocol.messages.sync_group import SyncGroupResponse
 
@@ -76,6 +77,22 @@ class ClassicGroupMember:
             if spoken.name in candidates:
                 return spoken.name
         raise AssertionError(f"{self.member_id} supports none of {candidates}")
+
+    def wait_for_generation(self, answer: JoinAnswer) -> None:
+        """Answer a JoinGroup when its generation begins. One that waits already is answered now.
+
+        Its client has given it up and joins again, or waits for its answer before the new one.
+        """
+        before, self.join_answer = self.join_answer, answer
+        if before is not None:
+            code = ErrorCode.REBALANCE_IN_PROGRESS
+            before(JoinGroupResponse(member_id=self.member_id, error_code=code))
+
+    def wait_for_assignment(self, answer: SyncAnswer) -> None:
+        """As `wait_for_generation`, for a SyncGroup."""
+        before, self.sync_answer = self.sync_answer, answer
+        if before is not None:
+            before(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
 
     def answer_join(self, response: JoinGroupResponse) -> bool:
         """Answer the waiting JoinGroup; return whether there was one."""

@@ -151,7 +151,7 @@ def _update(
     generation.roster.set_protocols(member, body.protocols)
     member.session_timeout_ms = body.session_timeout_ms
     member.rebalance_timeout_ms = _rebalance_timeout_ms(body)
-    member.join_answer = answer
+    member.wait_for_generation(answer)
 
 
 def _take_over(

@@ -28,7 +28,7 @@ def sync(rebalance: Rebalance, body: SyncGroupRequest, answer: SyncAnswer) -> No
     if generation.state is ClassicGroupState.STABLE:
         answer(_assignment(generation, member))
         return
-    member.sync_answer = answer
+    member.wait_for_assignment(answer)
     if generation.roster.leader_id == member.member_id:
         _assign(rebalance, {one.member_id: one.assignment for one in body.assignments})
 

@@ -432,6 +432,31 @@ def test_heartbeats_of_a_stable_group(member, generation, instance_id, code):
     assert party.heartbeat(asked, generation, group_instance_id=instance_id) == code
 
 
+def test_a_join_that_waits_is_answered_when_its_member_joins_again():
+    """Its client has given it up, or waits for this answer before the next one."""
+    party = Party()
+    ids = party.stable("a", "b")
+    assert party.join("given up", ids["b"], protocols=protocols("range", topics=("u",))) is None
+    assert party.join("b", ids["b"], protocols=protocols("range", topics=("u",))) is None
+    given_up = party.joined["given up"]
+    assert (given_up.error_code, given_up.member_id) == (REBALANCING, ids["b"])
+    assert party.join("a", ids["a"]) == 0
+    assert party.joined["b"].error_code == 0
+
+
+def test_a_sync_that_waits_is_answered_when_its_member_syncs_again():
+    party = Party()
+    ids = {name: party.enter(name) for name in ("a", "b")}
+    party.host.advance(0)
+    leader = party.joined["a"].leader
+    name = "b" if leader == ids["a"] else "a"
+    assert party.sync("given up", ids[name]) is None
+    assert party.sync(name, ids[name]) is None
+    assert party.synced["given up"].error_code == REBALANCING
+    party.sync("leader", leader, assignments={ids[name]: b"share"})
+    assert party.synced[name].assignment == b"share"
+
+
 def test_a_dead_group_refuses_members_and_leaves_no_request_waiting():
     party = Party()
     ids = party.stable("a")
