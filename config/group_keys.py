@@ -157,7 +157,8 @@ class GroupKeys(CleanerKeys):
         unit="bytes",
         check=at_least(1),
         importance=HIGH,
-        doc="The segment size that __consumer_offsets gets when it is created.",
+        doc="The segment size that __consumer_offsets gets when it is created: at least 1 MiB, as"
+        " for every topic.",
     )
     offsets_topic_compression_codec: int = key(
         "offsets.topic.compression.codec",

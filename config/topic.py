@@ -36,6 +36,7 @@ from config.values import Kind, text_of
 HIGH = Importance.HIGH
 READ_ONLY = Update.READ_ONLY
 NO_FOLLOWERS = "there are no follower replicas"
+SEGMENT_BYTES_MIN = MiB  # Kafka's floor since 4.0
 NO_TIERS = "there is no remote storage"
 BATCH_OVERHEAD = 12  # base offset and length stand before what max.message.bytes once counted
 
@@ -358,7 +359,7 @@ class TopicConfig:
         GiB,
         Kind.INT,
         unit="bytes",
-        check=at_least(MiB),
+        check=at_least(SEGMENT_BYTES_MIN),
         update=Update.TOPIC,
         synonyms=(Synonym("log.segment.bytes", importance=HIGH),),
         doc="The largest size of a segment. The log then rolls a new one.",
@@ -445,6 +446,11 @@ class TopicConfig:
             )
         if self.remote_storage_enable:
             raise ConfigError(NO_TIERS, key="remote.storage.enable", value="true", allowed="false")
+
+    @property
+    def segment_bytes_max(self) -> int:
+        """The largest size of a segment; a batch must fit into one."""
+        return self.internal_segment_bytes or self.segment_bytes
 
     def with_overrides(self, overrides: Mapping[str, str]) -> TopicConfig:
         """Return this configuration with a topic's own values, given by key as text.

@@ -84,7 +84,7 @@ class Log(LogReader):
             counted = -self.unflushed_bytes if self.write_caching else self.unflushed_bytes
             self.home.unflushed_bytes += counted
         self._batch_bytes_max = config.max_message_bytes
-        self._segment_bytes_max = config.internal_segment_bytes or config.segment_bytes
+        self._segment_bytes_max = config.segment_bytes_max
         self._stamps_append_time = config.message_timestamp_type == "LogAppendTime"
         self._after_max_ms = config.message_timestamp_after_max_ms
         self._before_max_ms = config.message_timestamp_before_max_ms

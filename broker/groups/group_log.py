@@ -23,6 +23,7 @@ from broker.partitions.partition import Partition, Partitions
 from broker.runtime.clock import Clock
 from broker.topics import Topics
 from config.broker import BrokerConfig
+from config.topic import SEGMENT_BYTES_MIN
 from protocol.errors import ErrorCode
 from protocol.group_records import encode_key, encode_value
 from protocol.records import Record, build
@@ -86,7 +87,7 @@ class GroupLog:
             configs={
                 "cleanup.policy": "compact",
                 "compression.type": "producer",
-                "segment.bytes": str(config.offsets_topic_segment_bytes),
+                "segment.bytes": str(max(config.offsets_topic_segment_bytes, SEGMENT_BYTES_MIN)),
             },
         )
         try:
@@ -127,7 +128,8 @@ class GroupLog:
 
     def pieces(self, number: int, records: Iterable[GroupRecord]) -> list[list[GroupRecord]]:
         """Split records into lists that each fit into one batch."""
-        size_max = self.partition(number).log.config.max_message_bytes - _BATCH_BYTES_OVER
+        config = self.partition(number).log.config
+        size_max = min(config.max_message_bytes, config.segment_bytes_max) - _BATCH_BYTES_OVER
         pieces: list[list[GroupRecord]] = [[]]
         size = 0
         for key, value in records:

@@ -174,4 +174,4 @@ class _Pass:
 
 
 def _size_max(log: Log) -> int:
-    return log.config.internal_segment_bytes or log.config.segment_bytes
+    return log.config.segment_bytes_max

@@ -52,6 +52,27 @@ async def test_the_topic_is_kafkas(tmp_path):
     assert await rig.close()
 
 
+async def test_segments_of_the_topic_below_the_floor_of_topics(tmp_path):
+    """Kafka accepts the key at its start, and can then never create the topic."""
+    rig = rig_of(tmp_path, offsets_topic_segment_bytes="1")
+    await create(rig)
+    await find(rig)
+    assert rig.services.topics.by_name(GROUP_TOPIC).configs["segment.bytes"] == "1048576"
+    assert await commit(rig, ("t", 0, 7)) == [("t", 0, 0)]
+    assert await rig.close()
+
+
+async def test_records_that_one_segment_cannot_hold_are_written_in_pieces(tmp_path):
+    rig = rig_of(tmp_path, internal_segment_bytes="700")
+    await find(rig)
+    log = rig.services.groups.log
+    gone = [(OffsetCommitKey(group="g", topic="t", partition=number), None) for number in range(60)]
+    pieces = log.pieces(0, gone)
+    assert [record for piece in pieces for record in piece] == gone
+    assert [log.append(0, piece) for piece in pieces][-1] == 60
+    assert await rig.close()
+
+
 async def test_a_fetch_overtaken_by_a_stop_is_still_answered(rig):
     await commit(rig, ("t", 0, 7))
     commits = asyncio.create_task(commit(rig, ("t", 0, 8)))  # the fetch waits for it, too
