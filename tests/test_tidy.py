@@ -55,6 +55,8 @@ LONG_FILES: dict[str, int] = {}
 UNREAD_KEYS: set[str] = set()
 # Keys that config reads itself: their meaning reaches the broker under another name.
 READ_AS = {
+    "internal.segment.bytes": "segment_bytes_max",
+    "segment.bytes": "segment_bytes_max",
     "advertised.listeners": "advertised",
     "controller.listener.names": "served_listeners",
     "listener.security.protocol.map": "served_listeners",

@@ -119,9 +119,8 @@ class History:
         """Play the whole history."""
         world = self.world
         actors = [world.spawn(plan.name, self._client(plan)) for plan in self.plan.clients]
-        for fault in self.plan.faults:
-            world.spawn(fault.name, run_fault(self, fault))
-        world.spawn("director", self._direct(actors))
+        faults = [world.spawn(plan.name, run_fault(self, plan)) for plan in self.plan.faults]
+        world.spawn("director", self._direct(actors, faults))
         while not self.is_over and len(self.context.lives) < LIVES_MAX:
             self._live()
         if not self.is_over:
@@ -178,15 +177,16 @@ class History:
 
     # -- The end ------------------------------------------------------------------------------
 
-    async def _direct(self, clients: list[Actor]) -> None:
-        """Wait for the clients, heal the machine, run the finale, and stop the broker."""
+    async def _direct(self, clients: list[Actor], faults: list[Actor]) -> None:
+        """Wait for clients and faults, heal the machine, run the finale, and stop the broker."""
         world = self.world
         limit = world.waiter()
         world.after(CLIENTS_MS_MAX * MS, limit.set)
-        for client in clients:
-            while not client.ended.is_set and not limit.is_set:
+        for actor in (*clients, *faults):
+            while not actor.ended.is_set and not limit.is_set:
                 await world.sleep_ms(100)
         self.context.is_finale = True
+        self._next_ns = None
         self.disk.heal()
         self.network.heal()
         self.panel.healed()

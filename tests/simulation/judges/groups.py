@@ -80,7 +80,7 @@ def judge(
 
 def of_history(context: Context) -> list[str]:
     """Return what is wrong with the groups of a whole history."""
-    config = context.loaded.config
+    config = context.lives[0].loaded.config  # the finale's broker keeps still
     retention_ns: int | None = int(config.offsets_retention_minutes * 60_000 * MS * DRIFT_MIN)
     if any(fault.kind == "clock jump" for fault in context.plan.faults):
         retention_ns = 0
