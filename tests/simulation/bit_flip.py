@@ -16,13 +16,14 @@ from storage.errors import CheckpointError
 from storage.files import filenames
 from storage.files.filenames import Kind
 from storage.files.text_files import decode_offsets
-from tests.support.memory_inodes import Directory, Inode
+from tests.support.memory_inodes import Directory, Inode, find
 
 _FRAME: Final = struct.Struct(">qi")  # base offset, length of what follows
 _MAGIC_AT: Final = 16
 _LAST_OFFSET_DELTA: Final = struct.Struct(">i")
 _LAST_OFFSET_DELTA_AT: Final = 23
 _SMALLEST_BYTES: Final = 27
+_LEADING: Final = {*range(12), _MAGIC_AT, *range(_LAST_OFFSET_DELTA_AT, _SMALLEST_BYTES)}
 
 
 class Flip(NamedTuple):
@@ -34,6 +35,7 @@ class Flip(NamedTuple):
     bit: int
     base_offset: int
     next_offset: int
+    hides: bool = False  # it is in what leads from this batch to the next
 
 
 class Batch(NamedTuple):
@@ -61,7 +63,17 @@ def flip_bit(root: Directory, rng: random.Random, but: Collection[str]) -> Flip 
         inode.durable[position] ^= 1 << bit
     path = posixpath.join(directory, name)
     partition = posixpath.basename(directory)
-    return Flip(partition, path, position, bit, batch.base_offset, batch.next_offset)
+    hides = position - batch.begin in _LEADING
+    return Flip(partition, path, position, bit, batch.base_offset, batch.next_offset, hides)
+
+
+def segment_end(root: Directory, flip: Flip) -> int:
+    """Return the offset at which the segment behind that of a flipped bit begins."""
+    directory = find(root, posixpath.dirname(flip.path))
+    names = sorted(directory.live) if isinstance(directory, Directory) else []
+    found = [filenames.parse(name) for name in names]
+    bases = [one.base_offset for one in found if one is not None and one.file == filenames.LOG]
+    return min((base for base in bases if base > flip.base_offset), default=filenames.OFFSET_MAX)
 
 
 def _logs(directory: Directory, path: str) -> Iterator[tuple[str, str, Inode, list[Batch]]]:

@@ -306,6 +306,10 @@ class SimDisk(MemoryFileSystem):
             self.world.note("disk", f"{flip}")
         return flip
 
+    def segment_end(self, flip: Flip) -> int:
+        """Return the offset at which the segment behind that of a flipped bit begins."""
+        return bit_flip.segment_end(self._root, flip)
+
     @property
     def is_faulty(self) -> bool:
         """Whether a fault is active, or about to be."""

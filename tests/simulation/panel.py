@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from storage.files import filenames
-from tests.simulation.clients.read_back import ReadLog, read_back
+from tests.simulation.clients.read_back import ReadLog, look_again, read_back
 from tests.simulation.clients.topics import topics_of
 from tests.simulation.clients.wire import Wire
 from tests.simulation.context import KAFKA_PORT
@@ -159,6 +159,7 @@ class Panel:
         context = self._context
         world, record = context.world, context.record
         self._object("liveness", liveness.overdue(record, world.now_ns, self._healed_ns))
+        await look_again(context)
         wire = Wire(world, context.network, KAFKA_PORT, "prover", record)
         topics = topics_of(context).values()
         now_ms = context.clock.now_ms

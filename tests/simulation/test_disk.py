@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from storage.files.filenames import OFFSET_MAX
 from storage.files.text_files import encode_offsets
 from tests.simulation.disk_faults import partition_of
 from tests.simulation.disk_rig import CALM, disk_of, make
@@ -254,11 +255,16 @@ def test_a_bit_flips_below_the_recovery_point_only() -> None:
         flip = disk.flip(rng)
         batches.add((flip.base_offset, flip.next_offset))
         assert (flip.partition, flip.path) == ("t-0", "/data/t-0/00000000000000000000.log")
+        begin = flip.position if flip.base_offset == 0 else flip.position - len(batch(0, 3))
+        assert flip.hides == (begin < 12 or begin == 16 or 23 <= begin < 27)
+        assert disk.segment_end(flip) == OFFSET_MAX
         changed = bytearray(log)
         changed[flip.position] ^= 1 << flip.bit
         assert disk.live_bytes(flip.path) == disk.durable_bytes(flip.path) == changed
         disk.load(content, at="/data")
     assert batches == {(0, 3), (3, 5)}
+    make(disk, "/data/t-0/00000000000000000005.log")
+    assert disk.segment_end(flip) == 5
     assert disk.harmed == {"t-0"}
     assert disk.flip(rng, but=("t-0", "__cluster_metadata-0")) is None
 

@@ -340,6 +340,7 @@ class _Check:
     # -- Loss ---------------------------------------------------------------------------------
 
     def _lost(self) -> None:
+        passed = self._passed()
         for key, log in self.logs.items():
             last_read = max((log.place[v] for v in log.polled if v in log.place), default=-1)
             start = self.history.final[key].start_offset if key in self.history.final else 0
@@ -352,8 +353,24 @@ class _Check:
                     and log.offsets[value] >= start
                     and not log.is_superseded(value)
                     and self._is_committed(writer)
+                    and (key not in passed or log.offsets[value] in passed[key])
                 ):
                     self._say("lost-write", f"{key}: {value!r} at {log.offsets[value]}")
+
+    def _passed(self) -> dict[Key, set[int]]:
+        """Return the offsets that polls went over, of keys that nobody read from the start."""
+        sought = {
+            poll.key
+            for op in self.history.ops
+            if op.seeks and op.outcome == OK
+            for poll in op.polls
+        } - self.history.final.keys()
+        passed: dict[Key, set[int]] = {key: set() for key in sought}
+        for op in self.history.ops:
+            for poll in op.polls:
+                if poll.key in passed and poll.records and op.outcome == OK:
+                    passed[poll.key].update(range(poll.position, poll.records[-1][0]))
+        return passed
 
     def _final(self) -> None:
         for key, final in self.history.final.items():

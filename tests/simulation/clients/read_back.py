@@ -21,6 +21,7 @@ from tests.support.history_checker import Key, Poll
 from tests.support.log_ledger import HIGH_WATERMARK, START, SeenBatch
 
 if TYPE_CHECKING:
+    from tests.simulation.bit_flip import Flip
     from tests.simulation.context import Context
 
 TRIES_MAX: Final = 40
@@ -43,19 +44,26 @@ async def read_back(context: Context, name: str = "reader") -> dict[Key, ReadLog
     return reader.logs
 
 
+async def look_again(context: Context, name: str = "looker") -> None:
+    """Learn which topics are there now, of those that may have been made anew."""
+    await _Looker(context, ClientPlan(name, "reader", 0)).run()
+
+
 class _Reader(Fetcher):
     def __init__(self, context: Context, plan: ClientPlan) -> None:
         super().__init__(context, plan)
         self.logs: dict[Key, ReadLog] = {}
+        self._hiding: Flip | None = None  # what hides the present position
 
     async def live(self) -> None:
         for topic in self.topics.values():
-            if topic.topic_id == bytes(16) or not await self._is_there(topic):
+            if topic.topic_id == bytes(16) or not await self.is_there(topic):
                 continue
             for number in range(topic.partition_count):
                 await self._read(Reading(topic, number, topic.key(number), topic.topic_id))
 
-    async def _is_there(self, topic: Topic) -> bool:
+    async def is_there(self, topic: Topic) -> bool:
+        """Learn a topic as it is now; return whether it is there."""
         asked = [MetadataRequestTopic(name=topic.name)]
         body = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
         for _ in range(TRIES_MAX):
@@ -82,7 +90,7 @@ class _Reader(Fetcher):
         if start is None:
             self.wrong(reading, "its start cannot be found")
             return
-        reading.position = start
+        reading.position, self._hiding = start, None
         log = ReadLog(start, [])
         self.process = self.record.new_process()
         tries = 0
@@ -104,17 +112,32 @@ class _Reader(Fetcher):
         self.wrong(reading, f"cannot be read from {reading.position} on")
 
     def _passes_flip(self, reading: Reading) -> bool:
-        """Go on behind the batch with a flipped bit, if this is its place."""
+        """Go on behind the batch with a flipped bit, if this is its place.
+
+        The bit may hide the batches behind it, too, up to a place that the broker has noted.
+        """
         at = reading.position
         for flip in self.context.flips:
-            name = f"{reading.topic.name}-{reading.partition}"
-            if flip.partition == name and flip.base_offset <= at < flip.next_offset:
+            is_here = flip.partition == f"{reading.topic.name}-{reading.partition}"
+            if not is_here or at < flip.base_offset:
+                continue
+            if at < flip.next_offset:
                 self.record.corrupt.append(
                     Corrupt(self.world.now_ns, self.name, reading.key, at, "code 56")
                 )
-                self.seek(reading, flip.next_offset)
-                return True
+            elif not flip.hides or at >= self.context.disk.segment_end(flip):
+                continue
+            self.seek(reading, max(flip.next_offset, at + 1))
+            self._hiding = flip if flip.hides else None
+            return True
         return False
+
+    def _reappear(self, offset: int) -> None:
+        """Note that batches from `offset` on are not hidden any more."""
+        flip, self._hiding = self._hiding, None
+        if flip is not None and flip.next_offset < offset:
+            flips = self.context.flips
+            flips[flips.index(flip)] = flip._replace(next_offset=offset)
 
     def _fetch(self, reading: Reading) -> FetchRequest:
         asked = FetchPartition(
@@ -140,6 +163,7 @@ class _Reader(Fetcher):
         poll = Poll(key, position, records)
         self.record.polled(self.process, poll, times, seeks=reading.seeks)
         reading.seeks = False
+        self._reappear(found.batches[0].base_offset if found.batches else position)
         if found.batches:
             reading.position = found.next_offset
         if found.corrupt:
@@ -150,3 +174,10 @@ class _Reader(Fetcher):
             self.wrong(reading, f"nothing at {position}, below {part.high_watermark}")
             return True
         return bool(reading.position >= part.high_watermark)
+
+
+class _Looker(_Reader):
+    async def live(self) -> None:
+        for topic in self.topics.values():
+            if topic.may_be_gone and topic.topic_id != bytes(16):
+                await self.is_there(topic)

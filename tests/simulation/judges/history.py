@@ -171,13 +171,14 @@ def _invariants(
 def _filled(
     ledger: Ledger, key: Key, final: WholeLog, flips: Collection[Flipped]
 ) -> list[SeenBatch]:
-    """Return the batches; one with a flipped bit is as it was before, or as it must have been."""
+    """Return the batches, and one without records for each with a flipped bit."""
     batches = [one for one in final.batches if not _is_flipped(one.base_offset, flips)]
     for base, following in flips:
         if following > final.start_offset:
             epoch = max((one.epoch for one in batches if one.base_offset < base), default=-1)
-            unknown = SeenBatch(base, following - 1, epoch, -1, b"", ())
-            batches.append(ledger.batch_with(key, base) or unknown)
+            known = ledger.batch_with(key, base)  # with the bit, or without it
+            digest = known.digest if known is not None else b""
+            batches.append(SeenBatch(base, following - 1, epoch, -1, digest, ()))
     return sorted(batches, key=lambda one: one.base_offset)
 
 

@@ -114,7 +114,7 @@ def test_a_flip_explains_its_batch_and_nothing_else():
     flips = {KEY: [Flipped(4, 6)]}
     holed = [*batches[:2], *batches[3:]]
     assert judge(record, {KEY: WholeLog(0, holed)}, flips=flips) == []
-    changed = batches[2]._replace(digest=b"a field that no checksum covers")
+    changed = batches[2]._replace(digest=b"a field that no checksum covers", epoch=1 << 20)
     record.saw_batch(KEY, changed, 0)
     assert judge(record, {KEY: WholeLog(0, holed)}, flips=flips) == []
     served = [*batches[:2], batches[2]._replace(digest=b"flipped"), *batches[3:]]
@@ -123,6 +123,17 @@ def test_a_flip_explains_its_batch_and_nothing_else():
         assert judge(record, {KEY: WholeLog(0, rest)}, flips=flips) != []
     assert judge(record, {KEY: WholeLog(0, holed)}) != []
     assert judge(record, {KEY: WholeLog(0, holed)}, flips={("t", 1): [Flipped(4, 6)]}) != []
+
+
+def test_values_of_a_deleted_topic_count_where_somebody_read():
+    record = Record()
+    sent(record, 0, 5)
+    records = [(number, value(number)) for number in (2, 4)]
+    record.polled(2, Poll(KEY, 2, records), (20 * SECOND, 21 * SECOND), seeks=True)
+    found = judge(record, {})
+    assert [one for one in found if one.startswith("lost-write")] == [
+        "lost-write: ('t', 0): b'value-3' at 3"
+    ]
 
 
 def test_wrong_bytes_need_a_flip():
