@@ -1,6 +1,6 @@
 """An event loop on the world's time, for one life of the broker.
 
-It is asyncio's own loop with another selector. Callbacks run first in, first out, as asyncio
+It is asyncio's own loop without a selector. Callbacks run first in, first out, as asyncio
 promises. When no callback is ready, the world runs: bytes arrive, file calls end, clients act. The
 seed decides how much of that falls into one turn, and how late a turn begins.
 
@@ -15,31 +15,18 @@ through wherever it is raised.
 from __future__ import annotations
 
 import asyncio
+import heapq
 import math
 from collections.abc import Callable
 from typing import Any, Final
 
-from tests.simulation.pool import NEVER_NS, Killed
-from tests.simulation.world import MS, SECOND, US, Stuck, World
+from tests.simulation.pool import Killed
+from tests.simulation.world import MS, NEVER_NS, SECOND, US, Stuck, World
 
 JOINED_EVENTS_MAX: Final = 6
 LATE_NS_MAX: Final = 2 * MS
 TURN_NS_MAX: Final = 20 * US
 BUSY_TURNS_MAX: Final = 100_000  # without a rest
-
-
-class _Selector:
-    """Runs the world where a selector would wait."""
-
-    def __init__(self, loop: SimLoop) -> None:
-        self._loop = loop
-
-    def select(self, timeout: float | None) -> tuple[()]:
-        self._loop.turn(timeout)
-        return ()
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 class SimLoop(asyncio.BaseEventLoop):
@@ -50,7 +37,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self.world = world
         self.at_turn = at_turn
         self._busy_turns = 0
-        self._selector = _Selector(self)
+        self._select: Callable[[float | None], object] = self.turn
         self._clock_resolution = 1e-9
         self._random = world.chance("loop").random
         self._signals: dict[int, Callable[[], object]] = {}
@@ -69,7 +56,42 @@ class SimLoop(asyncio.BaseEventLoop):
         due = (self.world.now_ns + ms * MS + int(self._random() * 1000)) / SECOND
         return super().call_at(due, callback, *args, context=context)
 
+    def call_soon(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:
+        """Call in the next turn."""
+        if self._closed:
+            raise RuntimeError("Event loop is closed")
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    call_soon_threadsafe = call_soon  # one thread runs at a time, and nobody sleeps in a selector
+
     # -- Turns --------------------------------------------------------------------------------
+
+    def _run_once(self) -> None:
+        """Do one turn, as asyncio's own does: half the work, since nobody debugs it."""
+        scheduled, ready = self._scheduled, self._ready
+        while scheduled and scheduled[0]._cancelled:
+            heapq.heappop(scheduled)._scheduled = False
+        timeout: float | None = None
+        if ready or self._stopping:
+            timeout = 0
+        elif scheduled:
+            timeout = max(0.0, scheduled[0]._when - self.time())
+        self._select(timeout)
+        if scheduled:
+            end = self.time() + self._clock_resolution
+            while scheduled and scheduled[0]._when < end:
+                handle = heapq.heappop(scheduled)
+                handle._scheduled = False
+                ready.append(handle)
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle._cancelled:
+                handle._run()
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """It leaves the heap when it comes to its top."""
 
     def turn(self, timeout: float | None) -> None:
         """Run the world until something is ready here, or a timer is due."""
@@ -84,13 +106,11 @@ class SimLoop(asyncio.BaseEventLoop):
             self._busy_turns = 0
             due_ns = NEVER_NS if timeout is None else world.now_ns + math.ceil(timeout * SECOND)
             while not self._ready:
-                next_ns = world.next_ns
-                if next_ns is None or next_ns > due_ns:
+                if not world.step_by(due_ns):
                     if due_ns == NEVER_NS:
                         raise Stuck("the broker's loop waits, and nothing will happen any more")
                     world.now_ns = max(world.now_ns, due_ns) + 2
                     break
-                world.step()
             if self._random() < 0.2:
                 world.now_ns += int(self._random() * LATE_NS_MAX)
             self._join_due_events()
@@ -100,16 +120,8 @@ class SimLoop(asyncio.BaseEventLoop):
         """Let some of the events that are due arrive in this turn."""
         world = self.world
         for _ in range(int(self._random() * JOINED_EVENTS_MAX)):
-            next_ns = world.next_ns
-            if next_ns is None or next_ns > world.now_ns:
+            if not world.step_by(world.now_ns):
                 return
-            world.step()
-
-    def _process_events(self, event_list: Any) -> None:
-        """Events of the world have called back already."""
-
-    def _write_to_self(self) -> None:
-        """Nobody waits in a selector that would have to be woken."""
 
     # -- Sockets and signals ------------------------------------------------------------------
 
@@ -143,7 +155,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def bury(self) -> None:
         """End what still runs after a kill: nothing it does reaches the world any more."""
         self.set_exception_handler(lambda _loop, _context: None)
-        self._selector = _Nothing()
+        self._select = lambda _timeout: None
         self._scheduled.clear()
         for _ in range(9):  # tasks that await ending tasks end a turn later
             tasks = sorted(asyncio.all_tasks(self), key=lambda task: task.get_name())
@@ -158,13 +170,3 @@ class SimLoop(asyncio.BaseEventLoop):
                 break
         self._ready.clear()
         self.close()
-
-
-class _Nothing:
-    """A selector after the end."""
-
-    def select(self, _timeout: float | None) -> tuple[()]:
-        return ()
-
-    def close(self) -> None:
-        """Nothing is open."""

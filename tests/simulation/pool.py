@@ -27,12 +27,11 @@ from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
 from typing import Any, Final
 
-from tests.simulation.world import MS, US, Event, World
+from tests.simulation.world import MS, NEVER_NS, US, Event, World
 
 BEGIN_NS_MAX: Final = 200 * US
 RETURN_NS_MAX: Final = 100 * US
 STEPS_MAX: Final = 100_000
-NEVER_NS: Final = 1 << 62
 # Their jobs make no file calls that the simulation knows: a thread for each is not worth its time.
 INLINE: Final = frozenset({"imports"})
 

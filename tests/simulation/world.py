@@ -25,6 +25,7 @@ from typing import Any, Final
 US: Final = 1_000
 MS: Final = 1_000_000
 SECOND: Final = 1_000_000_000
+NEVER_NS: Final = 1 << 62
 
 
 class TimedOut(Exception):
@@ -168,7 +169,8 @@ class World:
     def at(self, when_ns: int, call: Callable[[], None]) -> Event:
         """Call at a time; soon, if it is over."""
         self._numbers += 1
-        when_ns = max(when_ns, self.now_ns)
+        if when_ns < self.now_ns:
+            when_ns = self.now_ns
         event = Event(when_ns, call)
         heapq.heappush(self._events, (when_ns, self._tie(), self._numbers, event))
         return event
@@ -187,14 +189,27 @@ class World:
 
     def step(self) -> None:
         """Run the next event. Raises Stuck."""
-        if self.next_ns is None:
+        if not self.step_by(NEVER_NS):
             raise Stuck("the world has no event left")
-        when_ns, _, _, event = heapq.heappop(self._events)
-        self.now_ns = max(self.now_ns, when_ns)
-        call = event.call
-        event.call = None
-        if call is not None:
+
+    def step_by(self, latest_ns: int) -> bool:
+        """Run the next event, unless it is due later than that; return whether one was run."""
+        events = self._events
+        while events:
+            when_ns, _, _, event = events[0]
+            call = event.call
+            if call is None:
+                heapq.heappop(events)
+                continue
+            if when_ns > latest_ns:
+                return False
+            heapq.heappop(events)
+            event.call = None
+            if when_ns > self.now_ns:
+                self.now_ns = when_ns
             call()
+            return True
+        return False
 
     def run_until(self, is_over: Callable[[], bool]) -> None:
         """Run events until `is_over`. Raises Stuck."""
