@@ -35,6 +35,7 @@ from broker.network.processor import Processor
 from broker.partitions.warm_reads import warm
 from broker.runtime import owners
 from broker.runtime.blocking_pool import BlockingPool
+from broker.runtime.clock import let_others_run
 from broker.runtime.owners import Owner
 from broker.services import Services
 from storage.errors import StorageError
@@ -148,7 +149,8 @@ class Housekeeping:
 
     async def _stops_within(self, seconds: float) -> bool:
         try:
-            await asyncio.wait_for(self._stopping.wait(), seconds)
+            async with asyncio.timeout(seconds):  # without a task for each tick
+                await self._stopping.wait()
         except TimeoutError:
             return False
         return True
@@ -162,11 +164,16 @@ class Housekeeping:
         executor = self._services.executor(1, "imports")
         imports = BlockingPool(executor, asyncio.get_running_loop())
         try:
-            while self._not_loaded and not self._stopping.is_set():
-                await imports.run(self._not_loaded[-1].load)
-                self._not_loaded.pop()
+            await imports.run(self._load)
         finally:
             imports.close()
+
+    def _load(self) -> None:
+        """Import what is left, in a thread; a stop need not wait for more than one of them."""
+        while self._not_loaded and not self._stopping.is_set():
+            self._not_loaded[-1].load()
+            self._not_loaded.pop()
+            let_others_run()
 
     async def _connections(self) -> None:
         for processor in self._processors:

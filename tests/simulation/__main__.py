@@ -20,6 +20,7 @@ import secrets
 import sys
 import time
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -54,6 +55,7 @@ def run_seeds(seeds: list[str]) -> list[Told]:
         verdict = tell(write_plan(seed))
         faulthandler.cancel_dump_traceback_later()
         told.append(Told(seed, verdict.failures, verdict.requests, verdict.seconds))
+        gc.collect()
     return told
 
 
@@ -67,7 +69,9 @@ def _settle(workers: Synchronized[int]) -> None:
         core = cores[workers.value % len(cores)]
         workers.value += 1
     os.sched_setaffinity(0, {core})
-    tell(write_plan("the first of a process"))
+    with suppress(ConfigError):
+        tell(write_plan("the first of a process"))
+    gc.disable()  # `run_seeds` collects
     gc.collect()
     gc.freeze()
 

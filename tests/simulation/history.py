@@ -233,9 +233,17 @@ class History:
 
 def tell(plan: Plan, *, keeps_story: bool = False) -> Verdict:
     """Play one history, and judge it."""
-    began = time.perf_counter()
     was_enabled = gc.isenabled()
     gc.disable()  # finalizers run between two histories, never in the middle of one
+    try:
+        return _told(plan, keeps_story=keeps_story)
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _told(plan: Plan, *, keeps_story: bool) -> Verdict:
+    began = time.perf_counter()
     history = History(plan, keeps_story=keeps_story)
     history.panel.begin()
     try:
@@ -247,8 +255,6 @@ def tell(plan: Plan, *, keeps_story: bool = False) -> Verdict:
         history.failures.append(f"simulator: {trace}")
     finally:
         history.panel.end()
-        if was_enabled:
-            gc.enable()
     failures = [*history.failures, *history.panel.verdict()]
     return Verdict(
         failures=failures,

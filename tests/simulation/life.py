@@ -19,11 +19,13 @@ import functools
 import signal
 import sys
 import traceback
-from collections.abc import Mapping
-from types import ModuleType
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import ModuleType, SimpleNamespace
 from typing import Any, Final, NamedTuple, NoReturn, Protocol, cast
 
 from broker.lifecycle.environment import Environment
+from broker.runtime import clock as broker_clock
 from broker.server import Broker
 from config.load import Loaded, load
 from storage.errors import StorageError
@@ -115,6 +117,17 @@ def _modules_with_threads() -> list[ModuleType]:
     return [sys.modules[name] for name in names]
 
 
+@contextmanager
+def _nobody_sleeping() -> Iterator[None]:
+    """Let a thread that yields the interpreter go on: no other wants it, and it costs time."""
+    before = broker_clock.__dict__["time"]
+    broker_clock.__dict__["time"] = SimpleNamespace(sleep=lambda _seconds: None)
+    try:
+        yield
+    finally:
+        broker_clock.__dict__["time"] = before
+
+
 class Life:
     """See the module. `run` returns when the life has ended; others act on it meanwhile."""
 
@@ -143,13 +156,14 @@ class Life:
         self.baton = Baton(world)
         self.loop = SimLoop(world, self._turn)
         self._observer = observer
+        self._end_turn = disk.watch.end_turn
         self._is_over = False
 
     def run(self) -> End:
         """Run the broker to its end."""
         self._world.note("broker", f"life {self.number} begins")
         self._disk.baton = self.baton
-        with threading_of(lambda: self.baton, _modules_with_threads()):
+        with threading_of(lambda: self.baton, _modules_with_threads()), _nobody_sleeping():
             end = self._run()
             self._bury()
         self._world.note("broker", f"{end.how} {end.code} {end.why}")
@@ -206,7 +220,7 @@ class Life:
         self._observer.life_serves(self)
 
     def _turn(self) -> None:
-        self._disk.end_turn()
+        self._end_turn()
         if self.is_serving:
             self._observer.turn()
 
