@@ -11,7 +11,9 @@ An objection is a sentence that begins with its judge's name and a colon.
 
 from __future__ import annotations
 
+import tempfile
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from storage.files import filenames
@@ -185,6 +187,10 @@ class Panel:
         self._object("liveness", found)
         self._before = files.look(context.disk, DATA)
         self._object("files", files.verified(context.disk, DATA, context.damaged))
+        if files.must_dump(context.plan.seed):
+            with tempfile.TemporaryDirectory() as place:
+                found = files.dumped(context.disk, DATA, Path(place), context.damaged)
+            self._object("files", found)
 
     def second_start(self) -> None:
         """Judge what a second start and stop have changed, and said."""

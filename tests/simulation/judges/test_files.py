@@ -159,3 +159,11 @@ def test_kafkas_tool_complains_of_damage(disk, tmp_path):
     disk.edit(f"{DATA}/{LOG}", 70, b"\x07\x07")
     assert files.dumped(disk, DATA, tmp_path / "excused", {"t-0"}) == []
     assert files.dumped(disk, DATA, tmp_path / "damaged") != []
+
+
+def test_kafkas_tool_reads_one_history_in_a_thousand(monkeypatch):
+    monkeypatch.setenv("BARNABAS_ORACLE_LIBS", "/jars")
+    dumped = [seed for seed in map(str, range(20_000)) if files.must_dump(seed)]
+    assert 10 <= len(dumped) <= 30
+    monkeypatch.delenv("BARNABAS_ORACLE_LIBS")
+    assert not any(map(files.must_dump, dumped))
