@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 LOOK_EVERY: Final = 16  # turns of the loop
 REST_MS: Final = 3_000
+REST_TRIES: Final = 5  # groups give a rebalance that long, although the clients have gone
 # Faults in a history after which a broker may refuse to start, or stop without writing everything.
 BAD_DISK: Final = frozenset({quiet.DISK, quiet.FULL, quiet.FLIP})
 
@@ -170,9 +171,12 @@ class Panel:
         self._object("liveness", proof.found)
         self._logs = await read_back(context)
         self._object("liveness", proof.unread(self._logs))
-        await world.sleep_ms(REST_MS)
         life = context.life
-        if life is None or self._sampler is None:
+        for _ in range(REST_TRIES):
+            await world.sleep_ms(REST_MS)
+            if life is None or not resources.waits_for_members(life.broker):
+                break
+        if life is None or life is not context.life or self._sampler is None:
             self._object("liveness", ["the broker is not there"])
             return
         found = resources.at_rest(life.broker, self._sampler.known_tasks, life.loop)

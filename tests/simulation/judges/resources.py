@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from broker.at_rest import left_over
+from broker.groups.classic.classic_group import ClassicGroup
 from broker.network.connection import Connection
 from broker.network.processor import RECEIVE_BUFFER_BYTES
 from broker.runtime import owners
@@ -236,6 +237,18 @@ def at_rest(
     found += _tasks_left(known_tasks, loop)
     found += _timers_left(loop)
     return [f"at rest: {one}" for one in found]
+
+
+def waits_for_members(broker: Broker) -> bool:
+    """Whether a member's JoinGroup or SyncGroup waits for others, though its client has gone."""
+    services = broker._assembly.services
+    return services.has_groups and any(
+        member.join_answer is not None or member.sync_answer is not None
+        for shard in services.groups._shards
+        for group in shard.registry.groups.values()
+        if isinstance(group, ClassicGroup)
+        for member in group.generation.roster
+    )
 
 
 def _files_left(broker: Broker, descriptors: int | None) -> Iterator[str]:

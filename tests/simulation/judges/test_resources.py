@@ -2,6 +2,8 @@
 
 import asyncio
 from collections import Counter
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -9,8 +11,10 @@ from broker.lifecycle.environment import system_environment
 from broker.runtime import owners
 from broker.runtime.owners import Owner
 from broker.server import Broker
+from tests.simulation.judges import resources
 from tests.simulation.judges.resources import Sampler, at_rest
 from tests.support import failures
+from tests.support.classic_party import Party
 from tests.support.whole_broker import api_versions, loaded, port_of, served
 
 
@@ -256,3 +260,18 @@ async def test_a_request_of_the_beginning_may_end_and_may_not_last(broker):
     task.cancel()
     await asyncio.sleep(0.01)
     assert at_rest(broker, known) == []
+
+
+def test_a_join_that_waits_for_other_members():
+    party = Party()
+    shard = SimpleNamespace(registry=SimpleNamespace(groups={"g": party.group}))
+    groups = SimpleNamespace(_shards=[shard])
+    services = SimpleNamespace(has_groups=True, groups=groups)
+    broker: Any = SimpleNamespace(_assembly=SimpleNamespace(services=services))
+    assert not resources.waits_for_members(broker)
+    ids = party.stable("a")
+    assert not resources.waits_for_members(broker)
+    party.enter("b")
+    assert resources.waits_for_members(broker)
+    party.join("a", ids["a"])
+    assert not resources.waits_for_members(broker)
