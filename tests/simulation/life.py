@@ -155,6 +155,7 @@ class Life:
         self._clock = clock
         self.baton = Baton(world)
         self.loop = SimLoop(world, self._turn)
+        self.baton.is_alone_until = self.loop.rests_until
         self._observer = observer
         self._end_turn = disk.watch.end_turn
         self._is_over = False

@@ -116,6 +116,15 @@ class SimLoop(asyncio.BaseEventLoop):
             self._join_due_events()
         self.at_turn()
 
+    def rests_until(self, ns: int) -> bool:
+        """Whether nothing would happen before a time, neither here nor in the world."""
+        if self._ready or self._stopping:
+            return False
+        next_ns = self.world.next_ns
+        if next_ns is not None and next_ns <= ns:
+            return False
+        return not self._scheduled or self._scheduled[0]._when * SECOND > ns + US
+
     def _join_due_events(self) -> None:
         """Let some of the events that are due arrive in this turn."""
         world = self.world

@@ -12,6 +12,8 @@ races between two bytecodes stay outside this simulation.
 A life that is killed ends its jobs where they wait, by `Killed`, before anything else happens: the
 code that unwinds meets dead files.
 
+A pause in which nothing else would happen needs no hand-over: the job goes on, later.
+
 Threads are kept for later jobs, and for later histories.
 """
 
@@ -133,6 +135,8 @@ class Baton:
         self.is_dead = False
         self.killed_at_ns = NEVER_NS
         self.blocked_ns = 0  # for how long the loop has waited for locks
+        # Whether nothing else would happen before a time: then a job goes on without a hand-over.
+        self.is_alone_until: Callable[[int], bool] = lambda _ns: False
 
     @property
     def on_loop(self) -> bool:
@@ -155,7 +159,11 @@ class Baton:
             if self.world.now_ns >= self.killed_at_ns:
                 raise Killed
             return
-        job.event = self.world.after(ns, job.step)
+        until_ns = self.world.now_ns + ns
+        if until_ns < self.killed_at_ns and self.is_alone_until(until_ns):
+            self.world.now_ns = until_ns
+            return
+        job.event = self.world.at(until_ns, job.step)
         job.give_baton_back()
 
     def wait_for(self, is_there: Callable[[], bool], waiting: list[Job]) -> None:

@@ -12,6 +12,7 @@ from tests.simulation.pool import (
     BatonEvent,
     BatonExecutor,
     BatonLock,
+    Job,
     Killed,
     threading_of,
 )
@@ -61,6 +62,39 @@ def test_jobs_overlap_where_they_pause() -> None:
         assert sorted(party.told) == ["a ends", "a0", "a1", "b ends", "b0", "b1"]
         orders.add(tuple(party.told))
     assert len(orders) > 1
+
+
+def test_a_pause_in_which_nothing_happens_needs_no_hand_over() -> None:
+    party = Party()
+    party.baton.is_alone_until = party.loop.rests_until
+    handed_over = []
+    party.world.at(50 * MS, lambda: handed_over.append(party.world.now_ns))
+
+    def work() -> list[int]:
+        seen = []
+        for _ in range(9):
+            party.baton.pause(10 * MS)
+            seen.append(len(handed_over))
+        return seen
+
+    future = party.loop.run_in_executor(party.executor, work)
+    timer = party.loop.call_later(0.08, lambda: handed_over.append(party.world.now_ns))
+    steps = 0
+    step = Job.step
+
+    def counted(job: Job) -> None:
+        nonlocal steps
+        steps += 1
+        step(job)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Job, "step", counted)
+        seen = party.loop.run_until_complete(future)
+    timer.cancel()
+    assert len(handed_over) == 2
+    assert seen[0] == 0
+    assert seen[-1] == 2
+    assert steps == 2  # after the event, and after the timer; the first was bound before
 
 
 def test_no_more_jobs_begin_than_there_are_threads() -> None:
