@@ -56,6 +56,7 @@ class Panel:
         self._messages: list[str] = []  # of the last life
         self._healed_ns = 0
         self._before: Before | None = None
+        self._said_before: list[str] = []  # by the life before the second start
         self._logs: dict[Key, ReadLog] | None = None
         self._found: list[str] = []
 
@@ -189,7 +190,7 @@ class Panel:
         deadline_ms = context.loaded.config.barnabas_shutdown_deadline_ms
         found = liveness.stopped(end.how, end.code, took_ms, deadline_ms, self._messages)
         self._object("liveness", found)
-        self._before = files.look(context.disk, DATA)
+        self._before, self._said_before = files.look(context.disk, DATA), self._messages
         self._object("files", files.verified(context.disk, DATA, context.damaged))
         if files.must_dump(context.plan.seed):
             with tempfile.TemporaryDirectory() as place:
@@ -204,7 +205,7 @@ class Panel:
         after = files.look(context.disk, DATA)
         self._object("files", files.same(self._before, after, context.damaged))
         if not context.damaged:
-            self._object("files", files.silent(self._messages))
+            self._object("files", files.silent(self._messages, self._said_before))
 
     # -- The verdict --------------------------------------------------------------------------
 

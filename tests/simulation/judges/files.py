@@ -36,12 +36,13 @@ DUMP: Final = "org.apache.kafka.tools.DumpLogSegments"
 DUMPED_ONE_IN: Final = 1_000
 DUMPED_MAX: Final = 40  # segments given to one run of the tool
 LISTED_MAX: Final = 8
+STRAY: Final = "belongs to no topic"
 # What starts of a directory that was stopped cleanly do not say.
 RECOVERING: Final = (
     "Recovering ",
     "Recovered ",
     "Found invalid messages",
-    "belongs to no topic",
+    STRAY,
     "It is offline until",
     "recovering",
 )
@@ -193,13 +194,18 @@ def _difference(old: bytes, new: bytes) -> str:
     return f"at position {position}"
 
 
-def silent(messages: Iterable[str]) -> list[str]:
-    """Object to what a start of a directory that was stopped cleanly must not say."""
+def silent(messages: Iterable[str], before: Collection[str] = ()) -> list[str]:
+    """Object to what a start of a directory that was stopped cleanly must not say.
+
+    `before` is what the life before it said: a directory that a killed deletion has left is
+    reported at every start, and stays.
+    """
     return _listed(
         [
             f"the second start said: {message}"
             for message in messages
             if any(words in message for words in RECOVERING)
+            and not (STRAY in message and message in before)
         ]
     )
 

@@ -146,6 +146,15 @@ def test_words_of_recovery(disk):
     assert len(files.silent(messages)) >= 1
 
 
+def test_what_a_killed_deletion_has_left_is_reported_again(disk):
+    disk.mkdir(f"{DATA}/gone-0")
+    first = start_and_stop(disk)
+    assert len(files.silent(first)) == 1
+    disk.mkdir(f"{DATA}/gone-1")
+    (found,) = files.silent(start_and_stop(disk), first)
+    assert "gone-1" in found
+
+
 def test_saving_writes_every_file(disk, made, tmp_path):
     files.save(disk, DATA, tmp_path)
     names = sorted(str(one.relative_to(made)) for one in made.rglob("*") if one.is_file())
