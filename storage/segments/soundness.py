@@ -11,6 +11,10 @@ sound if the next batch, or the segment's end, continues it: a flipped bit in a 
 gap on both sides. At the start of a walk the batch before is unknown, so the first batch must be
 continued too, or follow the batch that a look-up finds before it.
 
+A compacted log has gaps everywhere. There the batch behind a gap must end before the next begins,
+and a walk that starts in a gap checks the batch before it. A flipped bit that moves a batch within
+its gap cannot be seen; one that makes two batches overlap may be of either, so neither is served.
+
 A leader epoch must be the one that the log's epochs have for the offset. If it is not, either the
 batch or the epoch file has rotted. Epochs never fall, so it is the batch if its epoch does not fit
 between those of its neighbours.
@@ -121,10 +125,12 @@ def _walk(
     """
     segment = known.segment
     position, trouble = start, None
+    doubtful: BatchHeader | None = None  # the last one, if compaction made the hole before it
     walked: list[tuple[int, int]] = []  # position and first offset of each batch
     epoch_before: int | None = None
     try:
         for at, header in segment.log_file.scan(start, end, offset_min=segment.base_offset):
+            is_behind_hole = header.base_offset > expected
             if begins:
                 trouble = _damage_where_it_begins(known, at, header, expected)
                 expected = header.base_offset if trouble is None else expected
@@ -140,11 +146,15 @@ def _walk(
                 break
             walked.append((at, expected))
             epoch_before = header.leader_epoch
+            doubtful = header if is_behind_hole else None
             position, expected = at + header.size, header.next_offset
             if position - start >= WALK_BYTES_MAX or len(walked) >= WALK_BATCHES_MAX:
                 break
     except DamagedLog as damage:
         trouble = damage
+    if doubtful is not None and _overtakes(known, walked[-1][0], doubtful, walked[-1][1]):
+        position, expected = walked.pop()
+        trouble = _damaged(known, position, expected, f"offsets up to {doubtful.last_offset}")
     # CRCs come first: if a header does not fit, the length of the batch before it may be wrong, and
     # then its CRC is too.
     return _first_with_wrong_crc(segment, walked, position) or (position, expected, trouble)
@@ -159,8 +169,11 @@ def _damage_where_it_begins(
     known: _Known, position: int, header: BatchHeader, expected: int
 ) -> DamagedLog | None:
     """Check the first batch of a walk that looks for `expected`; return its damage, if any."""
-    if expected < known.holes_below or _is_continued(known, position, header):
-        if header.base_offset <= expected or expected < known.holes_below:
+    if expected < known.holes_below:
+        is_hole = header.base_offset > expected
+        return _damage_beside(known, expected, position) if is_hole else None
+    if _is_continued(known, position, header):
+        if header.base_offset <= expected:
             return None
         # There is a hole before it: the batch before may be damaged and hold the offset.
         return _damage_before(known, expected, position)
@@ -176,6 +189,42 @@ def _damage_before(known: _Known, offset: int, position: int) -> DamagedLog | No
     if first is None or start >= position:
         return None
     return _walk(known, start, position, first.base_offset, begins=True)[2]
+
+
+def _damage_beside(known: _Known, offset: int, position: int) -> DamagedLog | None:
+    """Check the batch right before `position`: a damaged one may have held `offset`.
+
+    Those before it may be damaged, too; they do not reach up to the hole.
+    """
+    start = known.segment.walk_start(offset)
+    last: list[tuple[int, BatchHeader]] = []
+    for at, header in known.segment.log_file.scan(
+        start, position, offset_min=known.segment.base_offset
+    ):
+        last = [*last[-1:], (at, header)]
+    for at, header in last:
+        damage = _walk(known, at, position, header.base_offset, begins=True)[2]
+        if damage is None or damage.position == last[-1][0]:
+            return damage
+    return None
+
+
+def _overtakes(known: _Known, position: int, header: BatchHeader, expected: int) -> bool:
+    """Whether a batch behind a hole may have left its place for that of the batches behind it.
+
+    If it overlaps the next batch, one of the two has rotted. It is the next one if no single bit
+    of this one's base offset brings it back into the hole.
+    """
+    end = known.end_offset
+    after = known.segment.log_file.read_header_at(position + header.size)
+    limit = end if after is None else after.base_offset
+    if header.next_offset <= min(limit, end):
+        return False
+    behind = after and known.segment.log_file.read_header_at(position + header.size + after.size)
+    if header.next_offset > (behind.base_offset if behind else end):
+        return True
+    last = limit - 1 - header.last_offset_delta
+    return any(expected <= header.base_offset ^ (1 << bit) <= last for bit in range(63))
 
 
 def _is_continued(known: _Known, position: int, header: BatchHeader) -> bool:

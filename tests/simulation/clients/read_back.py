@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.simulation.clients.client import STORAGE
-from tests.simulation.clients.fetching import EARLIEST, Fetcher, Reading
+from tests.simulation.clients.fetching import EARLIEST, OUT_OF_RANGE, Fetcher, Reading
 from tests.simulation.clients.served import served
 from tests.simulation.clients.topics import Topic
 from tests.simulation.plan import ClientPlan
@@ -80,19 +80,25 @@ class _Reader(Fetcher):
         self.record.fail(self.name, f"{topic.name} cannot be described any more")
         return False
 
-    async def _read(self, reading: Reading) -> None:
-        start = None
+    async def _begin(self, reading: Reading, before: ReadLog | None) -> ReadLog | None:
+        """Go to the start of a log; `before` if it begins there still. None: it is not told."""
         for _ in range(TRIES_MAX):
             start = await self.list_offset(reading, EARLIEST)
             if start is not None:
-                break
+                if before is not None and before.start_offset >= start:
+                    return before
+                self.seek(reading, start)
+                self._hiding = None
+                self.process = self.record.new_process()
+                return ReadLog(start, [])
             await self.pause(100)
-        if start is None:
+        return before
+
+    async def _read(self, reading: Reading) -> None:
+        log = await self._begin(reading, None)
+        if log is None:
             self.wrong(reading, "its start cannot be found")
             return
-        reading.position, self._hiding = start, None
-        log = ReadLog(start, [])
-        self.process = self.record.new_process()
         tries = 0
         while tries < TRIES_MAX:
             began_ns = self.world.now_ns
@@ -103,6 +109,8 @@ class _Reader(Fetcher):
                     self.refused("fetch", reading.topic, reading.partition, part.error_code)
                     if part.error_code == STORAGE and self._passes_flip(reading):
                         continue
+                    if part.error_code == OUT_OF_RANGE and reading.topic.is_trimmed:
+                        log = await self._begin(reading, log) or log
                 tries += 1
                 await self.pause(100)
                 continue

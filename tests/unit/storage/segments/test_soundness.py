@@ -241,3 +241,64 @@ def test_a_hole_that_begins_at_the_requested_offset_is_checked_too():
     for start in (13, 14):
         with pytest.raises(DamagedLog):
             log.read(start, size)
+
+
+def compacted(bases, *, at, bit):
+    """Return a compacted log of batches of one record with these offsets, and a bit flipped."""
+    house = House()
+    house.open()
+    config = {"internal_segment_bytes": 10**6, "index_interval_bytes": 10**6}
+    log = house.log(**config)
+    for base in bases:
+        log.end_offset = base
+        append(log)
+    log.roll(NOW)
+    append(log)
+    flush(log)
+    house.stop()
+    data = house.filesystem.live_bytes(house.path(LOG))
+    house.filesystem.edit(house.path(LOG), at, bytes([data[at] ^ bit]))
+    log = house.restart(**config)
+    log.segments.compacted = True
+    return log
+
+
+@pytest.mark.parametrize(("byte", "bit"), [(3, 0x40), (0, 0x01), (7, 0x20), (6, 0x01)])
+@pytest.mark.parametrize("index", [0, 1, 2])
+def test_a_raised_base_offset_is_never_served_in_a_compacted_log(index, byte, bit):
+    bases = [0, 11, 22, 26, 27]
+    log = compacted(bases, at=index * SIZE + byte, bit=bit)
+    for start in range(28):
+        try:
+            offsets = served(log, start)
+        except (DamagedLog, LogFailed):
+            continue
+        assert offsets
+        assert set(offsets) <= {*bases[:index]} or set(offsets) <= {*bases[index + 1 :]}
+    if index:
+        assert served(log, 0) == bases[:index]
+
+
+def test_a_raised_base_offset_is_not_served_as_the_next_batch():
+    """The batch of 6 says 7, as does the next one: either may be wrong."""
+    log = compacted([0, 6, 7, 8], at=SIZE + 7, bit=0x01)
+    assert served(log, 0) == [0]
+    for start in range(1, 7):
+        with pytest.raises(DamagedLog):
+            log.read(start, 10**6)
+
+
+def test_a_lowered_base_offset_leaves_no_hole_in_a_compacted_log():
+    """The batch of offset 5 says 1: a reader that is at 4 would miss it."""
+    log = compacted([0, 3, 5, 9], at=2 * SIZE + 7, bit=0x04)
+    assert served(log, 0) == [0, 3]
+    for start in (4, 5):
+        with pytest.raises(DamagedLog):
+            log.read(start, 10**6)
+
+
+def test_damage_far_from_a_hole_does_not_matter():
+    log = compacted([0, 11, 22, 33], at=SIZE - 1, bit=0x01)
+    assert served(log, 12) == [22, 33]
+    with pytest.raises(DamagedLog):
+        log.read(0, 10**6)
