@@ -198,14 +198,23 @@ class Overlay:
     # -- Reading ------------------------------------------------------------------------------
 
     def open(self, path: str, *, create: bool = False, write: bool = True) -> OverlayFile:  # noqa: ARG002
-        node = self._node(path)
+        node = self._names.get(path)
+        file = None
+        if node is not None:
+            file = None if node.below is None else self._below.open(node.below, write=False)
+        elif path not in self._names:
+            try:
+                file = self._below.open(path, write=False)
+            except FileNotFoundError:
+                pass
+            else:
+                node = self._names[path] = _Node(path)
         if node is None:
             if not create:
                 raise _missing(path)
             self.check_open(path)
             node = _Node(None, 0, 0, bytearray())
             self._change(path, node)
-        file = None if node.below is None else self._below.open(node.below, write=False)
         return OverlayFile(self, path, node, file)
 
     def list(self, directory: str) -> list[str]:

@@ -24,7 +24,8 @@ from tests.simulation.clock import SimClock
 from tests.simulation.context import Context
 from tests.simulation.disk import SimDisk
 from tests.simulation.faults import run_fault
-from tests.simulation.life import End, Life, loaded_from
+from tests.simulation.judges import files
+from tests.simulation.life import DATA, End, Life, loaded_from
 from tests.simulation.network import Network
 from tests.simulation.panel import Panel
 from tests.simulation.plan import ClientPlan, Plan
@@ -36,6 +37,7 @@ LIVES_MAX: Final = 40
 REFUSALS_MAX: Final = 5  # while the disk is bad
 RETRY_MS: Final = 500
 ANSWERS_MS: Final = 2_000  # for answers to requests under way when the machine is healed
+READING_CHANCE: Final = 0.2  # that the directory is served once more, for reading only
 NEVER_MS: Final = 1 << 40
 STILL: Final = {
     "log.cleaner.enable": "false",
@@ -201,7 +203,19 @@ class History:
         await self._started()
         await self._stop()
         self.panel.second_start()
+        if world.chance("reading only").random() < READING_CHANCE:
+            await self._serve_what_is_there()
         self.is_over = True
+
+    async def _serve_what_is_there(self) -> None:
+        """Serve the directory with barnabas.read.only: the same records, and no file changes."""
+        settings = {**self.plan.settings, **STILL, "barnabas.read.only": "true"}
+        self.context.loaded = loaded_from(settings, self.plan.tiny)
+        before = files.contents(self.disk, DATA)
+        await self._started()
+        await self.panel.reads_only()
+        _, end = await self._stop()
+        self.panel.has_read_only(end, before)
 
     def _keep_still(self) -> None:
         """Let the next broker do nothing by itself: whatever it changes is its start's."""

@@ -31,6 +31,8 @@ from tests.simulation.world import MS
 from tests.support.history_checker import Key
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tests.simulation.context import Context
     from tests.simulation.life import End, Life
 
@@ -206,6 +208,35 @@ class Panel:
         self._object("files", files.same(self._before, after, context.damaged))
         if not context.damaged:
             self._object("files", files.silent(self._messages, self._said_before))
+
+    async def reads_only(self) -> None:
+        """Judge a broker that serves the directory and may change nothing."""
+        context = self._context
+        wire = Wire(context.world, context.network, KAFKA_PORT, "prover", context.record)
+        is_healthy = not context.damaged
+        if is_healthy:
+            self._object("liveness", await liveness.groups_answer(context.world, wire))
+        wire.close()
+        logs = await read_back(context, "reader of a still")
+        lasting = {
+            topic.key(number)
+            for topic in topics_of(context).values()
+            if not topic.is_trimmed and not topic.is_compacted
+            for number in range(topic.partition_count)
+        }
+        known = self._logs or {}
+        changed = sorted(key for key in lasting if logs.get(key) != known.get(key))
+        if is_healthy and changed:
+            self._object("history", [f"served for reading only, {changed} are others"])
+
+    def has_read_only(self, end: End, before: Mapping[str, bytes]) -> None:
+        """Judge the stop of that broker, and the files it leaves."""
+        if (end.how, end.code) != ("stopped", 0):
+            self._object("liveness", [f"served for reading only, it {end.how}: {end.code}"])
+        after = files.contents(self._context.disk, DATA)
+        changed = sorted(path for path in {*before, *after} if before.get(path) != after.get(path))
+        if changed:
+            self._object("files", [f"a broker that only reads has changed {changed}"])
 
     # -- The verdict --------------------------------------------------------------------------
 

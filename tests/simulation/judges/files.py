@@ -93,6 +93,14 @@ class Before:
     meanings: Mapping[str, object]
 
 
+def contents(filesystem: FileSystem, data: str) -> dict[str, bytes]:
+    """Return the bytes of every file, by path below the data directory."""
+    return {
+        path: bytes(filesystem.read(posixpath.join(data, path)))
+        for path in _files(filesystem, data)
+    }
+
+
 def look(filesystem: FileSystem, data: str) -> Before:
     """Read what a second start must not change."""
     logs: dict[str, bytes] = {}

@@ -112,7 +112,7 @@ async def prove(
             if error and name not in damaged:
                 proof.found.append(f"{name} takes no batch: {error}")
     if has_groups and not any(name.startswith("__consumer_offsets") for name in damaged):
-        proof.found += await _groups(world, wire)
+        proof.found += await groups_answer(world, wire)
     proof.found = _listed(proof.found)
     return proof
 
@@ -159,7 +159,7 @@ def _part(answer: Any) -> Any:
     return answer.responses[0].partition_responses[0]
 
 
-async def _groups(world: World, wire: Wire) -> list[str]:
+async def groups_answer(world: World, wire: Wire) -> list[str]:
     """Ask for all groups, and for each by its name."""
     error = ""
     for _ in range(TRIES_MAX):

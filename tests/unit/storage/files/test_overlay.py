@@ -60,6 +60,17 @@ def test_files_below_are_readable(over: Overlay) -> None:
         over.open("/d/c")
 
 
+def test_an_open_is_one_call_of_the_disk(
+    over: Overlay, disk: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files are opened on the event loop, where the disk may not be asked for names."""
+    monkeypatch.setattr(disk, "exists", None)
+    for _ in range(2):
+        assert over.open("/d/a").size() == 10
+    with pytest.raises(FileNotFoundError):
+        over.open("/d/c")
+
+
 def test_every_later_open_sees_a_truncate(over: Overlay) -> None:
     early = over.open("/d/a")
     over.open("/d/a").truncate(4)
