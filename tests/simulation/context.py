@@ -42,6 +42,7 @@ class Context:
     injected: set[str] = field(default_factory=set)
     flips: list[Flip] = field(default_factory=list)
     damaged: set[str] = field(default_factory=set)  # directories of partitions with flipped bits
+    has_lost_files: bool = False  # so that brokers know of producers what the logs tell
     power_cuts_ns: list[int] = field(default_factory=list)
     # Jumps of the clock after which brokers forget producers: producer.id.expiration.ms and more.
     clock_leaps: int = 0

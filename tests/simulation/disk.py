@@ -31,6 +31,7 @@ from tests.simulation.bit_flip import Flip
 from tests.simulation.disk_content import Content
 from tests.simulation.disk_faults import GROUPS, NEVER_NS, Delay, Fault, is_meant, partition_of
 from tests.simulation.loop_watch import LoopWatch, watch_class
+from tests.simulation.lost_files import lose_files
 from tests.simulation.plan import Shape
 from tests.simulation.power_cut import cut_power
 from tests.simulation.world import MS, SECOND, World
@@ -310,10 +311,21 @@ class SimDisk(MemoryFileSystem):
         """Return the offset at which the segment behind that of a flipped bit begins."""
         return bit_flip.segment_end(self._root, flip)
 
+    def lose(self, rng: random.Random, at: str) -> None:
+        """Remove files below a directory that the broker can make anew."""
+        lost = lose_files(self._directory(at), rng)
+        self._found.clear()
+        self.world.note("disk", f"loses {' '.join(lost) or 'nothing'}")
+
     @property
     def is_faulty(self) -> bool:
         """Whether a fault is active, or about to be."""
-        return bool(self._wrong or self._delays or self.capacity_bytes is not None)
+        return bool(
+            self._wrong
+            or self._delays
+            or self.capacity_bytes is not None
+            or self.open_max is not None
+        )
 
     def heal(self) -> None:
         """End all faults but flipped bits; stuck calls go on."""

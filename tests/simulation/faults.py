@@ -11,9 +11,11 @@ network end by themselves, all of them at the finale.
     stop              SIGTERM, sometimes twice or three times
     disk error        calls of one kind fail, somewhere or everywhere, once or for a time
     disk full         no space for a time
+    few descriptors   no more files can be opened for a time
     slow disk         fsyncs take long
     stuck disk        an fsync does not return for minutes
     flip              a bit below a recovery point
+    lost files        the broker ends, and indexes or snapshots are gone when it starts again
     accept error      no descriptors for new connections
     clock jump        the wall clock is set
     network cut       some connections are reset
@@ -31,12 +33,14 @@ from tests.simulation.clock import SimClock
 from tests.simulation.context import Context
 from tests.simulation.disk import SimDisk
 from tests.simulation.judges import quiet
+from tests.simulation.life import DATA
 from tests.simulation.network import Network
 from tests.simulation.plan import FaultPlan
 from tests.simulation.world import MS, US, World
 
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
+LOST_DOWN_MS: Final = 20
 
 
 class Stage(Protocol):
@@ -128,6 +132,14 @@ async def _disk_full(stage: Stage, chance: random.Random) -> None:
     stage.disk.full(chance.choice((0, 100, 2_000)), _until(stage, chance, (50, 1_000, 5_000)))
 
 
+async def _few_descriptors(stage: Stage, chance: random.Random) -> None:
+    stage.context.injected.add(quiet.DISK)
+    disk = stage.disk
+    disk.open_max = disk.open_count + chance.choice((0, 0, 2, 5))
+    await stage.world.sleep_ms(chance.choice((50, 1_000, 5_000)))
+    disk.open_max = None
+
+
 async def _slow_disk(stage: Stage, chance: random.Random) -> None:
     stage.context.injected.add(quiet.SLOW)
     stage.disk.slow(
@@ -141,7 +153,8 @@ async def _slow_disk(stage: Stage, chance: random.Random) -> None:
 async def _stuck_disk(stage: Stage, chance: random.Random) -> None:
     stage.context.injected.add(quiet.SLOW)
     stage.disk.stick(
-        _until(stage, chance, (2_000, 40_000, 120_000)), path_part=chance.choice(("", "-0/"))
+        _until(stage, chance, (2_000, 40_000, 120_000)),
+        path_part=chance.choice(("", "-0/", "__cluster_metadata")),
     )
 
 
@@ -151,6 +164,18 @@ async def _flip(stage: Stage, chance: random.Random) -> None:
         stage.context.injected.add(quiet.FLIP)
         stage.context.flips.append(flip)
         stage.context.damaged.add(flip.partition)
+
+
+async def _lost_files(stage: Stage, chance: random.Random) -> None:
+    if chance.random() < 0.6:
+        stage.stop_life([(0, int(signal.SIGTERM))], LOST_DOWN_MS)
+    else:
+        stage.end_life(cuts_power=False, down_ms=LOST_DOWN_MS, next_ns=None)
+    while stage.context.life is not None:
+        await stage.world.sleep_ms(LOST_DOWN_MS / 2)
+    if not stage.context.is_finale:
+        stage.context.has_lost_files = True
+        stage.disk.lose(chance, DATA)
 
 
 async def _accept_error(stage: Stage, chance: random.Random) -> None:
@@ -177,9 +202,11 @@ KINDS: Final[dict[str, Fault]] = {
     "stop": _stop,
     "disk error": _disk_error,
     "disk full": _disk_full,
+    "few descriptors": _few_descriptors,
     "slow disk": _slow_disk,
     "stuck disk": _stuck_disk,
     "flip": _flip,
+    "lost files": _lost_files,
     "accept error": _accept_error,
     "clock jump": _clock_jump,
     "network cut": _network_cut,

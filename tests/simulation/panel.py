@@ -27,6 +27,7 @@ from tests.simulation.judges.history import Flipped, WholeLog
 from tests.simulation.judges.isolation import Harm, Served
 from tests.simulation.judges.quiet import Quiet
 from tests.simulation.life import DATA
+from tests.simulation.plan import PER_ADDRESS
 from tests.simulation.world import MS
 from tests.support.history_checker import Key
 
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 LOOK_EVERY: Final = 16  # turns of the loop
 REST_MS: Final = 3_000
 REST_TRIES: Final = 5  # groups give a rebalance that long, although the clients have gone
+WOKEN_MS: Final = 1_000  # from an acknowledgement to the answer of a fetch that waits
+STALLS_MAX: Final = 4  # of the network, meanwhile
+QUICK_FSYNC_NS: Final = 20 * MS
 # Faults in a history after which a broker may refuse to start, or stop without writing everything.
 BAD_DISK: Final = frozenset({quiet.DISK, quiet.FULL, quiet.FLIP})
 
@@ -119,7 +123,9 @@ class Panel:
         context = self._context
         if self._sampler is None:
             assert context.life is not None
-            self._sampler = resources.Sampler(context.life.broker, context.life.loop)
+            self._sampler = resources.Sampler(
+                context.life.broker, context.life.loop, per_address_max=_per_address(context)
+            )
         self._sampler.look()
         if context.disk.harmed:
             self._harm.look(context.disk.harmed, context.world.now_ns)
@@ -193,8 +199,11 @@ class Panel:
         found = liveness.stopped(end.how, end.code, took_ms, deadline_ms, self._messages)
         self._object("liveness", found)
         self._before, self._said_before = files.look(context.disk, DATA), self._messages
-        self._object("files", files.verified(context.disk, DATA, context.damaged))
-        if files.must_dump(context.plan.seed):
+        sound = files.verified(
+            context.disk, DATA, context.damaged, has_lost_indexes=context.has_lost_files
+        )
+        self._object("files", sound)
+        if files.must_dump(context.plan.seed) and not context.has_lost_files:
             with tempfile.TemporaryDirectory() as place:
                 found = files.dumped(context.disk, DATA, Path(place), context.damaged)
             self._object("files", found)
@@ -244,6 +253,7 @@ class Panel:
         """Judge the whole history; return all objections."""
         context = self._context
         self._object("groups", groups.of_history(context))
+        self._object("liveness", self._unwoken())
         self._object("isolation", isolation.judge(context.record.refusals, self._harm))
         self._object("isolation", isolation.connections(context.record.ended, self._served))
         self._object("quiet", self._quiet.judge(context.injected, context.disk.violations))
@@ -252,6 +262,21 @@ class Panel:
         else:
             self._object("record", context.record.failures)
         return self._found
+
+    def _unwoken(self) -> list[str]:
+        """Judge long polls, where nothing else may have taken its time."""
+        context = self._context
+        shape, network = context.plan.shape, context.plan.shape.network
+        if context.injected - {quiet.ACCEPT, quiet.HURRY} or shape.fsync_ns > QUICK_FSYNC_NS:
+            return []
+        bound_ms = WOKEN_MS + (STALLS_MAX * network.stall_ms if network.stall_chance else 0)
+        lossy = {
+            topic.key(number)
+            for topic in topics_of(context).values()
+            if topic.is_trimmed or topic.is_compacted or topic.may_be_gone or topic.is_volatile
+            for number in range(topic.partition_count)
+        }
+        return liveness.unwoken(context.record, bound_ms, lossy)
 
     def _judge_history(self, logs: dict[Key, ReadLog]) -> list[str]:
         context = self._context
@@ -272,3 +297,11 @@ class Panel:
         }
         finals = {key: WholeLog(log.start_offset, log.batches) for key, log in logs.items()}
         return history.judge(context.record, finals, flips=flips, start_max=starts)
+
+
+def _per_address(context: Context) -> dict[str, int]:
+    """Return how many connections the local address may have, unless somebody changes that."""
+    limit = context.plan.settings.get(PER_ADDRESS, "")
+    if not limit or any(client.kind == "config admin" for client in context.plan.clients):
+        return {}
+    return {"127.0.0.1": int(limit.rpartition(":")[2])}

@@ -113,9 +113,11 @@ FAULTS: Final = {
     "stop": 4,
     "disk error": 3,
     "disk full": 2,
+    "few descriptors": 2,
     "slow disk": 2,
     "stuck disk": 1,
     "flip": 2,
+    "lost files": 3,
     "accept error": 1,
     "clock jump": 2,
     "network cut": 2,
@@ -126,6 +128,9 @@ FAULTS_MAX: Final = 5
 STEPS_MAX: Final = 60
 FRAME_BYTES_MAX: Final = 20_000  # above what clients send that mean well
 SLOW_FSYNC_NS: Final = 100 * MS
+PER_ADDRESS: Final = "max.connections.per.ip.overrides"
+# 50 partitions cost 20 s of virtual time at a start.
+NEVER_DEFAULT: Final = frozenset({"offsets.topic.num.partitions"})
 SPAN_MS: Final = 8_000  # in which clients come and faults happen
 
 
@@ -190,7 +195,7 @@ def _shape(chance: random.Random) -> Shape:
 
 
 def _settings(chance: random.Random) -> dict[str, str]:
-    """Broker keys. Each is left at its default in some histories."""
+    """Broker keys. Most are left at their defaults in some histories."""
     choices: dict[str, tuple[object, ...]] = {
         "num.network.threads": (1, 2, 3),
         "num.io.threads": (1, 2, 4),
@@ -217,6 +222,7 @@ def _settings(chance: random.Random) -> dict[str, str]:
         "internal.segment.bytes": (1_500, 4_000, 16_000),
         "log.retention.bytes": (-1, -1, -1, 3_000),
         "log.message.timestamp.type": ("CreateTime", "CreateTime", "LogAppendTime"),
+        "producer.id.expiration.check.interval.ms": (500, 600_000),
         "offsets.topic.num.partitions": (1, 2, 3),
         "offsets.topic.compression.codec": (0, 0, 1, 4),
         "offsets.retention.check.interval.ms": (1_000, 600_000),
@@ -231,8 +237,10 @@ def _settings(chance: random.Random) -> dict[str, str]:
     settings = {
         name: str(chance.choice(values))
         for name, values in choices.items()
-        if chance.random() < 0.8 or len(values) == 1
+        if chance.random() < 0.8 or len(values) == 1 or name in NEVER_DEFAULT
     }
+    if chance.random() < 0.15:
+        settings[PER_ADDRESS] = f"localhost:{chance.choice((5, 8))}"
     if chance.random() < 0.5:
         settings["socket.request.max.bytes"] = str(FRAME_BYTES_MAX)
         settings["queued.max.request.bytes"] = str(chance.choice((1, 3)) * FRAME_BYTES_MAX)

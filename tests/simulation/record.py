@@ -9,6 +9,7 @@ parts have their words:
     ledger    batches and producer ids, for `tests.support.log_ledger`
     marks     start offsets and high watermarks, which never go back (H4)
     lookups   answers to ListOffsets by time (H5)
+    long_polls                    fetches that waited, for liveness
     unanswered, gave_up, ended    requests and connections, for liveness and isolation
     refusals  every error code that a client got for a partition or topic, for isolation
 
@@ -67,6 +68,15 @@ class Lookup(NamedTuple):
     answered_ns: int
 
 
+class LongPoll(NamedTuple):
+    """A fetch that was ready to wait for the first byte behind any of its places."""
+
+    who: str
+    sent_ns: int
+    answered_ns: int
+    places: list[tuple[Key, int]]
+
+
 class Corrupt(NamedTuple):
     """A batch that was served with bytes that are not what was written."""
 
@@ -94,6 +104,7 @@ class Record:
     ended: list[tuple[int, str, str]] = field(default_factory=list)  # by the broker: when, who, how
     cut_answers: list[tuple[int, str, int]] = field(default_factory=list)  # when, who, bytes
     refusals: list[Refusal] = field(default_factory=list)
+    long_polls: list[LongPoll] = field(default_factory=list)
 
     # For the judge of groups.
     group_events: list[Event] = field(default_factory=list)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from protocol.compression import GZIP, NONE
 from storage.files.filesystem import ON_THE_LOOP, TURN_MAX
 from tests.simulation.disk_rig import disk_of, make
 from tests.support import loop_guard
@@ -94,3 +95,22 @@ def test_the_work_of_a_turn_is_bounded(served: Any, monkeypatch: pytest.MonkeyPa
         as_broker(rename)(served.disk)
     (found,) = served.disk.violations
     assert found.startswith("more than 4 FileSystem.rename a turn(/data/t-0/f)")
+
+
+def unpack(codec: int) -> None:
+    from protocol import recompression
+    from protocol.compression import compress
+
+    recompression.decompress(codec, compress(codec, b"records"), 100)
+
+
+def test_a_compressed_batch_is_not_opened_on_the_loop(served: Any) -> None:
+    as_broker(unpack)(NONE)
+    assert served.disk.violations == []
+    served.baton.on_loop = False
+    as_broker(unpack)(GZIP)
+    assert served.disk.violations == []
+    served.baton.on_loop = True
+    as_broker(unpack)(GZIP)
+    (found,) = served.disk.violations
+    assert found.startswith("a compressed batch is opened(long work)")

@@ -4,9 +4,9 @@
 serves. `GuardedFileSystem` is the real file system; it notes every other call in that thread, with
 its stack. In-process rigs use it directly. Brokers in their own process are started through
 `tests.support.guarded_broker`, which writes each call as a line that begins with `MARK`.
-Three things fail the test (`tests/conftest.py`): such a file call, a call of a function in
-`LONG_WORK`, whose work grows with the broker's data, and a turn of the loop that does more than
-`storage.files.filesystem.TURN_MAX` allows.
+Four things fail the test (`tests/conftest.py`): such a file call, a call of a function in
+`LONG_WORK`, whose work grows with the broker's data, a compressed batch of a producer that is
+opened there, and a turn of the loop that does more than `storage.files.filesystem.TURN_MAX` allows.
 
 A thread is the loop's if a loop runs in it. Nothing is noted before `serving` is set, nor are a
 test's own calls to the storage of its rig: the caller of storage must be the broker.
@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, NamedTuple
 
+from protocol import recompression
 from storage.files.filesystem import ON_THE_LOOP, TURN_MAX, Buffer, File, FileSystem
 from storage.files.os_filesystem import OsFile, OsFileSystem
 from storage.segments.log_file import LogFile
@@ -165,11 +166,25 @@ def _guarded_work(function: Callable[..., Any], name: str) -> Callable[..., Any]
     return call
 
 
+def _guarded_decompress(codec: int, *args: Any) -> bytes:
+    """Only batches that are not compressed may be opened on the loop."""
+    if codec:
+        if GuardedFileSystem.serving_count:
+            _judge("a compressed batch is opened", "long work")
+        for watcher in watchers:
+            watcher("a compressed batch is opened", 1, "long work")
+    return _decompress(codec, *args)
+
+
+_decompress = recompression.decompress
+
+
 def guard_work() -> None:
     """Watch `LONG_WORK` and the work that `TURN_MAX` bounds, until this process ends."""
     if LogFile.scan is _counted_scan:
         return
     LogFile.scan = _counted_scan  # type: ignore[method-assign]
+    recompression.decompress = _guarded_decompress  # type: ignore[attr-defined]
     for module_name, name in LONG_WORK:
         module = importlib.import_module(module_name)
         setattr(module, name, _guarded_work(getattr(module, name), f"{module_name}.{name}"))

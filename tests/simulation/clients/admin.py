@@ -69,10 +69,7 @@ async def run_config_admin(context: Context, plan: ClientPlan) -> None:
         topic = topics.any(caller.rng)
         body: Any
         if chance < 0.5:
-            keys = sorted(
-                NEUTRAL.keys() - ({"delete.retention.ms"} if topic.keeps_tombstones else set())
-            )
-            key = caller.rng.choice(keys)
+            key = caller.rng.choice(sorted(NEUTRAL.keys() - _promised(topic)))
             value = None if caller.chance(0.2) else caller.rng.choice(NEUTRAL[key])
             body = incremental(TOPIC, topic.name, {key: value})
         elif chance < 0.6:
@@ -94,6 +91,14 @@ async def run_config_admin(context: Context, plan: ClientPlan) -> None:
                 caller.record.fail(caller.name, f"a config was refused: {result}, {body}")
         await caller.pause()
     caller.wire.close()
+
+
+def _promised(topic: Topic) -> set[str]:
+    """Return the configs that make the topic what it is."""
+    promised = {"delete.retention.ms"} if topic.keeps_tombstones else set()
+    return promised | (
+        {"min.compaction.lag.ms", "max.compaction.lag.ms"} if topic.is_young else set()
+    )
 
 
 def _promise(caller: Caller, topic: Topic) -> IncrementalAlterConfigsRequest:

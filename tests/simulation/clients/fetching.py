@@ -21,7 +21,7 @@ from tests.simulation.clients.client import STORAGE, Client
 from tests.simulation.clients.served import Served, served, text_of
 from tests.simulation.clients.topics import Topic
 from tests.simulation.clients.wire import Disconnected
-from tests.simulation.record import Corrupt
+from tests.simulation.record import Corrupt, LongPoll
 from tests.simulation.world import TimedOut, Waiter
 from tests.support.history_checker import Key, Poll
 from tests.support.log_ledger import HIGH_WATERMARK, START
@@ -67,6 +67,7 @@ class Asking:
     wrong_epoch: int  # of the leader; -1: none
     connection_process: int
     is_raw: bool = True
+    wait_ms: int = 0  # for any byte; 0: it does not wait, or for more
 
 
 class Fetcher(Client):
@@ -161,6 +162,7 @@ class Fetcher(Client):
             is_in_session=is_in_session,
             wrong_epoch=wrong_epoch,
             connection_process=self.process,
+            wait_ms=max_wait_ms if min_bytes == 1 and partition_bytes else 0,
         )
         what = " ".join(f"{r.topic.name}-{r.partition}@{r.position}" for r in readings)
         self._send(asking, body, f"{what} wait={max_wait_ms} min={min_bytes}")
@@ -227,6 +229,10 @@ class Fetcher(Client):
         if asking.version >= SESSIONS and (answer.error_code or answer.session_id):
             self.record.fail(self.name, f"code {answer.error_code}, session {answer.session_id}")
             return
+        if asking.wait_ms:
+            places = [(reading.key, position) for reading, position in asking.asked]
+            poll = LongPoll(self.name, asking.began_ns, self.world.now_ns, places)
+            self.record.long_polls.append(poll)
         found = {
             (part_of.topic_id if asking.version >= BY_ID else part_of.topic, part.partition_index):
             part

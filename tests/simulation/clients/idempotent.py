@@ -43,6 +43,7 @@ SEQUENCE_CODES: Final = {45, 46, 47, 59}  # out of order, duplicate, old epoch, 
 SEQUENCE_COUNT: Final = 1 << 31
 TRIES_MAX: Final = 12
 LATE_CHANCE: Final = 0.08
+OLD_MS: Final = 50 * 86_400_000  # more than producer.id.expiration.ms
 
 
 @dataclass(slots=True, eq=False)
@@ -65,6 +66,7 @@ class IdempotentProducer(Producer):
         super().__init__(context, plan)
         self.depth = self.chance.choice((1, 2, IN_FLIGHT_MAX, IN_FLIGHT_MAX))
         self.acks = self.chance.choice((-1, -1, -1, 1))
+        self.age_ms = self.chance.choice((0, 0, 0, OLD_MS))
         self.producer_id = -1
         self.clock_leaps = 0  # of the broker's clock, when the id was given
         self.sequences: dict[Key, int] = {}
@@ -260,7 +262,7 @@ class IdempotentProducer(Producer):
     def may_forget(self, sent: Sent) -> bool:
         """Whether a broker may rightly not know the batch before this one."""
         topic = sent.topic
-        if self.is_forgotten:
+        if self.is_forgotten or (self.context.has_lost_files and topic.is_compacted):
             return True
         return self.acks != -1 or topic.is_volatile or topic.is_trimmed or topic.may_be_gone
 

@@ -71,6 +71,7 @@ class Producer(Client):
     """See the module."""
 
     number = 0
+    age_ms = 0  # of its records
 
     # -- Making -------------------------------------------------------------------------------
 
@@ -98,7 +99,8 @@ class Producer(Client):
         if topic.is_timed and not producer and self.chance.random() < 0.3:
             return Sent(topic, partition, values, batches.build_untimed(values))
         codec = self.chance.choice((0, 0, 0, 1, 2, 3, 4 if version >= ZSTD_SINCE else 0))
-        records = batches.build(self.chance, values, self.now_ms, codec, **producer)
+        stamp_ms = topic.stamp_ms(self.now_ms - self.age_ms)
+        records = batches.build(self.chance, values, stamp_ms, codec, **producer)
         return Sent(topic, partition, values, records)
 
     def version_for(self, topics: list[Topic]) -> int:

@@ -39,6 +39,8 @@ class Topic:
     is_limited: bool = False  # in the size of its messages
     is_timed: bool = False  # in the timestamps of its records
     keeps_tombstones: bool = False  # for ever
+    is_young: bool = False  # for compaction, always
+    is_ageless: bool = False  # its records are of a far future
     may_be_gone: bool = False
     topic_id: bytes = ZERO_UUID
     is_known: bool = False
@@ -47,6 +49,10 @@ class Topic:
     def needs_keys(self) -> bool:
         """Whether it is compacted from the beginning, and nobody changes that."""
         return "compact" in self.configs.get("cleanup.policy", "")
+
+    def stamp_ms(self, now_ms: int) -> int:
+        """Return the time that its records get now."""
+        return now_ms + FAR_MS if self.is_ageless else now_ms
 
     def key(self, partition: int) -> Key:
         """Return the key of a partition in the history."""
@@ -78,6 +84,16 @@ KINDS_OF_TOPIC: Final[dict[str, tuple[dict[str, str], tuple[str, ...]]]] = {
         },
         ("is_compacted", "keeps_tombstones"),
     ),
+    # Compacted, but not yet: nothing may be missing.
+    "young": (
+        ROLLS
+        | {
+            "cleanup.policy": "compact",
+            "min.cleanable.dirty.ratio": "0.0",
+            "min.compaction.lag.ms": str(FAR_MS),
+        },
+        ("is_young",),
+    ),
     "cached": (ROLLS | {"write.caching": "true"}, ("is_volatile",)),
     "cached-late": (
         FOREVER | {"write.caching": "true", "flush.messages": "7", "flush.ms": "300"},
@@ -88,6 +104,16 @@ KINDS_OF_TOPIC: Final[dict[str, tuple[dict[str, str], tuple[str, ...]]]] = {
         ("is_trimmed",),
     ),
     "brief": (ROLLS | {"retention.ms": "2000"}, ("is_trimmed",)),
+    # Old segments of records that do not grow old.
+    "ageless": (
+        ROLLS
+        | {
+            "retention.ms": "500",
+            "message.timestamp.type": "CreateTime",
+            "message.timestamp.after.max.ms": str(2 * FAR_MS),
+        },
+        ("is_ageless",),
+    ),
     "cut": (ROLLS, ("is_trimmed",)),
     "stamped": (ROLLS | {"message.timestamp.type": "LogAppendTime"}, ()),
     "timed": (

@@ -37,6 +37,8 @@ DUMPED_ONE_IN: Final = 1_000
 DUMPED_MAX: Final = 40  # segments given to one run of the tool
 LISTED_MAX: Final = 8
 STRAY: Final = "belongs to no topic"
+MISSING: Final = "the file is missing"
+INDEXES: Final = (filenames.OFFSET_INDEX, filenames.TIME_INDEX)
 # What starts of a directory that was stopped cleanly do not say.
 RECOVERING: Final = (
     "Recovering ",
@@ -49,17 +51,26 @@ RECOVERING: Final = (
 _OFFSETS: Final = (filenames.RECOVERY_POINT_CHECKPOINT, filenames.LOG_START_CHECKPOINT)
 
 
-def verified(filesystem: FileSystem, data: str, excused: Collection[str] = ()) -> list[str]:
+def verified(
+    filesystem: FileSystem,
+    data: str,
+    excused: Collection[str] = (),
+    *,
+    has_lost_indexes: bool = False,
+) -> list[str]:
     """Verify a directory that was stopped cleanly.
 
     `excused` are names of partitions' directories, and "" for files outside of them, that a fault
-    has damaged for good.
+    has damaged for good. `has_lost_indexes`: some were removed, which the broker makes anew only
+    when it needs them.
     """
     report = Verification(filesystem, open_records=True).run([data])
     found = [
         f"verify: {_text(one)}"
         for one in report.findings
-        if one.weight != NOTE and directory_of(one.path, data) not in excused
+        if one.weight != NOTE
+        and directory_of(one.path, data) not in excused
+        and not (has_lost_indexes and one.found == MISSING and one.kind in INDEXES)
     ]
     return _listed(found)
 

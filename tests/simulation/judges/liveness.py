@@ -2,6 +2,8 @@
 
     overdue    every request that still waits on an open connection has waited less than its own
                time and BOUND_MS more; no client has left after such a wait in vain
+    unwoken    while the machine is well, a fetch that waits is answered soon after there is
+               something to read, which an acknowledgement proves
     prove      an actor: every healthy partition takes a batch with acks=all, and the groups
                answer. That the batches can be read is seen when the logs are read back
     unread     each partition that was proved has been read back
@@ -67,6 +69,36 @@ def _text(asked: Asked) -> str:
     return f"{asked.number} {asked.what} of {asked.wire}, sent at {asked.sent_ns} ns"
 
 
+# -- Fetches that wait --------------------------------------------------------------------
+
+
+def unwoken(record: Record, bound_ms: int, but: Collection[Key] = ()) -> list[str]:
+    """Object to fetches that were answered more than `bound_ms` after the records were there.
+
+    `but`: keys that may lose records, so that there may be nothing to read after all.
+    """
+    acknowledged: dict[Key, list[tuple[int, int]]] = {}
+    for op in record.ops:
+        for send in op.sends:
+            if op.outcome == OK and send.offset is not None and not op.is_volatile:
+                known = acknowledged.setdefault(send.key, [])
+                known.append((int(op.completed_s * 1_000 * MS), send.offset))
+    found = []
+    for poll in record.long_polls:
+        if poll.answered_ns - poll.sent_ns <= bound_ms * MS:
+            continue
+        for key, position in poll.places:
+            if key in but:
+                continue
+            times = [at_ns for at_ns, offset in acknowledged.get(key, ()) if offset >= position]
+            since_ns = max(min(times, default=poll.answered_ns), poll.sent_ns)
+            late_ms = (poll.answered_ns - since_ns) / MS
+            if late_ms > bound_ms:
+                what = f"{poll.who} waited for {key} from {position} at {poll.sent_ns} ns"
+                found.append(f"{what}, {late_ms:.0f} ms longer than it had to")
+    return _listed(found)
+
+
 # -- Proof --------------------------------------------------------------------------------
 
 
@@ -129,7 +161,7 @@ async def _append(
     key, error = topic.key(number), ""
     for attempt in range(TRIES_MAX):
         value = b"proof%d:%d" % (attempt, number)
-        batch = build([LogRecord(0, now_ms(), value.partition(b":")[0], value)])
+        batch = build([LogRecord(0, topic.stamp_ms(now_ms()), value.partition(b":")[0], value)])
         partition = PartitionProduceData(index=number, records=memoryview(batch))
         data = TopicProduceData(name=topic.name, partition_data=[partition])
         body = ProduceRequest(acks=-1, timeout_ms=BOUND_MS, topic_data=[data])

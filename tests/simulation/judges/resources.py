@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from broker.at_rest import left_over
@@ -42,7 +42,7 @@ class Sampler:
     """Looks at one broker while it serves. `found` holds the objections.
 
     `read_bytes_max` is the most that one read from a socket brings, `batch_bytes_max` the largest
-    batch that clients send.
+    batch that clients send, `per_address_max` the connections that some addresses may have.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class Sampler:
         loop: asyncio.AbstractEventLoop | None = None,
         read_bytes_max: int = RECEIVE_BUFFER_BYTES,
         batch_bytes_max: int = 1 << 20,
+        per_address_max: Mapping[str, int] | None = None,
     ) -> None:
         self.found: list[str] = []
         names = [task.get_name() for task in _tasks(loop)]
@@ -58,6 +59,7 @@ class Sampler:
         self._broker = broker
         self._read_bytes_max = min(read_bytes_max, RECEIVE_BUFFER_BYTES)
         self._batch_bytes_max = batch_bytes_max
+        self._per_address_max = dict(per_address_max or {})
         self._connections_max = 0
         self._cached: set[tuple[str, int]] = set()  # logs that had write.caching
 
@@ -90,6 +92,9 @@ class Sampler:
         self._connections_max = max(self._connections_max, limits._max)
         if limits.count > self._connections_max:
             yield f"{limits.count} connections, max.connections is {self._connections_max}"
+        for address, most in self._per_address_max.items():
+            if limits._by_address[address] > most:
+                yield f"{limits._by_address[address]} connections of {address}, the most is {most}"
         count = sum(len(one.connections) for one in self._broker._serving.processors)
         if count > limits.count:
             yield f"{count} connections, but {limits.count} are counted"

@@ -76,6 +76,15 @@ def test_damage_is_found_and_may_be_excused(disk):
     assert files.verified(disk, DATA, {"t-0", ""}) == []
 
 
+def test_an_index_that_was_removed_may_be_missing(disk):
+    disk.unlink(f"{DATA}/{LOG.removesuffix('log')}index")
+    (found,) = files.verified(disk, DATA)
+    assert "the file is missing (index)" in found
+    assert files.verified(disk, DATA, has_lost_indexes=True) == []
+    disk.edit(f"{DATA}/{LOG}", 70, b"\x07\x07")
+    assert len(files.verified(disk, DATA, has_lost_indexes=True)) == 1
+
+
 def test_much_damage_is_counted():
     assert files._listed([str(number) for number in range(20)]) == [
         *(str(number) for number in range(8)),

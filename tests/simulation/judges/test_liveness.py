@@ -8,10 +8,17 @@ from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.list_groups import ListGroupsRequest
 from tests.simulation.clients.topics import Topic
 from tests.simulation.clients.wire import Disconnected
-from tests.simulation.judges.liveness import BOUND_MS, STOPPED, overdue, prove, stopped
-from tests.simulation.record import Asked, Record
+from tests.simulation.judges.liveness import (
+    BOUND_MS,
+    STOPPED,
+    overdue,
+    prove,
+    stopped,
+    unwoken,
+)
+from tests.simulation.record import Asked, LongPoll, Record
 from tests.simulation.world import MS, TimedOut, World
-from tests.support.history_checker import INFO, OK
+from tests.support.history_checker import INFO, OK, Send
 
 SOUND = SimpleNamespace(error_code=0, groups=[SimpleNamespace(group_id="g")])
 
@@ -147,3 +154,20 @@ def test_a_stop_is_clean_and_says_so():
         "the stop took 1001 ms, barnabas.shutdown.deadline.ms 1000"
     ]
     assert stopped("stopped", 0, 1, 1_000, []) == [f"the broker did not say {STOPPED!r}"]
+
+
+def test_a_fetch_that_waits_is_answered_soon_after_there_is_something():
+    record = Record()
+    key = ("t", 0)
+    record.sent(1, OK, [Send(key, b"v", 7)], (0, 100 * MS))
+    record.sent(1, INFO, [Send(key, b"w", None)], (0, 100 * MS))
+    for places in ([(key, 8)], [(("t", 1), 0)], []):
+        record.long_polls.append(LongPoll("idle", 0, 9_000 * MS, places))
+    record.long_polls.append(LongPoll("soon", 0, 1_100 * MS, [(key, 7)]))
+    record.long_polls.append(LongPoll("later", 5_000 * MS, 6_000 * MS, [(key, 7)]))
+    assert unwoken(record, 1_000) == []
+    record.long_polls.append(LongPoll("late", 0, 1_101 * MS, [(("t", 1), 0), (key, 7)]))
+    assert unwoken(record, 1_000) == [
+        "late waited for ('t', 0) from 7 at 0 ns, 1001 ms longer than it had to"
+    ]
+    assert unwoken(record, 1_000, {key}) == []

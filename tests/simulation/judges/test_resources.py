@@ -275,3 +275,16 @@ def test_a_join_that_waits_for_other_members():
     assert resources.waits_for_members(broker)
     party.join("a", ids["a"])
     assert not resources.waits_for_members(broker)
+
+
+async def test_connections_of_an_address(broker):
+    sampler = Sampler(broker, per_address_max={"10.0.0.1": 1, "10.0.0.2": 0})
+    limits = broker._assembly.network.limits
+    limits.admit("10.0.0.1")
+    sampler.look()
+    assert sampler.found == []
+    limits.admit("10.0.0.1")
+    sampler.look()
+    assert sampler.found == ["2 connections of 10.0.0.1, the most is 1"]
+    limits.leave("10.0.0.1")
+    limits.leave("10.0.0.1")
