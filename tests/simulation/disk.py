@@ -30,6 +30,7 @@ from tests.simulation import bit_flip, disk_content
 from tests.simulation.bit_flip import Flip
 from tests.simulation.disk_content import Content
 from tests.simulation.disk_faults import GROUPS, NEVER_NS, Delay, Fault, is_meant, partition_of
+from tests.simulation.emptied_marker import add_marker
 from tests.simulation.loop_watch import LoopWatch, watch_class
 from tests.simulation.lost_files import lose_files
 from tests.simulation.plan import Shape
@@ -316,6 +317,11 @@ class SimDisk(MemoryFileSystem):
         lost = lose_files(self._directory(at), rng)
         self._found.clear()
         self.world.note("disk", f"loses {' '.join(lost) or 'nothing'}")
+
+    def add_marker(self, rng: random.Random, at: str) -> None:
+        """Let a log of groups below a directory end with what Kafka's cleaner leaves."""
+        path = add_marker(self._directory(at), rng)
+        self.world.note("disk", f"has an emptied marker in {path or 'no log'}")
 
     @property
     def is_faulty(self) -> bool:

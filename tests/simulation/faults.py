@@ -16,6 +16,7 @@ network end by themselves, all of them at the finale.
     stuck disk        an fsync does not return for minutes
     flip              a bit below a recovery point
     lost files        the broker ends, and indexes or snapshots are gone when it starts again
+    emptied marker    a log of groups ends with what Kafka's cleaner leaves of a transaction
     accept error      no descriptors for new connections
     clock jump        the wall clock is set
     network cut       some connections are reset
@@ -171,11 +172,22 @@ async def _lost_files(stage: Stage, chance: random.Random) -> None:
         stage.stop_life([(0, int(signal.SIGTERM))], LOST_DOWN_MS)
     else:
         stage.end_life(cuts_power=False, down_ms=LOST_DOWN_MS, next_ns=None)
-    while stage.context.life is not None:
-        await stage.world.sleep_ms(LOST_DOWN_MS / 2)
-    if not stage.context.is_finale:
+    if await _is_down(stage):
         stage.context.has_lost_files = True
         stage.disk.lose(chance, DATA)
+
+
+async def _is_down(stage: Stage) -> bool:
+    """Wait until the broker is down; say whether a fault may still do something."""
+    while stage.context.life is not None:
+        await stage.world.sleep_ms(LOST_DOWN_MS / 2)
+    return not stage.context.is_finale
+
+
+async def _emptied_marker(stage: Stage, chance: random.Random) -> None:
+    stage.end_life(cuts_power=False, down_ms=LOST_DOWN_MS, next_ns=None)
+    if await _is_down(stage):
+        stage.disk.add_marker(chance, DATA)
 
 
 async def _accept_error(stage: Stage, chance: random.Random) -> None:
@@ -207,6 +219,7 @@ KINDS: Final[dict[str, Fault]] = {
     "stuck disk": _stuck_disk,
     "flip": _flip,
     "lost files": _lost_files,
+    "emptied marker": _emptied_marker,
     "accept error": _accept_error,
     "clock jump": _clock_jump,
     "network cut": _network_cut,

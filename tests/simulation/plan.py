@@ -118,6 +118,7 @@ FAULTS: Final = {
     "stuck disk": 1,
     "flip": 2,
     "lost files": 3,
+    "emptied marker": 2,
     "accept error": 1,
     "clock jump": 2,
     "network cut": 2,
