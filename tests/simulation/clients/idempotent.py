@@ -11,7 +11,8 @@ accepts any number, as Kafka does; so nothing follows a first batch before its a
 
 `OutOfOrder` for the oldest batch means that the broker has lost one before it. That is a failure,
 but where records may be lost or forgotten: acks=1, write.caching, topics that are trimmed. After
-its clock has leapt by days, a broker has forgotten all producers; nothing is sent again then.
+its clock has leapt by days, a broker has forgotten all producers; nothing is sent again then. A
+flipped bit may hide what a producer has sent; its number 0, new or after a wrap, is accepted then.
 """
 
 from __future__ import annotations
@@ -262,7 +263,9 @@ class IdempotentProducer(Producer):
     def may_forget(self, sent: Sent) -> bool:
         """Whether a broker may rightly not know the batch before this one."""
         topic = sent.topic
-        if self.is_forgotten or (self.context.has_lost_files and topic.is_compacted):
+        is_damaged = f"{topic.name}-{sent.partition}" in self.context.damaged
+        has_lost_files = self.context.has_lost_files and topic.is_compacted
+        if self.is_forgotten or is_damaged or has_lost_files:
             return True
         return self.acks != -1 or topic.is_volatile or topic.is_trimmed or topic.may_be_gone
 
