@@ -203,6 +203,7 @@ class Panel:
             context.disk, DATA, context.damaged, has_lost_indexes=context.has_lost_files
         )
         self._object("files", sound)
+        self._object("files", files.kept(context.disk, DATA, _bytes_min(context)))
         if files.must_dump(context.plan.seed) and not context.has_lost_files:
             with tempfile.TemporaryDirectory() as place:
                 found = files.dumped(context.disk, DATA, Path(place), context.damaged)
@@ -296,6 +297,7 @@ class Panel:
             for number in range(topic.partition_count)
         }
         finals = {key: WholeLog(log.start_offset, log.batches) for key, log in logs.items()}
+        starts |= context.record.ageless
         return history.judge(context.record, finals, flips=flips, start_max=starts)
 
 
@@ -305,3 +307,15 @@ def _per_address(context: Context) -> dict[str, int]:
     if not limit or any(client.kind == "config admin" for client in context.plan.clients):
         return {}
     return {"127.0.0.1": int(limit.rpartition(":")[2])}
+
+
+def _bytes_min(context: Context) -> dict[str, int]:
+    """Return what is left of each log that retention by size deletes, if nothing else may."""
+    if context.power_cuts_ns or context.injected & BAD_DISK:
+        return {}
+    return {
+        f"{topic.name}-{number}": int(topic.configs["retention.bytes"])
+        for topic in topics_of(context).values()
+        if topic.is_sized
+        for number in range(topic.partition_count)
+    }

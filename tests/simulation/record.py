@@ -112,6 +112,7 @@ class Record:
     # Logs.
     history: History = field(default_factory=History)
     volatile: set[Key] = field(default_factory=set)  # had write.caching at some time
+    ageless: dict[Key, int] = field(default_factory=dict)  # the first offset that retention keeps
     compacted: set[Key] = field(default_factory=set)  # had cleanup.policy=compact at some time
     ledger: Ledger = field(default_factory=Ledger)
     lookups: list[Lookup] = field(default_factory=list)

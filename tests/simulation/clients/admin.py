@@ -72,7 +72,7 @@ async def run_config_admin(context: Context, plan: ClientPlan) -> None:
             key = caller.rng.choice(sorted(NEUTRAL.keys() - _promised(topic)))
             value = None if caller.chance(0.2) else caller.rng.choice(NEUTRAL[key])
             body = incremental(TOPIC, topic.name, {key: value})
-        elif chance < 0.6:
+        elif chance < 0.6 and not topic.is_ruled:
             body = _promise(caller, topic)
         elif chance < 0.8:
             key = caller.rng.choice(sorted(OF_BROKER))

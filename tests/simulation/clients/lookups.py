@@ -144,7 +144,7 @@ class Trimmer(Asker):
         """Delete records now and then."""
         for _ in range(self.steps):
             place = await self.place()
-            if place is not None and place[0].is_trimmed:
+            if place is not None and place[0].is_trimmed and not place[0].is_ruled:
                 await self.delete(*place)
             await self.pause()
 

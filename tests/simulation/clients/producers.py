@@ -117,7 +117,7 @@ class MsgpackProducer(MsgpackClient, PlainProducer):
         self, topic: Topic, version: int, partition: int | None = None, **producer: int
     ) -> Sent:
         """Return a batch, or the maps of its records."""
-        if self.chance.random() < 0.3 or topic.is_ageless:
+        if self.chance.random() < 0.3:
             return super().make(topic, BY_ID, partition, **producer)
         values = self.values(topic)
         records = batches.maps(self.chance, values, self.now_ms)

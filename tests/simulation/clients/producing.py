@@ -12,7 +12,7 @@ from typing import Any, Final
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.simulation.clients import batches
 from tests.simulation.clients.client import STORAGE, TIMED_OUT, Client
-from tests.simulation.clients.topics import Topic
+from tests.simulation.clients.topics import FAR_MS, Topic
 from tests.simulation.clients.wire import Disconnected
 from tests.simulation.world import TimedOut, Waiter
 from tests.support.history_checker import Key, Send
@@ -43,6 +43,7 @@ class Sent:
     asked_ns: int = 0  # when it was last sent
     wanted: frozenset[int] = frozenset()  # codes of a bad batch
     acks: int = -1
+    is_ageless: bool = False  # retention by time must keep it
 
     def __post_init__(self) -> None:
         self.key = self.topic.key(self.partition)
@@ -99,9 +100,11 @@ class Producer(Client):
         if topic.is_timed and not producer and self.chance.random() < 0.3:
             return Sent(topic, partition, values, batches.build_untimed(values))
         codec = self.chance.choice((0, 0, 0, 1, 2, 3, 4 if version >= ZSTD_SINCE else 0))
-        stamp_ms = topic.stamp_ms(self.now_ms - self.age_ms)
+        stamp_ms, is_ageless = self.now_ms - self.age_ms, False
+        if topic.is_ageless and self.chance.random() < 0.4:
+            stamp_ms, is_ageless = stamp_ms + FAR_MS, True
         records = batches.build(self.chance, values, stamp_ms, codec, **producer)
-        return Sent(topic, partition, values, records)
+        return Sent(topic, partition, values, records, is_ageless=is_ageless)
 
     def version_for(self, topics: list[Topic]) -> int:
         """Choose a version; a topic that may be made anew is named by its id."""
@@ -187,6 +190,9 @@ class Producer(Client):
     def settled(self, process: int, sent: Sent, outcome: str, base: int | None = None) -> None:
         """Add a batch to the history."""
         times = (sent.began_ns, self.world.now_ns)
+        if sent.is_ageless and sent.acks == -1 and base is not None:
+            first = self.record.ageless.get(sent.key, base)
+            self.record.ageless[sent.key] = min(first, base)
         self.record.sent(
             process,
             outcome,

@@ -40,7 +40,8 @@ class Topic:
     is_timed: bool = False  # in the timestamps of its records
     keeps_tombstones: bool = False  # for ever
     is_young: bool = False  # for compaction, always
-    is_ageless: bool = False  # its records are of a far future
+    is_sized: bool = False  # deleted by retention.bytes, and by nothing else
+    is_ageless: bool = False  # some records are of a far future, and retention must keep them
     may_be_gone: bool = False
     topic_id: bytes = ZERO_UUID
     is_known: bool = False
@@ -50,9 +51,10 @@ class Topic:
         """Whether it is compacted from the beginning, and nobody changes that."""
         return "compact" in self.configs.get("cleanup.policy", "")
 
-    def stamp_ms(self, now_ms: int) -> int:
-        """Return the time that its records get now."""
-        return now_ms + FAR_MS if self.is_ageless else now_ms
+    @property
+    def is_ruled(self) -> bool:
+        """Whether one rule of retention decides what is deleted, and nobody may change that."""
+        return self.is_sized or self.is_ageless
 
     def key(self, partition: int) -> Key:
         """Return the key of a partition in the history."""
@@ -101,10 +103,10 @@ KINDS_OF_TOPIC: Final[dict[str, tuple[dict[str, str], tuple[str, ...]]]] = {
     ),
     "short": (
         ROLLS | {"retention.bytes": "1500", "file.delete.delay.ms": "0"},
-        ("is_trimmed",),
+        ("is_trimmed", "is_sized"),
     ),
     "brief": (ROLLS | {"retention.ms": "2000"}, ("is_trimmed",)),
-    # Old segments of records that do not grow old.
+    # Records that do not grow old, among others that do.
     "ageless": (
         ROLLS
         | {
@@ -112,7 +114,7 @@ KINDS_OF_TOPIC: Final[dict[str, tuple[dict[str, str], tuple[str, ...]]]] = {
             "message.timestamp.type": "CreateTime",
             "message.timestamp.after.max.ms": str(2 * FAR_MS),
         },
-        ("is_ageless",),
+        ("is_ageless", "is_trimmed"),
     ),
     "cut": (ROLLS, ("is_trimmed",)),
     "stamped": (ROLLS | {"message.timestamp.type": "LogAppendTime"}, ()),

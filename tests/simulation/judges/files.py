@@ -2,6 +2,7 @@
 
     verified      `barnabas verify` finds nothing in them but what a fault has damaged for good:
                   bits that were flipped, and partitions whose disk has failed
+    kept          retention by size leaves as much as it promises
     same          a second start and stop leave every log as it was, byte by byte, and the
                   checkpoints in their meaning. Only the metadata log grows: each start records
                   its epoch there
@@ -91,6 +92,24 @@ def _text(finding: Finding) -> str:
 def _listed(found: Sequence[str]) -> list[str]:
     more = len(found) - LISTED_MAX
     return [*found[:LISTED_MAX], *([f"and {more} more of this kind"] if more > 0 else [])]
+
+
+def kept(filesystem: FileSystem, data: str, bytes_min: Mapping[str, int]) -> list[str]:
+    """Compare logs that have lost segments with what retention.bytes leaves them.
+
+    `bytes_min` holds that by the name of the partition's directory; nothing else may delete there.
+    """
+    found = []
+    for name, least in sorted(bytes_min.items()):
+        directory = posixpath.join(data, name)
+        if not filesystem.exists(directory):
+            continue
+        logs = sorted(one for one in filesystem.list(directory) if one.endswith(".log"))
+        size = sum(len(filesystem.read(posixpath.join(directory, one))) for one in logs)
+        first = filenames.parse(logs[0]) if logs else None
+        if first is not None and first.base_offset > 0 and size < least:
+            found.append(f"{name} has lost segments, and {size} bytes are left of {least}")
+    return _listed(found)
 
 
 # -- The second start ---------------------------------------------------------------------

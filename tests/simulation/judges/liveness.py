@@ -161,7 +161,7 @@ async def _append(
     key, error = topic.key(number), ""
     for attempt in range(TRIES_MAX):
         value = b"proof%d:%d" % (attempt, number)
-        batch = build([LogRecord(0, topic.stamp_ms(now_ms()), value.partition(b":")[0], value)])
+        batch = build([LogRecord(0, now_ms(), value.partition(b":")[0], value)])
         partition = PartitionProduceData(index=number, records=memoryview(batch))
         data = TopicProduceData(name=topic.name, partition_data=[partition])
         body = ProduceRequest(acks=-1, timeout_ms=BOUND_MS, topic_data=[data])

@@ -85,6 +85,17 @@ def test_an_index_that_was_removed_may_be_missing(disk):
     assert len(files.verified(disk, DATA, has_lost_indexes=True)) == 1
 
 
+def test_retention_by_size_leaves_its_bytes():
+    disk = MemoryFileSystem()
+    for path, size in (("a-0/5", 40), ("a-0/7", 50), ("a-1/5", 80), ("b-0/0", 3)):
+        directory, base = path.split("/")
+        if not disk.exists(f"/{directory}"):
+            disk.mkdir(f"/{directory}")
+        disk.replace(f"/{directory}/{int(base):020d}.log", bytes(size))
+    least = {"a-0": 90, "a-1": 81, "b-0": 9, "c-0": 9}
+    assert files.kept(disk, "/", least) == ["a-1 has lost segments, and 80 bytes are left of 81"]
+
+
 def test_much_damage_is_counted():
     assert files._listed([str(number) for number in range(20)]) == [
         *(str(number) for number in range(8)),
