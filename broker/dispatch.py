@@ -29,6 +29,7 @@ from broker.handlers import HANDLERS, Handler
 from broker.read_only.refusals import refuse_writes
 from broker.runtime import owners
 from broker.runtime.owners import Owner
+from broker.runtime.record_work import WalkAbandoned
 from broker.runtime.request import Buffer, Pending, Request
 from broker.runtime.steps import Stepper
 from broker.services import Services
@@ -128,7 +129,9 @@ class Dispatcher:
         header = request.header
         code = error_code_of(error)
         self._services.metrics.request_errors += 1
-        logger.error(
+        is_expected = isinstance(error, WalkAbandoned)  # the broker is stopping: no defect
+        logger.log(
+            logging.INFO if is_expected else logging.ERROR,
             "%s v%d from %s:%d (client %r, correlation id %d) failed, answered %s: %s",
             ApiKey(header.api_key).name,
             header.api_version,

@@ -12,6 +12,7 @@ from broker.handlers import HANDLERS
 from broker.runtime.clock import ManualClock
 from broker.runtime.metrics import Metrics
 from broker.runtime.owners import Owner
+from broker.runtime.record_work import WalkAbandoned
 from broker.runtime.request import Pending
 from protocol.dialect import RequestHeader
 from protocol.errors import EncodeError, ErrorCode
@@ -157,3 +158,20 @@ async def test_an_answer_that_takes_long_is_encoded_in_a_thread(
     assert answered(connection)[1:] == ["slow" if error is None else ErrorCode.UNKNOWN_SERVER_ERROR]
     assert under_test._services.metrics.record_walks_refused == refused
     assert len(failures.take()) == (error is not None)
+
+
+async def test_an_answer_that_a_stop_leaves_unopened_is_no_error_of_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    jobs: list[Any] = []
+    work = SimpleNamespace(submit=lambda *job: jobs.append(job))
+    under_test = dispatcher(lambda request, services: request.body)
+    under_test._services.record_work = work  # type: ignore[assignment]
+    connection = FakeConnection()
+    request = connection.request("slow", api_key=KEY)
+    request.header = SlowHeader(KEY, 0, 1, "test")
+    with caplog.at_level(logging.INFO, "barnabas.requests"):
+        under_test.dispatch(request)
+        jobs[0][3](WalkAbandoned())
+    assert answered(connection) == [ErrorCode.REQUEST_TIMED_OUT]
+    assert [record.levelname for record in caplog.records] == ["INFO"]
