@@ -347,7 +347,8 @@ class Fetcher(Client):
         elif code in (UNKNOWN_TOPIC, UNKNOWN_ID):
             if not reading.topic.may_be_gone:
                 self.wrong(reading, f"is unknown now: {code}")
-            self.readings.remove(reading)
+            if reading in self.readings:  # an earlier answer may have said it
+                self.readings.remove(reading)
         elif code == CORRUPT:
             self.record.corrupt.append(
                 Corrupt(self.world.now_ns, self.name, reading.key, reading.position, "code 2")
