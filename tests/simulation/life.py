@@ -25,6 +25,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, Final, NamedTuple, NoReturn, Protocol, cast
 
 from broker.lifecycle.environment import Environment
+from broker.network import connection
 from broker.runtime import clock as broker_clock
 from broker.server import Broker
 from config.load import Loaded, load
@@ -37,6 +38,7 @@ from tests.simulation.pool import Baton, BatonExecutor, Killed, threading_of
 from tests.simulation.world import Defect, Stuck, World
 
 DATA: Final = "/data"
+WRITE_BUFFER_BYTES: Final = 4 * 1024
 LISTENERS: Final = "PLAINTEXT://127.0.0.1:9092,MSGPACK://127.0.0.1:9094"
 
 
@@ -128,6 +130,17 @@ def _nobody_sleeping() -> Iterator[None]:
         broker_clock.__dict__["time"] = before
 
 
+@contextmanager
+def _small_buffers() -> Iterator[None]:
+    """Let answers fill the buffers of connections: a mebibyte is more than a history serves."""
+    before = connection.WRITE_HIGH_WATER_BYTES
+    connection.WRITE_HIGH_WATER_BYTES = WRITE_BUFFER_BYTES
+    try:
+        yield
+    finally:
+        connection.WRITE_HIGH_WATER_BYTES = before
+
+
 class Life:
     """See the module. `run` returns when the life has ended; others act on it meanwhile."""
 
@@ -164,7 +177,8 @@ class Life:
         """Run the broker to its end."""
         self._world.note("broker", f"life {self.number} begins")
         self._disk.baton = self.baton
-        with threading_of(lambda: self.baton, _modules_with_threads()), _nobody_sleeping():
+        threads = threading_of(lambda: self.baton, _modules_with_threads())
+        with threads, _nobody_sleeping(), _small_buffers():
             end = self._run()
             self._bury()
         self._world.note("broker", f"{end.how} {end.code} {end.why}")

@@ -30,6 +30,8 @@ from tests.simulation.context import Context
 from tests.simulation.plan import ClientPlan
 
 BROKER: Final = 4  # ConfigResource.Type in Kafka
+CLIENT_METRICS: Final = 16
+GROUP: Final = 32
 FULL_WIDTH: Final = "\uff11\uff10\uff10"  # 100, to Java
 PROMISES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "write.caching": ("is_volatile", ("true", "false")),
@@ -89,6 +91,8 @@ async def run_config_admin(context: Context, plan: ClientPlan) -> None:
                 caller.record.fail(caller.name, f"an impossible config was set: {body}")
             elif chance < 0.8 and result.error_code in REFUSALS:
                 caller.record.fail(caller.name, f"a config was refused: {result}, {body}")
+        if caller.chance(0.15):
+            await caller.ask(_aside(caller, topic), what="aside")
         await caller.pause()
     caller.wire.close()
 
@@ -99,6 +103,25 @@ def _promised(topic: Topic) -> set[str]:
     return promised | (
         {"min.compaction.lag.ms", "max.compaction.lag.ms"} if topic.is_young else set()
     )
+
+
+def _aside(caller: Caller, topic: Topic) -> IncrementalAlterConfigsRequest:
+    """Change configs of metrics, or only ask whether a change would do."""
+    kind, name, key, value = caller.rng.choice(
+        (
+            (GROUP, "consumer-0", "consumer.session.timeout.ms", "6000"),
+            (GROUP, "", "consumer.session.timeout.ms", "6000"),
+            (GROUP, "g", "no.such.key", "1"),
+            (CLIENT_METRICS, "m", "interval.ms", "1000"),
+            (CLIENT_METRICS, "m", "interval.ms", "1"),
+            (CLIENT_METRICS, "", "metrics", "a"),
+            (TOPIC, topic.name, "retention.ms", "1"),
+            (BROKER, "1", "max.connections", "1"),
+        )
+    )
+    body = incremental(kind, name, {key: value})
+    body.validate_only = kind != CLIENT_METRICS
+    return body
 
 
 def _promise(caller: Caller, topic: Topic) -> IncrementalAlterConfigsRequest:

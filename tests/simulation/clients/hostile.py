@@ -6,6 +6,7 @@
     dripping    a request a few bytes at a time, within the frame's deadline or beyond it
     cut         the beginning of a request, then a close, a reset, half a close, or silence
     deaf        many requests for long answers, none of which is read
+    hoard       long requests of several connections, of which the last bytes are missing
     crowd       more connections than the broker allows, all at once
 
 Whether others suffer is judged by what the others see.
@@ -25,10 +26,11 @@ from protocol.messages.metadata import MetadataRequest
 from tests.simulation.clients.describers import drawn
 from tests.simulation.clients.wire import HANDLER_OF, Disconnected, Wire
 from tests.simulation.context import KAFKA_PORT, MSGPACK_PORT, Context
-from tests.simulation.plan import ClientPlan
+from tests.simulation.plan import FRAME_BYTES_MAX, ClientPlan
 from tests.support.msgpack_fuzz import inputs
 
 CROWD_MAX: Final = 24
+HOARD_MAX: Final = 8
 DEAF_REQUESTS_MAX: Final = 80
 HTTP: Final = b"GET / HTTP/1.1\r\nHost: broker\r\nUser-Agent: curl\r\n\r\n"
 TLS: Final = bytes.fromhex("16030100c8010000c40303") + bytes(100)
@@ -183,6 +185,20 @@ class Hostile:
             wire.read_on()
         await self.end(wire)
 
+    async def hoard(self) -> None:
+        """Fill the budget of received bytes with requests that are not whole."""
+        wires = []
+        for _ in range(self.rng.randint(2, HOARD_MAX)):
+            wire = await self.connected(KAFKA_PORT)
+            if wire is None:
+                break
+            wires.append(wire)
+            size = self.rng.randint(5_000, FRAME_BYTES_MAX)
+            wire.send_bytes(struct.pack(">i", size) + bytes(size - self.rng.randint(1, 4_000)))
+        await self.rest(self.rng.choice((5, 200, 2_000)))
+        for wire in wires:
+            await self.end(wire)
+
     async def crowd(self) -> None:
         """Connect many times at once; some ask, some are silent, and all leave."""
         wires = []
@@ -226,6 +242,7 @@ async def run(context: Context, plan: ClientPlan) -> None:
         hostile.cut,
         hostile.be_deaf,
         hostile.crowd,
+        hostile.hoard,
     )
     for _ in range(plan.steps):
         await hostile.rng.choice(acts)()

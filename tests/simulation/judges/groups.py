@@ -346,7 +346,9 @@ def _consumer_described(event: Described) -> Iterator[str]:
 
 def _members_described(event: Described) -> Iterator[str]:
     has_none = event.state in (ClassicGroupState.EMPTY, ClassicGroupState.DEAD)
-    if bool(event.members) == has_none:
+    # All may leave while a group waits for its first members; it does so to the end, as in Kafka.
+    may_have_none = has_none or event.state == ClassicGroupState.PREPARING_REBALANCE
+    if (event.members and has_none) or not (event.members or may_have_none):
         yield f"{len(event.members)} members"
     names = [member.member_id for member in event.members]
     if len(set(names)) != len(names):

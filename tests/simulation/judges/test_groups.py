@@ -198,3 +198,9 @@ def test_members_that_do_not_go_with_the_state(event: Described) -> None:
 
 def test_refused_descriptions_say_nothing() -> None:
     assert flaws(described("", code=69)) == []
+
+
+def test_only_a_group_that_waits_for_members_may_be_described_without_any():
+    for state, found in (("PreparingRebalance", []), ("Empty", []), ("Stable", ["0 members"])):
+        texts = flaws(described(state, is_consumer=False))
+        assert [text.rpartition(": ")[2] for text in texts] == found, state
