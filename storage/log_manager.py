@@ -89,6 +89,7 @@ class LogManager:
         try:
             self.directory.open()
             self._checkpoints.read()
+            self._checkpoints.forget_missing(set(self.home.filesystem.list(self.directory.path)))
             self.directory.remove_clean_mark()
         except BaseException:
             self.abandon()

@@ -6,8 +6,8 @@
 
 The files name a log by topic and partition. After a crash, an old log's offsets would be taken for
 those of a new log with the same name. So `begin_forget` drops them before a log is created. Offsets
-of logs that are not open are kept; they cost one line each. An unreadable file is reported and
-counts as empty.
+of logs that are not open are kept while their directory exists; they cost one line each. An
+unreadable file is reported and counts as empty.
 
 `begin_write` returns a callable that writes the files and may run in any thread. An older state
 never replaces a newer one.
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import posixpath
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
 from storage.errors import CheckpointError
 from storage.files import filenames
@@ -66,6 +66,16 @@ class OffsetCheckpoints:
         """Drop a deleted log's offsets; the next write removes them from the files."""
         for offsets in (self.recovery_points, self.log_starts, self.cleaned_offsets):
             offsets.pop(key, None)
+
+    def forget_missing(self, names: Container[str]) -> None:
+        """Drop the offsets of logs whose directory is not among `names`, those that exist.
+
+        A log was deleted, and a crash came before the files were written without it.
+        """
+        for key in {**self.recovery_points, **self.log_starts, **self.cleaned_offsets}:
+            if filenames.partition_directory(*key) not in names:
+                self.drop(key)
+                self._home.checkpoint_changes += 1
 
     def opened(self, key: Key, start_offset: int) -> bool:
         """Leave a log's offsets to the log; return whether its start offset must be written now.

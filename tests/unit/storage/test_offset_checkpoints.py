@@ -30,6 +30,24 @@ def test_nothing_is_written_twice(house):
     assert read_offsets(house.filesystem, STARTS) == {("t", 0): 1}
 
 
+def test_a_log_without_a_directory_is_forgotten(house):
+    for topic in ("gone", "closed", "open"):
+        log = house.log(topic)
+        append(log, 2)
+        flush(log)
+        log.delete_records_before(1)
+        checkpoint(house, log)
+    house.kill()
+    for name in house.filesystem.list(f"{DATA}/gone-0"):
+        house.filesystem.unlink(f"{DATA}/gone-0/{name}")
+    house.filesystem.rmdir(f"{DATA}/gone-0")
+    house.open()
+    house.log("open", epoch=1)
+    house.manager.write_checkpoints()
+    assert read_offsets(house.filesystem, POINTS) == {("closed", 0): 2, ("open", 0): 2}
+    assert read_offsets(house.filesystem, STARTS) == {("closed", 0): 1, ("open", 0): 1}
+
+
 def test_a_log_that_is_not_open_keeps_its_line_until_it_is_deleted(house):
     log = house.log("kept")
     append(log, 2)
