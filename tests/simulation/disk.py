@@ -30,15 +30,13 @@ from tests.simulation import bit_flip, disk_content
 from tests.simulation.bit_flip import Flip
 from tests.simulation.disk_content import Content
 from tests.simulation.disk_faults import GROUPS, NEVER_NS, Delay, Fault, is_meant, partition_of
-from tests.simulation.emptied_marker import add_marker
 from tests.simulation.loop_watch import LoopWatch, watch_class
-from tests.simulation.lost_files import lose_files
 from tests.simulation.plan import Shape
 from tests.simulation.power_cut import cut_power
 from tests.simulation.world import MS, SECOND, World
 from tests.support.memory_file import MemoryFile
 from tests.support.memory_filesystem import MemoryFileSystem
-from tests.support.memory_inodes import Inode, os_error
+from tests.support.memory_inodes import Directory, Inode, os_error
 
 WARM_NS: Final = 50 * MS  # pages stay in memory for that long
 AFTER_CHANCE: Final = 0.1  # that a change other than a sync pauses after its effect
@@ -151,6 +149,7 @@ class SimDisk(MemoryFileSystem):
         self._wrong: list[Fault] = []
         self._delays: list[Delay] = []
         self._fulls = 0
+        self._made: list[str] = []  # directories, in this life
 
     @property
     def serving(self) -> bool:
@@ -236,6 +235,9 @@ class SimDisk(MemoryFileSystem):
         if error.errno in (errno.EBADF, errno.ESHUTDOWN):  # of a process that has ended
             return
         self.harmed.add(partition_of(path))
+        if op == "sync_directory":  # their names may be lost, so their logs fail
+            inside = [one for one in self._made if one.rpartition("/")[0] == path]
+            self.harmed.update(map(partition_of, inside))
         self.world.note("disk", f"{op} {path}: {errno.errorcode.get(error.errno or 0, '?')}")
 
     def warm(self, inode: Inode) -> None:
@@ -312,16 +314,10 @@ class SimDisk(MemoryFileSystem):
         """Return the offset at which the segment behind that of a flipped bit begins."""
         return bit_flip.segment_end(self._root, flip)
 
-    def lose(self, rng: random.Random, at: str) -> None:
-        """Remove files below a directory that the broker can make anew."""
-        lost = lose_files(self._directory(at), rng)
+    def change(self, at: str, change: Callable[[Directory], str]) -> None:
+        """Change what is in a directory, while the broker is down; `change` says what it did."""
+        self.world.note("disk", change(self._directory(at)))
         self._found.clear()
-        self.world.note("disk", f"loses {' '.join(lost) or 'nothing'}")
-
-    def add_marker(self, rng: random.Random, at: str) -> None:
-        """Let a log of groups below a directory end with what Kafka's cleaner leaves."""
-        path = add_marker(self._directory(at), rng)
-        self.world.note("disk", f"has an emptied marker in {path or 'no log'}")
 
     @property
     def is_faulty(self) -> bool:
@@ -351,6 +347,7 @@ class SimDisk(MemoryFileSystem):
     def kill(self) -> None:
         """End the process: locks and descriptors go, all bytes stay."""
         super().kill()
+        self._made.clear()
         self.serving = False
         self.open_count = 0
 
@@ -383,6 +380,8 @@ class SimDisk(MemoryFileSystem):
 def _pausing(method: Callable[..., Any], op: str) -> Callable[..., Any]:
     def call(self: SimDisk, *args: Any) -> Any:
         result = method(self, *args)
+        if op == "mkdir":
+            self._made.append(args[0])
         self.after(op)
         return result
 

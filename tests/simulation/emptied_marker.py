@@ -32,19 +32,19 @@ PRODUCER_ID: Final = 7_000
 
 
 def add_marker(directory: Directory, rng: random.Random) -> str:
-    """Put an emptied marker at the end of a log of groups; return its file, "" if there is none."""
+    """Put an emptied marker at the end of a log of groups; say where."""
     logs = [
         (path, inode, end)
         for path, inode in _last_segments(directory)
         if (end := _end_of(inode)) is not None
     ]
     if not logs:
-        return ""
+        return "has no log of groups"
     path, inode, (last, offset) = rng.choice(logs)
     header = read_header(bytes(inode.live), last)
     inode.live += emptied_marker(offset, header.leader_epoch, header.max_timestamp)
     inode.durable[:] = inode.live
-    return path
+    return f"has an emptied marker in {path}"
 
 
 def emptied_marker(offset: int, leader_epoch: int, timestamp: int) -> bytes:

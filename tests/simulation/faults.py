@@ -33,8 +33,10 @@ from typing import Final, Protocol
 from tests.simulation.clock import SimClock
 from tests.simulation.context import Context
 from tests.simulation.disk import SimDisk
+from tests.simulation.emptied_marker import add_marker
 from tests.simulation.judges import quiet
 from tests.simulation.life import DATA
+from tests.simulation.lost_files import lose_files
 from tests.simulation.network import Network
 from tests.simulation.plan import FaultPlan
 from tests.simulation.world import MS, US, World
@@ -174,7 +176,7 @@ async def _lost_files(stage: Stage, chance: random.Random) -> None:
         stage.end_life(cuts_power=False, down_ms=LOST_DOWN_MS, next_ns=None)
     if await _is_down(stage):
         stage.context.has_lost_files = True
-        stage.disk.lose(chance, DATA)
+        stage.disk.change(DATA, lambda directory: lose_files(directory, chance))
 
 
 async def _is_down(stage: Stage) -> bool:
@@ -187,7 +189,7 @@ async def _is_down(stage: Stage) -> bool:
 async def _emptied_marker(stage: Stage, chance: random.Random) -> None:
     stage.end_life(cuts_power=False, down_ms=LOST_DOWN_MS, next_ns=None)
     if await _is_down(stage):
-        stage.disk.add_marker(chance, DATA)
+        stage.disk.change(DATA, lambda directory: add_marker(directory, chance))
 
 
 async def _accept_error(stage: Stage, chance: random.Random) -> None:

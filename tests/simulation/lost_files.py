@@ -20,8 +20,8 @@ MADE_ANEW: Final = (
 )
 
 
-def lose_files(directory: Directory, rng: random.Random) -> list[str]:
-    """Remove files of some kinds from partitions; return their paths below the directory."""
+def lose_files(directory: Directory, rng: random.Random) -> str:
+    """Remove files of some kinds from partitions; say which."""
     lost: list[str] = []
     kinds, share = rng.choice(MADE_ANEW), rng.choice((0.3, 1.0))
     for name, partition in sorted(directory.live.items(), key=lambda entry: entry[0]):
@@ -39,4 +39,4 @@ def lose_files(directory: Directory, rng: random.Random) -> list[str]:
                 partition.live.pop(file, None)
                 partition.durable.pop(file, None)
                 lost.append(f"{name}/{file}")
-    return lost
+    return f"loses {' '.join(lost) or 'nothing'}"

@@ -331,3 +331,15 @@ def test_content_goes_out_to_a_real_directory_and_comes_back(tmp_path: Path) -> 
     assert other.durable_bytes("/data/t-0/f") == b"base"
     other.open("/data/t-0/f").pwrite(b"c", 0)
     assert other.fingerprint("/data") != disk.fingerprint("/data")
+
+
+def test_a_directory_that_is_not_synced_harms_what_was_made_in_it() -> None:
+    rig = disk_of()
+    disk = rig.disk
+    disk.mkdir("/data/old-0")
+    disk.kill()
+    disk.mkdir("/data/new-0")
+    disk.fail("sync_directory", path_part="/data")
+    with pytest.raises(OSError, match="Input/output"):
+        disk.sync_directory("/data")
+    assert disk.harmed == {"", "new-0"}

@@ -37,11 +37,14 @@ def test_it_is_at_the_end_of_a_log_of_groups() -> None:
         "__consumer_offsets-2": {LOG: batch + bytes(100)},
     }
     fill(directory, content)
-    assert add_marker(directory, random.Random(1)) == f"__consumer_offsets-0/{LOG}"
+    assert (
+        add_marker(directory, random.Random(1))
+        == f"has an emptied marker in __consumer_offsets-0/{LOG}"
+    )
     inode = log_of(directory, "__consumer_offsets-0")
     assert bytes(inode.live) == bytes(inode.durable) == batch + emptied_marker(2, 4, 6)
     assert bytes(log_of(directory, "t-0").live) == batch
 
 
 def test_where_no_log_ends_well_there_is_none() -> None:
-    assert add_marker(Directory(), random.Random(1)) == ""
+    assert add_marker(Directory(), random.Random(1)) == "has no log of groups"

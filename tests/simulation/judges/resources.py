@@ -197,6 +197,9 @@ def _wrong_waits(broker: Broker, unanswered: int) -> Iterator[str]:
         yield f"{len(parked)} fetches are parked, {unanswered} requests are in flight"
     queued = 0
     for partition in services.partitions.all():
+        ends = [waiter.end_offset for waiter in partition.waiters]
+        if ends != sorted(ends):  # it waits on when its own records are durable
+            yield f"requests of {partition.log!r} wait for {ends}, in this order"
         queued += len(partition.queue)
         for fetch in partition.watchers:
             if fetch not in parked:

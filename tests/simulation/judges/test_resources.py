@@ -192,7 +192,7 @@ class Log:
 class Held:
     """A partition."""
 
-    queue = watchers = ()
+    queue = waiters = watchers = ()
 
     def __init__(self, log):
         self.log = log
@@ -288,3 +288,18 @@ async def test_connections_of_an_address(broker):
     assert sampler.found == ["2 connections of 10.0.0.1, the most is 1"]
     limits.leave("10.0.0.1")
     limits.leave("10.0.0.1")
+
+
+async def test_a_request_that_waits_behind_later_ones(broker):
+    sampler = Sampler(broker)
+    ends = [SimpleNamespace(end_offset=9), SimpleNamespace(end_offset=4)]
+    log = SimpleNamespace(topic="t", partition=0, write_caching=False, unflushed_bytes=0)
+    partition = SimpleNamespace(log=log, waiters=ends, queue=(), watchers=())
+    partitions = broker._assembly.services.partitions
+    broker._assembly.services.partitions = SimpleNamespace(all=lambda: [partition])
+    sampler.look()
+    ends.reverse()
+    sampler.look()
+    broker._assembly.services.partitions = partitions
+    (found,) = sampler.found
+    assert found.endswith("wait for [9, 4], in this order")
