@@ -1,41 +1,110 @@
-"""Prepares a log for a clean stop: flushes it, writes its indexes, moves its recovery point.
+"""Prepares logs for a clean stop: flushes them, writes their indexes, moves their recovery points.
 
-Then the recovery point is the end of the log, which is what a clean start checks.
+Then the recovery point of a log is its end, which is what a clean start checks.
+
+A stop has a deadline, and each log needs several syncs, one after the other. So whatever waits for
+the disk is a job for any thread: `stop_logs` yields the jobs of many logs at a time, which may run
+side by side. It needs no lock, because it begins and finishes them itself. Waves bound what is
+captured at a time: open files, and snapshots of producers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import TypeAlias
 
 from storage.errors import StorageError
 from storage.log import Log
 
-_Finish = Callable[[OSError | None], object]
+LOGS_PER_WAVE = 64
 
 
-def stop_log(log: Log) -> str:
-    """Flush and checkpoint a log; return why the stop is not clean, or "". Blocks."""
-    try:
-        for job, finish in _last_jobs(log):
-            error: OSError | None = None
-            try:
-                job()
-            except OSError as caught:
-                error = caught
-            finish(error)
-    except (OSError, StorageError) as error:
-        return f"{log.directory} could not be closed cleanly: {error}"
-    if log.failed is not None or log.recovery_point != log.end_offset:
-        offsets = f"recovery point {log.recovery_point}, end offset {log.end_offset}"
-        return f"{log.directory} was not closed cleanly: {log.failed or offsets}"
-    return ""
+class StopJob:
+    """A call of a stop that waits for the disk. `error` says how it ended."""
+
+    __slots__ = ("_call", "error")
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+        self.error: OSError | None = None
+
+    def run(self) -> None:
+        """Make the call; for any thread."""
+        try:
+            self._call()
+        except OSError as caught:
+            self.error = caught
 
 
-def _last_jobs(log: Log) -> Iterator[tuple[Callable[[], None], _Finish]]:
+Steps: TypeAlias = Generator[Sequence[StopJob], None, bool]
+
+
+def stop_logs(logs: Sequence[Log], complain: Callable[[str], None]) -> Steps:
+    """Flush and checkpoint logs; return whether all are closed cleanly, or complain. Blocks.
+
+    Run all jobs of a list before asking for the next list.
+    """
+    are_closed = True
+    for first in range(0, len(logs), LOGS_PER_WAVE):
+        stops = [_Stop(log) for log in logs[first : first + LOGS_PER_WAVE]]
+        while jobs := [job for stop in stops if (job := stop.next_job()) is not None]:
+            yield jobs
+        for stop in stops:
+            if complaint := stop.complaint():
+                complain(complaint)
+                are_closed = False
+    return are_closed
+
+
+def run_in_turn(steps: Steps) -> bool:
+    """Run jobs one after the other; return what `steps` returns."""
+    while True:
+        try:
+            jobs = next(steps)
+        except StopIteration as end:
+            return bool(end.value)
+        for job in jobs:
+            job.run()
+
+
+class _Stop:
+    """The stop of one log."""
+
+    __slots__ = ("_error", "_jobs", "_log")
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._jobs = _last_jobs(log)
+        self._error: Exception | None = None
+
+    def next_job(self) -> StopJob | None:
+        """Finish the last job and begin the next; None if there is none."""
+        try:
+            return next(self._jobs, None)
+        except (OSError, StorageError) as error:
+            self._error = error
+            return None
+
+    def complaint(self) -> str:
+        """Return why the stop is not clean, or ""."""
+        log = self._log
+        if self._error is not None:
+            return f"{log.directory} could not be closed cleanly: {self._error}"
+        if log.failed is not None or log.recovery_point != log.end_offset:
+            offsets = f"recovery point {log.recovery_point}, end offset {log.end_offset}"
+            return f"{log.directory} was not closed cleanly: {log.failed or offsets}"
+        return ""
+
+
+def _last_jobs(log: Log) -> Iterator[StopJob]:
     flush = log.begin_flush()
     if flush is not None:
-        yield flush.run, lambda error: log.finish_flush(flush, error)
+        job = StopJob(flush.run)
+        yield job
+        log.finish_flush(flush, job.error)
     log.segments.active.on_roll()  # its largest timestamp, as a roll notes it
     checkpoint = log.begin_checkpoint(with_snapshot=True)
     if checkpoint is not None:
-        yield checkpoint.run, lambda error: log.finish_checkpoint(checkpoint, error)
+        job = StopJob(checkpoint.run)
+        yield job
+        log.finish_checkpoint(checkpoint, job.error)

@@ -3,7 +3,7 @@
     open()        lock and read the directory, remove its clean mark, read the checkpoint files
     open_logs()   open the logs that the metadata names (`storage.opening`)
     …             begin_write_checkpoints, begin_delete (`storage.log_deletion`)
-    close()       flush and checkpoint every log; write the clean mark only if all succeeded
+    closing()     flush and checkpoint every log; write the clean mark only if all succeeded
 
 The directory itself is `storage.data_directory`, its checkpoint files `storage.offset_checkpoints`.
 Directories of partitions that the metadata does not name are strays: reported and left alone.
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from config.topic import TopicConfig
-from storage.clean_stop import stop_log
+from storage.clean_stop import Steps, run_in_turn, stop_logs
 from storage.data_directory import DataDirectory
 from storage.errors import UnknownPartition
 from storage.files.filenames import Kind
@@ -269,20 +269,21 @@ class LogManager:
             write()
 
     def close(self, *, clean: bool, broker_epoch: int = NO_BROKER_EPOCH) -> bool:
-        """Make everything durable and release the directory; return whether the stop is clean.
+        """As `closing`, with one job after the other; return whether the stop is clean. Blocks."""
+        return run_in_turn(self.closing(clean=clean, broker_epoch=broker_epoch))
 
-        Call it when nothing is appended any more and no flush or checkpoint is running. The clean
-        mark is written last, only with `clean` and if nothing failed. It holds `broker_epoch`.
+    def closing(self, *, clean: bool, broker_epoch: int = NO_BROKER_EPOCH) -> Steps:
+        """Make everything durable, release the directory, return whether the stop is clean.
+
+        Each step blocks. It yields jobs, all of which must run before the next step. Begin when
+        nothing is appended any more and no flush or checkpoint is running. The clean mark is
+        written last, only with `clean` and if nothing failed. It holds `broker_epoch`.
         """
         if self.home.is_read_only:
             self.abandon()  # there is nothing to write
             return True
-        went_well = clean
-        for log in self.logs.values():
-            complaint = stop_log(log)
-            if complaint:
-                self._warn(complaint)
-                went_well = False
+        are_closed = yield from stop_logs(self.all(), self._warn)
+        went_well = clean and are_closed
         try:
             self.write_checkpoints()
             if went_well:

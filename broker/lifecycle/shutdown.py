@@ -5,14 +5,15 @@
     leave    exit without a clean shutdown: on a third signal, or if the disk has not answered
              within `barnabas.shutdown.deadline.ms`
 
-The deadline bounds the draining. Closing always gets at least `CLOSE_SECONDS_MIN`.
+The deadline bounds the draining. Closing always gets at least `CLOSE_SECONDS_MIN`. It flushes logs
+side by side in the threads of group commit, which has ended by then.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NoReturn
 
@@ -20,9 +21,11 @@ from broker.assembly import Assembly
 from broker.at_rest import left_over
 from broker.lifecycle.serving import DRAIN_TICK_SECONDS, Serving
 from broker.lifecycle.stop_signals import StopSignals
+from broker.partitions.group_commit import FLUSH_THREADS
 from broker.runtime import owners
 from broker.runtime.clock import SECOND_NS
 from broker.runtime.owners import Owner
+from storage.clean_stop import StopJob
 
 logger = logging.getLogger("barnabas.server")
 
@@ -53,6 +56,7 @@ class Shutdown:
         self._signals = signals
         self._tasks_before = tasks_before
         self._leave_process = leave
+        self._answered_calls = 0  # of those that close the logs
 
     async def run(self, deadline_ms: int) -> int:
         """Stop in order; return the exit code."""
@@ -121,10 +125,8 @@ class Shutdown:
         Returns whether everything is on the disk.
         """
         services = self._services
-        close = partial(
-            services.logs.close, clean=True, broker_epoch=services.controller.broker_epoch
-        )
-        closing = owners.spawn(Owner.STOP, services.pool.run(close))
+        self._answered_calls = 0
+        closing = owners.spawn(Owner.STOP, self._closed_logs())
         force = owners.spawn(Owner.STOP, self._signals.force.wait())
         await asyncio.wait(
             [closing, force], timeout=deadline_seconds, return_when=asyncio.FIRST_COMPLETED
@@ -141,13 +143,46 @@ class Shutdown:
             logger.error("stopped, but not everything could be written: the next start recovers")
         return is_clean
 
+    async def _closed_logs(self) -> bool:
+        """Close the logs, with as many threads waiting for the disk as group commit has."""
+        services = self._services
+        steps = services.logs.closing(clean=True, broker_epoch=services.controller.broker_epoch)
+        is_clean = False
+
+        def next_jobs() -> Sequence[StopJob]:
+            nonlocal is_clean
+            try:
+                return next(steps)
+            except StopIteration as end:  # a future cannot hold it
+                is_clean = end.value
+                return ()
+
+        while jobs := await services.pool.run(next_jobs):
+            stripes = [jobs[first::FLUSH_THREADS] for first in range(min(len(jobs), FLUSH_THREADS))]
+            await asyncio.gather(
+                *(services.flush_pool.run(partial(self._run_all, stripe)) for stripe in stripes)
+            )
+        return is_clean
+
+    def _run_all(self, jobs: Sequence[StopJob]) -> None:
+        for job in jobs:
+            job.run()
+            self._answered_calls += 1  # of two threads at a time, one may not count
+
+    def _why_it_leaves(self) -> str:
+        if self._signals.force.is_set():
+            return "is being written to"
+        if self._answered_calls:
+            return f"is slow, {self._answered_calls} flushes have ended but not all"
+        return "does not answer"
+
     def _leave(self) -> NoReturn:
         """Exit without a clean shutdown, and say why."""
         logger.error(
             "the disk of %s %s: exiting without it. Acknowledged records are on it; "
             "the next start recovers the rest.",
             self._services.logs.directory.path,
-            "is being written to" if self._signals.force.is_set() else "does not answer",
+            self._why_it_leaves(),
         )
         self._leave_process(EXIT_FORCED)
 

@@ -181,7 +181,7 @@ def _shape(chance: random.Random) -> Shape:
         reading_ns=chance.choice((200, 1 * US, 5 * US, 50 * US)),
         drift=chance.choice((1.0, 1.0, 0.9, 1.2)),
         call_ns=chance.choice((1 * US, 10 * US, 200 * US)),
-        fsync_ns=chance.choice((50 * US, 1 * MS, 10 * MS, 50 * MS)),
+        fsync_ns=chance.choice((50 * US, 1 * MS, 10 * MS, 150 * MS)),
         switch_chance=chance.choice((0.1, 0.3, 1.0)),
         cold_chance=chance.choice((0.0, 0.05, 0.5)),
         network=NetworkShape(

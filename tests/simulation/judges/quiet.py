@@ -38,7 +38,10 @@ EXPLAINED: Final[tuple[tuple[str, frozenset[str]], ...]] = (
     (r"cannot accept on \S+, will retry: ", frozenset({ACCEPT})),
     (r"[A-Z_]+ v\d+ from .* failed, answered (KAFKA_STORAGE_ERROR|CORRUPT_MESSAGE): ", _BROKEN),
     (r"the disk of \S+ is full, ", frozenset({FULL, DISK})),
-    (r"the disk of \S+ (does not answer|is being written to): ", frozenset({SLOW, HURRY})),
+    (
+        r"the disk of \S+ (does not answer|is slow, .*|is being written to): ",
+        frozenset({SLOW, HURRY}),
+    ),
     (r"stopped, but not everything could be written: ", _BROKEN),
     (r"cannot start or continue: ", _BROKEN),
     (r".*\. It is offline until it can be opened\.", _BROKEN),

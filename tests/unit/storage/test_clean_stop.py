@@ -1,7 +1,10 @@
 """A clean stop: either everything is durable, or the stop reports that it is not clean."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
+from storage.clean_stop import LOGS_PER_WAVE
 from tests.support.log_house import CLEAN_MARK, House, append, read_all
 
 
@@ -42,3 +45,37 @@ def test_an_unclean_stop_leaves_no_mark(house):
     assert not house.stop(clean=False)
     assert not house.filesystem.exists(CLEAN_MARK)
     assert house.restart().end_offset == 3
+
+
+def test_the_jobs_of_many_logs_may_run_side_by_side(house):
+    """Each list holds one job of each of many logs: a flush, then a checkpoint."""
+    logs = [house.log(partition=number) for number in range(LOGS_PER_WAVE + 6)]
+    for log in logs:
+        append(log, 3)
+    sizes = []
+
+    def run(steps):
+        with ThreadPoolExecutor(8) as threads:
+            for jobs in steps:
+                sizes.append(len(jobs))
+                list(threads.map(lambda job: job.run(), jobs))
+
+    run(house.manager.closing(clean=True))
+    assert sizes == [LOGS_PER_WAVE, LOGS_PER_WAVE, 6, 6]
+    assert all(log.recovery_point == 3 for log in logs)
+    assert house.manager.home.unflushed_bytes == 0
+    house.crash()
+    house.open()
+    assert house.manager.directory.was_clean
+
+
+def test_a_log_whose_flush_fails_does_not_keep_others_from_closing(house):
+    logs = [house.log(partition=number) for number in range(3)]
+    for log in logs:
+        append(log, 3)
+    house.filesystem.fail("fdatasync", 2)
+    assert not house.stop()
+    assert [log.failed is None for log in logs].count(False) == 1
+    assert [log.recovery_point for log in logs].count(3) == 2
+    (complaint,) = house.manager.warnings
+    assert "was not closed cleanly" in complaint

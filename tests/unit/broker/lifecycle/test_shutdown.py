@@ -4,16 +4,20 @@ import asyncio
 import gc
 import logging
 import signal
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
+from broker.lifecycle import shutdown
 from broker.lifecycle.environment import system_environment
 from broker.lifecycle.shutdown import EXIT_CLEAN, EXIT_FAILED, EXIT_FORCED
 from broker.server import Broker
+from storage.clean_stop import StopJob
 from tests.support import failures
 from tests.support.broker_rig import Rig
 from tests.support.whole_broker import loaded, served
@@ -84,9 +88,14 @@ async def test_a_stop_that_cannot_write_everything_fails(
 ) -> None:
     broker = Broker(loaded(tmp_path / "data"), system_environment())
     running = await served(broker)
-    close = broker._assembly.services.logs.close
+    closing = broker._assembly.services.logs.closing
+
+    def unclean(steps: Iterator[Sequence[StopJob]]) -> Generator[Sequence[StopJob], None, bool]:
+        yield from steps
+        return False
+
     monkeypatch.setattr(
-        broker._assembly.services.logs, "close", lambda **options: close(**options) and False
+        broker._assembly.services.logs, "closing", lambda **options: unclean(closing(**options))
     )
     broker._signals.received(signal.SIGTERM)
     assert await running == EXIT_FAILED
@@ -125,3 +134,63 @@ async def test_a_third_signal_exits_like_a_crash(tmp_path: Path) -> None:
     assert not (tmp_path / "data" / ".kafka_cleanshutdown").exists()
     rig = Rig(tmp_path / "data")  # the directory is unlocked
     assert await rig.close()
+
+
+class SlowJobs:
+    """Stands in for the jobs of 32 logs; each takes `seconds` of a thread, or for ever."""
+
+    def __init__(self, seconds: float, stuck: int = 0) -> None:
+        self.seconds = seconds
+        self.stuck = stuck
+        self.go_on = threading.Event()
+
+    def closing(self, **_: object) -> Generator[Sequence[StopJob], None, bool]:
+        calls = [self.call] * (32 - self.stuck) + [self.wait] * self.stuck
+        yield [StopJob(call) for call in calls]
+        return True
+
+    def call(self) -> None:
+        time.sleep(self.seconds)
+
+    def wait(self) -> None:
+        self.go_on.wait(20)
+
+
+async def test_a_stop_flushes_logs_side_by_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = Broker(loaded(tmp_path / "data"), system_environment())
+    running = await served(broker)
+    logs = broker._assembly.services.logs
+    monkeypatch.setattr(logs, "closing", SlowJobs(0.2).closing)
+    broker._signals.received(signal.SIGTERM)
+    began = time.monotonic()
+    assert await running == EXIT_CLEAN
+    assert time.monotonic() - began < 32 * 0.2 / 2
+    logs.abandon()
+
+
+@pytest.mark.parametrize(("stuck", "reason"), [(2, "is slow, 3"), (32, "does not answer: exiting")])
+async def test_a_stop_past_its_deadline_says_whether_the_disk_answers(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    stuck: int,
+    reason: str,
+) -> None:
+    monkeypatch.setattr(shutdown, "CLOSE_SECONDS_MIN", 0.5)
+    broker = Broker(
+        loaded(tmp_path / "data", "barnabas.shutdown.deadline.ms=500"),
+        replace(system_environment(), leave=leave),
+    )
+    running = await served(broker)
+    logs = broker._assembly.services.logs
+    jobs = SlowJobs(0.001, stuck)
+    monkeypatch.setattr(logs, "closing", jobs.closing)
+    broker._signals.received(signal.SIGTERM)
+    with pytest.raises(Left):
+        await running
+    (line,) = [message for message in caplog.messages if "exiting without it" in message]
+    assert reason in line
+    jobs.go_on.set()
+    logs.abandon()
