@@ -325,6 +325,7 @@ def _end_roll(segment: Segment) -> None:
     with suppress(OSError, LogFailed):  # indexes are caches
         segment.indexes.drop_zeros()
         segment.on_roll()
+        segment.indexes.note_written()
 
 
 def _hide_from(segments: list[Segment], offset: int) -> None:

@@ -156,6 +156,15 @@ class SegmentIndexes:
         files = (self._files.peek(self.offset.path), self._files.peek(self.time.path))
         return [file for file in files if file is not None and file.dirty]
 
+    def note_written(self) -> None:
+        """Have the next checkpoint sync both files. Raises OSError.
+
+        A process that was killed has written them, too, and not synced: its entries are still in
+        the page cache, and a power cut after the recovery point has passed them would lose them.
+        """
+        for index in (self.offset, self.time):
+            self._files.get_to_write(index.path)
+
     def sync(self) -> None:
         """Make the written entries durable. Blocks; for a thread of the pool."""
         self.offset.sync()

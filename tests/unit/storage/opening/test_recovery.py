@@ -101,6 +101,30 @@ def test_a_checkpoint_makes_the_files_of_earlier_rolls_durable():
     assert house.filesystem.durable_bytes(path) == struct.pack(">qi", NOW + 7, 0)
 
 
+@pytest.mark.parametrize("below", [0, 4])
+def test_the_indexes_that_a_killed_process_had_not_synced_are_synced(below):
+    """The entries of the roll are in the page cache, and the recovery need not add any."""
+    house = House()
+    house.open()
+    config = {"internal_segment_bytes": 4 * SIZE, "index_interval_bytes": 10**6}
+    log = house.log(**config)
+    append(log, 4)
+    flush(log)
+    if below:
+        checkpoint(house, log)
+    append(log, 2)
+    flush(log)
+    house.kill()
+    log = house.restart(**config)
+    flush(log)
+    assert checkpoint(house, log) == 6
+    path = house.path("00000000000000000000.timeindex")
+    entry = house.filesystem.live_bytes(path)
+    assert len(entry) == 12
+    house.crash()
+    assert house.filesystem.durable_bytes(path) == entry
+
+
 def test_zeros_that_a_power_cut_left_after_index_entries_are_cut():
     """They would stay in the file once the segment is closed."""
     house = house_with(40, below=39, index_interval_bytes=5 * SIZE)
