@@ -125,13 +125,16 @@ class _Reader(Fetcher):
         The bit may hide the batches behind it, too, up to a place that the broker has noted.
         """
         at = reading.position
-        for flip in self.context.flips:
+        for flip in sorted(self.context.flips, key=lambda one: one.base_offset):
             is_here = flip.partition == f"{reading.topic.name}-{reading.partition}"
-            if not is_here or at < flip.base_offset:
+            # In a compacted log the first batch may begin far behind the place.
+            is_behind = at < flip.base_offset and not reading.topic.is_compacted
+            if not is_here or is_behind:
                 continue
             if at < flip.next_offset:
+                where = max(at, flip.base_offset)
                 self.record.corrupt.append(
-                    Corrupt(self.world.now_ns, self.name, reading.key, at, "code 56")
+                    Corrupt(self.world.now_ns, self.name, reading.key, where, "code 56")
                 )
             elif not flip.hides or at >= self.context.disk.segment_end(flip):
                 continue
