@@ -41,6 +41,7 @@ from tests.simulation.network import Network
 from tests.simulation.plan import FaultPlan
 from tests.simulation.world import MS, US, World
 
+SLOWEST_NS: Final = 15_000 * MS  # of a sync, about: the finale rests for longer
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
 LOST_DOWN_MS: Final = 20
@@ -145,8 +146,9 @@ async def _few_descriptors(stage: Stage, chance: random.Random) -> None:
 
 async def _slow_disk(stage: Stage, chance: random.Random) -> None:
     stage.context.injected.add(quiet.SLOW)
+    longest = SLOWEST_NS / stage.disk.shape.fsync_ns  # a sync that has begun outlasts the healing
     stage.disk.slow(
-        chance.choice((3, 30, 300)),
+        min(chance.choice((3, 30, 300)), longest),
         op=chance.choice(("syncs", "syncs", "any", "reads")),
         path_part=chance.choice(("", "-0/")),
         until_ns=_until(stage, chance, (500, 5_000)),
