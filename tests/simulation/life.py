@@ -42,14 +42,6 @@ WRITE_BUFFER_BYTES: Final = 4 * 1024
 LISTENERS: Final = "PLAINTEXT://127.0.0.1:9092,MSGPACK://127.0.0.1:9094"
 
 
-class Left(Killed):
-    """The broker has ended its own process."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__()
-        self.code = code
-
-
 class End(NamedTuple):
     """How a life has ended; see the module."""
 
@@ -160,6 +152,7 @@ class Life:
         self.has_served = False
         self.told_to_stop_ns = 0
         self.end: End | None = None
+        self._own_end: End | None = None  # the process has ended itself
         self.ended = world.waiter()
         self.broker: Broker
         self._world = world
@@ -187,11 +180,14 @@ class Life:
         return end
 
     def _run(self) -> End:
+        """Run; whatever the broker makes of its kill, killed it is."""
+        end = self._run_to_its_end()
+        return self._own_end or (End("killed") if self.baton.is_dead else end)
+
+    def _run_to_its_end(self) -> End:
         self.broker = Broker(self.loaded, self._environment())
         try:
             return End("stopped", self.loop.run_until_complete(self.broker.run()))
-        except Left as left:
-            return End("left", left.code)
         except Killed:
             return End("killed")
         except Defect as defect:
@@ -226,7 +222,9 @@ class Life:
         )
 
     def _leave(self, code: int) -> NoReturn:
-        raise Left(code)
+        self._own_end = End("left", code)
+        self.baton.is_dead = True
+        raise Killed
 
     def _has_started(self) -> None:
         self.is_serving = self.has_served = True
@@ -259,4 +257,5 @@ class Life:
 
     def _die(self) -> None:
         if not self._is_over:
+            self.baton.is_dead = True  # whatever catches it meets a dead disk
             raise Killed

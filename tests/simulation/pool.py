@@ -157,6 +157,7 @@ class Baton:
         if job is None:
             self.world.now_ns += ns
             if self.world.now_ns >= self.killed_at_ns:
+                self.is_dead = True  # whatever catches it meets a dead disk
                 raise Killed
             return
         until_ns = self.world.now_ns + ns

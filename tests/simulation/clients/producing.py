@@ -114,6 +114,7 @@ class Producer(Client):
     def send(self, group: list[Sent], acks: int, version: int) -> InFlight:
         """Send batches in one request."""
         topics: dict[tuple[str, bytes], TopicProduceData] = {}
+        ordered: dict[tuple[str, bytes], list[Sent]] = {}
         for sent in group:
             sent.began_ns = sent.asked_ns = self.world.now_ns
             sent.acks = acks
@@ -122,18 +123,13 @@ class Producer(Client):
             named.partition_data.append(
                 PartitionProduceData(index=sent.partition, records=sent.records)
             )
+            ordered.setdefault(place, []).append(sent)
         timeout_ms = self.chance.choice((30_000, 30_000, 2_000, 50))
         body = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=list(topics.values()))
         what = " ".join(f"{s.topic.name}-{s.partition}*{len(s.values)}" for s in group)
         waiter = self.wire.send(body, version, f"acks={acks} {what}")
-        ordered = [
-            sent
-            for data in topics.values()
-            for part in data.partition_data
-            for sent in group
-            if sent.records is part.records and sent.partition == part.index
-        ]
-        return InFlight(ordered, waiter, self.process, version)
+        batches_sent = [sent for place in ordered for sent in ordered[place]]
+        return InFlight(batches_sent, waiter, self.process, version)
 
     # -- Settling -----------------------------------------------------------------------------
 
@@ -167,7 +163,8 @@ class Producer(Client):
         if len(getattr(part, "record_errors", ())) > RECORD_ERRORS_MAX:
             self.record.fail(self.name, f"{where}: {len(part.record_errors)} records are named")
         if sent.wanted:
-            if code not in sent.wanted and code not in (TIMED_OUT, STORAGE, UNKNOWN_ID):
+            gone = (UNKNOWN_TOPIC, UNKNOWN_ID) if sent.topic.may_be_gone else ()
+            if code not in (*sent.wanted, TIMED_OUT, STORAGE, *gone):
                 wanted = sorted(sent.wanted)
                 self.record.fail(self.name, f"a bad batch to {where}: {code}, not {wanted}")
             return
