@@ -24,7 +24,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from tests.simulation.record import Lookup, Record
-from tests.support.history_checker import FAIL, NEVER, FinalLog, Key, Op, check
+from tests.support.history_checker import FAIL, NEVER, FinalLog, Key, Op, check, record_key
 from tests.support.log_ledger import HIGH_WATERMARK, Ledger, SeenBatch
 
 LISTED_MAX: Final = 12
@@ -93,6 +93,7 @@ def _anomalies(
 ) -> Iterator[str]:
     history = record.sealed()
     lost = _values_in(flips, history.ops, finals)
+    lost |= _superseded(lost, history.ops, record.compacted)
     if lost:
         history = dataclasses.replace(history, ops=[_without(op, lost) for op in history.ops])
     history.final = {
@@ -132,6 +133,27 @@ def _values_in(
         for batch in finals[key].batches if key in finals else ():
             lost.update((key, v) for at, v in batch.records if _is_flipped(at, damaged))
     return lost
+
+
+def _superseded(
+    lost: Collection[tuple[Key, bytes]], ops: Iterable[Op], compacted: Collection[Key]
+) -> set[tuple[Key, bytes]]:
+    """Return values that compaction could remove because of a lost one of the same record key."""
+    known: dict[tuple[Key, bytes], int] = {}
+    for op in ops:
+        known.update({(s.key, s.value): s.offset for s in op.sends if s.offset is not None})
+        for poll in op.polls:
+            known.update({(poll.key, value): at for at, value in poll.records})
+    newest: dict[tuple[Key, bytes], int] = {}
+    for key, value in lost:
+        if key in compacted:
+            place = key, record_key(value)
+            newest[place] = max(newest.get(place, -1), known.get((key, value), -1))
+    return {
+        (key, value)
+        for (key, value), offset in known.items()
+        if offset < newest.get((key, record_key(value)), -1)
+    }
 
 
 def _without(op: Op, lost: set[tuple[Key, bytes]]) -> Op:

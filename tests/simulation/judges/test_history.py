@@ -125,6 +125,18 @@ def test_a_flip_explains_its_batch_and_nothing_else():
     assert judge(record, {KEY: WholeLog(0, holed)}, flips={("t", 1): [Flipped(4, 6)]}) != []
 
 
+def test_compaction_may_remove_what_a_flipped_batch_replaced():
+    record = Record()
+    record.compacted.add(KEY)
+    for offset, told in enumerate((b"k:old", b"k:new")):
+        times = (offset * SECOND, (offset + 1) * SECOND)
+        record.sent(1, OK, [Send(KEY, told, offset)], times)
+    nothing = {KEY: WholeLog(0, [])}
+    assert judge(record, nothing, flips={KEY: [Flipped(1, 2)]}) == []
+    assert judge(record, nothing) != []
+    assert judge(record, nothing, flips={KEY: [Flipped(0, 1)]}) != []
+
+
 def test_values_of_a_deleted_topic_count_where_somebody_read():
     record = Record()
     sent(record, 0, 5)
