@@ -50,7 +50,9 @@ Elsewhere = Callable[[MemoryFileSystem, pytest.MonkeyPatch], None]
 # place: (file, call) -> a call of the unit test that makes them.
 ELSEWHERE: dict[tuple[str, str], Elsewhere] = {
     ("storage/segments/cold.py", "self.file.pull"): (
-        lambda _disk, _monkeypatch: test_cold.test_a_pull_that_fails_says_so()
+        lambda _disk, _monkeypatch: test_cold.test_an_error_of_the_pull_is_kept_for_the_look_up(
+            test_cold.cold_disk(), "pull"
+        )
     ),
     ("storage/segments/log_file.py", "self._open.pull"): (
         lambda disk, _monkeypatch: (

@@ -141,15 +141,15 @@ MUTANTS = (
         "a stop writes its clean mark first, and flushes then",
         "storage/log_manager.py",
         """\
-        went_well = clean
+        are_closed = yield from stop_logs(self.all(), self._warn)
 """,
         """\
-        went_well = clean
         for log in self.logs.values():
             log.recovery_point = log.end_offset
         self.home.checkpoint_changes += 1
         self.write_checkpoints()
         self.directory.write_clean_mark(broker_epoch)
+        are_closed = yield from stop_logs(self.all(), self._warn)
 """,
     ),
     Mutant(

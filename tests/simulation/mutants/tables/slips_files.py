@@ -268,10 +268,10 @@ MUTANTS = (
         "a stop writes its clean mark without flushing the logs",
         "storage/clean_stop.py",
         """\
-        yield flush.run, lambda error: log.finish_flush(flush, error)
+        job = StopJob(flush.run)
 """,
         """\
-        yield lambda: None, lambda error: log.finish_flush(flush, error)
+        job = StopJob(lambda: None)
 """,
     ),
 )

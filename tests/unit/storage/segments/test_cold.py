@@ -19,12 +19,16 @@ from tests.support.memory_filesystem import MemoryFileSystem
 PATH = "/f"
 
 
-@pytest.fixture
-def filesystem():
+def cold_disk():
     filesystem = MemoryFileSystem()
     filesystem.open(PATH, create=True).pwrite(b"0123456789", 0)
     filesystem.cold.add(PATH)
     return filesystem
+
+
+@pytest.fixture
+def filesystem():
+    return cold_disk()
 
 
 def test_it_waits_unless_told_otherwise(filesystem):
