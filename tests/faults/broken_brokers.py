@@ -19,6 +19,7 @@ from broker.partitions.group_commit import GroupCommit
 from protocol.errors import ErrorCode
 from protocol.record_batch import read_header
 from storage import offset_checkpoints
+from storage.clean_stop import Steps
 from storage.files import filenames
 from storage.flush import Flush
 from storage.log import Log
@@ -118,13 +119,14 @@ def _forget_the_log_start() -> None:
 
 
 def _mark_clean_before_the_flush() -> None:
-    def hasty(self: LogManager, *, clean: bool, broker_epoch: int = -1) -> bool:
+    def hasty(self: LogManager, *, clean: bool, broker_epoch: int = -1) -> Steps:
         for log in self.all():
             log.recovery_point = log.end_offset
         self.home.checkpoint_changes += 1
         self.write_checkpoints()
         self.directory.write_clean_mark(broker_epoch)
         self.abandon()
+        yield ()
         return clean
 
     async def drained(self: GroupCommit) -> None:
@@ -135,7 +137,7 @@ def _mark_clean_before_the_flush() -> None:
             await self._idle.wait()
 
     GroupCommit.drained = drained  # type: ignore[method-assign]
-    LogManager.close = hasty  # type: ignore[method-assign]
+    LogManager.closing = hasty  # type: ignore[method-assign]
 
 
 def _believe_every_crc() -> None:
