@@ -54,6 +54,11 @@ ELSEWHERE: dict[tuple[str, str], Elsewhere] = {
             test_cold.cold_disk(), "pull"
         )
     ),
+    ("storage/segments/cold.py", "self.file.pread"): (
+        lambda _disk, _monkeypatch: test_cold.test_an_error_of_the_pull_is_kept_for_the_look_up(
+            test_cold.cold_disk(), "pread"
+        )
+    ),
     ("storage/segments/log_file.py", "self._open.pull"): (
         lambda disk, _monkeypatch: (
             test_log_file.test_cold_large_slices_that_cannot_be_pulled_are_errors_of_the_log(disk)
