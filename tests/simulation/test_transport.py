@@ -470,7 +470,7 @@ CALLBACKS = ("made", "data", "eof", "pause", "resume", "lost")
     ),
     keeps_open=st.booleans(),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25, deadline=None, derandomize=True)
 def test_both_transports_tell_the_same_of_any_script(
     steps: list[Step], hooks: dict[str, list[Step]], keeps_open: bool
 ) -> None:
