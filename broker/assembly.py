@@ -16,8 +16,9 @@ from broker.configs.changes import GROUP, configs_of
 from broker.configs.live import BrokerSettings, Configs
 from broker.data_directory import Opened
 from broker.handlers import HANDLERS, PRODUCE_ADVERTISED_MIN
+from broker.metadata.metadata_log import MetadataLog
 from broker.metadata.producer_ids import ProducerIds
-from broker.metadata.topic_rules import GROUP_TOPIC
+from broker.metadata.topic_rules import GROUP_TOPIC, TRANSACTION_TOPIC
 from broker.metadata_changes import MetadataChanges
 from broker.network.advertised import Advertised
 from broker.network.byte_budget import ByteBudget
@@ -26,9 +27,11 @@ from broker.network.gathered_writes import GatheredWrites
 from broker.network.processor import ConnectionSettings, Network
 from broker.partitions.append_queue import AppendQueue
 from broker.partitions.checkpoint_writer import CheckpointWriter
-from broker.partitions.group_commit import FLUSH_THREADS, GroupCommit
+from broker.partitions.group_commit import GroupCommit
+from broker.partitions.log_starts import LogStarts
 from broker.partitions.partition import Partition, Partitions
 from broker.partitions.purgatory import Purgatory
+from broker.partitions.running_rounds import FLUSH_THREADS
 from broker.runtime.blocking_pool import BlockingPool, Executors
 from broker.runtime.clock import Clock
 from broker.runtime.metrics import Metrics
@@ -38,6 +41,7 @@ from broker.runtime.request_queue import RequestQueue
 from broker.services import Services
 from broker.topic_logs import TopicLogs
 from broker.topics import Topics
+from broker.transactions.evidence import Evidence, gather
 from config.broker import BrokerConfig
 from config.listeners import Listener
 from config.load import Loaded
@@ -48,6 +52,7 @@ from storage.log_manager import LogManager
 
 if TYPE_CHECKING:
     from broker.groups.coordinator import Coordinator
+    from broker.transactions.transaction_coordinator import TransactionCoordinator
 
 logger = logging.getLogger("barnabas.server")
 
@@ -85,8 +90,7 @@ def assemble(
     config = settings.loaded.config
     metrics = Metrics()
     loop.set_exception_handler(FailureLog(metrics, clock))
-    partitions = Partitions()
-    purgatory = Purgatory(metrics)
+    partitions, purgatory = Partitions(metrics), Purgatory(metrics)
     threads = max(BLOCKING_THREADS_MIN, config.num_recovery_threads_per_data_dir)
     pool = BlockingPool(executor(threads, "blocking"), loop)
     record_work = RecordWork(pool, metrics)
@@ -101,8 +105,9 @@ def assemble(
         settings, opened.controller, partitions, topics.record_configs, commit, purgatory, node_id
     )
     topic_logs.open_all()
-    _end_opening(logs)
+    _end_opening(logs, opened.metadata_log)
     bound = bind()
+    checkpoints = CheckpointWriter(logs, pool)
     services = Services(
         config=config,
         clock=clock,
@@ -113,7 +118,8 @@ def assemble(
         record_work=record_work,
         flush_pool=flush_pool,
         logs=logs,
-        checkpoints=CheckpointWriter(logs, pool),
+        checkpoints=checkpoints,
+        starts=LogStarts(logs, checkpoints, pool),
         partitions=partitions,
         commit=commit,
         appends=appends,
@@ -122,6 +128,7 @@ def assemble(
         controller=opened.controller,
         topics=topics,
         make_groups=_coordinator,
+        make_transactions=_make_transactions(topic_logs, partitions),
         configs=configs,
         producer_ids=ProducerIds(topics.next_producer_ids),
         advertised=Advertised(bound, config.advertised),
@@ -131,9 +138,19 @@ def assemble(
         node_id=node_id,
     )
     settings.listen(services.reconfigure)
-    if topics.by_name(GROUP_TOPIC) is not None:
-        services.begin_groups()
+    _begin_coordinators(services)
     return Assembly(services, _network(services), bound)
+
+
+def _begin_coordinators(services: Services) -> None:
+    """Let the coordinators load what they have stored."""
+    if services.topics.by_name(GROUP_TOPIC) is not None:
+        services.begin_groups()
+    if services.topics.by_name(TRANSACTION_TOPIC) is not None:
+        services.begin_transactions()
+    else:
+        for partition in services.partitions.all():
+            partition.log.settle_replayed()  # no record stands for what these markers say
 
 
 def _network(services: Services) -> Network:
@@ -187,8 +204,69 @@ def _coordinator(services: Services) -> Coordinator:
     return groups
 
 
-def _end_opening(logs: LogManager) -> None:
-    for stray in logs.strays():
+def _make_transactions(
+    topic_logs: TopicLogs, partitions: Partitions
+) -> Callable[[Services], TransactionCoordinator]:
+    """Return what makes the coordinator, with what the logs say before clients write to them."""
+    return partial(_transactions, gather(one.log for one in partitions.all()), topic_logs)
+
+
+def _transactions(
+    evidence: Evidence, topic_logs: TopicLogs, services: Services
+) -> TransactionCoordinator:
+    """Import and make the coordinator of transactions, as that of groups."""
+    from broker.transactions.adoption import Adoption
+    from broker.transactions.endings import Endings
+    from broker.transactions.late_logs import LateLogs
+    from broker.transactions.markers import MarkerWriter
+    from broker.transactions.state_log import StateLog
+    from broker.transactions.transaction_coordinator import TransactionCoordinator
+    from broker.transactions.transaction_loading import TransactionLoading
+    from broker.transactions.transaction_store import TransactionStore
+
+    config, clock = services.config, services.clock
+    log = StateLog(services.topics, services.partitions, services.commit, config, clock)
+    store = TransactionStore(log, services.metrics, config.barnabas_transactional_ids_max)
+    writer = MarkerWriter(
+        services.partitions,
+        services.commit,
+        services.appends,
+        lambda: services.groups,
+        services.purgatory.notify,
+    )
+    endings = Endings(store, writer, clock, services.metrics)
+    coordinator = TransactionCoordinator(store, endings, services.producer_ids, config, clock)
+    if log.count():
+        adoption = Adoption(store, endings, services.producer_ids, evidence, config, clock)
+        opened = [partition.log for partition in services.partitions.all()]
+        unseen = {*services.partitions.offline(), *((one.topic, one.partition) for one in opened)}
+        unseen -= evidence.seen
+        is_read_only = config.barnabas_read_only
+        late = LateLogs(store, services.partitions, adoption, clock, () if is_read_only else unseen)
+        topic_logs.opened = late.opened
+        coordinator.loading = loading = TransactionLoading(
+            log,
+            adoption,
+            late,
+            services.pool,
+            clock,
+            config.transaction_state_log_load_buffer_size,
+            opened,
+        )
+        loading.start()
+    return coordinator
+
+
+def _end_opening(logs: LogManager, metadata_log: MetadataLog) -> None:
+    named = {
+        (topic.name, info.partition)
+        for topic in metadata_log.image.topics.values()
+        for info in topic.partitions
+    } | logs.logs.keys()
+    if not logs.home.is_read_only:
+        logs.in_the_way.clear_unnamed(named, metadata_log.removed, logs.now_ms())
+    metadata_log.removed = set()
+    for stray in logs.directory.strays(named):
         logger.warning("%s in the data directory belongs to no topic; leaving it as it is", stray)
     if isinstance(logs.directory.filesystem, Overlay):
         logs.directory.filesystem.seal()

@@ -36,4 +36,8 @@ def left_over(
         "appends counted as queued": metrics.appends_queued_now,
         "requests waiting for a flush": sum(len(partition.waiters) for partition in partitions),
     }
+    if services.has_transactions:
+        transactions = services.transactions
+        counts["transactions being ended"] = transactions.endings.running_count
+        counts["requests waiting for a transaction"] = transactions.waiting_count
     return [f"{count} {what}" for what, count in counts.items() if count]

@@ -112,6 +112,7 @@ def _open_metadata(
         topic_defaults=config.topic_defaults,
         directory_id=logs.directory.meta.directory_id,
         has_directory=logs.directory.has_partition,
+        is_blocked=lambda topic: topic in logs.in_the_way.topics,
         random_bytes=random_bytes,
     )
     _check_node_id(controller.image, logs)

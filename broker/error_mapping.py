@@ -24,6 +24,7 @@ from storage.errors import (
     AppendTimedOut,
     BatchTooLarge,
     CheckpointError,
+    CoordinatorFenced,
     CorruptMetadata,
     DirectoryLocked,
     InvalidProducerEpoch,
@@ -34,8 +35,19 @@ from storage.errors import (
     OutOfOrderSequence,
     ProducerInDoubt,
     StorageError,
+    TransactionOpen,
     UnknownPartition,
 )
+from storage.log import Log
+
+
+class BatchRefused(Exception):
+    """A batch may not be appended, at its turn; `code` is what its client sees."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(code.message)
+        self.code = code
+
 
 ERROR_CODES: dict[type[Exception], ErrorCode] = {
     AnswerTooLarge: ErrorCode.INVALID_REQUEST,  # final: a retry would get the same
@@ -54,6 +66,8 @@ ERROR_CODES: dict[type[Exception], ErrorCode] = {
     OutOfOrderSequence: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     InvalidProducerEpoch: ErrorCode.INVALID_PRODUCER_EPOCH,
     NoTransaction: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,  # tried: Kafka's answer
+    TransactionOpen: ErrorCode.INVALID_TXN_STATE,
+    CoordinatorFenced: ErrorCode.TRANSACTION_COORDINATOR_FENCED,
     AppendTimedOut: ErrorCode.REQUEST_TIMED_OUT,
     ProducerInDoubt: ErrorCode.KAFKA_STORAGE_ERROR,
     LogFailed: ErrorCode.KAFKA_STORAGE_ERROR,
@@ -66,9 +80,21 @@ ERROR_CODES: dict[type[Exception], ErrorCode] = {
 }
 
 
+def code_of_failed_read(log: Log, error: Exception) -> ErrorCode:
+    """Return the code for `error` of a read that was under way while its topic may be deleted."""
+    if log.is_closed and isinstance(error, StorageError | OSError):
+        return code_of_failed_log(log)
+    return error_code_of(error)
+
+
+def code_of_failed_log(log: Log) -> ErrorCode:
+    """Return the code for requests to a log that has failed or, with its topic, is deleted."""
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if log.is_closed else ErrorCode.KAFKA_STORAGE_ERROR
+
+
 def error_code_of(error: Exception) -> ErrorCode:
     """Return the code for `error`; UNKNOWN_SERVER_ERROR if it is unexpected."""
-    if isinstance(error, TopicError):
+    if isinstance(error, TopicError | BatchRefused):
         return error.code
     for kind in type(error).__mro__:
         code = ERROR_CODES.get(kind)

@@ -14,6 +14,7 @@ from broker.network.byte_budget import ByteBudget
 from broker.partitions.append_queue import AppendQueue
 from broker.partitions.checkpoint_writer import CheckpointWriter
 from broker.partitions.group_commit import GroupCommit
+from broker.partitions.log_starts import LogStarts
 from broker.partitions.partition import Partitions
 from broker.partitions.purgatory import Purgatory
 from broker.runtime.blocking_pool import BlockingPool, Executors
@@ -27,6 +28,7 @@ from storage.log_manager import LogManager
 
 if TYPE_CHECKING:
     from broker.groups.coordinator import Coordinator
+    from broker.transactions.transaction_coordinator import TransactionCoordinator
 
 
 @dataclass(kw_only=True)
@@ -43,6 +45,7 @@ class Services:
     flush_pool: BlockingPool  # group commit's alone
     logs: LogManager
     checkpoints: CheckpointWriter
+    starts: LogStarts
     partitions: Partitions
     commit: GroupCommit
     appends: AppendQueue
@@ -51,6 +54,7 @@ class Services:
     controller: Controller
     topics: Topics
     make_groups: Callable[[Services], Coordinator]
+    make_transactions: Callable[[Services], TransactionCoordinator]
     configs: Configs
     producer_ids: ProducerIds
     advertised: Advertised
@@ -59,6 +63,7 @@ class Services:
     cluster_id: str
     node_id: int
     _groups: Coordinator | None = field(default=None, init=False)
+    _transactions: TransactionCoordinator | None = field(default=None, init=False)
 
     @property
     def groups(self) -> Coordinator:
@@ -75,6 +80,22 @@ class Services:
         assert self._groups is None, "made once"
         self._groups = self.make_groups(self)
         return self._groups
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """The coordinator of transactions, made when it is first used."""
+        return self._transactions or self.begin_transactions()
+
+    @property
+    def has_transactions(self) -> bool:
+        """Whether `transactions` was made."""
+        return self._transactions is not None
+
+    def begin_transactions(self) -> TransactionCoordinator:
+        """Make `transactions`; the coordinator then loads the stored transactions."""
+        assert self._transactions is None, "made once"
+        self._transactions = self.make_transactions(self)
+        return self._transactions
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Use `config` from the next request on: the broker's keys were changed while it runs."""

@@ -4,6 +4,9 @@ Both work on files, so they run in threads, `LOGS_PER_JOB` logs in one job, whil
 topic is locked. Clients find open logs in `Partitions`. A log that cannot be opened makes its
 partition offline, and is tried again. A removed topic first leaves `Partitions`, and requests that
 wait for its partitions are answered.
+
+An offline partition answers KAFKA_STORAGE_ERROR to everything, as in Kafka with an offline log
+directory: its records, its end and its offsets are what the disk still holds, whatever that is.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from broker.partitions.purgatory import Purgatory
 from broker.runtime.blocking_pool import BlockingPool
 from protocol.errors import ErrorCode
 from storage.errors import LogFailed, UnknownPartition
+from storage.log import Log
 from storage.log_manager import LogManager
 from storage.opening.log_opening import Attempt, Opening, Wanted
 
@@ -52,11 +56,16 @@ class TopicLogs:
         self._appends = appends
         self._purgatory = purgatory
         self._pool = pool
+        # Called with a log that is opened after the start, before clients find it.
+        self.opened: Callable[[Log], None] = Log.settle_replayed
 
     def open_all(self) -> None:
-        """Open the log of every partition that we lead: at start, before the broker listens."""
+        """Open the log of every partition that we lead: at start, before the broker listens.
+
+        The logs keep the markers that their opening has found (`Log.take_replayed_markers`).
+        """
         for life in self._controller.lives:
-            life.durable_count = len(life.topic.partitions)
+            life.known_count = life.durable_count = len(life.topic.partitions)
             self._take(life, self._logs.open_logs(self._wanted(life)))
             life.move(TopicEvent.OPENED)
 
@@ -67,7 +76,15 @@ class TopicLogs:
         topic = life.topic
         config = self._controller.topic_configs.of(topic)
         return [
-            Wanted(topic.name, info.partition, topic.topic_id, config, info.leader_epoch, True)  # noqa: FBT003
+            Wanted(
+                topic.name,
+                info.partition,
+                topic.topic_id,
+                config,
+                info.leader_epoch,
+                create=True,
+                is_fresh=info.partition >= life.known_count,
+            )
             for info in topic.partitions[: life.durable_count]
             if info.partition not in life.opened and self._controller.leads(topic, info.partition)
         ]
@@ -93,6 +110,9 @@ class TopicLogs:
                 )
                 for topic_id in dict.fromkeys(attempt.wanted.topic_id for attempt in attempts):
                     own = [one for one in attempts if one.wanted.topic_id == topic_id]
+                    for attempt in own:
+                        if attempt.log is not None:
+                            self.opened(attempt.log)
                     if self._take(by_id[topic_id], own):
                         opened.add(topic_id)
             serving = [life for life in by_id.values() if life.is_serving]
@@ -132,13 +152,30 @@ class TopicLogs:
                 if attempt.log.config != config:
                     attempt.log.update_config(config)  # changed while it was opened
                 if life.is_serving:
-                    self._partitions.add(attempt.log)
+                    self._publish(attempt.log)
                     any_opened = True
             elif life.is_serving:
                 failure = LogFailed(f"{topic.name}-{number}", f"cannot be opened: {attempt.error}")
                 if self._partitions.set_offline(topic.name, number, failure):
-                    logger.error("%s. It is offline until it can be opened.", failure)
+                    logger.error(
+                        "%s. It is offline until it can be opened. Check the disk%s",
+                        failure,
+                        ", then restart the broker."
+                        if self._logs.home.is_read_only
+                        else ": the broker tries again every second.",
+                    )
         return any_opened
+
+    def _publish(self, log: Log) -> None:
+        if self._partitions.is_offline(log.topic, log.partition):
+            logger.warning(
+                "%s-%d was offline and is open now: offsets %d to %d",
+                log.topic,
+                log.partition,
+                log.start_offset,
+                log.end_offset,
+            )
+        self._partitions.add(log)
 
     async def take_out(self, topic: TopicInfo) -> None:
         """Remove the partitions from sight, and answer the requests that wait for them."""
@@ -176,3 +213,13 @@ class TopicLogs:
                         topic.name,
                         deletion.error,
                     )
+        await self.clear_the_way()
+
+    async def clear_the_way(self) -> None:
+        """Set aside directories whose names new topics cannot have until then."""
+        clearing = self._logs.in_the_way.begin()
+        if clearing is not None:
+            try:
+                await self._pool.run(clearing.run)
+            finally:
+                self._logs.in_the_way.finish(clearing, self._logs.now_ms())

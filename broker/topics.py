@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -36,7 +36,6 @@ from broker.partitions.partition import Partitions
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.clock import Clock
 from broker.topic_logs import TopicLogs
-from config.topic import TopicConfig
 from storage.errors import LogFailed
 
 logger = logging.getLogger("barnabas.topics")
@@ -83,10 +82,6 @@ class Topics:
         """Return every topic."""
         return list(self._controller.image.topics.values())
 
-    def config_of(self, topic: TopicInfo) -> TopicConfig:
-        """Return the broker's defaults with the topic's own values over them."""
-        return self._controller.topic_configs.of(topic)
-
     @property
     def is_changing(self) -> bool:
         """Whether a change is in progress, even if no client waits for it."""
@@ -97,7 +92,8 @@ class Topics:
         await self._changes.finish()
 
     async def open_offline(self) -> None:
-        """Try again to open the logs that could not be opened."""
+        """Try again to open the logs that could not be opened, and to free names."""
+        await self._topic_logs.clear_the_way()
         for name in dict.fromkeys(name for name, _ in self._partitions.offline()):
             topic = self.by_name(name)
             if topic is not None:
@@ -124,9 +120,9 @@ class Topics:
         are durable. Raises LogFailed, or TopicError if that takes too long or the metadata log
         cannot be made durable.
         """
-        await self._until_decided(topic.name for topic in new_topics)
+        names = [topic.name for topic in new_topics]
         planned = partial(self._controller.planner.plan_topics, new_topics)
-        created = await self._record(planned, len(new_topics))
+        created = await self._record(planned, names)
         await self._bring_online(created.results, created.end_offset, "created topic %s with %d")
         return created.results
 
@@ -140,38 +136,38 @@ class Topics:
         Returns when the added partitions are durable and can be produced to. Raises as `create`
         does.
         """
-        grown = await self._record(
-            partial(self._controller.planner.plan_partitions, asked), len(asked)
-        )
+        planned = partial(self._controller.planner.plan_partitions, asked)
+        grown = await self._record(planned, (), len(asked))
         await self._bring_online(grown.results, grown.end_offset, "topic %s has %d")
         return grown.results
 
-    async def _record(self, planned: Callable[[], Plan], topic_count: int) -> Created:
+    async def _record(
+        self, planned: Callable[[], Plan], new_names: Collection[str], grown_count: int = 0
+    ) -> Created:
         """Plan and record; threads plan many topics, and encode many records.
 
-        A plan reads nothing that changes while the lock is held.
+        A plan reads nothing that changes while the lock is held. It is made when topics with the
+        `new_names` are neither being created nor deleted; raises TopicError if that takes too long.
         """
-        async with self._planning:
-            many = topic_count > TOPICS_PLANNED_HERE_MAX
-            plan = await self._pool.run(planned) if many else planned()
-            now_ms = self._clock.now_ms()
-            batch = None
-            if len(plan.records) > RECORDS_ENCODED_HERE_MAX:
-                batch = await self._pool.run(partial(encode_batch, plan.records, now_ms))
-            return self._controller.record(plan, now_ms, batch)
+        while True:
+            await self._changes.until_done(self._undecided_of(new_names))
+            async with self._planning:
+                if any(self._undecided_of(new_names)):
+                    continue  # begun while this waited for the lock
+                many = len(new_names) + grown_count > TOPICS_PLANNED_HERE_MAX
+                plan = await self._pool.run(planned) if many else planned()
+                now_ms = self._clock.now_ms()
+                batch = None
+                if len(plan.records) > RECORDS_ENCODED_HERE_MAX:
+                    batch = await self._pool.run(partial(encode_batch, plan.records, now_ms))
+                return self._controller.record(plan, now_ms, batch)
 
-    async def _until_decided(self, names: Iterable[str]) -> None:
-        """Wait for topics with these names that are being created or deleted.
-
-        Raises TopicError if that takes too long.
-        """
-        lives = [self._controller.lives.of_name(name) for name in names]
-        await self._changes.until_done(
-            change
-            for life in lives
-            if life is not None and (life.state in LEAVING or life.state is TopicState.CREATING)
-            for change in life.changes
-        )
+    def _undecided_of(self, names: Iterable[str]) -> Iterator[asyncio.Task[Any]]:
+        """Yield the changes under way of topics with these names that are created or deleted."""
+        for name in names:
+            life = self._controller.lives.of_name(name)
+            if life is not None and (life.state in LEAVING or life.state is TopicState.CREATING):
+                yield from life.changes
 
     async def _bring_online(
         self, results: dict[str, TopicInfo | TopicError], end_offset: int, news: str

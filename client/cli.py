@@ -1,7 +1,8 @@
 """The command `barnabas`: its options and subcommands, and which part of the house runs them.
 
     serve                           runs the broker (here)
-    topics, groups, config, health  talk to a running broker (client/commands/, client/kafka/)
+    topics, groups, transactions,   talk to a running broker (client/commands/, client/kafka/)
+    config, health
     produce, consume                send and read records (client/commands/, client/msgpack/)
     dump, verify                    read a data directory (client/commands/, client/files/)
 
@@ -31,6 +32,7 @@ COMMANDS = {
     "health": "client.commands.health:health",
     "produce": "client.commands.produce:produce",
     "topics": "client.commands.topics:topics",
+    "transactions": "client.commands.transactions:transactions",
     "verify": "client.commands.verify:verify",
 }
 

@@ -36,7 +36,6 @@ DYNAMIC_ONLY = (
 JAVA_PACKAGE = "org.apache.kafka."
 
 _TABLE = """
-add.partitions.to.txn.retry.backoff.max.ms int fixed 100
 add.partitions.to.txn.retry.backoff.ms int fixed 20
 alter.config.policy.class.name class fixed null
 alter.log.dirs.replication.quota.window.num int fixed 11
@@ -274,17 +273,10 @@ ssl.truststore.location string fixed null
 ssl.truststore.password password fixed null
 ssl.truststore.type string fixed JKS
 telemetry.max.bytes int fixed 1048576
-transaction.abort.timed.out.transaction.cleanup.interval.ms int fixed 10000
-transaction.max.timeout.ms int fixed 900000
 transaction.partition.verification.enable boolean dynamic true
-transaction.remove.expired.transaction.cleanup.interval.ms int fixed 3600000
-transaction.state.log.load.buffer.size int fixed 5242880
 transaction.state.log.min.isr int fixed 2
-transaction.state.log.num.partitions int fixed 50
 transaction.state.log.replication.factor short fixed 3
-transaction.state.log.segment.bytes int fixed 104857600
 transaction.two.phase.commit.enable boolean fixed false
-transactional.id.expiration.ms int fixed 604800000
 """
 
 

@@ -1,4 +1,4 @@
-"""The broker's keys for snapshots of the metadata log, after those of config/group_keys.py.
+"""The broker's keys for snapshots of the metadata log, after those of config/transaction_keys.py.
 
 Names, kinds, defaults and bounds are those of Kafka's MetadataLogConfig.
 """
@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from config.checks import at_least
-from config.group_keys import GroupKeys
 from config.keys import DAY_MS, HOUR_MS, Importance, MiB, key
+from config.transaction_keys import TransactionKeys
 from config.values import Kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
-class MetadataKeys(GroupKeys):
+class MetadataKeys(TransactionKeys):
     """One field a key; the attribute of a key is its name with underscores.
 
     A part of BrokerConfig, the only one of which there are objects.

@@ -61,6 +61,7 @@ REPLICATION = _group(
     replication.quota.window.size.seconds request.timeout.ms
     sasl.mechanism.inter.broker.protocol security.inter.broker.protocol
     socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
+    transaction.state.log.min.isr transaction.state.log.replication.factor
     """,
 )
 
@@ -119,16 +120,11 @@ OTHER_GROUPS = _group(
 )
 
 TRANSACTIONS = _group(
-    "transactions are not coordinated by this version",
+    "a batch waits for the end of the transaction before without asking again, two-phase commit is"
+    " not offered, as in Kafka 4.3, and a batch is verified in the step that appends it",
     """
-    add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
-    transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
-    transaction.partition.verification.enable
-    transaction.remove.expired.transaction.cleanup.interval.ms
-    transaction.state.log.load.buffer.size transaction.state.log.min.isr
-    transaction.state.log.num.partitions transaction.state.log.replication.factor
-    transaction.state.log.segment.bytes transaction.two.phase.commit.enable
-    transactional.id.expiration.ms
+    add.partitions.to.txn.retry.backoff.ms transaction.partition.verification.enable
+    transaction.two.phase.commit.enable
     """,
 )
 

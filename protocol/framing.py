@@ -183,26 +183,33 @@ class FrameReader:
 
     def _resume(self, data: memoryview, frames: list[bytearray]) -> int:
         """Continue the unfinished frame; return the position in `data` after it."""
-        position = 0
         if self._head:
-            position = SIZE_BYTES - len(self._head)
-            self._head += bytes(data[:position])
-            if len(self._head) < SIZE_BYTES:
-                return len(data)
-            (size,) = _unpack_size(self._head)
-            self._head = b""
-            self._begin(size, data[:0])
+            return self._resume_head(data, frames)
         frame = self._frame
-        if frame is None:
-            return len(data)
-        stop = position + self._wanted - self._filled
-        frame += data[position:stop]
+        assert frame is not None
+        stop = self._wanted - self._filled
+        frame += data[:stop]
         self._filled = len(frame)
         if self._filled < self._wanted:
             return len(data)
         frames.append(frame)
         self._frame = None
         return stop
+
+    def _resume_head(self, data: memoryview, frames: list[bytearray]) -> int:
+        """Continue a size of which 1 to 3 bytes were there, and begin its frame."""
+        position = SIZE_BYTES - len(self._head)
+        self._head += bytes(data[:position])
+        if len(self._head) < SIZE_BYTES:
+            return len(data)
+        size: int = _unpack_size(self._head)[0]
+        self._head = b""
+        stop = position + size
+        if 0 <= size <= self._size_max and stop <= len(data):
+            frames.append(bytearray(data[position:stop]))
+            return stop
+        self._begin(size, data[position:])
+        return len(data)
 
     def _begin(self, size: int, piece: memoryview) -> None:
         """Begin a frame of which only `piece` has arrived."""

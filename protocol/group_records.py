@@ -25,15 +25,13 @@ Sources: the messages of Kafka's group coordinator, 4.3 (OffsetCommitKey.json an
 GroupCoordinatorRecordHelpers and CoordinatorRecordSerde.
 """
 
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from types import MappingProxyType
 from typing import Annotated, Any, Final
 
-from protocol.errors import DecodeError
-from protocol.kafka.codec import decode_message, encode_message
+from protocol.coordinator_records import frame_key, frame_value, read_body, read_type, read_value
 from protocol.wire import (
     ZERO_UUID,
     Buffer,
@@ -54,8 +52,6 @@ from protocol.wire import (
 
 NO_TIMESTAMP: Final = -1
 LEGACY_OFFSET_COMMIT: Final = 0
-
-_INT16: Final = struct.Struct(">h")
 
 
 class MemberState(IntEnum):
@@ -372,7 +368,7 @@ class UnknownRecord:
 
 def encode_key(key: Any) -> bytes:
     """Return the key of a record: the type, then the body of `key`, a class of `RECORDS`."""
-    return _INT16.pack(message_spec(type(key)).api_key) + encode_message(key, 0)
+    return frame_key(key)
 
 
 def encode_value(value: Any | None) -> bytes | None:
@@ -380,7 +376,7 @@ def encode_value(value: Any | None) -> bytes | None:
     if value is None:
         return None
     version = _version_written(value)
-    return _INT16.pack(version) + encode_message(value, version)
+    return frame_value(value, version)
 
 
 def decode(key: Buffer, value: Buffer | None) -> tuple[Any, Any | None] | UnknownRecord:
@@ -389,24 +385,17 @@ def decode(key: Buffer, value: Buffer | None) -> tuple[Any, Any | None] | Unknow
     Raises DecodeError for bytes that do not match their type and version, for trailing bytes, and
     for an unknown version of a value.
     """
-    record_type = _int16(key, "key")
+    record_type = read_type(key, "group")
     if record_type == LEGACY_OFFSET_COMMIT:
         record_type = message_spec(OffsetCommitKey).api_key
     classes = RECORDS.get(record_type)
     if classes is None:
         return UnknownRecord(record_type)
     key_class, value_class = classes
-    decoded_key = _body(key_class, 0, key)
+    decoded_key = read_body(key_class, 0, key)
     if value is None:
         return decoded_key, None
-    version = _int16(value, "value")
-    spec = message_spec(value_class)
-    if not spec.version_min <= version <= spec.version_max:
-        raise DecodeError(
-            f"{value_class.__name__} has version {version}, known are {spec.version_min} to "
-            f"{spec.version_max}: a newer Kafka wrote it"
-        )
-    return decoded_key, _body(value_class, version, value)
+    return decoded_key, read_value(value_class, value, "group")
 
 
 def _version_written(value: Any) -> int:
@@ -416,18 +405,3 @@ def _version_written(value: Any) -> int:
         case GroupMetadataValue():
             return _GROUP_METADATA_VERSION
     return message_spec(type(value)).version_max
-
-
-def _int16(data: Buffer, where: str) -> int:
-    if len(data) < _INT16.size:
-        raise DecodeError(f"a group record's {where} of {len(data)} bytes: its int16 takes 2")
-    number: int
-    (number,) = _INT16.unpack_from(data)
-    return number
-
-
-def _body(cls: type[Any], version: int, data: Buffer) -> Any:
-    body, end = decode_message(cls, version, data, _INT16.size)
-    if end != len(data):
-        raise DecodeError(f"{cls.__name__}: {len(data) - end} bytes are left after its body")
-    return body

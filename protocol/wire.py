@@ -75,6 +75,9 @@ class Tag:
     since: int = 0
 
 
+OWN_TAG = 10_000
+"""The number of our own tagged fields, far above Kafka's; its clients and brokers skip it."""
+
 Bool = Annotated[bool, Wire("bool")]
 Int8 = Annotated[int, Wire("int8")]
 Int16 = Annotated[int, Wire("int16")]

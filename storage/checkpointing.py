@@ -1,6 +1,7 @@
 """Checkpoints: make durable what a restart relies on, then move the log's recovery point.
 
     entries of both indexes                 no batch below needs indexing again
+    lists of aborted transactions           nor is any marker needed again
     a producer snapshot, now and then       few batches below need replaying
     the leader epochs, if they changed
 
@@ -29,6 +30,7 @@ from storage.home import Home
 from storage.lease import Lease
 from storage.log_state import LogState
 from storage.producers.snapshot_files import Encode, SnapshotWrite, names
+from storage.segments.row import abort_tallies
 from storage.segments.segment import Segment
 
 _log = logging.getLogger("barnabas.storage")
@@ -43,6 +45,7 @@ class Checkpoint:
         "_home",
         "_lease",
         "_small_files",
+        "has_new_names",
         "mended",
         "mending_error",
         "recovery_point",
@@ -70,6 +73,7 @@ class Checkpoint:
         self.snapshots = snapshots
         self.mended = mended  # a second object over the files of the damaged segment
         self.mending_error: Exception | None = None
+        self.has_new_names = False  # of lists of aborted transactions
 
     def run(self) -> None:
         """Sync and write the files. For a thread of the pool. Raises OSError: nothing moves."""
@@ -81,15 +85,21 @@ class Checkpoint:
 
     def _write_by_name(self) -> None:
         filesystem = self._home.filesystem
+        if self.has_new_names:
+            filesystem.sync_directory(self._directory)
         for path, encode in (*self.snapshots.files, *self._small_files):
             filesystem.replace(path, encode())
         self._remove_obsolete()
         if self.mended is not None:
             try:
-                self.mended.rebuild_indexes()
-                self.mended.indexes.sync()
+                self._mend(self.mended)
             except Exception as error:
                 self.mending_error = error
+
+    def _mend(self, segment: Segment) -> None:
+        """Rebuild the indexes of a segment, unless retention has renamed its files meanwhile."""
+        if self._home.filesystem.exists(segment.log_file.path):
+            segment.rebuild_indexes()
 
     def _remove_obsolete(self) -> None:
         try:
@@ -102,25 +112,31 @@ class Checkpoint:
 def begin(state: LogState, *, with_snapshot: bool) -> Checkpoint | None:
     """Capture what a recovery point at the durable offset relies on; None if nothing changed.
 
+    Below an unsettled marker it goes no further than that.
+
     Index entries are written here, into the page cache. `with_snapshot`, at a clean stop, takes a
     snapshot of the producers as they are now.
     """
-    target = state.durable_offset
+    target = state.checkpointable_offset
     snapshots = state.snapshots
     damaged = _damaged_segment(state)
     if with_snapshot:
         if snapshots.is_behind(state.producers):
-            snapshots.take(state.producers)
-    elif target == state.recovery_point and damaged is None and not snapshots.has_unwritten:
+            snapshots.take(state.producers, abort_tallies(state.segments.aborting))
+    elif target == state.recovery_point and damaged is None and not snapshots.has_unwritten(target):
         return None
     elif snapshots.is_due(state.producers):
-        snapshots.take(state.producers)
+        snapshots.take(state.producers, abort_tallies(state.segments.aborting))
     files: list[File] = []
     try:
         for segment in reversed(state.segments.all):
             files += segment.indexes.write()
             if segment.base_offset < state.recovery_point:  # the one that was active then, too
                 break
+        lists = [segment.aborts for segment in state.segments.aborting]
+        has_new_names = any(aborts.needs_file for aborts in lists)
+        for aborts in lists:
+            files += aborts.write()
     except OSError as error:
         if not state.home.room.note(error):
             _log.warning("Could not write the indexes of %s: %s", state.directory, error)
@@ -131,7 +147,7 @@ def begin(state: LogState, *, with_snapshot: bool) -> Checkpoint | None:
         small_files.append((path, partial(encode_leader_epochs, state.epochs.entries())))
         state.epochs.is_dirty = False
     bases = {segment.base_offset for segment in state.segments}
-    return Checkpoint(
+    checkpoint = Checkpoint(
         state.home,
         state.directory,
         state.lease,
@@ -141,6 +157,8 @@ def begin(state: LogState, *, with_snapshot: bool) -> Checkpoint | None:
         snapshots=snapshots.begin_write(target, bases),
         mended=None if damaged is None else _twin(state, damaged),
     )
+    checkpoint.has_new_names = has_new_names
+    return checkpoint
 
 
 def finish(state: LogState, checkpoint: Checkpoint, error: Exception | None) -> None:
@@ -182,14 +200,7 @@ def _damaged_segment(state: LogState) -> Segment | None:
     return None
 
 
-def _twin(state: LogState, segment: Segment) -> Segment | None:
-    try:
-        for path in segment.files.paths():  # an empty index has a file too
-            state.home.files.get(path, create=True)
-    except OSError as error:
-        if not state.home.room.note(error):
-            _log.warning("Could not make the indexes of %s: %s", segment, error)
-        return None
+def _twin(state: LogState, segment: Segment) -> Segment:
     return Segment(
         state.home.files,
         state.directory,

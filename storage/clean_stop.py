@@ -102,6 +102,8 @@ def _last_jobs(log: Log) -> Iterator[StopJob]:
         job = StopJob(flush.run)
         yield job
         log.finish_flush(flush, job.error)
+        if job.error is not None and log.failed is None:
+            raise job.error  # there was no descriptor, and no later flush will sync the names
     log.segments.active.on_roll()  # its largest timestamp, as a roll notes it
     checkpoint = log.begin_checkpoint(with_snapshot=True)
     if checkpoint is not None:

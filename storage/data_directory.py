@@ -145,7 +145,7 @@ class DataDirectory:
         return self.filesystem.exists(self.partition_path(topic, partition))
 
     def stray_path(self, topic: str, partition: int) -> str:
-        """Return a new path for a directory that belongs to another topic id."""
+        """Return a new path for a directory that belongs to no topic."""
         return self._moved_path(topic, partition, "stray")
 
     def deleted_path(self, topic: str, partition: int) -> str:
@@ -171,10 +171,28 @@ class DataDirectory:
         names = self.names(Kind.MOVED_PARTITION)
         return [self.path_of(name) for name in names if name.endswith("-delete")]
 
+    def stray_names(self) -> list[str]:
+        """List the directories that were set aside because they belong to no topic.
+
+        Raises OSError.
+        """
+        return [name for name in self.names(Kind.MOVED_PARTITION) if name.endswith("-stray")]
+
+    def unwanted(self, wanted: Container[tuple[str, int]]) -> list[tuple[str, int]]:
+        """List the partitions that have a directory and are not `wanted`. Raises OSError."""
+        found = []
+        for name in self.names(Kind.PARTITION):
+            parsed = filenames.parse(name)
+            assert parsed is not None, "its kind is known"
+            key = parsed.topic, parsed.partition
+            if key not in wanted and self.filesystem.is_directory(self.path_of(name)):
+                found.append(key)
+        return found
+
     def strays(self, wanted: Container[tuple[str, int]]) -> list[str]:
         """List unknown names, and directories of partitions that are not `wanted`.
 
-        They are left alone. Raises OSError.
+        Raises OSError.
         """
         found = []
         for name in self.filesystem.list(self.path):

@@ -7,11 +7,13 @@ compare values and never texts.
     StorageError
     ├── OffsetOutOfRange         the reader's fault
     ├── UnknownPartition         the reader's or the producer's fault
-    ├── BatchTooLarge            the producer's fault, as are the four below
+    ├── BatchTooLarge            the producer's fault, as are the five below
     ├── InvalidTimestamp
     ├── OutOfOrderSequence
     ├── InvalidProducerEpoch
     ├── NoTransaction
+    ├── TransactionOpen
+    ├── CoordinatorFenced        a transaction coordinator's fault: its marker is out of date
     ├── ProducerInDoubt          the disk's fault: the batch may be in a damaged part of the log
     ├── AppendTimedOut           the disk's fault: it is slow, and the batch was not appended
     ├── LogFailed                the disk's fault: this log takes no more appends
@@ -97,14 +99,39 @@ class InvalidProducerEpoch(StorageError):
 
 
 class NoTransaction(StorageError):
-    """A transactional batch of a producer that has no transaction open."""
+    """A transactional batch that no transaction was begun for."""
 
     def __init__(self, producer_id: int) -> None:
         super().__init__(
-            f"producer {producer_id} sent a transactional batch, but has no transaction: "
-            "transactions are not supported"
+            f"producer {producer_id} sent a transactional batch, but has no transaction: a "
+            "transactional batch comes with a transactional id"
         )
         self.producer_id = producer_id
+
+
+class TransactionOpen(StorageError):
+    """A plain batch of a producer whose transaction is open in this partition."""
+
+    def __init__(self, producer_id: int, first_offset: int) -> None:
+        super().__init__(
+            f"producer {producer_id} sent a batch outside its transaction, which is open from "
+            f"offset {first_offset} on: expected a transactional batch"
+        )
+        self.producer_id = producer_id
+        self.first_offset = first_offset
+
+
+class CoordinatorFenced(StorageError):
+    """A marker comes from a transaction coordinator that another has replaced."""
+
+    def __init__(self, producer_id: int, found: int, wanted: int) -> None:
+        super().__init__(
+            f"producer {producer_id}: marker of coordinator epoch {found}, the log has seen "
+            f"{wanted}"
+        )
+        self.producer_id = producer_id
+        self.found = found
+        self.wanted = wanted
 
 
 class ProducerInDoubt(StorageError):

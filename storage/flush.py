@@ -7,18 +7,23 @@
 Between `begin` and `finish` the log may be appended to, rolled, trimmed or deleted. The captured
 `File`s stay open as long as the flush holds them, even if they are renamed or unlinked. A flush
 holds files and not segments, since a checkpoint may replace a segment's object. A failed fsync
-fails the log: the kernel reports the error once, and marks the pages clean.
+fails the log: the kernel reports the error once, and marks the pages clean. A flush that has found
+no descriptor for a name did not try to sync it: what it captured is left to the next one.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Sequence
 
 from storage.errors import LogFailed
 from storage.failing import fail
 from storage.files.filesystem import File, FileSystem
+from storage.files.room import NO_DESCRIPTOR
 from storage.log_state import LogState, Unsynced
+
+_log = logging.getLogger("barnabas.storage")
 
 
 class Flush:
@@ -35,6 +40,7 @@ class Flush:
         "_filesystem",
         "_paths",
         "end_offset",
+        "is_again",
         "segment_base_offset",
         "segment_position",
         "size_bytes",
@@ -60,6 +66,7 @@ class Flush:
         self.segment_base_offset = segment_base_offset
         self.segment_position = segment_position
         self.size_bytes = size_bytes
+        self.is_again = False  # there was no descriptor for the flush before
 
     def run(self) -> None:
         """Sync everything captured. For a thread of the pool. Raises OSError: data may be lost."""
@@ -71,6 +78,13 @@ class Flush:
         for directory in self._directories:
             with contextlib.suppress(FileNotFoundError):
                 self._filesystem.sync_directory(directory)
+
+    def leave_to(self, unsynced: Unsynced) -> None:
+        """Leave everything captured to the next flush, whether it is synced by now or not."""
+        unsynced.files[:0] = self._files
+        unsynced.paths[:0] = self._paths
+        unsynced.directories[:0] = self._directories
+        unsynced.is_again = True
 
 
 def begin(state: LogState) -> Flush | None:
@@ -94,6 +108,7 @@ def begin(state: LogState) -> Flush | None:
         segment_position=active.size,
         size_bytes=state.unflushed_bytes,
     )
+    flush.is_again = unsynced.is_again
     state.unsynced = Unsynced()
     return flush
 
@@ -110,7 +125,15 @@ def is_due(state: LogState, now_ms: int | None) -> bool:
 
 
 def finish(state: LogState, flush: Flush, error: OSError | None) -> None:
-    """Move the durable offset to what `flush.run()` has synced; with an error, fail the log."""
+    """Move the durable offset to what `flush.run()` has synced; with an error, fail the log.
+
+    If there was no descriptor, nothing changes: the caller flushes again, a little later.
+    """
+    if error is not None and error.errno in NO_DESCRIPTOR:
+        flush.leave_to(state.unsynced)
+        if not flush.is_again:
+            _log.warning("%s cannot be flushed yet, will retry: %s", state.directory, error)
+        return
     if error is not None:
         fail(state, LogFailed(state.directory, f"fsync failed: {error}"))
         return

@@ -1,11 +1,12 @@
 """One partition's log: the operations on its state, and the appends themselves.
 
 Batches are appended at one end, read anywhere, and deleted at the other end. `storage.log_state`
-explains the offsets, `storage.log_reader` reads, `storage.opening.log_loading` opens a log.
+explains the offsets, `storage.log_reader` reads, `storage.log_transactions` says what is open and
+what was aborted, and `storage.opening.log_loading` opens a log.
 
 All methods are called on one thread, and none waits for the disk, except for cold reads. What
 must wait is returned as a job whose `run` is for another thread: see `begin_flush`,
-`begin_checkpoint` and `begin_retention`. The first append reads the end of the log, unless
+`begin_checkpoint` and `begin_deletion`. The first append reads the end of the log, unless
 `load_end` has.
 
 After a failure (`storage.failing`): a write that found the disk full is undone and the log goes on.
@@ -15,9 +16,8 @@ raise LogFailed, and reads end at the last durable offset. The log does not retr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from config.topic import TopicConfig
+from protocol.control_records import Marker, build_marker
 from protocol.record_batch import (
     TRANSACTIONAL,
     BatchHeader,
@@ -26,7 +26,8 @@ from protocol.record_batch import (
     stamp_append_time,
     verify_produced,
 )
-from storage import checkpointing, failing, flush, rolling, trimming
+from protocol.record_errors import InvalidRecord
+from storage import checkpointing, failing, flush, rolling
 from storage.appending import NO_TIMESTAMP, Appended, check_timestamps
 from storage.checkpointing import Checkpoint
 from storage.errors import (
@@ -37,15 +38,17 @@ from storage.errors import (
 )
 from storage.flush import Flush
 from storage.home import Home
-from storage.log_reader import LogReader
 from storage.log_state import LogContents, LogIdentity
+from storage.log_trimming import LogTrimming
+from storage.producers.producer_state import EPOCHS_RISE_SINCE
 from storage.rolling import is_roll_due, roll_after_ms
+from storage.segments.abort_index import AbortedTransaction
 from storage.segments.segment import Segment
 
 __all__ = ["Appended", "Log"]
 
 
-class Log(LogReader):
+class Log(LogTrimming):
     """One partition's log: its state, and the operations on it."""
 
     __slots__ = (
@@ -104,19 +107,26 @@ class Log(LogReader):
         self.segments.active.load_end()
         self.is_end_loaded = True
 
-    def append(self, batch: memoryview, now_ms: int) -> Appended:
+    def append(self, batch: memoryview, now_ms: int, transaction: int = 0) -> Appended:
         """Append one producer's batch, stamping offset and epoch into `batch` itself.
 
+        `transaction` is the transaction version of the sender (1, 2), for a producer whose
+        transaction admits this partition; with 0 only plain batches are accepted.
+
         Raises RecordError for what `verify_produced` refuses, and InvalidTimestamp, BatchTooLarge,
-        NoTransaction, OutOfOrderSequence, InvalidProducerEpoch, ProducerInDoubt; LogFailed for the
-        disk, where `failed` says whether a retry can succeed. The log is then as before.
+        NoTransaction, OutOfOrderSequence, InvalidProducerEpoch, TransactionOpen, ProducerInDoubt;
+        LogFailed for the disk, where `failed` says whether a retry can succeed. The log is then as
+        before.
         """
         failed = self.failed
         if failed is not None:
             raise LogFailed(failed.path, failed.reason)
         header = verify_produced(batch, self._batch_bytes_max)
         if header.attributes & TRANSACTIONAL:
-            raise NoTransaction(header.producer_id)
+            if not transaction:
+                raise NoTransaction(header.producer_id)
+            if header.producer_id < 0:
+                raise InvalidRecord("A transactional batch has a producer id, this one has none")
         append_time_ms = NO_TIMESTAMP
         if self._stamps_append_time:
             append_time_ms = max(now_ms, self._append_time_ms)
@@ -135,6 +145,8 @@ class Log(LogReader):
                     self.start_offset,
                     True,  # noqa: FBT003
                 )
+            if transaction >= EPOCHS_RISE_SINCE and header.attributes & TRANSACTIONAL:
+                self.producers.check_begin(header)
         if append_time_ms != NO_TIMESTAMP:
             stamp_append_time(batch, 0, append_time_ms)
             self._append_time_ms = append_time_ms
@@ -149,11 +161,18 @@ class Log(LogReader):
         )
 
     def append_own(self, batch: bytearray, now_ms: int) -> Appended:
-        """Append a batch that this process built, unchecked: metadata, control records, offsets."""
+        """Append a batch that this process built, unchecked: metadata, offsets.
+
+        A transactional one, of offsets, opens its producer's transaction. `append_marker` ends it.
+        """
         failed = self.failed
         if failed is not None:
             raise LogFailed(failed.path, failed.reason)
-        base_offset = self._write(batch, read_header(batch), now_ms)
+        header = read_header(batch)
+        assert header.producer_id < 0 or not header.is_control, "append_marker is for markers"
+        base_offset = self._write(batch, header, now_ms)
+        if header.producer_id >= 0:
+            self.producers.take(header, base_offset, now_ms)
         self.producers.end_offset = self.end_offset
         return Appended(base_offset, self.end_offset - 1, NO_TIMESTAMP, self.start_offset, False)  # noqa: FBT003
 
@@ -190,6 +209,23 @@ class Log(LogReader):
             self.home.unflushed_bytes += size
         return base_offset
 
+    def append_marker(self, marker: Marker, now_ms: int) -> Appended:
+        """Append a marker, unchecked, which ends its producer's transaction; `settle` follows.
+
+        Raises LogFailed; the log is then as before.
+        """
+        failed = self.failed
+        if failed is not None:
+            raise LogFailed(failed.path, failed.reason)
+        batch = build_marker(marker, now_ms)
+        header = read_header(batch)
+        offset = self._write(batch, header, now_ms)
+        ended = self.producers.take_marker(header, marker.coordinator_epoch, offset, now_ms)
+        self.producers.end_offset = self.end_offset
+        if (aborted := ended.aborted_by(marker, offset)) is not None:
+            self.segments.add_abort(AbortedTransaction(*aborted))
+        return Appended(offset, offset, NO_TIMESTAMP, self.start_offset, False)  # noqa: FBT003
+
     # -- Rolling ------------------------------------------------------------------------------
 
     def roll(self, now_ms: int) -> Segment:
@@ -216,7 +252,10 @@ class Log(LogReader):
         return self._flush
 
     def finish_flush(self, job: Flush, error: OSError | None) -> None:
-        """Move the durable offset to what `job.run()` has synced; with an error, fail the log."""
+        """Move the durable offset to what `job.run()` has synced; with an error, fail the log.
+
+        Without a descriptor (EMFILE, ENFILE) nothing changes, and the next flush does all of it.
+        """
         assert job is self._flush, "finish_flush of a flush that is not under way"
         self._flush = None
         flush.finish(self, job, error)
@@ -245,29 +284,6 @@ class Log(LogReader):
         self._checkpoint = None
         checkpointing.finish(self, checkpoint, error)
         return self.recovery_point
-
-    # -- Deleting at the start ----------------------------------------------------------------
-
-    def delete_records_before(self, offset: int) -> int:
-        """Move the start offset up to `offset`; returns the start offset.
-
-        The next retention deletes the segments wholly below it. Raises OffsetOutOfRange for an
-        offset above the high watermark.
-        """
-        trimming.move_start(self, offset)
-        return self.start_offset
-
-    def segments_to_delete(self, now_ms: int) -> list[tuple[Segment, str]]:
-        """Return the segments that retention would delete now, oldest first, each with the rule."""
-        return trimming.segments_to_delete(self, now_ms)
-
-    def begin_retention(self, now_ms: int) -> trimming.SegmentDeletion | None:
-        """Take out of the log what retention deletes; the job, if any, renames the files."""
-        return trimming.begin_retention(self, now_ms)
-
-    def expire_producers(self, now_ms: int) -> Iterator[int]:
-        """Forget idempotent producers that are idle for too long; yields how many, step by step."""
-        return self.producers.expiring(now_ms, self.home.producer_expiration_ms)
 
     # -- The end ------------------------------------------------------------------------------
 

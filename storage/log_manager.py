@@ -6,7 +6,7 @@
     closing()     flush and checkpoint every log; write the clean mark only if all succeeded
 
 The directory itself is `storage.data_directory`, its checkpoint files `storage.offset_checkpoints`.
-Directories of partitions that the metadata does not name are strays: reported and left alone.
+`storage.strays` moves directories away that the metadata does not name.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from storage.log_deletion import Deletion, Leaving, leave
 from storage.offset_checkpoints import OffsetCheckpoints
 from storage.opening.log_opening import Attempt, Opener, Opening, Wanted
 from storage.opening.recovery_report import RecoveryReport
+from storage.strays import InTheWay
 from storage.trash import Purge
 
 _log = logging.getLogger("barnabas.storage")
@@ -77,6 +78,7 @@ class LogManager:
         self.warnings: list[str] = []
         self._checkpoints = OffsetCheckpoints(self.home, data_directory, self._warn)
         self._opener = Opener(self.home, self.directory, self._checkpoints)
+        self.in_the_way = InTheWay(self.home, self.directory, self._checkpoints, self._warn)
 
     # -- Begin --------------------------------------------------------------------------------
 
@@ -192,8 +194,7 @@ class LogManager:
         The callable, if any, must have run before they are appended to. It may run in a thread and
         raises OSError.
         """
-        for warning in opening.warnings:
-            self._warn(warning)
+        self._opener.tell_news(opening)
         hidden_starts = False
         for log, report in self._opener.finish(opening):
             key = log.topic, log.partition
@@ -230,7 +231,7 @@ class LogManager:
             path = self.directory.partition_path(*one.key)
             moved_to = self.directory.deleted_path(*one.key)
             due_ms = self.now_ms() + one.config.file_delete_delay_ms
-            leaving.append(Leaving(path, moved_to, Lease(), due_ms, one.topic_id))
+            leaving.append(Leaving(one.key, one.topic_id, path, moved_to, Lease(), due_ms))
         return Deletion(self.home, self.directory.path, leaving)
 
     def _forget(self, key: tuple[str, int]) -> None:
@@ -238,35 +239,31 @@ class LogManager:
         self._opener.forget(key)
 
     def finish_delete(self, deletion: Deletion) -> None:
-        """Put the renamed directories into the trash."""
+        """Put the renamed directories into the trash; remember those that are in the way."""
         for gone in deletion.moved:
             self.home.trash.toss_directory(gone.due_ms, gone.moved_to)
         self.home.trash.forget_in({gone.directory for gone in deletion.moved})
+        for left in deletion.in_the_way:
+            self.in_the_way.add([left.key], {left.topic_id})
 
     def finish_purge(self, purge: Purge) -> None:
         """Report the files and directories that could not be removed."""
         for complaint in purge.complaints:
             self._warn(complaint)
 
-    def strays(self) -> list[str]:
-        """List unknown names and directories of partitions that are not open; they stay."""
-        return self.directory.strays(self.logs)
-
     # -- Checkpoints and the end --------------------------------------------------------------
 
     def begin_write_checkpoints(self) -> Callable[[], None] | None:
-        """Capture recovery points, log start offsets and cleaned offsets; None if unchanged.
-
-        The callable writes them, atomically and durably, and may run in a thread. It raises
-        OSError; a file that it did not replace is as before.
-        """
+        """Return what writes the checkpoint files (`OffsetCheckpoints`); None if unchanged."""
         return self._checkpoints.begin_write(self.logs)
+
+    def finish_write_checkpoints(self) -> None:
+        """Show clients the log start offsets that were written."""
+        self._checkpoints.finish_write()
 
     def write_checkpoints(self) -> None:
         """Write the checkpoint files now. Raises OSError."""
-        write = self.begin_write_checkpoints()
-        if write is not None:
-            write()
+        self._checkpoints.write(self.logs)
 
     def close(self, *, clean: bool, broker_epoch: int = NO_BROKER_EPOCH) -> bool:
         """As `closing`, with one job after the other; return whether the stop is clean. Blocks."""
@@ -275,14 +272,16 @@ class LogManager:
     def closing(self, *, clean: bool, broker_epoch: int = NO_BROKER_EPOCH) -> Steps:
         """Make everything durable, release the directory, return whether the stop is clean.
 
-        Each step blocks. It yields jobs, all of which must run before the next step. Begin when
-        nothing is appended any more and no flush or checkpoint is running. The clean mark is
-        written last, only with `clean` and if nothing failed. It holds `broker_epoch`.
+        Each step blocks. It yields jobs, which must run before the next one. No append, flush or
+        checkpoint may begin. The clean mark, with `broker_epoch`, is for `clean` without a failure.
         """
         if self.home.is_read_only:
             self.abandon()  # there is nothing to write
             return True
         are_closed = yield from stop_logs(self.all(), self._warn)
+        for complaint in self._opener.complaints():
+            self._warn(complaint)
+            are_closed = False
         went_well = clean and are_closed
         try:
             self.write_checkpoints()

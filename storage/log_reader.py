@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from protocol.record_batch import Buffer
 from storage.errors import OffsetOutOfRange
 from storage.log_state import LogState
 from storage.segments.log_file import LogSlice
+from storage.segments.order import is_in_order
 from storage.segments.row import HoleInLogError
 from storage.segments.timestamp_lookup import TimestampCandidate
 
@@ -58,7 +60,9 @@ class LogReader(LogState):
             )
             if found is None:
                 return None
-            return segments.soundness.checked(active, found, start_offset, self.end_offset)
+            return segments.soundness.checked(
+                active, found, start_offset, self.end_offset, segments.cleaned_offset
+            )
         try:
             return segments.read(
                 start_offset,
@@ -70,9 +74,31 @@ class LogReader(LogState):
         except HoleInLogError:
             raise OffsetOutOfRange(start_offset, self.start_offset, self.end_offset) from None
 
-    def available_bytes(self, start_offset: int) -> int:
-        """Return the bytes from `start_offset` to the high watermark, over all segments."""
-        limit = self.high_watermark
+    def is_in_order(self, piece: LogSlice, batches: Buffer, start_offset: int) -> bool:
+        """Whether the batches of a slice, read for `start_offset` and loaded, may be served.
+
+        If not, a bit may have flipped since the file was written or checked: `distrust` the slice,
+        and read again. Not for mapped bytes.
+        """
+        segments, end_offset = self.segments, self.high_watermark
+        holes_below = segments.holes_below
+        if holes_below:  # the active segment has none, unless it was closed once
+            cleaned_before = max(segments.active.base_offset, segments.cleaned_offset)
+            holes_below = min(holes_below, cleaned_before)
+            if start_offset < holes_below:
+                end_offset = min(end_offset, segments.end_of(piece, start_offset))
+        return is_in_order(batches, start_offset, end_offset, holes_below, self.epochs)
+
+    def distrust(self, piece: LogSlice) -> None:
+        """Have the file of a slice checked anew by the reads that follow."""
+        self.segments.distrust(piece)
+
+    def available_bytes(self, start_offset: int, end_offset: int | None = None) -> int:
+        """Return the bytes from `start_offset` to `end_offset`, over all segments.
+
+        `end_offset` is not above the high watermark, its default.
+        """
+        limit = self.high_watermark if end_offset is None else end_offset
         if start_offset >= limit or start_offset < self.start_offset:
             return 0
         return self.segments.available_bytes(start_offset, limit, self.end_offset)

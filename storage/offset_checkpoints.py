@@ -6,11 +6,14 @@
 
 The files name a log by topic and partition. After a crash, an old log's offsets would be taken for
 those of a new log with the same name. So `begin_forget` drops them before a log is created. Offsets
-of logs that are not open are kept while their directory exists; they cost one line each. An
-unreadable file is reported and counts as empty.
+of logs that are not open are kept while their directory exists; they cost one line each.
+
+A file that is not in its format is reported and counts as empty, as in Kafka. One that the disk or
+the system does not give stops the start, because an empty one would be wrong: deleted records would
+be served again, and old damage would cut the records behind it.
 
 `begin_write` returns a callable that writes the files and may run in any thread. An older state
-never replaces a newer one.
+never replaces a newer one. `finish_write` then shows clients the start offsets that were written.
 """
 
 from __future__ import annotations
@@ -19,13 +22,15 @@ import posixpath
 import threading
 from collections.abc import Callable, Container, Iterable, Mapping
 
-from storage.errors import CheckpointError
+from storage.errors import CheckpointError, CorruptMetadata
 from storage.files import filenames
 from storage.files.text_files import Offsets, read_offsets, write_offsets
 from storage.home import Home
 from storage.log import Log
+from storage.trimming import reach_start
 
 Key = tuple[str, int]
+Starts = list[tuple[Log, int]]
 
 
 class OffsetCheckpoints:
@@ -41,10 +46,11 @@ class OffsetCheckpoints:
         self._written: dict[str, Offsets | None] = {}  # by file name; None: unreadable
         self._captured: dict[str, Offsets] = {}  # written, or about to be
         self._changes_written = -1
+        self._reached: list[Starts] = []  # start offsets in the file that clients do not see yet
         self._write_lock = threading.Lock()
 
     def read(self) -> None:
-        """Read the files, at start."""
+        """Read the files, at start. Raises CorruptMetadata."""
         self.recovery_points = self._read(filenames.RECOVERY_POINT_CHECKPOINT)
         self.log_starts = self._read(filenames.LOG_START_CHECKPOINT)
         self.cleaned_offsets = self._read(filenames.CLEANER_CHECKPOINT)
@@ -54,13 +60,20 @@ class OffsetCheckpoints:
         try:
             offsets = self._written[name] = read_offsets(self._home.filesystem, path)
             return dict(offsets)
-        except (CheckpointError, OSError) as error:
+        except CheckpointError as error:
             self._warn(
                 f"Error occurred while reading {name} file {path}, resetting the checkpoint "
                 f"to 0: {error}"
             )
             self._written[name] = None
             return {}
+        except OSError as error:
+            raise CorruptMetadata(
+                path,
+                f"cannot be read: {error}. Repair the disk or the file's permissions. If its "
+                "content is lost, delete it: then the start checks every log from its beginning, "
+                "and deleted records may reappear",
+            ) from error
 
     def drop(self, key: Key) -> None:
         """Drop a deleted log's offsets; the next write removes them from the files."""
@@ -109,15 +122,22 @@ class OffsetCheckpoints:
         """Capture the offsets of all logs, on the logs' thread; None if nothing has changed.
 
         The callable writes the files, atomically and durably. It raises OSError; a file that it
-        did not replace is as before.
+        did not replace is as before. If nothing has changed, clients see all start offsets.
         """
         changes = self._home.checkpoint_changes
-        if changes == self._changes_written:
+        is_written = changes == self._changes_written
+        self.finish_write()
+        if is_written:
             return None
         points = self.recovery_points | {k: log.recovery_point for k, log in logs.items()}
         starts = self.log_starts | {
-            key: log.start_offset for key, log in logs.items() if log.start_offset > 0
+            key: log.next_start_offset for key, log in logs.items() if log.next_start_offset > 0
         }
+        moved = [
+            (log, log.next_start_offset)
+            for log in logs.values()
+            if log.next_start_offset > log.start_offset
+        ]
         cleaned = self.cleaned_offsets | {
             key: log.segments.cleaned_offset
             for key, log in logs.items()
@@ -138,6 +158,20 @@ class OffsetCheckpoints:
                         path = posixpath.join(self._data_directory, name)
                         write_offsets(self._home.filesystem, path, offsets)
                         self._written[name] = offsets
+                self._reached.append(moved)
                 self._changes_written = changes
 
         return write
+
+    def write(self, logs: Mapping[Key, Log]) -> None:
+        """Write the files now. Blocks. Raises OSError."""
+        write = self.begin_write(logs)
+        if write is not None:
+            write()
+            self.finish_write()
+
+    def finish_write(self) -> None:
+        """Show clients the start offsets that writes have made durable. On the logs' thread."""
+        while self._reached:
+            for log, start_offset in self._reached.pop():
+                reach_start(log, start_offset)

@@ -23,7 +23,7 @@ from config.topic import TopicConfig
 from storage import failing
 from storage.errors import AppendFailed, LogFailed
 from storage.log_state import LogState
-from storage.segments.row import create_segment
+from storage.segments.row import abort_tallies, create_segment
 from storage.segments.segment import Segment
 
 _log = logging.getLogger("barnabas.storage")
@@ -82,6 +82,6 @@ def roll(state: LogState, now_ms: int) -> Segment:
         # Indexes are caches: entries that are not written stay in memory.
         if not (isinstance(error, OSError) and home.room.note(error)):
             _log.warning("Could not write the indexes of %s at its roll: %s", old, error)
-    state.snapshots.take(state.producers)
+    state.snapshots.take(state.producers, abort_tallies(state.segments.aborting))
     state.roll_after_ms = roll_after_ms(state.config, new)
     return new

@@ -3,6 +3,9 @@
 Loading a partition applies all of its records. A commit applies its own, so memory always holds
 what a restart would load. Compaction keeps the newest record of each key. So any record of a group
 may come first, and a tombstone may name what does not exist.
+
+Offsets of a transaction become pending, and its marker ends them (broker/groups/pending.py).
+Records of other types do not wait for a marker, as in Kafka.
 """
 
 from __future__ import annotations
@@ -28,17 +31,41 @@ from protocol.group_records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from storage.producers.producer_state import NO_PRODUCER_ID
 
 Apply = Callable[[Registry, Host, Any, Any], None]
 
 
 def apply_offset(
-    registry: Registry, host: Host, key: OffsetCommitKey, value: OffsetCommitValue | None
+    registry: Registry,
+    host: Host,
+    key: OffsetCommitKey,
+    value: OffsetCommitValue | None,
+    record_offset: int,
+    producer_id: int = NO_PRODUCER_ID,
 ) -> None:
-    """Apply an offset; create an empty classic group for it if the id is new (KIP-211)."""
+    """Apply an offset, which is pending if it has a producer.
+
+    Creates an empty classic group for it if the id is new (KIP-211).
+    """
     if value is not None and key.group not in registry.groups:
         registry.put(ClassicGroup(key.group, host))
-    registry.offsets.apply(key, value)
+    if producer_id == NO_PRODUCER_ID:
+        registry.offsets.apply(key, value, record_offset)
+    else:
+        registry.offsets.apply_pending(key, value, record_offset, producer_id)
+
+
+def end_transaction(registry: Registry, producer_id: int, *, is_commit: bool) -> None:
+    """Apply a marker; groups that have only existed for offsets which it drops are removed."""
+    for group_id in registry.offsets.end_transaction(producer_id, is_commit=is_commit):
+        group = registry.get(group_id)
+        if (
+            isinstance(group, ClassicGroup)
+            and group.holds_only_offsets
+            and not registry.offsets.has_group(group_id)
+        ):
+            registry.remove(group_id, ErrorCode.GROUP_ID_NOT_FOUND)
 
 
 def apply_generation(
@@ -75,8 +102,8 @@ def pass_over(registry: Registry, host: Host, key: Any, value: Any) -> None:
     """Ignore topic metadata that Apache Kafka 4.0 wrote: `metadata_hash` has replaced it."""
 
 
+# All but offsets, which need more than key and value.
 APPLY: Final[Mapping[type, Apply]] = {
-    OffsetCommitKey: apply_offset,
     GroupMetadataKey: apply_generation,
     ConsumerGroupMetadataKey: apply_to_consumer_group,
     ConsumerGroupPartitionMetadataKey: pass_over,

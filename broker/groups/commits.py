@@ -3,8 +3,8 @@
 Members of the current generation may commit, and any client while the group is empty. A commit for
 an unused id creates a group that holds only offsets. A commit is answered when it is durable. A
 fetch returns everything committed before it arrived. It runs in steps (`broker.runtime.steps`) and
-is answered when all that it returns is durable. Without transactions, that is also what
-`require_stable` asks for.
+is answered when all that it returns is durable. `require_stable` also refuses partitions for which
+an open transaction may commit an offset (broker/groups/pending.py).
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Final
 
 from broker.groups.apply import apply_offset
+from broker.groups.committed import Committed
 from broker.groups.coordinator import Coordinator
 from broker.groups.errors import GroupError
 from broker.groups.group import GroupRecord
 from broker.groups.group_log import java_length
-from broker.groups.offsets import Committed, Offsets
+from broker.groups.offsets import Offsets
 from protocol.errors import ErrorCode
 from protocol.group_records import NO_TIMESTAMP, OffsetCommitKey, OffsetCommitValue
 from protocol.messages.offset_commit import (
@@ -40,6 +41,8 @@ NO_OFFSET: Final = -1
 INT64_MAX: Final = (1 << 63) - 1
 OFFSET_BYTES: Final = 20  # of one in an answer, without its metadata
 
+IsUnstable = Callable[[str, int], bool]  # of a topic and a partition
+
 
 def commit(
     groups: Coordinator,
@@ -49,33 +52,37 @@ def commit(
     answer: Callable[[list[OffsetCommitResponseTopic]], None],
 ) -> None:
     """Store the offsets of `topics` (those of `body` that exist, by name), then call `answer`."""
-    try:
-        _check(groups, body, version)
-    except GroupError as error:
-        refusal = error.code
-        answer(_answers(topics, lambda _: refusal))
-        return
     size_max = groups.config.offset_metadata_max_bytes
 
     def too_large(partition: OffsetCommitRequestPartition) -> ErrorCode:
         is_too_large = java_length(partition.committed_metadata or "") > size_max
         return ErrorCode.OFFSET_METADATA_TOO_LARGE if is_too_large else ErrorCode.NONE
 
+    stored = [
+        (topic, partition)
+        for topic in topics
+        for partition in topic.partitions
+        if not too_large(partition)
+    ]
+    try:
+        places = [(topic.name, partition.partition_index) for topic, partition in stored]
+        _check(groups, body, places, version)
+    except GroupError as error:
+        refusal = error.code
+        answer(_answers(topics, lambda _: refusal))
+        return
     now_ms = groups.clock.now_ms()
     expires_ms = NO_TIMESTAMP
     if body.retention_time_ms >= 0:
         expires_ms = min(now_ms + body.retention_time_ms, INT64_MAX)
     records = [
-        _record(body.group_id, topic, partition, now_ms, expires_ms)
-        for topic in topics
-        for partition in topic.partitions
-        if not too_large(partition)
+        _record(body.group_id, topic, partition, now_ms, expires_ms) for topic, partition in stored
     ]
     if not records:
         answer(_answers(topics, too_large))
         return
     try:
-        groups.write(
+        first_offset = groups.write(
             body.group_id,
             records,
             lambda code: answer(_answers(topics, lambda one: too_large(one) or code)),
@@ -85,17 +92,21 @@ def commit(
         answer(_answers(topics, lambda one: too_large(one) or code))
         return
     registry = groups.registry_of(body.group_id)
-    for key, value in records:
-        apply_offset(registry, groups, key, value)
+    for record_offset, (key, value) in enumerate(records, first_offset):
+        apply_offset(registry, groups, key, value, record_offset)
 
 
-def _check(groups: Coordinator, body: OffsetCommitRequest, version: int) -> None:
+def _check(
+    groups: Coordinator,
+    body: OffsetCommitRequest,
+    places: Sequence[tuple[str, int]],
+    version: int,
+) -> None:
     group = groups.group(body.group_id)
-    generation = body.generation_id_or_member_epoch
     if group is not None:
-        group.check_commit(body.member_id, body.group_instance_id, generation, version)
+        group.check_commit(body, places, version)
         group.committed(body.member_id)
-    elif generation >= 0:
+    elif body.generation_id_or_member_epoch >= 0:
         raise GroupError(
             ErrorCode.GROUP_ID_NOT_FOUND
             if version >= GROUP_NOT_FOUND_VERSION
@@ -142,22 +153,33 @@ def _answers(
 
 
 def fetch(
-    groups: Coordinator, asked: OffsetFetchRequestGroup, topic_id_of: Callable[[str], bytes] | None
+    groups: Coordinator,
+    asked: OffsetFetchRequestGroup,
+    topic_id_of: Callable[[str], bytes] | None,
+    *,
+    require_stable: bool,
 ) -> Generator[int, None, OffsetFetchResponseGroup]:
     """Return the committed offsets of the requested topics; null topics request all.
 
     With `topic_id_of` the answer carries each topic's current id and leaves out topics without one.
     The offsets may not be durable yet: see `when_durable`. A partition that is named twice is
-    answered once. Raises GroupError for the group as a whole.
+    answered once. With `require_stable`, a partition with a pending offset is refused with
+    UNSTABLE_OFFSET_COMMIT; as in Kafka, a request for all topics has those with committed offsets
+    only. Raises GroupError for the group as a whole.
     """
     registry = groups.registry_of(asked.group_id)
     group = registry.get(asked.group_id)
     if group is not None:
         group.check_fetch(asked.member_id, asked.member_epoch)
+    pending = registry.offsets.pending
+
+    def is_unstable(topic: str, number: int) -> bool:
+        return require_stable and pending.has(asked.group_id, topic, number)
+
     if asked.topics is None:
-        topics = yield from _all(registry.offsets, asked.group_id, topic_id_of)
+        topics = yield from _all(registry.offsets, asked.group_id, topic_id_of, is_unstable)
     else:
-        topics = yield from _named(registry.offsets, asked)
+        topics = yield from _named(registry.offsets, asked, is_unstable)
     return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
 
 
@@ -176,7 +198,10 @@ def when_durable(groups: Coordinator, group_id: str, done: Callable[[ErrorCode],
 
 
 def _all(
-    offsets: Offsets, group_id: str, topic_id_of: Callable[[str], bytes] | None
+    offsets: Offsets,
+    group_id: str,
+    topic_id_of: Callable[[str], bytes] | None,
+    is_unstable: IsUnstable,
 ) -> Generator[int, None, list[OffsetFetchResponseTopics]]:
     # A copy: other requests run between two steps.
     found = [
@@ -189,7 +214,9 @@ def _all(
             continue
         answer = OffsetFetchResponseTopics(name=name, topic_id=topic_id)
         for number, committed in partitions:
-            if committed.is_of(topic_id):  # else a deleted topic of that name had it
+            if is_unstable(name, number):
+                answer.partitions.append(_unstable(number))
+            elif committed.is_of(topic_id):  # else a deleted topic of that name had it
                 answer.partitions.append(_answer(number, committed))
             yield OFFSET_BYTES + len(committed.metadata)
         if answer.partitions:
@@ -198,7 +225,7 @@ def _all(
 
 
 def _named(
-    offsets: Offsets, asked: OffsetFetchRequestGroup
+    offsets: Offsets, asked: OffsetFetchRequestGroup, is_unstable: IsUnstable
 ) -> Generator[int, None, list[OffsetFetchResponseTopics]]:
     answers = []
     answered: set[tuple[str, int]] = set()
@@ -210,12 +237,23 @@ def _named(
             if (topic.name, number) in answered:
                 continue
             answered.add((topic.name, number))
+            if is_unstable(topic.name, number):
+                answer.partitions.append(_unstable(number))
+                continue
             committed = offsets.get(asked.group_id, topic.name, number)
             if committed is not None and not committed.is_of(topic.topic_id):
                 committed = None
             answer.partitions.append(_answer(number, committed))
             yield OFFSET_BYTES + (0 if committed is None else len(committed.metadata))
     return answers
+
+
+def _unstable(number: int) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=number,
+        committed_offset=NO_OFFSET,
+        error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT,
+    )
 
 
 def _answer(number: int, committed: Committed | None) -> OffsetFetchResponsePartitions:

@@ -4,7 +4,9 @@ This broker coordinates every group, since it is the only one. It refuses a requ
 
     COORDINATOR_LOAD_IN_PROGRESS   the log of the group is being loaded after a start
     NOT_COORDINATOR                `__consumer_offsets` does not exist yet, or the log of the group
-                                   has failed: clients ask FindCoordinator and retry
+                                   has failed or is offline: clients ask FindCoordinator and retry
+    COORDINATOR_NOT_AVAILABLE      the answer of FindCoordinator while the log of the group is
+                                   offline: no offset is told that may have gone back
 
 This module decides which shard holds a group (broker/groups/shard.py) and when shards are loaded.
 It is the `Host` of the groups; their rules are their own (broker/groups/group.py). Requests enter
@@ -21,10 +23,11 @@ from functools import partial
 from typing import TypeVar
 
 from broker.groups.alarm import Alarm
+from broker.groups.apply import apply_offset, end_transaction
 from broker.groups.errors import GroupError
 from broker.groups.forgetting import DeletedTopics
 from broker.groups.group import Group, GroupRecord
-from broker.groups.group_log import GroupLog, partition_of
+from broker.groups.group_log import GroupLog, Producer, partition_of
 from broker.groups.loading import load_shards, look_at
 from broker.groups.registry import Registry
 from broker.groups.shard import Shard, ShardState
@@ -79,16 +82,17 @@ class Coordinator:
         group_id: str,
         records: Sequence[GroupRecord],
         done: Callable[[ErrorCode], None] | None = None,
-    ) -> None:
+    ) -> int:
         """Append `records` to the log of the group, in one batch; see Host."""
-        number = self._partition_of(group_id)
+        number = self.partition_of(group_id)
         end_offset = self.log.append(number, records)
         if done is not None:
             self.log.when_durable(number, end_offset, done)
+        return end_offset - len(records)
 
     def when_durable(self, group_id: str, done: Callable[[ErrorCode], None]) -> None:
         """Call `done` when everything that the group has written so far is durable; see Host."""
-        self.log.when_durable(self._partition_of(group_id), None, done)
+        self.log.when_durable(self.partition_of(group_id), None, done)
 
     def put(self, group: Group) -> None:
         """Make `group` the group of its id."""
@@ -113,6 +117,34 @@ class Coordinator:
         """Return a random UUID as text."""
         return str(uuid.UUID(bytes=self._random_bytes(16), version=4))
 
+    # -- Transactions -----------------------------------------------------------------------------
+
+    def append_pending(
+        self, group_id: str, producer_id: int, producer_epoch: int, records: Sequence[GroupRecord]
+    ) -> tuple[int, int]:
+        """Append offsets of a transaction, in one batch; they are pending until it ends.
+
+        Returns the number of the partition and the end offset to wait for. Raises GroupError if
+        nothing was appended.
+        """
+        registry = self.registry_of(group_id)
+        number = self.partition_of(group_id)
+        self._deleted_topics.finish_places(
+            registry, group_id, [(key.topic, key.partition) for key, _ in records]
+        )
+        end_offset = self.log.append(number, records, Producer(producer_id, producer_epoch))
+        for record_offset, (key, value) in enumerate(records, end_offset - len(records)):
+            apply_offset(registry, self, key, value, record_offset, producer_id)
+        return number, end_offset
+
+    def transaction_ended(self, number: int, producer_id: int, is_commit: bool) -> None:  # noqa: FBT001
+        """Commit or drop a producer's pending offsets: its marker is in partition `number`.
+
+        A shard that is loading reads the marker itself, if its log has not been read to the end.
+        """
+        if number < len(self._shards):
+            end_transaction(self._shards[number].registry, producer_id, is_commit=is_commit)
+
     # -- Finding groups ---------------------------------------------------------------------------
 
     async def ensure_log(self) -> None:
@@ -132,6 +164,13 @@ class Coordinator:
         shard.check()
         return shard.registry
 
+    def is_available(self, group_id: str) -> bool:
+        """Whether this broker can coordinate a group: its log is not offline."""
+        shards = self._shards
+        if not shards:
+            return True
+        return shards[partition_of(group_id, len(shards))].state is not ShardState.OFFLINE
+
     def groups(self) -> Iterator[Group]:
         """Yield every group of every served shard."""
         for shard in self._shards:
@@ -139,16 +178,17 @@ class Coordinator:
                 yield from shard.registry.groups.values()
 
     def _shard_of(self, group_id: str) -> Shard:
-        return self._shards[self._partition_of(group_id)]
+        return self._shards[self.partition_of(group_id)]
 
-    def _partition_of(self, group_id: str) -> int:
+    def partition_of(self, group_id: str) -> int:
+        """Return the number of a group's partition. Raises GroupError without the topic."""
         if not self._shards or self._stopped:
             raise GroupError(ErrorCode.NOT_COORDINATOR)
         return partition_of(group_id, len(self._shards))
 
     def check_can_list(self) -> None:
         """Raise GroupError while a shard is loading: the list of groups would be incomplete."""
-        if any(shard.state is ShardState.LOADING for shard in self._shards):
+        if self._is_loading:
             raise GroupError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def remove_offsets(
@@ -156,11 +196,11 @@ class Coordinator:
     ) -> bool:
         """Write tombstones of offsets, in as many batches as needed; return whether all were."""
         try:
-            for piece in self.log.pieces(self._partition_of(group_id), tombstones):
+            for piece in self.log.pieces(self.partition_of(group_id), tombstones):
                 if piece:
-                    self.write(group_id, piece)
-                    for key, _ in piece:
-                        registry.offsets.apply(key, None)
+                    first_offset = self.write(group_id, piece)
+                    for record_offset, (key, _) in enumerate(piece, first_offset):
+                        registry.offsets.apply(key, None, record_offset)
         except (GroupError, StorageError) as error:
             logger.warning("group %s: offsets not removed: %s", group_id, error)
             return False
@@ -185,10 +225,16 @@ class Coordinator:
         """Load all groups from their log, one partition after another."""
         async with self._loading:
             loaded = self._deleted_topics.loaded
-            await load_shards(self._shards, self.log, self, self._pool, loaded)
+            while self._is_loading:  # a shard may have come online behind the one that is read
+                await load_shards(self._shards, self.log, self, self._pool, loaded)
+
+    @property
+    def _is_loading(self) -> bool:
+        return any(shard.state is ShardState.LOADING for shard in self._shards)
 
     def _load_in_background(self) -> None:
-        if any(shard.state is ShardState.LOADING for shard in self._shards):
+        is_running = self._load_task is not None and not self._load_task.done()
+        if self._is_loading and not is_running:
             self._load_task = owners.spawn(Owner.GROUP_LOADING, self.load(), "loading groups")
 
     def _topic_changed(self, name: str, topic: TopicInfo | None) -> None:
@@ -196,7 +242,7 @@ class Coordinator:
             if topic is None:
                 self._unload()
             else:
-                self._look_again()
+                self.look_again()
             return
         if topic is None:
             for shard in self._shards:
@@ -204,8 +250,8 @@ class Coordinator:
         for group in list(self.groups()):
             group.topics_changed(name)
 
-    def _look_again(self) -> None:
-        """Load the partitions that were offline and are open now."""
+    def look_again(self) -> None:
+        """Load the partitions that were offline and are open now, or could not be read."""
         for shard in self._shards:
             if shard.state is ShardState.OFFLINE:
                 self._look_at(shard)

@@ -2,14 +2,16 @@
 
 Many groups may have committed offsets for a topic. Its deletion must not hold the loop (I13), so
 each turn writes some of the tombstones. If an offset is committed in the meantime for a new topic
-of that name, its tombstone is left out.
+of that name, its tombstone is left out. One that a transaction commits in the meantime would fall
+to a tombstone that comes after it, so the tombstone is written first.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from itertools import islice
+from typing import Final, NamedTuple
 
 from broker.groups.group import GroupRecord
 from broker.groups.offsets import tombstone
@@ -25,18 +27,27 @@ UNITS_PER_BATCH: Final = 10
 Remove = Callable[[Registry, str, Sequence[GroupRecord]], object]
 
 
+class Deleted(NamedTuple):
+    """A deleted topic in one shard: the partitions without a tombstone, by group."""
+
+    name: str
+    registry: Registry
+    left: dict[str, dict[int, None]]
+    steps: Iterator[None]
+
+
 class DeletedTopics:
     """Deleted topics whose offsets are not all removed from the log yet."""
 
     def __init__(self, remove: Remove) -> None:
         """`remove(registry, group_id, tombstones)` writes the tombstones."""
         self._remove = remove
-        self._left: deque[Iterator[None]] = deque()
+        self._left: deque[Deleted] = deque()
 
     def forget(self, shard: Shard, name: str) -> None:
         """Remove the offsets of a topic from a shard, once the shard is loaded."""
         if shard.is_served:
-            self._left.append(self._steps(shard, name))
+            self._left.append(self._deleted(shard, name))
             if len(self._left) == 1:
                 self._go_on()
         elif shard.state is not ShardState.REFUSED:
@@ -48,10 +59,25 @@ class DeletedTopics:
             self.forget(shard, name)
         shard.deleted_topics.clear()
 
+    def finish_places(
+        self, registry: Registry, group_id: str, places: Sequence[tuple[str, int]]
+    ) -> None:
+        """Write the remaining tombstones of these topics and partitions of a group."""
+        for deleted in self._left:
+            numbers = deleted.left.get(group_id)
+            if numbers is None or deleted.registry is not registry:
+                continue
+            here = [one for name, one in places if name == deleted.name and one in numbers]
+            for number in here:
+                numbers.pop(number, None)
+            if not numbers:
+                del deleted.left[group_id]
+            self._remove_places(deleted.registry, group_id, deleted.name, here)
+
     def finish(self) -> None:
         """Write all remaining tombstones: the broker stops."""
         while self._left:
-            for _ in self._left.popleft():
+            for _ in self._left.popleft().steps:
                 pass
 
     def _go_on(self) -> None:
@@ -59,33 +85,45 @@ class DeletedTopics:
             return  # finished meanwhile
         is_done = True
         try:
-            is_done = next(self._left[0], self) is self
+            is_done = next(self._left[0].steps, self) is self
         finally:
             if is_done:
                 self._left.popleft()
             if self._left:
                 owners.soon(Owner.TOPIC_CHANGE, self._go_on)
 
-    def _steps(self, shard: Shard, name: str) -> Iterator[None]:
+    def _deleted(self, shard: Shard, name: str) -> Deleted:
         registry = shard.registry
-        taken = registry.offsets.take_topic(name)
-        return self._write(shard, registry, name, [(group, list(of)) for group, of in taken])
+        left = registry.offsets.take_topic(name)
+        return Deleted(name, registry, left, self._write(shard, registry, name, left))
 
     def _write(
-        self, shard: Shard, registry: Registry, name: str, taken: Sequence[tuple[str, list[int]]]
+        self, shard: Shard, registry: Registry, name: str, left: dict[str, dict[int, None]]
     ) -> Iterator[None]:
         units = 0
-        for group_id, numbers in taken:
-            for start in range(0, len(numbers), TURN_UNITS):
-                if shard.registry is not registry:
-                    return  # not served any more
-                piece = [
-                    tombstone(group_id, name, number)
-                    for number in numbers[start : start + TURN_UNITS]
-                    if registry.offsets.get(group_id, name, number) is None
-                ]
-                self._remove(registry, group_id, piece)
-                units += UNITS_PER_BATCH + len(piece)
-                if units >= TURN_UNITS:
-                    units = 0
-                    yield
+        while left:
+            if shard.registry is not registry:
+                return  # not served any more
+            group_id, numbers = next(iter(left.items()))
+            piece = list(islice(numbers, TURN_UNITS))
+            for number in piece:
+                del numbers[number]
+            if not numbers:
+                del left[group_id]
+            count = self._remove_places(registry, group_id, name, piece)
+            units += UNITS_PER_BATCH + count
+            if units >= TURN_UNITS:
+                units = 0
+                yield
+
+    def _remove_places(
+        self, registry: Registry, group_id: str, name: str, numbers: Sequence[int]
+    ) -> int:
+        """Write tombstones where no offset has been committed since; return how many."""
+        piece = [
+            tombstone(group_id, name, number)
+            for number in numbers
+            if registry.offsets.get(group_id, name, number) is None
+        ]
+        self._remove(registry, group_id, piece)
+        return len(piece)

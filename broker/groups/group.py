@@ -27,7 +27,9 @@ from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from protocol.messages.leave_group import MemberIdentity, MemberResponse
+from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 GroupRecord = tuple[Any, Any]
 _T = TypeVar("_T")
@@ -60,8 +62,8 @@ class Host(Protocol):
         group_id: str,
         records: Sequence[GroupRecord],
         done: Callable[[ErrorCode], None] | None = None,
-    ) -> None:
-        """Append `records` to the log of the group, in one batch.
+    ) -> int:
+        """Append `records` to the log of the group, in one batch; return the offset of the first.
 
         Calls `done(code)` when they are durable (NONE) or have failed to become so; `code` is then
         the one for the group's client. Raises GroupError if nothing was appended.
@@ -137,9 +139,17 @@ class Group(Protocol):
     # -- Offsets and administration -------------------------------------------------------------
 
     def check_commit(
-        self, member_id: str, instance_id: str | None, generation: int, version: int
+        self, body: OffsetCommitRequest, places: Sequence[tuple[str, int]], version: int
     ) -> None:
-        """Check an OffsetCommit; `generation` is the member's epoch in a consumer group."""
+        """Check an OffsetCommit for `places`: names of topics, and partitions.
+
+        The request's generation is the member's epoch in a consumer group.
+        """
+
+    def check_txn_commit(
+        self, body: TxnOffsetCommitRequest, places: Sequence[tuple[str, int]]
+    ) -> None:
+        """Check a TxnOffsetCommit for `places`, as `check_commit` does."""
 
     def committed(self, member_id: str) -> None:
         """Note that a member has committed offsets; this renews a classic member's session."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from broker.error_mapping import error_code_of
 from broker.groups.errors import GroupError, code_of_write
@@ -28,6 +29,7 @@ from protocol.errors import ErrorCode
 from protocol.group_records import encode_key, encode_value
 from protocol.records import Record, build
 from storage.errors import StorageError
+from storage.producers.producer_state import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 
 _RECORD_BYTES_OVER = 32  # at least what a record needs beside key and value
 _BATCH_BYTES_OVER = 128
@@ -53,6 +55,13 @@ def partition_of(group_id: str, count: int) -> int:
     """Return the partition of a group: Kafka's Utils.abs, for which the smallest int is 0."""
     value = java_hash(group_id)
     return 0 if value == -(1 << 31) else abs(value) % count
+
+
+class Producer(NamedTuple):
+    """The producer of a transaction."""
+
+    producer_id: int
+    epoch: int
 
 
 class GroupLog:
@@ -101,15 +110,22 @@ class GroupLog:
         """Return a partition of the topic. Raises UnknownPartition if it does not exist."""
         return self._partitions.get(GROUP_TOPIC, number)
 
-    def append(self, number: int, records: Sequence[GroupRecord]) -> int:
+    def append(
+        self, number: int, records: Sequence[GroupRecord], producer: Producer | None = None
+    ) -> int:
         """Append `records` as one batch; return the end offset to wait for.
 
-        Raises GroupError if nothing was appended.
+        With a `producer` they are part of its transaction. As in Kafka, such a batch has sequence
+        0, whatever the transaction has written before. Raises GroupError if nothing was appended.
         """
         now_ms = self._clock.now_ms()
         batch = build(
             [Record(0, now_ms, encode_key(key), encode_value(value)) for key, value in records],
             codec=self._config.offsets_topic_compression_codec,
+            producer_id=NO_PRODUCER_ID if producer is None else producer.producer_id,
+            producer_epoch=NO_PRODUCER_EPOCH if producer is None else producer.epoch,
+            base_sequence=NO_SEQUENCE if producer is None else 0,
+            transactional=producer is not None,
         )
         try:
             partition = self.partition(number)
@@ -144,11 +160,17 @@ class GroupLog:
         return pieces
 
     def when_durable(
-        self, number: int, end_offset: int | None, done: Callable[[ErrorCode], None]
+        self,
+        number: int,
+        end_offset: int | None,
+        done: Callable[[ErrorCode], None],
+        *,
+        on_disk: bool = False,
     ) -> None:
         """Call `done` when the partition is durable up to `end_offset`; None: its current end.
 
-        `done` gets NONE, or the error code for the group's client.
+        With `on_disk` that is the disk, also with write.caching. `done` gets NONE, or the error
+        code for the group's client.
         """
         try:
             partition = self.partition(number)
@@ -161,4 +183,5 @@ class GroupLog:
             wanted,
             self._config.offsets_commit_timeout_ms,
             lambda code: done(code_of_write(code)),
+            on_disk=on_disk,
         )

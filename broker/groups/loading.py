@@ -1,6 +1,7 @@
 """Loads the partitions of `__consumer_offsets`: reads each log into the groups of its shard.
 
-A shard that cannot be loaded refuses requests for its groups. The other shards are served.
+A shard that cannot be loaded refuses requests for its groups. The other shards are served. If the
+disk or the system did not give the log, the load is tried again; what was read is not used.
 
 The pool reads, decompresses and decodes, one buffer of `offsets.load.buffer.size` at a time. The
 loop applies the records, in turns. The groups go into a new registry, which replaces the shard's
@@ -25,7 +26,7 @@ from broker.partitions.warm_reads import warm
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.clock import MS_NS
 from protocol.record_errors import RecordError
-from storage.errors import StorageError
+from storage.errors import DamagedLog, LogFailed, StorageError
 from storage.log import Log
 from storage.segments.log_file import LogSlice
 
@@ -89,6 +90,18 @@ async def _load_or_refuse(
     except Exception as error:
         if shard.is_dropped:
             return 0  # its topic was deleted meanwhile
+        if _may_pass(error):
+            if not shard.unread:
+                logger.error(
+                    "groups of %s-%d are not loaded: %s. Check the disk: the broker tries again "
+                    "every second.",
+                    GROUP_TOPIC,
+                    shard.number,
+                    error,
+                )
+            shard.unread = str(error)
+            shard.state = ShardState.OFFLINE
+            return 0
         expected = isinstance(error, StorageError | RecordError)
         logger.error(
             "groups of %s-%d are not loaded: %s",
@@ -101,7 +114,13 @@ async def _load_or_refuse(
         return 0
     if not shard.is_dropped:
         shard.state = ShardState.SERVING
+        shard.unread = ""
     return found_count
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether `error` says nothing of what is in the log: the disk did not give it."""
+    return isinstance(error, LogFailed | OSError) and not isinstance(error, DamagedLog)
 
 
 async def load_shard(

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from broker.groups.classic.classic_group import ClassicGroup
+from broker.groups.classic.generation import Generation
 from broker.groups.consumer.consumer_group import ConsumerGroup, HeartbeatAnswer
 from broker.groups.consumer.member_heartbeat import check
 from broker.groups.consumer.migration import upgraded
@@ -66,7 +67,7 @@ def _group_to_join(groups: Coordinator, body: JoinGroupRequest) -> Group:
         return group
     if body.member_id:
         raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
-    created = ClassicGroup(body.group_id, groups)
+    created = ClassicGroup(body.group_id, groups, Generation(body.group_id))
     replaced = [] if group is None else group.tombstones()
     groups.write(body.group_id, [*replaced, created.generation.first_record()])
     if group is not None:

@@ -9,50 +9,28 @@ retention of their own; such an offset expires at the time computed when it was 
 
 An offset that was committed for a topic id is not returned for another topic of the same name
 (KIP-848).
+
+Offsets of open transactions are beside them (broker/groups/pending.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Collection
 
+from broker.groups.committed import Committed, CommittedByTopic
 from broker.groups.group import Expiry, GroupRecord
-from protocol.group_records import NO_TIMESTAMP, OffsetCommitKey, OffsetCommitValue
-from protocol.wire import ZERO_UUID
-
-
-class Committed(NamedTuple):
-    """One committed offset; `expires_ms` is -1 if the broker's retention applies."""
-
-    offset: int
-    leader_epoch: int
-    metadata: str
-    committed_ms: int
-    expires_ms: int = NO_TIMESTAMP
-    topic_id: bytes = ZERO_UUID
-
-    def is_of(self, topic_id: bytes) -> bool:
-        """Whether it belongs to the topic of that id; ZERO_UUID matches by name alone."""
-        return ZERO_UUID in (topic_id, self.topic_id) or topic_id == self.topic_id
-
-    def has_expired(self, expiry: Expiry, now_ms: int, retention_ms: int) -> bool:
-        """Whether its retention is over."""
-        if self.expires_ms != NO_TIMESTAMP:
-            return now_ms >= self.expires_ms
-        since_ms = self.committed_ms if expiry.since_ms is None else expiry.since_ms
-        return now_ms - since_ms >= retention_ms
-
-
-CommittedByPartition = dict[int, Committed]
+from broker.groups.pending import PendingOffsets
+from protocol.group_records import OffsetCommitKey, OffsetCommitValue
 
 
 class Offsets:
-    """Offsets by group, topic and partition; `apply` is the only way in."""
+    """Offsets by group, topic and partition; `apply` and its siblings are the only way in."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, dict[str, CommittedByPartition]] = {}
+        self._groups: dict[str, CommittedByTopic] = {}
+        self.pending = PendingOffsets()
 
-    def topics(self, group_id: str) -> dict[str, CommittedByPartition]:
+    def topics(self, group_id: str) -> CommittedByTopic:
         """Return the committed offsets of a group by topic; empty if it has none."""
         return self._groups.get(group_id, {})
 
@@ -60,19 +38,51 @@ class Offsets:
         """Return one committed offset."""
         return self.topics(group_id).get(topic, {}).get(partition)
 
-    def apply(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
-        """Apply a record; a tombstone removes the offset."""
+    def has(self, group_id: str, topic: str, partition: int) -> bool:
+        """Whether there is an offset, committed or pending."""
+        is_committed = self.get(group_id, topic, partition) is not None
+        return is_committed or self.pending.has(group_id, topic, partition)
+
+    def has_group(self, group_id: str) -> bool:
+        """Whether a group has an offset, committed or pending."""
+        return group_id in self._groups or self.pending.has_group(group_id)
+
+    def apply(
+        self, key: OffsetCommitKey, value: OffsetCommitValue | None, record_offset: int
+    ) -> None:
+        """Apply the record at `record_offset`; a tombstone removes the offset, and pending ones."""
         if value is None:
             self._remove(key)
+            self.pending.remove(key.group, key.topic, key.partition)
             return
-        self._groups.setdefault(key.group, {}).setdefault(key.topic, {})[key.partition] = Committed(
-            value.offset,
-            value.leader_epoch,
-            value.metadata,
-            value.commit_timestamp,
-            value.expire_timestamp,
-            value.topic_id,
-        )
+        committed = Committed.from_record(value, record_offset)
+        topics = self._groups.setdefault(key.group, {})
+        topics.setdefault(key.topic, {})[key.partition] = committed
+
+    def apply_pending(
+        self,
+        key: OffsetCommitKey,
+        value: OffsetCommitValue | None,
+        record_offset: int,
+        producer_id: int,
+    ) -> None:
+        """Apply a record of a transaction; as in Kafka, a tombstone does not wait for its end."""
+        if value is None:
+            self.apply(key, None, record_offset)
+            return
+        committed = Committed.from_record(value, record_offset)
+        self.pending.add(producer_id, key.group, key.topic, key.partition, committed)
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> Collection[str]:
+        """Commit or drop the pending offsets of a producer; return their groups.
+
+        An offset that comes later in the log stays.
+        """
+        taken = self.pending.take(producer_id)
+        if is_commit:
+            for group_id, topics in taken.items():
+                _merge(self._groups.setdefault(group_id, topics), topics)
+        return taken.keys()
 
     def _remove(self, key: OffsetCommitKey) -> None:
         topics = self._groups.get(key.group, {})
@@ -83,17 +93,15 @@ class Offsets:
         if not topics:
             self._groups.pop(key.group, None)
 
-    def forget(self, group_id: str) -> None:
-        """Drop the committed offsets of a group: its log is gone."""
-        self._groups.pop(group_id, None)
-
     def tombstones(self, group_id: str) -> list[GroupRecord]:
-        """Return the records that remove all offsets of a group."""
-        return [
-            tombstone(group_id, topic, partition)
+        """Return the records that remove all offsets of a group, also pending ones."""
+        places = {
+            (topic, partition): None
             for topic, partitions in self.topics(group_id).items()
             for partition in partitions
-        ]
+        }
+        places.update(dict.fromkeys(self.pending.places(group_id)))
+        return [tombstone(group_id, topic, partition) for topic, partition in places]
 
     def expired(
         self,
@@ -103,26 +111,45 @@ class Offsets:
         now_ms: int,
         retention_ms: int,
     ) -> list[GroupRecord]:
-        """Return the records that remove the expired offsets of a group."""
+        """Return the records that remove the expired offsets of a group.
+
+        One stays while another is pending for its partition: its tombstone would drop that, too.
+        """
         return [
             tombstone(group_id, topic, partition)
             for topic, partitions in self.topics(group_id).items()
             if not is_subscribed_to(topic)
             for partition, committed in partitions.items()
             if committed.has_expired(expiry, now_ms, retention_ms)
+            and not self.pending.has(group_id, topic, partition)
         ]
 
-    def take_topic(self, topic: str) -> list[tuple[str, CommittedByPartition]]:
-        """Drop the offsets of a topic; return them by group."""
-        taken = [
-            (group_id, topics.pop(topic))
+    def take_topic(self, topic: str) -> dict[str, dict[int, None]]:
+        """Drop the offsets of a topic, also pending ones; return their partitions by group."""
+        taken = {
+            group_id: dict.fromkeys(topics.pop(topic))
             for group_id, topics in self._groups.items()
             if topic in topics
-        ]
-        for group_id, _ in taken:
+        }
+        for group_id in taken:
             if not self._groups[group_id]:
                 del self._groups[group_id]
+        for group_id, partitions in self.pending.take_topic(topic):
+            taken.setdefault(group_id, {}).update(dict.fromkeys(partitions))
         return taken
+
+
+def _merge(known: CommittedByTopic, ended: CommittedByTopic) -> None:
+    """Add the offsets of a committed transaction, where no later record has one."""
+    if known is ended:  # the group had none
+        return
+    for topic, partitions in ended.items():
+        here = known.setdefault(topic, partitions)
+        if here is not partitions:
+            for partition, committed in partitions.items():
+                before = here.get(partition)
+                if before is None or before.record_offset < committed.record_offset:
+                    here[partition] = committed
 
 
 def tombstone(group_id: str, topic: str, partition: int) -> GroupRecord:

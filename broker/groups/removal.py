@@ -43,13 +43,17 @@ async def expire_offsets(groups: Coordinator) -> None:
         records = offsets.expired(group_id, expiry, group.is_subscribed_to, now_ms, retention_ms)
         count = sum(map(len, offsets.topics(group_id).values()))
         units += UNITS_PER_BATCH + count // 10 + len(records)
-        is_over = len(records) == count and group.is_empty
+        is_pending = offsets.pending.has_group(group_id)
+        is_over = len(records) == count and group.is_empty and not is_pending
         if groups.remove_offsets(registry, group_id, records) and is_over:
             _remove(groups, group)
 
 
 async def delete_group(groups: Coordinator, group_id: str) -> ErrorCode:
-    """Delete a group without members and its offsets; return when the removal is durable."""
+    """Delete a group without members and its offsets; return when the removal is durable.
+
+    Offsets of open transactions are deleted, too. Their commit brings none back.
+    """
     try:
         registry = groups.registry_of(group_id)
         group = registry.get(group_id)
@@ -68,7 +72,7 @@ async def delete_group(groups: Coordinator, group_id: str) -> ErrorCode:
 async def delete_offsets(
     groups: Coordinator, group_id: str, topics: Sequence[tuple[str, Sequence[int]]]
 ) -> dict[str, ErrorCode]:
-    """Delete offsets; return the code of each topic when the removal is durable.
+    """Delete offsets, also of open transactions; return each topic's code when that is durable.
 
     Raises GroupError for the request as a whole.
     """
@@ -83,7 +87,7 @@ async def delete_offsets(
     tombstones = [
         tombstone(group_id, name, number)
         for name, number in named
-        if name not in read and registry.offsets.get(group_id, name, number) is not None
+        if name not in read and registry.offsets.has(group_id, name, number)
     ]
     if not groups.remove_offsets(registry, group_id, tombstones):
         raise GroupError(ErrorCode.NOT_COORDINATOR)

@@ -3,10 +3,9 @@
 `read_chunk` decompresses and decodes. It is slow and changes nothing, so it runs in a thread. A
 `Replayer` then applies the records on the loop (broker/groups/apply.py).
 
-Offsets of a transaction are applied at its commit marker (KIP-98), unless a later offset was
-committed outside a transaction. Such records come from a directory that Apache Kafka has written.
-Records of a transaction without a marker are held back. Kafka's cleaner leaves batches without
-records, markers among them. These preserve a producer's sequence and are ignored here.
+Offsets of a transaction are pending until its marker (broker/groups/pending.py), as they were when
+they were written. Those of a transaction without a marker stay so. Kafka's cleaner leaves batches
+without records, markers among them. These preserve a producer's sequence and are ignored here.
 
 A group belongs to one partition: the hash of its id modulo the number of partitions. Records of
 other groups were written while the topic had a different number of partitions. They are ignored:
@@ -20,7 +19,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from broker.groups.apply import APPLY
+from broker.groups.apply import APPLY, apply_offset, end_transaction
 from broker.groups.group import Host
 from broker.groups.registry import Registry
 from protocol.errors import DecodeError
@@ -31,6 +30,7 @@ from protocol.group_records import (
     decode,
 )
 from protocol.records import BatchHeader, Buffer, Record, batches, read_records
+from storage.producers.producer_state import NO_PRODUCER_ID
 
 logger = logging.getLogger("barnabas.groups")
 
@@ -62,7 +62,7 @@ class ReadBatch(NamedTuple):
 
     next_offset: int
     record_count: int  # including ignored ones
-    transaction: int | None  # the producer id, for a transactional or control batch
+    producer_id: int  # of a transaction; -1 for a batch without one
     is_commit: bool | None
     records: Sequence[ReadRecord]
 
@@ -78,11 +78,11 @@ def _read_batch(chunk: Buffer, position: int, header: BatchHeader) -> ReadBatch:
     if header.is_control:
         marker = next(records, None)
         if marker is None:
-            return ReadBatch(next_offset, 0, None, None, ())
+            return ReadBatch(next_offset, 0, NO_PRODUCER_ID, None, ())
         return ReadBatch(next_offset, 0, header.producer_id, _is_commit(marker), ())
     read = [decoded for record in records if (decoded := _decode(record)) is not None]
-    transaction = header.producer_id if header.is_transactional else None
-    return ReadBatch(next_offset, header.record_count, transaction, None, read)
+    producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
+    return ReadBatch(next_offset, header.record_count, producer_id, None, read)
 
 
 def _is_commit(marker: Record) -> bool:
@@ -96,7 +96,9 @@ def _decode(record: Record) -> ReadRecord | None:
     except DecodeError as error:
         logger.warning("group record at offset %d ignored: %s", record.offset, error)
         return None
-    if isinstance(decoded, UnknownRecord) or type(decoded[0]) not in APPLY:
+    if isinstance(decoded, UnknownRecord):
+        return None
+    if not isinstance(decoded[0], OffsetCommitKey) and type(decoded[0]) not in APPLY:
         return None
     return ReadRecord(record.offset, *decoded)
 
@@ -111,39 +113,28 @@ class Replayer:
         self._registry = registry
         self._host = host
         self._is_ours = is_ours
-        self._open: dict[int, list[ReadRecord]] = {}  # by producer: not committed yet
-        self._offset_of: dict[tuple[str, str, int], int] = {}
 
     def apply(self, read: Sequence[ReadBatch]) -> Iterator[None]:
         """Apply batches; at each yield the caller lets other tasks run."""
         taken = 0
         for batch in read:
             self.record_count += batch.record_count
-            for record in self._counting(batch):
-                self._take(record)
+            if batch.is_commit is not None:
+                end_transaction(self._registry, batch.producer_id, is_commit=batch.is_commit)
+            for record in batch.records:
+                self._take(record, batch.producer_id)
                 taken += 1
                 if taken % RECORDS_PER_TURN == 0:
                     yield
 
-    def _counting(self, batch: ReadBatch) -> Sequence[ReadRecord]:
-        """Return the records to apply now: without a transaction, or of a committed one."""
-        if batch.transaction is None:
-            return batch.records
-        if batch.is_commit is None:
-            self._open.setdefault(batch.transaction, []).extend(batch.records)
-            return ()
-        held = self._open.pop(batch.transaction, [])
-        return held if batch.is_commit else ()
-
-    def _take(self, record: ReadRecord) -> None:
+    def _take(self, record: ReadRecord, producer_id: int) -> None:
         group_id = record.group_id
         if not self._is_ours(group_id):
             self.elsewhere_count += 1
             return
         key = record.key
         if isinstance(key, OffsetCommitKey):
-            place = (group_id, key.topic, key.partition)
-            if self._offset_of.get(place, -1) > record.offset:
-                return  # a later commit without a transaction
-            self._offset_of[place] = record.offset
-        APPLY[type(key)](self._registry, self._host, key, record.value)
+            value = record.value
+            apply_offset(self._registry, self._host, key, value, record.offset, producer_id)
+        else:
+            APPLY[type(key)](self._registry, self._host, key, record.value)

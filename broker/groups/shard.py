@@ -1,8 +1,9 @@
 """One partition of `__consumer_offsets` with its groups: Kafka's CoordinatorShard.
 
     LOADING ── the whole log has been applied ──> SERVING
-       └────── the log cannot be read ──────────> REFUSED (until a restart)
-    OFFLINE ── the log has been opened ─────────> LOADING
+       ├────── the log is damaged ──────────────> REFUSED (until a restart)
+       └────── the disk does not give the log ──> OFFLINE
+    OFFLINE ── the log is open, tried again ────> LOADING
 
 Shards share nothing. A shard that fails to load does not affect the others, and the order of
 loading does not matter. While a shard is loading, no request finds its groups, and it collects the
@@ -37,13 +38,14 @@ _REFUSALS = {
 class Shard:
     """The groups of one partition, and the state of the shard."""
 
-    __slots__ = ("deleted_topics", "is_dropped", "number", "registry", "state")
+    __slots__ = ("deleted_topics", "is_dropped", "number", "registry", "state", "unread")
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.state = ShardState.SERVING
         self.registry = Registry()
         self.deleted_topics: set[str] = set()  # while it was loading or offline
+        self.unread = ""  # why the last load found the log unreadable
         self.is_dropped = False  # its topic was deleted: a load under way has no effect
 
     @property

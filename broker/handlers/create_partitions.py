@@ -7,6 +7,7 @@ Behaviour
   partitions cannot be removed.
 - An assignment must name this broker once for each new partition, and have no other entries.
 - A topic that is named twice is INVALID_REQUEST, and is answered once, before the others.
+- `__transaction_state` does not grow: INVALID_REQUEST. Kafka's does, and loses ids.
 - `validate_only` checks and creates nothing. `timeout_ms` is ignored: the wait for the disk has a
   bound of its own.
 
@@ -17,7 +18,7 @@ quotas).
 from __future__ import annotations
 
 from broker.metadata.growth import MorePartitions
-from broker.metadata.topic_rules import TopicError
+from broker.metadata.topic_rules import TRANSACTION_TOPIC, TopicError
 from broker.runtime.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
@@ -32,12 +33,20 @@ from protocol.messages.create_partitions import (
 async def handle(request: Request, services: Services) -> CreatePartitionsResponse:
     """Add partitions to each topic; each has an outcome of its own."""
     body: CreatePartitionsRequest = request.body
-    asked = [_asked(topic) for topic in body.topics]
+    asked = [_asked(topic) for topic in body.topics if topic.name != TRANSACTION_TOPIC]
     if body.validate_only:
         outcomes = services.topics.validate_growth(asked)
     else:
         outcomes = await services.topics.grow(asked)
-    results = []
+    results = [
+        CreatePartitionsTopicResult(
+            name=topic.name,
+            error_code=ErrorCode.INVALID_REQUEST,
+            error_message=f"{topic.name} does not grow: ids would change their place.",
+        )
+        for topic in body.topics
+        if topic.name == TRANSACTION_TOPIC
+    ]
     for name, outcome in outcomes.items():
         result = CreatePartitionsTopicResult(name=name)
         if isinstance(outcome, TopicError):

@@ -2,8 +2,11 @@
 
 Behaviour
 - Readers no longer see the records of a partition below an offset. The answer has the new log start
-  offset, and comes when the log start checkpoint on the disk has it, so that no crash brings the
-  records back. Kafka writes that file once a minute.
+  offset. It comes, and readers see the new start, when the log start checkpoint on the disk has it,
+  so that no crash brings the records back. Kafka writes that file once a minute. A request that a
+  client sends without waiting for the answer may therefore see the old start; in Kafka it waits.
+- If the start offset cannot be written, the answer is KAFKA_STORAGE_ERROR. The records are deleted
+  all the same once a later write succeeds.
 - The segment files are deleted later, by the next retention check, as in Kafka; on a full disk they
   are deleted at once.
 - Offset -1 is the log's end when the request arrives, as in Kafka with one replica. The answer
@@ -19,9 +22,9 @@ Version notes: 1 none, 2 flexible.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine
+from typing import NamedTuple
 
 from broker.error_mapping import error_code_of
 from broker.metadata.topic_rules import INTERNAL_TOPICS
@@ -35,8 +38,8 @@ from protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from storage.errors import OffsetOutOfRange, StorageError, UnknownPartition
-from storage.trash import FOREVER_MS
+from storage.errors import OffsetOutOfRange, StorageError
+from storage.log import Log
 
 logger = logging.getLogger("barnabas.topics")
 
@@ -44,6 +47,14 @@ TO_THE_END = -1
 NO_OFFSET = -1  # in an answer with an error
 # A timeout of 0 waits for no other replica, but still for the disk.
 TIMEOUT_MS_MIN = 1_000
+
+
+class _Cut(NamedTuple):
+    """A log that begins at `offset` once that is durable, and its result in the answer."""
+
+    log: Log
+    offset: int
+    result: DeleteRecordsPartitionResult
 
 
 def handle(request: Request, services: Services) -> Coroutine[None, None, DeleteRecordsResponse]:
@@ -56,32 +67,37 @@ def handle(request: Request, services: Services) -> Coroutine[None, None, Delete
         for asked in topic.partitions
     }
     topics: dict[str, DeleteRecordsTopicResult] = {}
+    cuts: list[_Cut] = []
     waits = []
     for (name, number), offset in offsets.items():
         result = DeleteRecordsPartitionResult(partition_index=number, low_watermark=NO_OFFSET)
         topics.setdefault(name, DeleteRecordsTopicResult(name=name)).partitions.append(result)
-        # At once where possible, so that a pipelined request sees the new log start offset.
-        if (undurable := _cut(services, name, offset, result)) is not None:
-            waits.append(_cut_when_durable(services, *undurable, timeout_ms, result))
+        if (undurable := _cut(services, name, offset, result, cuts)) is not None:
+            waits.append(_cut_when_durable(services, *undurable, timeout_ms, result, cuts))
     response = DeleteRecordsResponse(topics=list(topics.values()))
-    return _finish(services, waits, response, list(offsets))
+    return _finish(services, waits, response, cuts)
 
 
 async def _finish(
     services: Services,
     waits: list[Coroutine[None, None, None]],
     response: DeleteRecordsResponse,
-    cut: list[tuple[str, int]],
+    cuts: list[_Cut],
 ) -> DeleteRecordsResponse:
     await asyncio.gather(*waits)
-    await _make_durable(services, response, cut)
+    if cuts:
+        await _make_durable(services, cuts)
     return response
 
 
 def _cut(
-    services: Services, topic: str, offset: int, result: DeleteRecordsPartitionResult
+    services: Services,
+    topic: str,
+    offset: int,
+    result: DeleteRecordsPartitionResult,
+    cuts: list[_Cut],
 ) -> tuple[Partition, int] | None:
-    """Cut a partition and fill in its result; or return it with the offset to wait for."""
+    """Cut a partition, or refuse; or return it with the offset to wait for."""
     try:
         partition = services.partitions.get(topic, result.partition_index)
         result.error_code = _refusal(partition)
@@ -90,12 +106,13 @@ def _cut(
             target = log.end_offset if offset == TO_THE_END else offset
             if not 0 <= target <= log.end_offset:
                 raise OffsetOutOfRange(offset, log.start_offset, log.end_offset)
-            if target > log.high_watermark:
+            if target > log.durable_offset:
                 return partition, target
             if log.failed is not None:
                 result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             else:
-                result.low_watermark = log.delete_records_before(target)
+                log.delete_records_before(target)
+                cuts.append(_Cut(log, target, result))
     except StorageError as error:
         result.error_code = error_code_of(error)
     return None
@@ -116,53 +133,33 @@ async def _cut_when_durable(
     offset: int,
     timeout_ms: int,
     result: DeleteRecordsPartitionResult,
+    cuts: list[_Cut],
 ) -> None:
     """Cut when the log is durable up to `offset`: its start cannot pass its durable end."""
     result.error_code = await services.commit.durable(partition, offset, timeout_ms)
-    if not result.error_code and _cut(services, partition.log.topic, offset, result) is not None:
+    if result.error_code:
+        return
+    if _cut(services, partition.log.topic, offset, result, cuts) is not None:
         result.error_code = ErrorCode.KAFKA_STORAGE_ERROR  # it failed and was opened again
 
 
-async def _make_durable(
-    services: Services, response: DeleteRecordsResponse, cut: Iterable[tuple[str, int]]
-) -> None:
-    """Write the new log start offsets to disk, or turn the successes into errors.
-
-    On a full disk, the deleted segments free the space first. A crash then brings no records back:
-    a log starts with its first segment.
-    """
-    done = [
-        result for topic in response.topics for result in topic.partitions if not result.error_code
-    ]
-    if not done:
-        return
+async def _make_durable(services: Services, cuts: list[_Cut]) -> None:
+    """Make the new log start offsets durable, and answer with them, or with an error."""
     try:
-        try:
-            await services.checkpoints.write()
-        except OSError as error:
-            if not services.logs.home.room.note(error):
-                raise
-            await _remove_files(services, cut)
-            await services.checkpoints.write()
-    except (OSError, StorageError) as error:
-        logger.error("deleted records may reappear at the next start: %s", error)
-        for result in done:
+        await services.starts.settle([cut.log for cut in cuts], services.clock.now_ms())
+    except OSError as error:
+        logger.error(
+            "log start offsets cannot be written: %s. DeleteRecords is refused; the records are "
+            "deleted once a checkpoint succeeds.",
+            error,
+        )
+    for log, offset, result in cuts:
+        if log.start_offset >= offset:
+            result.low_watermark = log.start_offset
+        elif log.is_closed:
+            result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        else:
             result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-            result.low_watermark = NO_OFFSET
-
-
-async def _remove_files(services: Services, cut: Iterable[tuple[str, int]]) -> None:
-    now_ms = services.clock.now_ms()
-    for name, number in cut:
-        with contextlib.suppress(UnknownPartition):
-            gone = services.partitions.get(name, number).log.begin_retention(now_ms)
-            if gone is not None:
-                await services.pool.run(gone.run)
-                gone.finish()
-    purge = services.logs.home.trash.begin_purge(FOREVER_MS)
-    if purge is not None:
-        await services.pool.run(purge.run)
-        services.logs.finish_purge(purge)
 
 
 def error_response(request: Request, code: ErrorCode) -> DeleteRecordsResponse:

@@ -6,6 +6,7 @@ Behaviour
   deleted. The same holds for a topic that is given once by name and once by id.
 - The answer comes when the deletion is durable. The files leave their topic at once, and the disk
   after `file.delete.delay.ms`.
+- `__transaction_state` is not deleted: INVALID_REQUEST. Kafka deletes it, and transactions hang.
 - `delete.topic.enable=false`: TOPIC_DELETION_DISABLED for each (INVALID_REQUEST before version 3).
 - Answers are in the order of the request. Kafka shuffles them, so clients rely on no order.
 
@@ -18,7 +19,7 @@ import asyncio
 from collections import Counter
 
 from broker.error_mapping import error_code_of
-from broker.metadata.topic_rules import TopicError
+from broker.metadata.topic_rules import TRANSACTION_TOPIC, TopicError
 from broker.runtime.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
@@ -116,6 +117,11 @@ async def _delete(services: Services, wanted: DeleteTopicState) -> DeletableTopi
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if known is None:
         raise TopicError(code, code.message)
+    if known.name == TRANSACTION_TOPIC:
+        raise TopicError(
+            ErrorCode.INVALID_REQUEST,
+            f"{TRANSACTION_TOPIC} is not deleted: it alone says how transactions have ended.",
+        )
     await services.topics.delete(known.name)
     return DeletableTopicResult(name=known.name, topic_id=known.topic_id)
 

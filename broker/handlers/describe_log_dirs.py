@@ -2,8 +2,8 @@
 
 Behaviour
 - There is one directory, with the requested partitions (null: all) and the size of each one's log
-  files. Partitions that do not exist are left out without an error, as in Kafka. The metadata log
-  is not listed.
+  files. Partitions that do not exist, or are offline, are left out without an error, as in Kafka.
+  The metadata log is not listed.
 - The offset lag is always 0: Kafka has one for followers, and for logs that move to another
   directory.
 - Total and usable bytes are those of the volume, for an unprivileged process.
@@ -26,7 +26,7 @@ from protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from storage.errors import UnknownPartition
+from storage.errors import StorageError
 
 PARTITIONS_PER_TURN = 1_000  # about a millisecond, after which the loop gets a turn
 
@@ -66,7 +66,7 @@ def _described(
 
 
 def _wanted(body: DescribeLogDirsRequest, services: Services) -> list[Partition]:
-    """Return the requested partitions that exist, each once."""
+    """Return the requested partitions that are open, each once."""
     if body.topics is None:
         return services.partitions.all()
     found: dict[Partition, None] = {}
@@ -74,7 +74,7 @@ def _wanted(body: DescribeLogDirsRequest, services: Services) -> list[Partition]
         for number in topic.partitions:
             try:
                 found[services.partitions.get(topic.topic, number)] = None
-            except UnknownPartition:
+            except StorageError:  # unknown or offline
                 continue
     return list(found)
 

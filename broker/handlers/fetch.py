@@ -6,7 +6,8 @@ Behaviour
   at least one batch, even above the limits (KIP-74).
 - A partition that is named more than once is answered once, by its last entry, as in Kafka.
 - Nothing above the high watermark is served, so records that a consumer has seen survive a power
-  cut.
+  cut. Isolation level read_committed gets nothing above the last stable offset, and the list of
+  transactions whose records it must skip, by producer and first offset.
 - With fewer than `min_bytes` to read, the request is parked until there are enough, at most for
   `max_wait_ms`. An unknown topic or partition beside known ones does not end the wait, as in Kafka:
   a consumer that still asks for a deleted one would poll without a pause.

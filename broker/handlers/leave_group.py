@@ -3,6 +3,8 @@
 Behaviour
 - A static member can be removed by its instance id alone, as administrators do (KIP-345).
 - Up to version 2, the error of the only member is the error of the answer.
+- The answer comes when the group's records are durable, so no power cut brings a member back whose
+  departure was written.
 
 Version notes: 3 many members, 4 flexible, 5 reason (not kept).
 """
@@ -11,7 +13,7 @@ from __future__ import annotations
 
 from broker.groups.errors import GroupError
 from broker.groups.member_requests import leave_group
-from broker.runtime.request import Request
+from broker.runtime.request import Pending, Request
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
@@ -19,7 +21,7 @@ from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse,
 MANY_MEMBERS_VERSION = 3
 
 
-def handle(request: Request, services: Services) -> LeaveGroupResponse:
+def handle(request: Request, services: Services) -> LeaveGroupResponse | Pending:
     """Remove members from their group."""
     body: LeaveGroupRequest = request.body
     is_of_one = request.header.api_version < MANY_MEMBERS_VERSION
@@ -28,9 +30,15 @@ def handle(request: Request, services: Services) -> LeaveGroupResponse:
         responses = leave_group(services.groups, body.group_id, members)
     except GroupError as error:
         return LeaveGroupResponse(error_code=error.code)
+    response = LeaveGroupResponse(members=responses)
     if is_of_one:
-        return LeaveGroupResponse(error_code=responses[0].error_code)
-    return LeaveGroupResponse(members=responses)
+        response = LeaveGroupResponse(error_code=responses[0].error_code)
+    pending = Pending()
+    services.groups.when_durable(
+        body.group_id,
+        lambda code: pending.complete(LeaveGroupResponse(error_code=code) if code else response),
+    )
+    return pending
 
 
 def error_response(request: Request, code: ErrorCode) -> LeaveGroupResponse:  # noqa: ARG001

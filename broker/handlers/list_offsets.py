@@ -1,7 +1,8 @@
 """ListOffsets, API key 2, versions 1-11.
 
 Behaviour
-- Timestamps: -1 latest (the high watermark), -2 earliest, -3 the record with the largest
+- Timestamps: -1 latest (the high watermark, and for isolation level read_committed the last stable
+  offset), -2 earliest, -3 the record with the largest
   timestamp (KIP-734), -4 earliest local (KIP-405; the same as earliest here), -5 latest tiered and
   -6 earliest pending upload (KIP-1005, KIP-1023; there is no tiered storage: offset -1); from 0 on,
   the first record at or after that time.
@@ -10,6 +11,7 @@ Behaviour
   opens the batch that holds the record. A record above the high watermark, appended meanwhile, is
   answered when it becomes visible. On a failed log it never will, and is answered as if there were
   none (Kafka: Partition.fetchOffsetForTimestamp).
+- A record that is not below the last stable offset is not there for read_committed: offset -1.
 - A `current_leader_epoch` other than the log's is fenced or unknown (KIP-320).
 - A partition that is named twice is answered once, with INVALID_REQUEST.
 
@@ -24,8 +26,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 
-from broker.error_mapping import error_code_of
+from broker.error_mapping import code_of_failed_read, error_code_of
 from broker.partitions.epoch_fencing import NO_EPOCH, epoch_at, fence
+from broker.partitions.fetch_reading import READ_COMMITTED
 from broker.partitions.partition import Partition
 from broker.partitions.warm_reads import when_warm
 from broker.runtime import owners
@@ -43,6 +46,7 @@ from protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from storage.errors import StorageError
+from storage.log import Log
 from storage.segments.timestamp_lookup import TimestampCandidate, TimestampOffset
 
 LATEST = -1
@@ -67,11 +71,22 @@ DEFAULT_TIMEOUT_MS = 30_000  # Kafka's default request.timeout.ms, for versions 
 class _Progress:
     """One request in progress: its answer, and how many of its partitions still wait."""
 
-    __slots__ = ("client", "deadline_ns", "outstanding", "pending", "response", "services")
+    __slots__ = (
+        "client",
+        "deadline_ns",
+        "is_committed",
+        "outstanding",
+        "pending",
+        "response",
+        "services",
+    )
 
-    def __init__(self, services: Services, client: Responder, timeout_ms: int) -> None:
+    def __init__(
+        self, services: Services, client: Responder, timeout_ms: int, *, is_committed: bool
+    ) -> None:
         self.services = services
         self.client = client
+        self.is_committed = is_committed
         self.deadline_ns = services.clock.monotonic_ns() + timeout_ms * MS_NS
         self.response = ListOffsetsResponse()
         self.outstanding = 0
@@ -94,7 +109,8 @@ def handle(request: Request, services: Services) -> Steps:
     body: ListOffsetsRequest = request.body
     version = request.header.api_version
     timeout_ms = body.timeout_ms if version >= 10 else DEFAULT_TIMEOUT_MS
-    progress = _Progress(services, request.connection, timeout_ms)
+    is_committed = body.isolation_level == READ_COMMITTED
+    progress = _Progress(services, request.connection, timeout_ms, is_committed=is_committed)
     counts = Counter(
         (topic.name, asked.partition_index) for topic in body.topics for asked in topic.partitions
     )
@@ -166,7 +182,7 @@ def _look_up(
     log = partition.log
     answer.leader_epoch = log.leader_epoch
     if timestamp == LATEST:
-        answer.offset = log.high_watermark
+        answer.offset = log.last_stable_offset if progress.is_committed else log.high_watermark
     elif timestamp in (EARLIEST, EARLIEST_LOCAL):
         answer.offset = log.start_offset
         answer.leader_epoch = epoch_at(log, log.start_offset)
@@ -198,7 +214,7 @@ def _look_into(
             look_on(candidate)
             return
         if candidate is not None:
-            answer.error_code = _said_of(candidate)
+            answer.error_code = _said_of(partition.log, candidate)
         progress.finish_one()
 
     def look_on(candidate: TimestampCandidate) -> None:
@@ -208,7 +224,7 @@ def _look_into(
 
     def looked(candidate: TimestampCandidate, error: BaseException | None) -> None:
         if isinstance(error, Exception):
-            answer.error_code = _said_of(error)
+            answer.error_code = _said_of(partition.log, error)
             progress.finish_one()
         elif candidate.found is not None:
             _say_when_visible(progress, partition, candidate.found, answer)
@@ -223,8 +239,8 @@ def _look_into(
     when_warm(services.pool, Owner.TIMESTAMP_LOOKUP, next_one, found)
 
 
-def _said_of(error: Exception) -> ErrorCode:
-    code = error_code_of(error)
+def _said_of(log: Log, error: Exception) -> ErrorCode:
+    code = code_of_failed_read(log, error)
     if code is ErrorCode.UNKNOWN_SERVER_ERROR:
         owners.failed(Owner.TIMESTAMP_LOOKUP, error)
     return code
@@ -238,7 +254,8 @@ def _say_when_visible(
 ) -> None:
     def visible(code: ErrorCode) -> None:
         if code is ErrorCode.NONE:
-            answer.timestamp, answer.offset, answer.leader_epoch = found
+            if not progress.is_committed or found.offset < partition.log.last_stable_offset:
+                answer.timestamp, answer.offset, answer.leader_epoch = found
         elif code is not ErrorCode.KAFKA_STORAGE_ERROR:
             answer.error_code = code
         progress.finish_one()

@@ -3,8 +3,9 @@
 Behaviour
 - A partition without a committed offset has offset -1 and no metadata, whether the partition, the
   topic and the group exist or not.
-- An answer waits until everything in it is durable (broker/groups/commits.py). `require_stable`
-  changes nothing, since there are no transactions.
+- An answer waits until everything in it is durable (broker/groups/commits.py).
+- With `require_stable`, a partition for which an open transaction may commit an offset answers
+  UNSTABLE_OFFSET_COMMIT; other partitions of the group are answered.
 - A group that is named again with the same topics is answered once, and so is a partition that is
   named again for a group.
 - From version 10 on, an offset that was committed under a topic id is answered under that id only.
@@ -51,7 +52,7 @@ def handle(request: Request, services: Services) -> Steps:
     answers: list[OffsetFetchResponseGroup] = []
     for asked in _once_each(_groups(request.body, version)):
         try:
-            answers.append((yield from _answered(services, asked, version)))
+            answers.append((yield from _answered(services, asked, request)))
         except GroupError as error:
             answers.append(OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error.code))
         yield 0
@@ -83,19 +84,22 @@ def _once_each(groups: list[OffsetFetchRequestGroup]) -> list[OffsetFetchRequest
 
 
 def _answered(
-    services: Services, asked: OffsetFetchRequestGroup, version: int
+    services: Services, asked: OffsetFetchRequestGroup, request: Request
 ) -> Generator[int, None, OffsetFetchResponseGroup]:
-    if version < TOPIC_ID_VERSION:
-        return (yield from fetch(services.groups, asked, None))
+    require_stable: bool = request.body.require_stable
+    if request.header.api_version < TOPIC_ID_VERSION:
+        return (yield from fetch(services.groups, asked, None, require_stable=require_stable))
 
     def topic_id_of(name: str) -> bytes:
         topic = services.topics.by_name(name)
         return ZERO_UUID if topic is None else topic.topic_id
 
     if asked.topics is None:
-        return (yield from fetch(services.groups, asked, topic_id_of))
+        return (
+            yield from fetch(services.groups, asked, topic_id_of, require_stable=require_stable)
+        )
     named, unknown = _by_name(services, asked)
-    answer = yield from fetch(services.groups, named, None)
+    answer = yield from fetch(services.groups, named, None, require_stable=require_stable)
     answer.topics = unknown + answer.topics
     return answer
 

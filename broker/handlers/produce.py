@@ -10,28 +10,32 @@ Behaviour
 - acks=0 is never answered; an error closes the connection, as in Kafka. acks=1 is answered when the
   batch is in the log. acks=-1 is answered when it is durable, or after `timeout_ms` with
   REQUEST_TIMED_OUT; the records may still become durable after that.
-- A duplicate of an idempotent producer is answered like its original, and with acks=-1 when the
-  original is durable.
+- A duplicate is answered like its original, and with acks=-1 when the original is durable.
 - `min.insync.replicas` has no effect with one replica.
-- Records for Kafka's internal topics are INVALID_TOPIC_EXCEPTION, unless Kafka's admin client sends
-  them.
+- Records for internal topics are INVALID_TOPIC_EXCEPTION, unless Kafka's admin client sends them.
+- A transactional batch is appended if its transaction admits it, in the same turn of the loop
+  (broker/transactions). From version 12 the request adds its partitions to the transaction; if the
+  one before is still being ended, it waits for that.
 
 Version notes: 8 adds error messages and record errors (KIP-467), 10 the current leader
-(KIP-951), 13 topic ids instead of names (KIP-516). Versions 0 to 2 are advertised but not served,
-as in Kafka, for librdkafka's sake (KAFKA-18659).
+(KIP-951), 11 TRANSACTION_ABORTABLE, 12 adds partitions to transactions (KIP-890), 13 topic ids
+instead of names (KIP-516). Versions 0 to 2 are advertised but not served, as in Kafka, for
+librdkafka's sake (KAFKA-18659).
 
-Not done: transactions. Batches are accepted or refused whole. `record_errors` names the first
-hundred records that a compacted topic refuses for want of a key, or whose timestamps are out of the
-topic's bounds. The error message has their total (Kafka names all).
+Batches are accepted or refused whole. `record_errors` names the first hundred records that a
+compacted topic refuses for want of a key, or whose timestamps are out of the topic's bounds. The
+error message has their total (Kafka names all).
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Coroutine
 from functools import partial
+from typing import TYPE_CHECKING
 
-from broker.error_mapping import error_code_of
+from broker.error_mapping import BatchRefused, error_code_of
 from broker.metadata.topic_rules import INTERNAL_TOPICS, TopicError
 from broker.partitions.partition import AppendOutcome, Partition
 from broker.partitions.preparation import (
@@ -61,6 +65,9 @@ from protocol.record_walks import Mistimed, mistimed
 from storage.errors import InvalidTimestamp, StorageError
 from storage.log import Appended
 
+if TYPE_CHECKING:
+    from broker.transactions.batch_admission import BatchAdmission
+
 logger = logging.getLogger("barnabas.requests")
 
 ACKS_ALL = -1
@@ -69,6 +76,7 @@ TOPIC_ID_VERSION = 13
 ADMIN_CLIENT_ID = "__admin_client"  # Kafka's AdminUtils: may write to internal topics
 OPENED_BYTES_MAX = 4 * 1024 * 1024  # of records, decompressed, to name the refused ones
 RECORD_ERRORS_VERSION = 8
+ADDS_PARTITIONS_VERSION = 12
 
 
 class _Progress:
@@ -76,6 +84,7 @@ class _Progress:
 
     __slots__ = (
         "acks",
+        "admission",
         "client_id",
         "connection",
         "failures",
@@ -92,6 +101,11 @@ class _Progress:
         body: ProduceRequest = request.body
         header = request.header
         self.acks = body.acks
+        self.admission: BatchAdmission | None = None
+        if body.transactional_id is not None:
+            self.admission = services.transactions.batches(
+                body.transactional_id, header.api_version, services.appends
+            )
         self.client_id = header.client_id
         self.connection = request.connection
         self.names_records = header.api_version >= RECORD_ERRORS_VERSION and body.acks != 0
@@ -211,14 +225,38 @@ class _Progress:
             self.pending.complete(self.response)
 
 
-def handle(request: Request, services: Services) -> ProduceResponse | Pending | None:
+def handle(
+    request: Request, services: Services
+) -> ProduceResponse | Pending | Coroutine[None, None, ProduceResponse | Pending | None] | None:
     """Append every batch, then answer as `acks` asks."""
     body: ProduceRequest = request.body
     if body.acks not in ACKS_VALID:
         return _refuse_all(body, ErrorCode.INVALID_REQUIRED_ACKS)
+    if body.transactional_id is not None:
+        if not body.transactional_id:
+            return error_response(request, ErrorCode.INVALID_REQUEST)
+        if request.header.api_version >= ADDS_PARTITIONS_VERSION:
+            free = services.transactions.line_up(body.transactional_id)
+            if free is not None:
+                return _append_after(free, request, services)
+    return _append_all(request, services)
+
+
+async def _append_after(
+    free: Coroutine[None, None, None], request: Request, services: Services
+) -> ProduceResponse | Pending | None:
+    """Append when the transaction before has ended."""
+    await free
+    return _append_all(request, services)
+
+
+def _append_all(request: Request, services: Services) -> ProduceResponse | Pending | None:
+    body: ProduceRequest = request.body
     progress = _Progress(request, services)
     now_ms = services.clock.now_ms()
     by_id = request.header.api_version >= TOPIC_ID_VERSION
+    if progress.admission is not None:
+        progress.admission.add_together(body.topic_data, services.topics, services.partitions)
     for topic in body.topic_data:
         answers = [
             _append(progress, services, topic, data, now_ms, by_id=by_id)
@@ -271,15 +309,21 @@ def _append(
             if prepare is not None and not partition.queue and progress.may_open_here(records):
                 records, prepare = prepare(), None
         appends = services.appends
+        admission = progress.admission
+        append = None if admission is None else admission.append_to(partition, records)
         if prepare is None and appends.has_turn(partition):
-            progress.appended(partition, answer, appends.append(partition, records, now_ms))
+            if append is None:
+                appended = appends.append(partition, records, now_ms)
+            else:
+                appended = append(records, now_ms)
+            progress.appended(partition, answer, appended)
         else:
             done = partial(progress.left_queue, partition, answer, data.records)
             appends.queue(
-                partition, records, progress.timeout_ms, done, prepare, progress.connection
+                partition, records, progress.timeout_ms, done, prepare, progress.connection, append
             )
             progress.outstanding += 1
-    except (StorageError, RecordError, TopicError) as error:
+    except (StorageError, RecordError, TopicError, BatchRefused) as error:
         progress.refused(answer, error, data.records)
     return answer
 

@@ -21,7 +21,7 @@ from broker.assembly import Assembly
 from broker.at_rest import left_over
 from broker.lifecycle.serving import DRAIN_TICK_SECONDS, Serving
 from broker.lifecycle.stop_signals import StopSignals
-from broker.partitions.group_commit import FLUSH_THREADS
+from broker.partitions.running_rounds import FLUSH_THREADS
 from broker.runtime import owners
 from broker.runtime.clock import SECOND_NS
 from broker.runtime.owners import Owner
@@ -56,18 +56,20 @@ class Shutdown:
         self._signals = signals
         self._tasks_before = tasks_before
         self._leave_process = leave
-        self._answered_calls = 0  # of those that close the logs
+        self._answered_calls = 0  # of the disk, in this part of the stop
 
     async def run(self, deadline_ms: int) -> int:
         """Stop in order; return the exit code."""
         self._serving.slow_steps.stop()
         deadline_seconds = deadline_ms / 1000
         ends_ns = self._clock.monotonic_ns() + int(deadline_seconds * SECOND_NS)
+        ended_before = self._ended_calls()
         is_drained = await self._drain_within(deadline_seconds)
         await self._serving.end_connections(abort=self._signals.hurry.is_set())
         services = self._services
         while self._waits_for_disk() and not self._signals.force.is_set():
             if self._clock.monotonic_ns() >= ends_ns:
+                self._answered_calls = self._ended_calls() - ended_before
                 self._leave()
             await asyncio.sleep(DRAIN_TICK_SECONDS)
         if self._signals.force.is_set():
@@ -99,8 +101,11 @@ class Shutdown:
         self._serving.close_doors()
         services.purgatory.stop()
         services.record_work.stop()
+        services.commit.stop()
         if services.has_groups:
             services.groups.stop()
+        if services.has_transactions:
+            services.transactions.stop()
         await self._serving.cleaner.stop()
         answered = owners.spawn(Owner.STOP, self._serving.answered())
         hurry = owners.spawn(Owner.STOP, self._signals.hurry.wait())
@@ -109,6 +114,8 @@ class Shutdown:
         finally:
             answered.cancel()
             hurry.cancel()
+        if services.has_transactions:
+            await services.transactions.finish()
         await services.topics.finish()
         await self._serving.housekeeping.stop()
         await services.commit.drained()
@@ -119,13 +126,17 @@ class Shutdown:
         is_busy = services.flush_pool.is_busy or services.pool.is_busy
         return is_busy or services.topics.is_changing
 
+    def _ended_calls(self) -> int:
+        """How many calls of the disk have ended while the broker served or drained."""
+        services = self._services
+        return services.pool.ended_count + services.commit.ended_count
+
     async def _close_logs(self, deadline_seconds: float) -> bool:
         """Flush, checkpoint and mark the directory, in a thread: the disk may not answer.
 
         Returns whether everything is on the disk.
         """
         services = self._services
-        self._answered_calls = 0
         closing = owners.spawn(Owner.STOP, self._closed_logs())
         force = owners.spawn(Owner.STOP, self._signals.force.wait())
         await asyncio.wait(
@@ -173,7 +184,7 @@ class Shutdown:
         if self._signals.force.is_set():
             return "is being written to"
         if self._answered_calls:
-            return f"is slow, {self._answered_calls} flushes have ended but not all"
+            return f"is slow, {self._answered_calls} calls have ended but not all"
         return "does not answer"
 
     def _leave(self) -> NoReturn:

@@ -9,11 +9,12 @@
 | flushes | 1 s | flushes `write.caching` logs whose `flush.ms` has passed |
 | retention | `log.retention.check.interval.ms` | removes segments past age or size |
 | deletions | 1 s | checks whether the disk is full, unlinks files after `file.delete.delay.ms` |
-| offline | 1 s | tries again to open logs that could not be opened |
+| offline | 1 s | tries again to open logs that could not be opened, and to load their groups |
 | handlers | at the start | imports the remaining handlers in a thread |
 | metadata | 1 s | writes snapshots of the metadata, and trims its log |
 | producers | `producer.id.expiration.check.interval.ms` | expires idle producers |
 | groups | `offsets.retention.check.interval.ms` | expires offsets and removes empty groups |
+| transactions | see there | those of `broker.maintenance.transaction_duties` |
 
 A duty that fails is logged and tried again at its next turn. A log that fails stops only its own
 partition. A read-only broker has only the duties deadlines, connections, pages and handlers.
@@ -23,13 +24,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from typing import Any, Protocol
 
 from broker.handlers import HANDLERS
 from broker.maintenance.disk_room import DiskRoom
+from broker.maintenance.transaction_duties import TransactionDuties
 from broker.metadata.snapshot_keeper import SnapshotKeeper
 from broker.network.processor import Processor
 from broker.partitions.warm_reads import warm
@@ -64,6 +67,7 @@ class GroupModules:
         import_module("broker.groups.frozen")
         import_module("broker.groups.group_log")
         import_module("broker.groups.removal")
+        import_module("broker.transactions.timeouts")
 
 
 Duty = Callable[[], Coroutine[Any, Any, None]]
@@ -120,6 +124,7 @@ class Housekeeping:
             (TICK_SECONDS, self._metadata),
             (config.producer_id_expiration_check_interval_ms / 1000, self._producers),
             (config.offsets_retention_check_interval_ms / 1000, self._groups),
+            *TransactionDuties(self._services).all(),
         ):
             self._begin(seconds, seconds, duty)
         retention_seconds = config.log_retention_check_interval_ms / 1000
@@ -234,27 +239,30 @@ class Housekeeping:
             )
 
     async def _retention(self) -> None:
-        now_ms = self._services.clock.now_ms()
-        for partition in self._services.partitions.all():
+        services, now_ms = self._services, self._services.clock.now_ms()
+        due: list[Log] = []
+        for partition in services.partitions.all():
             if self._stopping.is_set():
                 return
-            try:
-                await self._retain(partition.log, now_ms)
-            except (OSError, StorageError) as error:
-                logger.error("retention of %s failed: %s", partition.log.directory, error)
-            except Exception as error:
-                owners.failed(Owner.TICKER, error, f"retention of {partition.log!r}")
+            with _contained(partition.log):
+                if await self._retain(partition.log, now_ms):
+                    due.append(partition.log)
             await asyncio.sleep(0)
+        if not due:
+            return
+        is_written = await services.starts.write()
+        for log in due:
+            if self._stopping.is_set():
+                return
+            with _contained(log):
+                await services.starts.delete_segments(log, now_ms, sync=not is_written)
 
-    async def _retain(self, log: Log, now_ms: int) -> None:
+    async def _retain(self, log: Log, now_ms: int) -> bool:
         pool = self._services.pool
         # Reading timestamps reads files; do it in a thread before the loop decides.
         await warm(pool, log.load_end)
         await warm(pool, partial(log.segments_to_delete, now_ms))
-        gone = log.begin_retention(now_ms)
-        if gone is not None:
-            await pool.run(gone.run)
-            gone.finish()
+        return log.apply_retention(now_ms)
 
     async def _deletions(self) -> None:
         if self._room.must_ask:
@@ -270,6 +278,10 @@ class Housekeeping:
 
     async def _offline(self) -> None:
         await self._services.topics.open_offline()
+        if self._services.has_groups:
+            self._services.groups.look_again()
+        if self._services.has_transactions:
+            self._services.transactions.look_again()
 
     async def _metadata(self) -> None:
         keeper, pool = self._snapshots, self._services.pool
@@ -300,3 +312,14 @@ class Housekeeping:
             from broker.groups.removal import expire_offsets
 
             await expire_offsets(self._services.groups)
+
+
+@contextmanager
+def _contained(log: Log) -> Iterator[None]:
+    """Keep what fails in the retention of one log from the others."""
+    try:
+        yield
+    except (OSError, StorageError) as error:
+        logger.error("retention of %s failed: %s", log.directory, error)
+    except Exception as error:
+        owners.failed(Owner.TICKER, error, f"retention of {log!r}")

@@ -126,6 +126,7 @@ class LogCleaner:
         key = (log.topic, log.partition)
         return (
             log.failed is None
+            and not log.segments.held
             and key not in self._passes
             and self._uncleanable.get(key) is not log
             and self._resting.get(key, 0) <= self._services.clock.monotonic_ns()

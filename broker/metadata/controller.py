@@ -11,9 +11,9 @@ counts for clients only when the log is durable up to the end offset that each m
 So a power cut cannot undo a topic that has been produced to, or a removal whose directories are
 gone, and no producer id is issued twice. A crash after a creation became durable leaves a topic
 without directories: the next start creates them. A crash after a removal leaves directories without
-a topic: the log manager reports them as strays and leaves them alone. `broker.topics` waits, opens
-and drops. `broker.metadata.topic_life` has the state of each topic; a name stays taken until its
-topic's life has ended.
+a topic: the next start deletes them (`storage.strays`). `broker.topics` waits, opens and drops.
+`broker.metadata.topic_life` has the state of each topic; a name stays taken until its topic's life
+has ended.
 
 `broker.metadata.leadership` decides which partitions this broker leads.
 `broker.metadata.topic_plans` turns a request for topics or partitions into records. Waiting,
@@ -81,9 +81,13 @@ class Controller:
         topic_defaults: TopicConfig,
         directory_id: bytes,
         has_directory: Callable[[str, int], bool],
+        is_blocked: Callable[[str], bool],
         random_bytes: Callable[[int], bytes],
     ) -> None:
-        """`has_directory(topic, partition)` looks on the disk; `random_bytes` makes topic ids."""
+        """`has_directory(topic, partition)` looks on the disk; `random_bytes` makes topic ids.
+
+        `is_blocked(topic)`: no partition of that name may be recorded (`TopicPlanner`).
+        """
         self.metadata_log = metadata_log
         self.image = metadata_log.image
         self.topic_configs = TopicConfigs(topic_defaults)
@@ -92,7 +96,13 @@ class Controller:
         self._has_directory = has_directory
         self.lives = TopicLives()
         self.planner = TopicPlanner(
-            self.image, self.lives, self.topic_configs, placement, directory_id, random_bytes
+            self.image,
+            self.lives,
+            self.topic_configs,
+            placement,
+            directory_id,
+            random_bytes,
+            is_blocked,
         )
         self._led: set[tuple[bytes, int]] = set()
 

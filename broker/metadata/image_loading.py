@@ -35,6 +35,7 @@ from protocol.metadata_records import (
     BeginTransactionRecord,
     ControlRecordType,
     EndTransactionRecord,
+    RemoveTopicRecord,
 )
 from protocol.record_errors import RecordError
 from protocol.records import BatchHeader, Record, read_header, read_records, verify
@@ -63,6 +64,7 @@ class LoadedImage:
     snapshot: str = ""  # name of the snapshot that was used
     bytes_since_snapshot: int = 0  # of batches
     voters: dict[int, Record] = field(default_factory=dict)  # Kafka's, by ControlRecordType
+    removed: set[bytes] = field(default_factory=set)  # ids of topics, since the snapshot
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -76,6 +78,7 @@ class _ImageBuilder:
 
     def __init__(self) -> None:
         self.image = ClusterImage()
+        self.removed: set[bytes] = set()  # ids of topics
         self._held: list[Any] | None = None
 
     @property
@@ -92,7 +95,7 @@ class _ImageBuilder:
                 raise ImageError("a record transaction ends without having begun")
             held, self._held = self._held, None
             for one in held:
-                self.image.apply(one)
+                self._apply(one)
         elif isinstance(record, AbortTransactionRecord):
             if self._held is None:
                 raise ImageError("a record transaction is aborted without having begun")
@@ -100,7 +103,12 @@ class _ImageBuilder:
         elif self._held is not None:
             self._held.append(record)
         else:
-            self.image.apply(record)
+            self._apply(record)
+
+    def _apply(self, record: Any) -> None:
+        self.image.apply(record)
+        if isinstance(record, RemoveTopicRecord):
+            self.removed.add(bytes(record.topic_id))
 
 
 def load_image(filesystem: FileSystem, directory: str, *, recovery_point: int = 0) -> LoadedImage:
@@ -147,6 +155,7 @@ def load_image(filesystem: FileSystem, directory: str, *, recovery_point: int = 
                 _take_batch(builder, path, header, batch, snapshot_end, result.voters)
     _check_end(directory, result, snapshot_end, recovery_point)
     result.in_transaction = builder.in_transaction
+    result.removed = builder.removed
     return result
 
 

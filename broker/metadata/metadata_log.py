@@ -79,6 +79,7 @@ class MetadataLog:
         self.warnings: list[str] = loaded.warnings
         self.voters = loaded.voters  # Kafka's, for snapshots
         self.bytes_since_snapshot = loaded.bytes_since_snapshot
+        self.removed = loaded.removed  # ids of topics that the start found removed
         self._node_id = node_id
         self._open_transaction = loaded.in_transaction
         self._reserved = ("", 0)  # which log file has room up to which position
@@ -205,6 +206,8 @@ class MetadataLog:
             except OSError as caught:
                 error = caught
             self.log.finish_flush(flush, error)
+            if error is not None:
+                raise LogFailed(self.log.directory, f"fsync failed: {error}") from error
         if self.log.failed is not None:
             raise LogFailed(self.log.failed.path, self.log.failed.reason)
 

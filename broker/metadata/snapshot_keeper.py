@@ -37,7 +37,7 @@ from protocol.record_errors import RecordError
 from protocol.records import Record, read_header
 from storage.files import filenames
 from storage.files.filesystem import TEMPORARY_SUFFIX, FileSystem
-from storage.trimming import SegmentDeletion, delete_segments
+from storage.trimming import SegmentDeletion, reach_start
 
 SNAPSHOTS_MIN: Final = 2
 ROLL_BYTES_MIN: Final = 1 << 20
@@ -184,9 +184,11 @@ class SnapshotKeeper:
             if len(segments) > 1 and segments[1].base_offset <= after.end_offset:
                 if segments[1].base_offset > log.recovery_point:
                     return False  # it will soon be behind it
-                self._gone = delete_segments(log, segments[:1], now_ms)
-                self._is_unsynced = True
-                return True
+                log.delete_records_before(segments[1].base_offset)
+                reach_start(log, segments[1].base_offset)  # at once: no client sees it
+                self._gone = log.begin_deletion(now_ms)
+                self._is_unsynced = self._gone is not None
+                return self._is_unsynced
         elif oldest.end_offset >= log.start_offset:
             return False  # or the log no longer continues from it
         path = posixpath.join(log.directory, oldest.name)

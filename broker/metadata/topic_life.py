@@ -89,12 +89,15 @@ LEAVING: Final = frozenset((TopicState.DELETING, TopicState.DROPPING))
 class TopicLife:
     """One incarnation of a topic: its state, and which of its partitions may be and are open."""
 
-    __slots__ = ("changes", "durable_count", "logs_lock", "opened", "state", "topic")
+    __slots__ = (
+        "changes", "durable_count", "known_count", "logs_lock", "opened", "state", "topic",
+    )  # fmt: skip
 
     def __init__(self, topic: TopicInfo) -> None:
         self.topic = topic
         self.state = TopicState.CREATING
         self.durable_count = 0  # partitions below it are durable, and may be opened
+        self.known_count = 0  # and those below it were so when the broker started
         self.opened: set[int] = set()
         self.logs_lock = asyncio.Lock()  # held while its logs are opened or dropped
         self.changes: set[asyncio.Task[Any]] = set()  # that are under way

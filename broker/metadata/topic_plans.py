@@ -51,13 +51,16 @@ class TopicPlanner:
         placement: Placement,
         directory_id: bytes,
         random_bytes: Callable[[int], bytes],
+        is_blocked: Callable[[str], bool],
     ) -> None:
+        """`is_blocked(topic)`: directories of an older topic have names of its partitions."""
         self._image = image
         self._lives = lives
         self._configs = configs
         self._placement = placement
         self._directory_id = directory_id
         self._random_bytes = random_bytes
+        self._is_blocked = is_blocked
 
     def plan_topics(self, topics: Sequence[NewTopic]) -> Plan:
         """Check new topics, each by itself, and change nothing.
@@ -103,6 +106,7 @@ class TopicPlanner:
                 else ErrorCode.REQUEST_TIMED_OUT,
                 f"The removal of an older topic '{topic.name}' is not finished.",
             )
+        self._check_free(topic.name)
         configs = self._configs.checked(topic.configs)
         replicas = partition_replicas(topic, self._placement)
         topic_id = self._new_topic_id()
@@ -146,6 +150,7 @@ class TopicPlanner:
                 continue
             try:
                 added = added_replicas(topic, asked, self._placement, record_count=len(records))
+                self._check_free(topic.name)
             except TopicError as error:
                 results[asked.name] = error
                 continue
@@ -153,6 +158,14 @@ class TopicPlanner:
             new = partitions[asked.name] = self._new_partitions(len(topic.partitions), added)
             records += _partition_records(topic.topic_id, new)
         return Plan(results, records, partitions)
+
+    def _check_free(self, name: str) -> None:
+        """Raise TopicError if a new partition might find the directory of another topic."""
+        if self._is_blocked(name):
+            raise TopicError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"A directory of an older topic '{name}' cannot be renamed.",
+            )
 
     def _new_topic_id(self) -> bytes:
         """A random UUID (RFC 9562, version 4) that Kafka could generate too.

@@ -35,7 +35,8 @@ BROKER_DEFAULT: Final = -1
 
 # Kafka's own topics (Topic.isInternal), which belong to its coordinators.
 GROUP_TOPIC: Final = "__consumer_offsets"
-INTERNAL_TOPICS: Final = frozenset((GROUP_TOPIC, "__transaction_state", "__share_group_state"))
+TRANSACTION_TOPIC: Final = "__transaction_state"
+INTERNAL_TOPICS: Final = frozenset((GROUP_TOPIC, TRANSACTION_TOPIC, "__share_group_state"))
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 

@@ -15,6 +15,8 @@ a thread reads a batch, its request is not answered: the answer gives the memory
 The first append to a log after the start needs the last batches of the log (`Log.load_end`). If
 these are not in memory, the append waits in the queue until a thread has loaded them.
 
+A marker, which ends a transaction, has its place among the batches like any other, but no deadline.
+
 Order: once an append is queued for a partition, all later ones queue behind it. `write.caching`
 topics are not gated, since they trust the page cache by definition.
 """
@@ -26,6 +28,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from broker.error_mapping import BatchRefused
 from broker.partitions.group_commit import GroupCommit
 from broker.partitions.partition import AppendOutcome, Partition, QueuedAppend
 from broker.partitions.warm_reads import when_warm
@@ -35,6 +38,7 @@ from broker.runtime.clock import MS_NS, Clock
 from broker.runtime.metrics import Metrics
 from broker.runtime.owners import Owner
 from broker.runtime.record_work import RecordWork, WalkAbandoned
+from protocol.control_records import Marker
 from protocol.record_errors import InvalidRecord, RecordError
 from storage.errors import AppendTimedOut, StorageError
 from storage.log import Appended
@@ -46,6 +50,8 @@ logger = logging.getLogger("barnabas.storage")
 # counts as at least APPEND_BYTES_MIN, since it costs more than writing its bytes.
 STEP_BYTES_MAX = 4 * 1024 * 1024
 APPEND_BYTES_MIN = 16 * 1024
+NEVER_NS = 1 << 63  # the deadline of a marker: what it ends waits for it
+_NOTHING = memoryview(b"")
 
 
 class AppendQueue:
@@ -81,15 +87,42 @@ class AppendQueue:
             partition.log.is_end_loaded or self._load_end(partition)
         )
 
-    def append(self, partition: Partition, batch: memoryview, now_ms: int) -> Appended:
+    def append(
+        self, partition: Partition, batch: memoryview, now_ms: int, transaction: int = 0
+    ) -> Appended:
         """Append now, and return the offsets; the caller has checked `has_turn`.
 
-        Raises what `Log.append` raises.
+        `transaction`, and what is raised: as for `Log.append`.
         """
-        appended = partition.log.append(batch, now_ms)
+        appended = partition.log.append(batch, now_ms, transaction)
         if not appended.is_duplicate:
             self._commit.appended(partition)
         return appended
+
+    def append_marker(
+        self,
+        partition: Partition,
+        marker: Marker,
+        done: Callable[[AppendOutcome], None],
+        check: Callable[[], None] | None = None,
+    ) -> None:
+        """Append the end of a transaction when it has its turn, however late; then call `done`.
+
+        `check` comes first, in that turn; its StorageError or BatchRefused is the outcome.
+        """
+
+        def append(_: memoryview, now_ms: int) -> Appended:
+            if check is not None:
+                check()
+            appended = partition.log.append_marker(marker, now_ms)
+            self._commit.appended(partition)
+            return appended
+
+        queued = QueuedAppend(_NOTHING, NEVER_NS, done, append)
+        if self.has_turn(partition):
+            self._append_now(queued)
+        else:
+            self._enqueue(partition, queued)
 
     def queue(
         self,
@@ -99,18 +132,28 @@ class AppendQueue:
         done: Callable[[AppendOutcome], None],
         prepare: Callable[[], memoryview] | None = None,
         client: object = None,
+        append: Callable[[memoryview, int], Appended] | None = None,
     ) -> None:
         """Append when the batch has its turn, and call `done` with the outcome.
 
         The outcome is AppendTimedOut after `timeout_ms`. With `prepare`, a thread calls it first,
         and its result is appended in place of `batch`. `client` identifies the sender: clients
-        that have batches to prepare take turns.
+        that have batches to prepare take turns. `append`, if given, decides at the batch's turn
+        whether it is appended, and does so.
         """
         deadline_ns = self._clock.monotonic_ns() + max(timeout_ms, 0) * MS_NS
-        queued = QueuedAppend(batch if prepare is None else None, deadline_ns, done)
-        partition.queue.append(queued)
+        queued = QueuedAppend(
+            batch if prepare is None else None,
+            deadline_ns,
+            done,
+            append or partial(self.append, partition),
+        )
+        self._enqueue(partition, queued)
         if prepare is not None:
             self._prepare(partition, queued, prepare, client)
+
+    def _enqueue(self, partition: Partition, queued: QueuedAppend) -> None:
+        partition.queue.append(queued)
         self._queued[partition] = None
         self._metrics.appends_queued += 1
         self._metrics.appends_queued_now += 1
@@ -172,7 +215,8 @@ class AppendQueue:
                     to_look_at[partition] = None
                 else:
                     self._queued.pop(partition, None)
-                self._append_queued(partition, queued)
+                self._metrics.appends_queued_now -= 1
+                self._append_now(queued)
         finally:
             self._draining = False
         if to_look_at:  # no other drain starts before `_go_on`
@@ -238,16 +282,15 @@ class AppendQueue:
         else:
             queued.refusal = error
 
-    def _append_queued(self, partition: Partition, queued: QueuedAppend) -> None:
-        self._metrics.appends_queued_now -= 1
+    def _append_now(self, queued: QueuedAppend) -> None:
         outcome: AppendOutcome
         if queued.batch is None:
             assert queued.failure is not None, "only what is ready is appended"
             outcome = queued.failure
         else:
             try:
-                outcome = self.append(partition, queued.batch, self._clock.now_ms())
-            except (StorageError, RecordError) as error:
+                outcome = queued.append(queued.batch, self._clock.now_ms())
+            except (StorageError, RecordError, BatchRefused) as error:
                 outcome = error
             except Exception as error:  # it is answered, and the batches behind it are appended
                 owners.failed(Owner.APPEND, error)

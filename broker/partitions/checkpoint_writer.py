@@ -26,7 +26,7 @@ class CheckpointWriter:
     async def write(self) -> None:
         """Return when the current recovery points and log start offsets are on the disk.
 
-        Raises OSError; the files are then unchanged.
+        Clients see these start offsets then. Raises OSError; the files are then unchanged.
         """
         async with self._lock:
             # None if an earlier write has covered the current state: of many callers that waited,
@@ -34,3 +34,4 @@ class CheckpointWriter:
             write = self._logs.begin_write_checkpoints()
             if write is not None:
                 await self._pool.run(write)
+                self._logs.finish_write_checkpoints()

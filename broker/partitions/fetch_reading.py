@@ -8,6 +8,13 @@ blocks the loop. A thread of the pool loads what is not in memory:
   again, since the look-up was given up half-way (`storage.segments.cold`);
 - records of a slice that was found: the thread loads them into the answer.
 
+Records that were read, and not mapped, are looked at before they are sent (`Log.is_in_order`). If
+they do not fit, the log checks its file anew, and the partition is read again: up to the damage, or
+with an error.
+
+A reader of isolation level read_committed gets and waits for what lies below the last stable
+offset, and is told which transactions in it were aborted: it skips their records itself.
+
 An error belongs to its partition, and the other partitions are answered all the same.
 """
 
@@ -15,9 +22,9 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
-from broker.error_mapping import error_code_of
+from broker.error_mapping import code_of_failed_read
 from broker.partitions.epoch_fencing import UNDEFINED, divergence
 from broker.partitions.partition import Partition
 from broker.runtime.blocking_pool import BlockingPool
@@ -26,6 +33,7 @@ from broker.runtime.owners import Owner
 from broker.runtime.request import Pending, Request
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchPartition,
@@ -35,6 +43,7 @@ from protocol.messages.fetch import (
     PartitionData,
 )
 from storage.errors import StorageError
+from storage.files.filesystem import Buffer
 from storage.log import Log
 from storage.segments.cold import NOTHING, Cold, Pulled, without_waiting
 from storage.segments.log_file import LogSlice
@@ -49,6 +58,15 @@ UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_
 
 Resolved = Partition | ErrorCode  # a requested partition, or why it is refused
 ResolvedTopics = list[tuple[FetchTopic, list[tuple[FetchPartition, Resolved]]]]
+
+
+class _ColdRecords(NamedTuple):
+    """Records that a thread loads into the answer for one partition."""
+
+    data: PartitionData
+    log: Log
+    offset: int  # that was asked for
+    piece: LogSlice
 
 
 class AnswerBudget(Protocol):
@@ -66,7 +84,9 @@ class FetchReading:
         "_answers",
         "_body",
         "_bytes_max",
+        "_checked_anew",
         "_cold",
+        "_is_committed",
         "_metrics",
         "_missing",
         "_pool",
@@ -88,13 +108,15 @@ class FetchReading:
     ) -> None:
         self._request = request
         self._body: FetchRequest = request.body
+        self._is_committed = self._body.isolation_level == READ_COMMITTED
         self._topics = topics
         self._bytes_max = bytes_max  # the broker's own limit (fetch.max.bytes)
         self._answers = answers
         self._pool = pool
         self._metrics = metrics
         self.pending: Pending | None = None
-        self._cold: list[tuple[PartitionData, LogSlice]] = []  # records to be loaded
+        self._cold: list[_ColdRecords] = []
+        self._checked_anew: list[Log] = []  # because of what was read first
         self._missing: list[Cold] = []  # bytes that look-ups need
         self._pulled = NOTHING  # for the look-ups of one reading
         self._unforeseen_count = 0  # failures that are not in the metrics yet
@@ -116,39 +138,9 @@ class FetchReading:
         """
         try:
             with without_waiting(NOTHING):
-                return self._is_enough()
+                return _have_enough(self._topics, self._body, self._bytes_max)
         except (StorageError, OSError, Cold):
             return True
-
-    def _is_enough(self) -> bool:
-        wanted = min(self._body.min_bytes, self._body.max_bytes, self._bytes_max)
-        none_known = True
-        for _, partitions in self._topics:
-            for asked, found in partitions:
-                if not isinstance(found, Partition):
-                    if found not in UNKNOWN:
-                        return True
-                    continue
-                none_known = False
-                log = found.log
-                offset = asked.fetch_offset
-                epoch = asked.last_fetched_epoch
-                if epoch >= 0 and divergence(log, epoch, offset) is not None:
-                    return True
-                if not log.start_offset <= offset <= log.end_offset:
-                    return True
-                if offset < log.high_watermark:
-                    if wanted <= 1:
-                        return True  # most consumers: the read makes the only look-up
-                    # 0 bytes below the high watermark mean damage, which a read reports.
-                    available = log.available_bytes(offset)
-                    if available <= 0:
-                        return True
-                    # The first partition yields a batch even if its limit is lower.
-                    wanted -= min(available, max(asked.partition_max_bytes, 1))
-                    if wanted <= 0:
-                        return True
-        return none_known or wanted <= 0
 
     def answer(self) -> None:
         """Read, and complete `pending`: what a parked fetch is released to."""
@@ -221,12 +213,13 @@ class FetchReading:
         data = PartitionData(
             partition_index=asked.partition,
             high_watermark=log.high_watermark,
-            last_stable_offset=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
             log_start_offset=log.start_offset,
-            # As in Kafka, null means that no records were left out: isolation read_uncommitted.
-            aborted_transactions=[] if self._body.isolation_level == READ_COMMITTED else None,
+            # As in Kafka, null means that nobody is to skip records: isolation read_uncommitted.
+            aborted_transactions=[] if self._is_committed else None,
             records=b"",
         )
+        limit = data.last_stable_offset if self._is_committed else data.high_watermark
         bytes_max = min(left, asked.partition_max_bytes)
         offset = asked.fetch_offset
         try:
@@ -244,22 +237,37 @@ class FetchReading:
                 if not log.start_offset <= offset <= log.end_offset:
                     _say_error(data, ErrorCode.OFFSET_OUT_OF_RANGE)
                 return data, 0
-            piece = log.read(offset, max(bytes_max, 0), at_least_one_batch=first)
-            if piece is None:
-                return data, 0
             copies = self._request.header.copies_records
-            records = piece.read_hot() if copies else piece.load_hot()
+            while True:
+                piece = log.read(
+                    offset, max(bytes_max, 0), at_least_one_batch=first, end_offset=limit
+                )
+                if piece is None:
+                    return data, 0
+                records = piece.read_hot() if copies else piece.load_hot()
+                if records is None or not self._must_read_again(log, offset, piece, records):
+                    break
+            _say_aborted(data, log, piece, offset)
         except Cold as cold:
             self._missing.append(cold)
             return data, 0
         except Exception as error:
-            self._fail(data, log.directory, error)
+            self._fail(data, log, error)
             return data, 0
         if records is None:
-            self._cold.append((data, piece))
+            self._cold.append(_ColdRecords(data, log, offset, piece))
         else:
             data.records = records
         return data, len(piece)
+
+    def _must_read_again(self, log: Log, offset: int, piece: LogSlice, records: Buffer) -> bool:
+        """Whether what was read does not fit its log. Its file is checked then, once a fetch."""
+        is_mapped = type(records) is memoryview
+        if is_mapped or log.is_in_order(piece, records, offset) or log in self._checked_anew:
+            return False
+        log.distrust(piece)
+        self._checked_anew.append(log)
+        return True
 
     def _pull(self) -> None:
         """Bring into memory what look-ups missed. For a thread; the next read reports errors."""
@@ -283,31 +291,84 @@ class FetchReading:
     def _load(self) -> None:
         """Load the records of slices that are not in memory. For a thread: waits for the disk."""
         copies = self._request.header.copies_records
-        for data, piece in self._cold:
+        for cold in self._cold:
             try:
-                data.records = piece.read() if copies else piece.load()
+                cold.data.records = cold.piece.read() if copies else cold.piece.load()
             except Exception as error:
-                self._fail(data, piece.log_file.path, error)
+                self._fail(cold.data, cold.log, error)
 
     def _loaded(self, response: FetchResponse, error: BaseException | None) -> None:
         assert self.pending is not None
         self._count_failures()
         if isinstance(error, Exception):
             self.pending.fail(error)
+            return
+        doubtful = [cold for cold in self._cold if self._is_doubtful(cold)]
+        self._cold.clear()
+        if doubtful:
+            self.answer()
         else:
             self.pending.complete(response)
 
-    def _fail(self, data: PartitionData, path: str, error: Exception) -> None:
+    def _is_doubtful(self, cold: _ColdRecords) -> bool:
+        data, log, offset, piece = cold
+        records = data.records or b""
+        return bool(records) and self._must_read_again(log, offset, piece, records)
+
+    def _fail(self, data: PartitionData, log: Log, error: Exception) -> None:
         """Answer a failed read with its error code; log errors that were not foreseen."""
-        code = error_code_of(error)
+        code = code_of_failed_read(log, error)
         if code is ErrorCode.UNKNOWN_SERVER_ERROR:
             self._unforeseen_count += 1
-            logger.error("Error processing fetch from %s", path, exc_info=error)
+            logger.error("Error processing fetch from %s", log.directory, exc_info=error)
         _say_error(data, code)
 
     def _count_failures(self) -> None:
         self._metrics.request_errors += self._unforeseen_count
         self._unforeseen_count = 0
+
+
+def _have_enough(topics: ResolvedTopics, body: FetchRequest, bytes_max: int) -> bool:
+    """Whether an answer of at most `bytes_max` bytes would have enough, or must not wait."""
+    wanted = min(body.min_bytes, body.max_bytes, bytes_max)
+    is_committed = body.isolation_level == READ_COMMITTED
+    none_known = True
+    for _, partitions in topics:
+        for asked, found in partitions:
+            if not isinstance(found, Partition):
+                if found not in UNKNOWN:
+                    return True
+                continue
+            none_known = False
+            log = found.log
+            limit = log.last_stable_offset if is_committed else log.high_watermark
+            offset = asked.fetch_offset
+            epoch = asked.last_fetched_epoch
+            if epoch >= 0 and divergence(log, epoch, offset) is not None:
+                return True
+            if not log.start_offset <= offset <= log.end_offset:
+                return True
+            if offset < limit:
+                if wanted <= 1:
+                    return True  # most consumers: the read makes the only look-up
+                # 0 bytes below the limit mean damage, which a read reports.
+                available = log.available_bytes(offset, limit)
+                if available <= 0:
+                    return True
+                # The first partition yields a batch even if its limit is lower.
+                wanted -= min(available, max(asked.partition_max_bytes, 1))
+                if wanted <= 0:
+                    return True
+    return none_known or wanted <= 0
+
+
+def _say_aborted(data: PartitionData, log: Log, piece: LogSlice, offset: int) -> None:
+    """Say what was aborted in a slice that was read for `offset`. Raises Cold."""
+    if data.aborted_transactions is not None:
+        data.aborted_transactions = [
+            AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
+            for producer_id, first_offset in log.aborted_in(piece, offset, data.last_stable_offset)
+        ]
 
 
 def refused(asked: FetchPartition, code: ErrorCode) -> PartitionData:

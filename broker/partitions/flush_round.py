@@ -11,6 +11,8 @@ from collections import deque
 from typing import TypeVar
 
 from broker.partitions.partition import Partition
+from broker.runtime import owners
+from broker.runtime.owners import Owner
 from storage.flush import Flush
 
 T = TypeVar("T")
@@ -54,6 +56,11 @@ class FlushRound:
             self.started_ns = now_ns
         return now_ns - self.started_ns > stall_ns
 
+    @property
+    def untold_count(self) -> int:
+        """How many flushes have ended since the last `take_ended`."""
+        return len(self._ended)
+
     def take_ended(self) -> list[EndedFlush]:
         """Return the flushes that have ended since the last call."""
         return _all_of(self._ended)
@@ -61,6 +68,34 @@ class FlushRound:
     def take_rest(self) -> list[Job]:
         """Take back the flushes that have not begun."""
         return _all_of(self._waiting)
+
+
+def begin_flushes(
+    due: dict[Partition, None], count_max: int, now_ns: int
+) -> tuple[list[Job], list[Partition]]:
+    """Take partitions that are due and begin their flushes, up to `count_max`.
+
+    Also returns those whose log has failed: nothing more of it will be flushed.
+    """
+    jobs: list[Job] = []
+    failed: list[Partition] = []
+    for partition in tuple(due):
+        del due[partition]
+        if partition.flush_started_ns:  # it was due for a round and for a lane
+            continue
+        try:
+            flush = partition.log.begin_flush()
+        except Exception as error:  # the flushes before it have begun, and go on
+            owners.failed(Owner.FLUSH, error, f"the beginning of a flush of {partition.log}")
+            continue
+        if partition.log.failed is not None:
+            failed.append(partition)
+        elif flush is not None:
+            partition.flush_started_ns = now_ns
+            jobs.append((partition, flush))
+        if len(jobs) == count_max:
+            break
+    return jobs, failed
 
 
 def _all_of(items: deque[T]) -> list[T]:

@@ -11,16 +11,21 @@ round one after the other, since handing each to a thread costs more than most o
   loop, so that it covers everything the turn appended.
 - No request waits (acks 0 and 1): it begins `IDLE_LINGER_SECONDS` later, which delays no reader and
   saves most of the fsyncs.
+- A request waits for several logs (`durable_together`, the end of a transaction): each of them is
+  flushed in a thread of its own, a lane, beside the rounds. All wait for the disk at the same time,
+  so that the request waits for one fsync and not for as many as it has logs. Requests share flushes
+  as above. If more logs are due than lanes are free, a lane flushes a few one after the other.
 - `write.caching` topics: records are visible and acknowledged from the page cache, as in Apache
-  Kafka's defaults. `flush.messages`, `flush.ms`, rolls and the stop flush them.
+  Kafka's defaults. `flush.messages`, `flush.ms`, rolls, `durable_together` and the stop flush them.
 
 A disk may delay the fsync of one file, or of all. A round in which no flush has ended for
 `STUCK_SECONDS` no longer counts against `ROUNDS_MAX`: another round takes over the flushes that it
-has not begun. Up to `STUCK_ROUNDS_MAX` rounds may be stuck. The threads serve group commit alone,
-so neither reads nor checkpoints wait for a stuck one.
+has not begun. Lanes are rounds in this, with `LANES_MAX`. Up to `STUCK_ROUNDS_MAX` may be stuck.
+The threads serve group commit alone, so neither reads nor checkpoints wait for a stuck one.
 
 A failed fsync is terminal for its log (docs/design.md, "What an acknowledgement means"): it is
-never retried, and every waiter gets KAFKA_STORAGE_ERROR. Waiters have deadlines (I9). A sweep
+never retried, and every waiter gets KAFKA_STORAGE_ERROR. A flush that has found no descriptor has
+not come to its fsync: it is tried again after `RETRY_SECONDS`. Waiters have deadlines (I9). A sweep
 checks them, not a timer each: a deadline passes only if a disk is stuck, and then the accuracy of
 a tick is enough.
 
@@ -32,15 +37,18 @@ from __future__ import annotations
 
 import asyncio
 from bisect import insort
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from operator import attrgetter
 
-from broker.partitions.flush_round import FlushRound, Job
+from broker.error_mapping import code_of_failed_log
+from broker.partitions.durable_together import AllDone, DurableTogether, Place
+from broker.partitions.flush_round import FlushRound, Job, begin_flushes
 from broker.partitions.partition import CommitWaiter, Partition
+from broker.partitions.running_rounds import STUCK_SECONDS, RunningRounds
 from broker.runtime import owners
 from broker.runtime.blocking_pool import BlockingPool
-from broker.runtime.clock import MS_NS, SECOND_NS, Clock
+from broker.runtime.clock import MS_NS, Clock
 from broker.runtime.metrics import Metrics
 from broker.runtime.owners import Owner
 from protocol.errors import ErrorCode
@@ -49,15 +57,9 @@ from storage.flush import Flush
 # Long enough for a stream of small acks=1 requests to share an fsync, short enough that a
 # consumer that connects now finds records of two milliseconds ago.
 IDLE_LINGER_SECONDS = 0.002
-# Rounds that run at a time. There is one disk: while a round waits for it, appends gather for the
-# next. A second round fills the gaps between the fsyncs of the first.
-ROUNDS_MAX = 2
+RETRY_SECONDS = 0.1  # for a flush without a descriptor
 FLUSHES_PER_ROUND_MAX = 64  # so that the first of many partitions does not wait for the last
-STUCK_SECONDS = 0.25  # well above an fsync on a busy disk (8 to 15 ms at the 99th percentile)
-STUCK_ROUNDS_MAX = 14
-STUCK_NS = int(STUCK_SECONDS * SECOND_NS)
-FLUSH_THREADS = ROUNDS_MAX + STUCK_ROUNDS_MAX  # the pool starts them when they are needed
-
+FLUSHES_PER_LANE_MAX = 4  # when more logs are due than lanes are free
 
 _end_offset = attrgetter("end_offset")
 
@@ -72,16 +74,16 @@ class GroupCommit:
         metrics: Metrics,
         clock: Clock,
     ) -> None:
-        self._pool = pool
         self._advanced = advanced  # the high watermark has moved, or the log has failed
         self._metrics = metrics
         self._clock = clock
         self._waiting: dict[Partition, None] = {}
         self._idle: asyncio.Event = asyncio.Event()
         self._due: dict[Partition, None] = {}  # to be flushed by the next round
+        self._due_for_lanes: dict[Partition, None] = {}
         self._start_called = False
-        self._running: dict[FlushRound, None] = {}
-        self._stuck: dict[FlushRound, None] = {}
+        self._rounds = RunningRounds(pool, self._finish_all, self._ended)
+        self._together = DurableTogether(self._wait_for_flush)
 
     def appended(self, partition: Partition) -> None:
         """Note that `partition` has more to make durable, and schedule the flush."""
@@ -99,16 +101,30 @@ class GroupCommit:
         end_offset: int,
         timeout_ms: int,
         answer: Callable[[ErrorCode], None],
+        *,
+        on_disk: bool = False,
     ) -> None:
         """Call `answer(code)` when `partition` is durable up to `end_offset`, or cannot be.
 
-        The code is NONE, KAFKA_STORAGE_ERROR, or REQUEST_TIMED_OUT after `timeout_ms`.
+        With write.caching, records that are visible need no wait, unless `on_disk`. The code is
+        NONE, KAFKA_STORAGE_ERROR, REQUEST_TIMED_OUT after `timeout_ms`, or
+        UNKNOWN_TOPIC_OR_PARTITION if its topic is deleted.
         """
         log = partition.log
-        if log.high_watermark >= end_offset:
+        if (log.durable_offset if on_disk else log.high_watermark) >= end_offset:
             answer(ErrorCode.NONE)
-        elif log.failed is not None:
-            answer(ErrorCode.KAFKA_STORAGE_ERROR)
+        else:
+            self._wait_for_flush(partition, end_offset, timeout_ms, answer)
+
+    def _wait_for_flush(
+        self,
+        partition: Partition,
+        end_offset: int,
+        timeout_ms: int,
+        answer: Callable[[ErrorCode], None],
+    ) -> None:
+        if partition.log.failed is not None:
+            answer(code_of_failed_log(partition.log))
         else:
             deadline_ns = self._clock.monotonic_ns() + max(timeout_ms, 0) * MS_NS
             waiter = CommitWaiter(end_offset, deadline_ns, answer)
@@ -121,15 +137,33 @@ class GroupCommit:
             self._schedule(partition, urgent=True)
 
     async def durable(self, partition: Partition, end_offset: int, timeout_ms: int) -> ErrorCode:
-        """Wait for durability as a coroutine; see `wait`."""
+        """Return when `partition` is durable up to `end_offset`, also with write.caching.
+
+        The code is as for `wait`.
+        """
         future: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
 
         def answer(code: ErrorCode) -> None:
             if not future.done():
                 future.set_result(code)
 
-        self.wait(partition, end_offset, timeout_ms, answer)
+        self.wait(partition, end_offset, timeout_ms, answer, on_disk=True)
         return await future
+
+    def durable_together(self, places: Sequence[Place], done: AllDone) -> None:
+        """Call `done(codes)` when each place is durable up to its offset, or cannot be.
+
+        Durable means on the disk, also with write.caching. The logs are flushed side by side.
+        There is one code for each place, in their order: NONE, KAFKA_STORAGE_ERROR,
+        UNKNOWN_TOPIC_OR_PARTITION if its topic is deleted, or COORDINATOR_NOT_AVAILABLE if the
+        broker stops and the disk does not answer. There is no deadline. `done` is called at once
+        if nothing is to be waited for.
+        """
+        self._together.wait(places, done)
+
+    def stop(self) -> None:
+        """Begin the stop: requests of `durable_together` wait `STUCK_SECONDS` and no longer."""
+        self._together.stop(STUCK_SECONDS)
 
     def flush_now(self, partition: Partition) -> None:
         """Begin a flush soon, even if no request waits: for the tickers and the stop."""
@@ -149,35 +183,33 @@ class GroupCommit:
                 self._waiting.pop(partition, None)
 
     async def drained(self) -> None:
-        """Wait until no flush runs."""
-        while self.is_flushing or self._due:
+        """Wait until no flush runs. For the stop: nobody calls `sweep` any more."""
+        while self.is_flushing or self._due or self._due_for_lanes:
+            self._pass_stuck(self._clock.monotonic_ns())
             self._start()
             self._idle.clear()
             if self.is_flushing:
-                await self._idle.wait()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(STUCK_SECONDS / 2):
+                        await self._idle.wait()
+        self._together.stopped()
+
+    @property
+    def ended_count(self) -> int:
+        """How many flushes have ended, in order or not."""
+        return self._metrics.flushes + self._rounds.untold_count
 
     @property
     def is_flushing(self) -> bool:
         """Whether a flush runs, stuck or not."""
-        return bool(self._running or self._stuck)
+        return self._rounds.is_any
 
     def _pass_stuck(self, now_ns: int) -> None:
-        """Start other rounds in place of stuck ones, with the flushes these have not begun."""
-        for round_ in tuple(self._running):
-            if len(self._stuck) < STUCK_ROUNDS_MAX and round_.is_stuck(now_ns, STUCK_NS):
-                del self._running[round_]
-                self._stuck[round_] = None
-                if rest := round_.take_rest():
-                    self._run(FlushRound(rest, now_ns))
-                self._finish_all(round_)
-        self._metrics.flushes_stuck_now = len(self._stuck)
-        if self._due:
+        self._rounds.pass_stuck(now_ns)
+        self._metrics.flushes_stuck_now = self._rounds.stuck_count
+        if self._due or self._due_for_lanes:
             self._start_called = False  # an earlier call may have failed
             self._call_start_soon()
-
-    def _run(self, round_: FlushRound) -> None:
-        self._running[round_] = None
-        self._pool.submit(Owner.FLUSH, round_.run, partial(self._end, round_))
 
     def drop(self, partition: Partition, code: ErrorCode) -> None:
         """Answer `code` to all requests that wait for a partition that is being removed."""
@@ -189,55 +221,59 @@ class GroupCommit:
         if partition.flush_started_ns:
             return  # `_finish` looks again
         if urgent:
-            self._due[partition] = None
+            self._make_due(partition)
             self._call_start_soon()
-        elif not partition.flush_scheduled:
+        else:
+            self._linger(partition, IDLE_LINGER_SECONDS)
+
+    def _make_due(self, partition: Partition) -> None:
+        if partition.lane_waiters:
+            self._due.pop(partition, None)
+            self._due_for_lanes[partition] = None
+        else:
+            self._due[partition] = None
+
+    def _linger(self, partition: Partition, seconds: float) -> None:
+        if not partition.flush_scheduled:
             partition.flush_scheduled = True
-            owners.later(Owner.FLUSH, IDLE_LINGER_SECONDS, self._lingered, partition)
+            owners.later(Owner.FLUSH, seconds, self._lingered, partition)
 
     def _lingered(self, partition: Partition) -> None:
         partition.flush_scheduled = False
         if not partition.flush_started_ns:
-            self._due[partition] = None
+            self._make_due(partition)
             self._start()
 
     def _call_start_soon(self) -> None:
-        if not self._start_called and len(self._running) < ROUNDS_MAX:
+        if not self._start_called and (
+            self._rounds.may_start or (self._due_for_lanes and self._rounds.free_lanes > 0)
+        ):
             self._start_called = True
             owners.soon(Owner.FLUSH, self._start)
 
     def _start(self) -> None:
-        """Begin rounds for the partitions that are due, up to ROUNDS_MAX."""
+        """Begin lanes and rounds for the partitions that are due, as many as may run."""
         self._start_called = False
-        while self._due and len(self._running) < ROUNDS_MAX:
-            now_ns = self._clock.monotonic_ns()
-            jobs: list[Job] = []
-            for partition in tuple(self._due):
-                del self._due[partition]
-                try:
-                    flush = partition.log.begin_flush()
-                except Exception as error:  # the flushes before it have begun, and go on
-                    owners.failed(
-                        Owner.FLUSH, error, f"the beginning of a flush of {partition.log}"
-                    )
-                    continue
-                if partition.log.failed is not None:  # by a write: it will not become durable
-                    self.drop(partition, ErrorCode.KAFKA_STORAGE_ERROR)
-                    self._tell_advanced(partition)
-                elif flush is not None:
-                    partition.flush_started_ns = now_ns
-                    jobs.append((partition, flush))
-                if len(jobs) == FLUSHES_PER_ROUND_MAX:
-                    break
-            if jobs:
-                self._run(FlushRound(jobs, now_ns))
+        rounds = self._rounds
+        now_ns = self._clock.monotonic_ns()
+        while self._due_for_lanes and (free := rounds.free_lanes) > 0:
+            rounds.run_in_lanes(
+                self._begin(self._due_for_lanes, free * FLUSHES_PER_LANE_MAX, now_ns), now_ns
+            )
+        while self._due and rounds.may_start:
+            if jobs := self._begin(self._due, FLUSHES_PER_ROUND_MAX, now_ns):
+                rounds.run(jobs, now_ns)
 
-    def _end(self, ended: FlushRound, error: BaseException | None) -> None:
-        assert error is None, f"a round keeps its errors: {error!r}"
-        self._running.pop(ended, None)
-        self._stuck.pop(ended, None)
-        self._finish_all(ended)
-        if self._due:
+    def _begin(self, due: dict[Partition, None], count_max: int, now_ns: int) -> list[Job]:
+        jobs, failed = begin_flushes(due, count_max, now_ns)
+        for partition in failed:  # by a write: it will not become durable
+            self.drop(partition, code_of_failed_log(partition.log))
+            self._tell_advanced(partition)
+        return jobs
+
+    def _ended(self) -> None:
+        """A round or a lane has ended: others may start."""
+        if self._due or self._due_for_lanes:
             self._call_start_soon()
         if not self.is_flushing:
             self._idle.set()
@@ -270,7 +306,9 @@ class GroupCommit:
         if not waiters:
             self._waiting.pop(partition, None)
         if log.failed is not None:
-            self.drop(partition, ErrorCode.KAFKA_STORAGE_ERROR)
+            self.drop(partition, code_of_failed_log(partition.log))
+        elif error is not None:
+            self._linger(partition, RETRY_SECONDS)
         elif log.end_offset > durable_offset:
             self._schedule(partition, urgent=bool(waiters or partition.watchers))
         self._tell_advanced(partition)

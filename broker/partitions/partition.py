@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from broker.runtime import owners
+from broker.runtime.metrics import Metrics
 from broker.runtime.owners import Owner
 from broker.runtime.record_work import Walk, WalkAbandoned
 from broker.runtime.request import Request
@@ -49,14 +50,19 @@ class CommitWaiter(NamedTuple):
 class QueuedAppend:
     """A batch that waits for its turn, and the callback for its outcome."""
 
-    __slots__ = ("batch", "deadline_ns", "done", "failure", "refusal", "walk")
+    __slots__ = ("append", "batch", "deadline_ns", "done", "failure", "refusal", "walk")
 
     def __init__(
-        self, batch: memoryview | None, deadline_ns: int, done: Callable[[AppendOutcome], None]
+        self,
+        batch: memoryview | None,
+        deadline_ns: int,
+        done: Callable[[AppendOutcome], None],
+        append: Callable[[memoryview, int], Appended],
     ) -> None:
         self.batch = batch  # None while a thread prepares it
         self.deadline_ns = deadline_ns
         self.done = done
+        self.append = append  # called with the batch and the time in ms, at its turn
         self.failure: RecordError | WalkAbandoned | None = None
         self.walk: Walk | None = None  # prepares the batch
         self.refusal: Exception | None = None  # the outcome, once the walk has ended
@@ -99,6 +105,7 @@ class Partition:
     __slots__ = (
         "flush_scheduled",
         "flush_started_ns",
+        "lane_waiters",
         "log",
         "queue",
         "waiters",
@@ -112,6 +119,7 @@ class Partition:
         self.watchers: dict[ParkedFetch, None] = {}
         self.flush_scheduled = False
         self.flush_started_ns = 0  # 0: no flush is running
+        self.lane_waiters = 0  # of `waiters`, those of GroupCommit.durable_together
 
 
 class PartitionLeader(NamedTuple):
@@ -125,9 +133,10 @@ class PartitionLeader(NamedTuple):
 class Partitions:
     """All partitions this broker leads, by topic name and number."""
 
-    __slots__ = ("_by_key", "_offline")
+    __slots__ = ("_by_key", "_metrics", "_offline")
 
-    def __init__(self) -> None:
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
         self._by_key: dict[tuple[str, int], Partition] = {}
         self._offline: dict[tuple[str, int], LogFailed] = {}
 
@@ -138,24 +147,37 @@ class Partitions:
         """Make `log` known."""
         key = (log.topic, log.partition)
         assert key not in self._by_key, f"{key} is open already"
-        self._offline.pop(key, None)
+        self._set_online(key)
         partition = self._by_key[key] = Partition(log)
         return partition
 
     def remove(self, topic: str, number: int) -> Partition | None:
         """Remove and return a partition; the caller answers its waiters."""
-        self._offline.pop((topic, number), None)
+        self._set_online((topic, number))
         return self._by_key.pop((topic, number), None)
+
+    def _set_online(self, key: tuple[str, int]) -> None:
+        if self._offline.pop(key, None) is not None:
+            self._metrics.partitions_offline_now -= 1
 
     def set_offline(self, topic: str, number: int, failure: LogFailed) -> bool:
         """Note that a partition's log cannot be opened; return whether this is new."""
-        is_news = (topic, number) not in self._offline
+        is_news = not self.is_offline(topic, number)
+        self._metrics.partitions_offline_now += is_news
         self._offline[topic, number] = failure
         return is_news
+
+    def is_offline(self, topic: str, number: int) -> bool:
+        """Whether a partition's log cannot be opened."""
+        return (topic, number) in self._offline
 
     def offline(self) -> list[tuple[str, int]]:
         """Return the topic and number of each partition whose log cannot be opened."""
         return list(self._offline)
+
+    def has(self, topic: str, number: int) -> bool:
+        """Whether a partition's log is open."""
+        return (topic, number) in self._by_key
 
     def get(self, topic: str, number: int) -> Partition:
         """Return a partition.

@@ -10,6 +10,7 @@ fatal. With a retriable error they would retry for ever. A test fails for an API
 | TOPIC_AUTHORIZATION_FAILED | produce | producers fail the record and do not retry it |
 | GROUP_AUTHORIZATION_FAILED | groups, commits | consumers raise it and do not rejoin |
 | CLUSTER_AUTHORIZATION_FAILED | producer ids | it is fatal to an idempotent producer |
+| TRANSACTIONAL_ID_AUTHORIZATION_FAILED | transactions | it is fatal to their producers |
 
 The rest of the mode is elsewhere: the directory is opened in memory
 (`broker.read_only.directory_identity`, `storage.files.overlay`), housekeeping runs only the duties
@@ -34,6 +35,11 @@ MESSAGE: Final = "This broker serves its directory read-only."
 REFUSED: Final = {
     ApiKey.PRODUCE: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ApiKey.INIT_PRODUCER_ID: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ApiKey.ADD_PARTITIONS_TO_TXN: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ApiKey.ADD_OFFSETS_TO_TXN: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ApiKey.END_TXN: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ApiKey.WRITE_TXN_MARKERS: ErrorCode.POLICY_VIOLATION,
+    ApiKey.TXN_OFFSET_COMMIT: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     ApiKey.OFFSET_COMMIT: ErrorCode.GROUP_AUTHORIZATION_FAILED,
     ApiKey.JOIN_GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
     ApiKey.SYNC_GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
@@ -74,6 +80,8 @@ READS: Final = frozenset(
         ApiKey.DESCRIBE_QUORUM,
         ApiKey.DESCRIBE_CLUSTER,
         ApiKey.DESCRIBE_PRODUCERS,
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        ApiKey.LIST_TRANSACTIONS,
         ApiKey.CONSUMER_GROUP_DESCRIBE,
         ApiKey.LIST_CONFIG_RESOURCES,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,

@@ -33,6 +33,7 @@ class BlockingPool:
         self._executor = executor
         self._loop = loop
         self._outstanding = 0
+        self.ended_count = 0  # calls whose result has reached the loop
 
     @property
     def is_busy(self) -> bool:
@@ -61,7 +62,7 @@ class BlockingPool:
     def _came_back(
         self, done: Callable[[BaseException | None], None], error: BaseException | None
     ) -> None:
-        self._outstanding -= 1
+        self._returned()
         done(error)
 
     async def run(self, call: Callable[[], T]) -> T:
@@ -72,7 +73,11 @@ class BlockingPool:
         return await asyncio.shield(future)
 
     def _ran(self, _: asyncio.Future[T]) -> None:
+        self._returned()
+
+    def _returned(self) -> None:
         self._outstanding -= 1
+        self.ended_count += 1
 
     def close(self) -> None:
         """Wait for the calls that run, and take no new ones."""

@@ -36,6 +36,7 @@ class Metrics:
     flushes_stuck_now: int = 0  # rounds in which no fsync has ended for STUCK_SECONDS
     commits_timed_out: int = 0
     appends_timed_out: int = 0  # while they were queued for a slow disk
+    partitions_offline_now: int = 0  # their logs cannot be opened
     disk_full_now: int = 0  # 1 while writes find no space
     writes_refused: int = 0  # because the disk is full
     fetches_parked: int = 0
@@ -44,6 +45,14 @@ class Metrics:
     record_walks: int = 0  # over the records of batches, in threads
     record_walks_waiting_now: int = 0
     record_walks_refused: int = 0  # too many records, headers or bytes to walk over
+    transactional_ids_now: int = 0
+    transactional_ids_refused: int = 0  # barnabas.transactional.ids.max
+    transactional_ids_expired: int = 0  # transactional.id.expiration.ms
+    transactions_open_now: int = 0
+    transactions_committed: int = 0
+    transactions_aborted: int = 0
+    transactions_timed_out: int = 0
+    transactions_owed_now: int = 0  # decided, but not yet in every partition: a log has failed
 
     def snapshot(self) -> dict[str, int]:
         """Return every counter by name."""

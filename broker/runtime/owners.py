@@ -50,6 +50,8 @@ class Owner(Enum):
     GROUP_ALARM = "the group, whose alarm rings again a second later"
     GROUP_TARGETS = "the group, whose next heartbeat asks for targets again"
     GROUP_LOADING = "the groups that were being loaded"
+    TRANSACTION = "the transaction, which is tried again"
+    TRANSACTION_LOADING = "the transactional ids that were being loaded"
     TOPIC_CHANGE = "the change, which the next start checks again"
     TICKER = "one run of the periodic duty"
     COMPACTION = "the compaction pass"

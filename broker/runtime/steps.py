@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator
 from functools import partial
+from types import GeneratorType
 from typing import Any, Final, TypeVar
 
 from broker.runtime import owners
@@ -136,8 +137,12 @@ class Stepper:
             self._answer(job.request, job.result)
 
     def _encode_later(self, request: Request, response: Any) -> None:
-        """Encode in steps an answer that was made in steps, now that it may be sent."""
-        job = _Job(request, _made(response))
+        """Encode in steps an answer that was made in steps, now that it may be sent.
+
+        It may have to be made once more, in steps again.
+        """
+        is_to_be_made = isinstance(response, GeneratorType)
+        job = _Job(request, response if is_to_be_made else _made(response))
         job.is_long = True
         self._queue.append(job)
         self._schedule()

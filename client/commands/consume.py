@@ -6,7 +6,7 @@ With `--group` the work is done by `consume_group`; for the formats see `written
 from __future__ import annotations
 
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -16,8 +16,13 @@ from client.commands.running import run_to_end
 from client.commands.times import parse_time
 from client.commands.written_records import FORMATS, RecordFormat
 
+if TYPE_CHECKING:
+    from client.msgpack.consumer import Consumer
+
 BEGINNING: Final = ("time", -2)  # the timestamps by which ListOffsets means the two
 END: Final = ("time", -1)
+UNCOMMITTED: Final = "read_uncommitted"
+COMMITTED: Final = "read_committed"
 
 
 @click.command(cls=CarefulCommand)
@@ -46,6 +51,13 @@ END: Final = ("time", -1)
 @click.option(
     "--max-messages", "-n", type=click.IntRange(min=1), help="Stop after this many records."
 )
+@click.option(
+    "--isolation",
+    type=click.Choice([UNCOMMITTED, COMMITTED]),
+    default=UNCOMMITTED,
+    show_default=True,
+    help="Whether to read what open and aborted transactions wrote.",
+)
 @click.option("--format", "shape", type=click.Choice(FORMATS), default="value", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 @click.option("--key-separator", default="\t", help="Text between key and value [default: a tab].")
@@ -60,6 +72,7 @@ def consume(
     instance_id: str | None,
     follow: bool,
     max_messages: int | None,
+    isolation: str,
     shape: str,
     as_json: bool,
     key_separator: str,
@@ -74,6 +87,9 @@ def consume(
     With --group, the broker assigns each member of the group some of the partitions. A member
     starts at the committed offset, or where there is none at --from (beginning or end). Records
     written to standard output are committed about once a second and at the end.
+
+    With --isolation read_committed, the end is the last stable offset: the first record of the
+    oldest open transaction, if there is one.
 
     Exit code: 0 done; 1 the broker cannot be reached, or refuses.
     """
@@ -97,15 +113,22 @@ def consume(
             start=start,
             follow=follow,
             count_max=max_messages,
+            committed_only=isolation == COMMITTED,
         )
         run_to_end(read_group(options, written))
         return
     if instance_id is not None:
         raise click.UsageError("--instance-id needs --group.")
-    reading = _read(
-        topic, bootstrap, timeout_s, partitions or None, place, written, follow, max_messages
+    from client.msgpack.consumer import Consumer
+
+    consumer = Consumer(
+        bootstrap,
+        topic,
+        partitions=partitions or None,
+        timeout_s=timeout_s,
+        committed_only=isolation == COMMITTED,
     )
-    run_to_end(reading)
+    run_to_end(_read(consumer, place, written, max_messages, follow=follow))
 
 
 def parse_start(start: str, from_time: str | None) -> tuple[str, int]:
@@ -122,20 +145,17 @@ def parse_start(start: str, from_time: str | None) -> tuple[str, int]:
 
 
 async def _read(
-    topic: str,
-    bootstrap: str,
-    timeout_s: float,
-    partitions: tuple[int, ...] | None,
+    consumer: Consumer,
     place: tuple[str, int],
     written: RecordFormat,
-    follow: bool,  # noqa: FBT001 - a flag of the command
     max_messages: int | None,
+    *,
+    follow: bool,
 ) -> None:
     from client.commands.patient_poll import poll_patiently
-    from client.msgpack.consumer import Consumer
 
     left = max_messages
-    async with Consumer(bootstrap, topic, partitions=partitions, timeout_s=timeout_s) as consumer:
+    async with consumer:
         kind, where = place
         if kind == "time":
             await consumer.seek_to(where)
@@ -144,7 +164,7 @@ async def _read(
                 consumer.seek(partition, where)
         ends = {} if follow else await consumer.end_offsets()
         if place not in (BEGINNING, END):
-            _say_if_nothing(topic, consumer.positions, ends)
+            _say_if_nothing(consumer.topic, consumer.positions, ends)
         while True:
             unread = [
                 partition

@@ -44,6 +44,7 @@ class Options:
     start: str
     follow: bool
     count_max: int | None
+    committed_only: bool = False
 
 
 class WrittenOffsets(RebalanceListener):
@@ -122,6 +123,7 @@ async def read_group(options: Options, written: RecordFormat) -> None:
         group_id=options.group_id,
         instance_id=options.instance_id,
         auto_offset_reset=RESETS[options.start],
+        committed_only=options.committed_only,
     )
     async with GroupConsumer(
         options.bootstrap,

@@ -29,6 +29,11 @@ REFUSED = 2
     help="Read values as metadata records [default: in __cluster_metadata-0 and *.checkpoint].",
 )
 @click.option(
+    "--transaction-state/--no-transaction-state",
+    default=None,
+    help="Read records as states of transactional ids [default: in __transaction_state-*].",
+)
+@click.option(
     "--from-offset", "offset_start", metavar="N", type=click.IntRange(0, INT64_MAX), default=0,
     help="Start at this offset.",
 )  # fmt: skip
@@ -43,21 +48,28 @@ def dump(
     records: bool,
     values: bool,
     metadata: bool | None,
+    transaction_state: bool | None,
     offset_start: int,
     record_count_max: int | None,
 ) -> None:
     """Show the contents of .log, .index, .timeindex, .snapshot, .producers and .txnindex files.
 
-    PATH is such a file, or the directory of a partition. The metadata log and its snapshots are
-    shown as JSON records. Messages of magic 0 and 1 are shown too. Nothing is written, and the
-    broker may be running.
+    PATH is such a file, or the directory of a partition. The metadata log, its snapshots and
+    __transaction_state are shown as JSON records. Messages of magic 0 and 1 are shown too. Nothing
+    is written, and the broker may be running.
 
     The lines are the same as those of Kafka's DumpLogSegments, for programs that parse them.
     Control characters in keys and values are escaped.
 
     Exit code: 0 everything was shown; 1 something was damaged; 2 a path cannot be shown.
     """
-    from client.files.dump import NotDumpable, dump_lines, files_in, is_metadata
+    from client.files.dump import (
+        NotDumpable,
+        dump_lines,
+        files_in,
+        is_metadata,
+        is_transaction_state,
+    )
     from client.files.dump_log import KAFKA, Shown
 
     complaints: list[str] = []
@@ -79,10 +91,12 @@ def dump(
         """Yield the lines, and report what cannot be read. Write errors are not caught here."""
         try:
             for file in files_in(path):
-                as_metadata = is_metadata(file) if metadata is None else metadata
-                yield from dump_lines(
-                    file, dataclasses.replace(shown_as, metadata=as_metadata), complain
+                as_shown = dataclasses.replace(
+                    shown_as,
+                    metadata=_chosen(metadata, is_metadata(file)),
+                    transactions=_chosen(transaction_state, is_transaction_state(file)),
                 )
+                yield from dump_lines(file, as_shown, complain)
         except (NotDumpable, OSError) as error:
             click.echo(_why(path, error), err=True)
             refused.append(path)
@@ -96,6 +110,10 @@ def dump(
     if complaints:
         click.echo("Some of it is damaged; `barnabas verify` says what that means.", err=True)
         sys.exit(DAMAGED)
+
+
+def _chosen(option: bool | None, default: bool) -> bool:  # noqa: FBT001
+    return default if option is None else option
 
 
 def _why(path: str, error: Exception) -> str:

@@ -72,8 +72,9 @@ def list_groups(*, bootstrap: str, timeout_s: float, as_json: bool) -> None:
 def describe(names: tuple[str, ...], *, bootstrap: str, timeout_s: float, as_json: bool) -> None:
     """Show groups: their members and assignments, committed offsets, and lag.
 
-    The lag is the partition's end offset minus the committed offset, and is empty where no offset
-    is committed.
+    The lag is the partition's last stable offset (LSO) minus the committed offset, and is empty
+    where no offset is committed. The LSO is the end offset, or before it the first offset of the
+    oldest open transaction: what comes after it is not yet for consumers with read_committed.
     """
     described = []
     with connect(bootstrap, timeout_s) as connection:
@@ -98,16 +99,18 @@ def _description(connection: Connection, name: str) -> dict[str, Any]:
     }
     places = sorted({*committed, *readers})
     ends = admin.offsets_at(connection, places, LATEST)
+    stable_ends = admin.offsets_at(connection, places, LATEST, committed_only=True)
     partitions = []
     for place in places:
-        offset, end = committed.get(place), ends.get(place)
+        offset, stable = committed.get(place), stable_ends.get(place)
         partitions.append(
             {
                 "topic": place.topic,
                 "partition": place.partition,
                 "committed": offset,
-                "end": end,
-                "lag": None if offset is None or end is None else max(0, end - offset),
+                "last_stable_offset": stable,
+                "end": ends.get(place),
+                "lag": None if offset is None or stable is None else max(0, stable - offset),
                 "member_id": readers.get(place),
             }
         )
@@ -157,11 +160,11 @@ def _show_description(group: dict[str, Any]) -> None:
         )
     if group["partitions"]:
         show_table(
-            ["Topic", "Partition", "Committed", "End", "Lag", "Member"],
+            ["Topic", "Partition", "Committed", "LSO", "End", "Lag", "Member"],
             [
                 [
-                    one["topic"], one["partition"], one["committed"], one["end"], one["lag"],
-                    one["member_id"],
+                    one["topic"], one["partition"], one["committed"], one["last_stable_offset"],
+                    one["end"], one["lag"], one["member_id"],
                 ]
                 for one in group["partitions"]
             ],

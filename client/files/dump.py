@@ -31,6 +31,7 @@ from storage.producers.snapshot_format import decode_history, decode_snapshot
 
 OFFSET_ENTRY: Final = struct.Struct(">ii")
 TIME_ENTRY: Final = struct.Struct(">qi")
+TRANSACTION_STATE: Final = "__transaction_state"
 TRANSACTION_ENTRY: Final = struct.Struct(">hqqqq")
 
 Row = dict[str, Any]
@@ -80,6 +81,12 @@ def is_metadata(path: str) -> bool:
     """Whether a file holds metadata records, by its directory and its name."""
     parent = os.path.basename(os.path.dirname(os.path.abspath(path)))
     return parent == filenames.METADATA_DIRECTORY or path.endswith(".checkpoint")
+
+
+def is_transaction_state(path: str) -> bool:
+    """Whether a file belongs to `__transaction_state`, by its directory."""
+    parent = os.path.basename(os.path.dirname(os.path.abspath(path)))
+    return parent.rpartition("-")[0] == TRANSACTION_STATE
 
 
 def dump_lines(path: str, shown_as: Shown, complain: Complain) -> Iterator[str]:
@@ -226,7 +233,7 @@ def batch_row(batch: Any) -> Row:
 
 def _producers_rows(path: str, _base_offset: int, complain: Complain) -> Iterator[Row]:
     try:
-        found = decode_history(OsFileSystem().read(path), path)
+        found, aborts = decode_history(OsFileSystem().read(path), path)
     except CheckpointError as error:
         complain(str(error))
         return
@@ -236,6 +243,8 @@ def _producers_rows(path: str, _base_offset: int, complain: Complain) -> Iterato
             yield head
         for batch in older:
             yield head | {"firstSequence": batch.first_sequence} | batch_row(batch)
+    for base_offset, (entry_count, crc) in (aborts or {}).items():
+        yield {"segment": base_offset, "abortedTransactions": entry_count, "crc": crc}
 
 
 _BINARY: Final[dict[str, Callable[[str, int, Complain], Iterator[Row]]]] = {

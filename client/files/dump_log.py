@@ -19,6 +19,7 @@ from typing import Any
 from client.files.batches import Entry, LogBytes, entries
 from client.files.metadata_json import compact, control_text, metadata_object
 from client.files.texts import as_json, one_line, shown
+from client.files.transaction_json import transaction_object, transaction_words
 from protocol.compression import NAMES
 from protocol.errors import DecodeError
 from protocol.record_errors import CorruptBatch, RecordError
@@ -38,6 +39,7 @@ class Shown:
     records: bool = True
     values: bool = True
     metadata: bool = False
+    transactions: bool = False  # records of __transaction_state
     offset_start: int = 0
     record_count_max: int | None = None
 
@@ -182,6 +184,8 @@ def _record_line(entry: Entry, record: Record, check: str, shown_as: Shown) -> s
 def _contents(record: Record, shown_as: Shown) -> str:
     if shown_as.metadata:
         return f" payload: {one_line(compact(metadata_object(record.value)))}"
+    if shown_as.transactions:
+        return one_line(transaction_words(record))
     words = "" if record.key is None else f" key: {shown(record.key)}"
     return words if record.value is None else f"{words} payload: {shown(record.value)}"
 
@@ -205,6 +209,8 @@ def _record_object(
         return found
     if shown_as.metadata:
         return found | {"metadata": metadata_object(record.value)}
+    if shown_as.transactions:
+        return found | {"transaction": transaction_object(record)}
     return found | as_json("key", record.key) | as_json("value", record.value)
 
 

@@ -126,6 +126,8 @@ class Verification:
                 )
             elif name.kind is Kind.PARTITION and self._filesystem.is_directory(full):
                 logs[name.topic, name.partition] = full
+            elif name.kind is Kind.MOVED_PARTITION and name.transit == "stray":
+                check.note_put_aside(full)
         for key, full in sorted(logs.items()):
             check.note_stray(*key, full)
             self._partition(full, home)

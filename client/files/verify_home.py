@@ -12,7 +12,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from broker.metadata.image import ClusterImage
+from broker.metadata.image import ClusterImage, PartitionInfo
+from broker.metadata.leadership import may_be_elsewhere
 from broker.metadata.metadata_log import METADATA_TOPIC_ID
 from client.files.findings import RESET, Report
 from client.files.verify_expected import CLEAN, CRASHED, RUNNING, Expected
@@ -21,6 +22,7 @@ from storage.errors import CheckpointError, CorruptMetadata
 from storage.files import filenames, meta_properties
 from storage.files.filenames import Kind
 from storage.files.filesystem import FileSystem
+from storage.files.meta_properties import MetaProperties
 from storage.files.text_files import Offsets, read_offsets, uuid_text
 
 _CLEAN_MARKER = re.compile(rb'\{"version":0,"brokerEpoch":-?[0-9]{1,19}\}')
@@ -42,7 +44,15 @@ class Home:
     log_starts: Offsets = field(default_factory=dict)
     cleaned: Offsets = field(default_factory=dict)  # which logs Kafka has compacted
     image: ClusterImage | None = None
+    meta: MetaProperties | None = None
     all_compacted: bool = False
+
+    def is_stray(self, topic: str, partition: int) -> bool:
+        """Whether the metadata log has no such partition."""
+        if self.image is None or topic == filenames.METADATA_TOPIC:
+            return False
+        known = self.image.topics.get(topic)
+        return known is None or all(one.partition != partition for one in known.partitions)
 
     def expected(self, topic: str, partition: int) -> Expected:
         """Return what is expected of one log's directory."""
@@ -50,8 +60,10 @@ class Home:
         configs = dict(known.configs) if known else {}
         defaults = self.image.broker_configs.get("", {}) if self.image else {}
         policy = configs.get("cleanup.policy", defaults.get("log.cleanup.policy", "delete"))
+        # No broker has closed a stray: it is as a crash left it, or was put there.
+        is_left = self.ending == CLEAN and self.is_stray(topic, partition)
         return Expected(
-            ending=self.ending,
+            ending=CRASHED if is_left else self.ending,
             recovery_point=self.recovery_points.get((topic, partition)),
             log_start=self.log_starts.get((topic, partition)),
             topic_id=known.topic_id if known else _IDS.get(topic),
@@ -171,6 +183,7 @@ class HomeCheck:
             self._identity(path, "the file is missing")
         else:
             self._report.file_count += 1
+            self._home.meta = found
             self._check_directory_id(path, found.node_id, found.directory_id)
 
     def _check_directory_id(self, path: str, node_id: int, directory_id: bytes | None) -> None:
@@ -201,26 +214,32 @@ class HomeCheck:
 
     def note_stray(self, topic: str, partition: int, path: str) -> None:
         """Note a partition's directory that is not in the metadata log."""
-        image = self._home.image
-        if image is None or topic == filenames.METADATA_TOPIC:
-            return
-        known = image.topics.get(topic)
-        if known is None or all(one.partition != partition for one in known.partitions):
+        if self._home.is_stray(topic, partition):
             self._report.note(
                 "stray", path, "the metadata log has no such partition",
-                "the broker ignores it; its records are not served",
+                "the next start puts it aside; its records are not served",
                 remedy="Delete the directory if the topic was deleted",
             )  # fmt: skip
+
+    def note_put_aside(self, path: str) -> None:
+        """Note a directory that the broker has put aside."""
+        self._report.note(
+            "stray", path, "put aside, because it belonged to no topic of the metadata log",
+            "the broker ignores it; its records are not served",
+            remedy="Move the directory away, or delete it",
+        )  # fmt: skip
 
     def missing_logs(self, logs: Mapping[tuple[str, int], str]) -> None:
         """Report partitions in the metadata log that have no directory."""
         home = self._home
         if home.image is None or home.ending == RUNNING:
             return
+        # Kafka's other nodes and log directories have the others.
         wanted = {
             (topic.name, one.partition)
             for topic in home.image.topics.values()
             for one in topic.partitions
+            if home.meta is None or _is_here(one, home.meta)
         }
         for topic, partition in sorted(wanted - set(logs)):
             path = os.path.join(home.path, filenames.partition_directory(topic, partition))
@@ -233,6 +252,14 @@ class HomeCheck:
                     remedy="Restore the directory from a backup; otherwise the broker creates an "
                     "empty one",
                 )  # fmt: skip
+
+
+def _is_here(partition: PartitionInfo, meta: MetaProperties) -> bool:
+    """Whether the metadata log says that this directory has the partition, or may have it."""
+    if meta.node_id not in partition.replicas:
+        return False
+    own = meta.directory_id
+    return own is None or not may_be_elsewhere(partition, meta.node_id, own)
 
 
 def is_data_directory(filesystem: FileSystem, path: str) -> bool:

@@ -16,6 +16,7 @@ from client.files.verify_expected import CLEAN, RUNNING, Expected
 from client.files.verify_index import IndexCheck
 from client.files.verify_segment import LogState, Progress, SegmentCheck
 from client.files.verify_side_files import SideFiles
+from client.files.verify_transactions import TransactionCheck
 from storage.files import filenames
 from storage.files.filenames import Kind
 from storage.files.filesystem import FileSystem
@@ -51,6 +52,7 @@ class PartitionCheck:
         state = LogState(
             self._report,
             EpochCheck(self._report, checkpoint, self._expected),
+            TransactionCheck(self._report, self._filesystem, self._directory, self._expected),
             open_records=self._open_records,
             progress=self._progress,
             is_compacted=self._expected.is_compacted,
@@ -140,6 +142,7 @@ class PartitionCheck:
             ).run()  # fmt: skip
         finally:
             file.close()
+        state.transactions.compare(base)
 
     def _tell_holes(self, state: LogState) -> None:
         if state.is_compacted or not self._expected.is_whole:

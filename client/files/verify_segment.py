@@ -18,6 +18,7 @@ from client.files.batches import Entry, LogBytes, next_entry_behind, read_entry
 from client.files.findings import TAIL, Report
 from client.files.verify_epochs import EpochCheck
 from client.files.verify_index import IndexCheck
+from client.files.verify_transactions import TransactionCheck
 from protocol.record_errors import CorruptBatch, RecordError
 
 Progress = Callable[[int], None]
@@ -29,6 +30,7 @@ class LogState:
 
     report: Report
     epochs: EpochCheck
+    transactions: TransactionCheck
     open_records: bool = False
     progress: Progress = lambda _count: None
     is_compacted: bool = False
@@ -128,6 +130,7 @@ class SegmentCheck:
             return
         position, kind, reason = self._broken
         self._broken = None
+        self._state.transactions.lose_track()
         start = self._state.end_offset
         size = position_end - position
         if next_offset is None:
@@ -179,6 +182,7 @@ class SegmentCheck:
         if header is not None:
             offset = wanted if is_misnumbered else max(first, wanted)
             state.epochs.see(self._path, entry, offset)
+            state.transactions.see(self._path, entry)
             if header.record_count != header.last_offset_delta + 1:
                 state.is_compacted = True
         if not is_misnumbered:  # else its index entries were skipped: its own offset is wrong

@@ -13,6 +13,7 @@ import os
 from client.files.dump import TRANSACTION_ENTRY
 from client.files.findings import RESET, Report
 from client.files.verify_expected import CLEAN, RUNNING, Expected
+from client.files.verify_transactions import ANEW
 from storage.errors import CheckpointError
 from storage.files import filenames
 from storage.files.filesystem import FileSystem
@@ -136,8 +137,7 @@ class SideFiles:
                 )
                 break
         if wrong:
-            self._report.damage(
+            self._report.cache(
                 "txnindex", path, wrong,
-                "consumers that read only committed records could get aborted ones",
-                remedy="Delete the file while the broker is stopped: Kafka rebuilds it",
+                "consumers that read only committed records could get aborted ones", remedy=ANEW,
             )  # fmt: skip

@@ -23,6 +23,8 @@ from protocol.messages.metadata import (
 
 EARLIEST: Final = -2
 LATEST: Final = -1
+READ_UNCOMMITTED: Final = 0  # Kafka's IsolationLevel
+READ_COMMITTED: Final = 1
 _CONSUMER: Final = -1  # the replica id of clients that are not replicas
 Offsets: TypeAlias = dict[tuple[str, int], tuple[int, int]]
 _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
@@ -139,11 +141,16 @@ def add_partitions(
 
 
 def offsets(
-    connection: Connection, partitions: Mapping[str, Iterable[int]], timestamp: int
+    connection: Connection,
+    partitions: Mapping[str, Iterable[int]],
+    timestamp: int,
+    *,
+    committed_only: bool = False,
 ) -> Offsets:
     """Return (offset, timestamp) by partition: EARLIEST, LATEST, or the first at a time in ms.
 
-    (-1, -1) if no record is that late. Raises BrokerError.
+    `committed_only`: as consumers with read_committed see it; LATEST is then the last stable
+    offset. (-1, -1) if no record is that late. Raises BrokerError.
     """
     from protocol.messages.list_offsets import (
         ListOffsetsPartition,
@@ -163,7 +170,12 @@ def offsets(
         for name, numbers in partitions.items()
     ]
     answer = connection.call(
-        ListOffsetsRequest(replica_id=_CONSUMER, topics=asked, timeout_ms=30_000),
+        ListOffsetsRequest(
+            replica_id=_CONSUMER,
+            isolation_level=READ_COMMITTED if committed_only else READ_UNCOMMITTED,
+            topics=asked,
+            timeout_ms=30_000,
+        ),
         ListOffsetsResponse,
     )
     found = {}

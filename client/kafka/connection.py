@@ -50,11 +50,15 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 class Connection:
-    """One connection, a context manager. `versions` holds what the broker serves, by API key."""
+    """One connection, a context manager. `versions` holds what the broker serves, by API key.
+
+    `features` holds the levels that are finalized, by name (KIP-584).
+    """
 
     def __init__(self, address: str, timeout_s: float) -> None:
         self.address = address
         self.versions: dict[int, tuple[int, int]] = {}
+        self.features: dict[str, int] = {}
         self._timeout_s = timeout_s
         self._socket: socket.socket | None = None
         self._correlation_id = 0
@@ -98,12 +102,15 @@ class Connection:
         if answer.error_code:
             raise BrokerError(f"{self.address} refused ApiVersions: {code_text(answer.error_code)}")
         self.versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+        if answer.finalized_features_epoch >= 0:
+            self.features = {one.name: one.max_version_level for one in answer.finalized_features}
 
     def serves(self, request: type[Any]) -> bool:
         """Whether the broker serves an API in a version that this client knows."""
-        return self._version(request) >= 0
+        return self.version_of(request) >= 0
 
-    def _version(self, request: type[Any], version_max: int = VERSION_MAX) -> int:
+    def version_of(self, request: type[Any], version_max: int = VERSION_MAX) -> int:
+        """Return the newest version up to `version_max` that both sides know, -1 if none."""
         spec = message_spec(request)
         oldest, newest = self.versions.get(spec.api_key, (0, -1))
         version = min(newest, spec.version_max, version_max)
@@ -122,7 +129,7 @@ class Connection:
         `version_min` and `version_max` are for requests with fields that only newer, or only older,
         versions have. Raises NotServed, and BrokerError.
         """
-        version = self._version(type(request), version_max)
+        version = self.version_of(type(request), version_max)
         if version < version_min:
             key = ApiKey(message_spec(type(request)).api_key)
             theirs = self.versions.get(key)

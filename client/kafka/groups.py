@@ -12,24 +12,21 @@ says which.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from client.codes import code_of, code_text
 from client.kafka.connection import BrokerError, Connection
+from client.kafka.coordinators import ask_patiently
 from client.places import Place
 from client.suggest import did_you_mean
 from protocol.errors import ErrorCode
+from protocol.messages.find_coordinator import GROUP
 from protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 CONSUMER: Final = "consumer"
 CLASSIC: Final = "classic"
 NAMES_VERSION_MAX: Final = 9
-RETRY_S: Final = 0.2
-TRIES: Final = 50
-_ELSEWHERE: Final = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,45 +246,27 @@ def _delete_one(connection: Connection, group_id: str) -> str | None:
 
 
 def _patiently(
-    connection: Connection,
-    group_id: str,
-    ask: Callable[[], tuple[Any, int]],
-    failure: str,
-    *,
-    wait: Callable[[float], None] = time.sleep,
+    connection: Connection, group_id: str, ask: Callable[[], tuple[Any, int]], failure: str
 ) -> Any:
-    """Repeat a request until the coordinator is ready. Raises BrokerError for other errors."""
-    number = 0
-    advice = ""
-    for attempt in range(TRIES):
-        if attempt:
-            wait(RETRY_S)
-        answer, number = ask()
-        if not number:
-            return answer
-        code = code_of(number)
-        if code in _ELSEWHERE and group_id:
-            where = _find_coordinator(connection, group_id)
-            advice = f" Its coordinator is {where}: ask there (--bootstrap)." if where else ""
-        elif code is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            break
-    raise BrokerError(f"{failure}: {code_text(number)}{advice}")
+    """Repeat a request while the groups are loaded. Raises BrokerError for other errors."""
+    return ask_patiently(connection, (GROUP, group_id), ask, failure, _is_loading)
 
 
-def _find_coordinator(connection: Connection, group_id: str) -> str:
-    """Have a coordinator created; return its address, "" while there is none."""
-    from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-
-    request = FindCoordinatorRequest(key=group_id, coordinator_keys=[group_id])
-    answer = connection.call(request, FindCoordinatorResponse)
-    found = answer.coordinators[0] if answer.coordinators else answer
-    return "" if found.error_code else f"{found.host}:{found.port}"
+def _is_loading(code: ErrorCode) -> bool:
+    return code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-def offsets_at(connection: Connection, places: Iterable[Place], timestamp: int) -> dict[Place, int]:
+def offsets_at(
+    connection: Connection,
+    places: Iterable[Place],
+    timestamp: int,
+    *,
+    committed_only: bool = False,
+) -> dict[Place, int]:
     """Return the offset of a time, EARLIEST or LATEST; deleted partitions are left out.
 
-    -1 if no record is that late. Raises BrokerError.
+    `committed_only`: LATEST is the last stable offset. -1 if no record is that late. Raises
+    BrokerError.
     """
     from client.kafka import admin
 
@@ -298,5 +277,5 @@ def offsets_at(connection: Connection, places: Iterable[Place], timestamp: int) 
             asked.setdefault(place.topic, []).append(place.partition)
     if not asked:
         return {}
-    found = admin.offsets(connection, asked, timestamp)
+    found = admin.offsets(connection, asked, timestamp, committed_only=committed_only)
     return {Place(*place): offset for place, (offset, _) in found.items()}

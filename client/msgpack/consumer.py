@@ -20,7 +20,15 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple, Self
 
 from client.codes import code_of, code_text
-from client.msgpack.fetching import END, START, FetchError, fetch_body, opened
+from client.msgpack.fetching import (
+    END,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    START,
+    FetchError,
+    fetch_body,
+    opened,
+)
 from client.msgpack.transport import Topics, Transport, UnknownPlace
 from protocol.errors import ErrorCode
 from protocol.record_errors import RecordError
@@ -37,7 +45,11 @@ class Consumed(NamedTuple):
 
 
 class Consumer:
-    """Reads the given `partitions` of `topic`, by default all."""
+    """Reads the given `partitions` of `topic`, by default all.
+
+    With `committed_only` it reads what Kafka's read_committed does: up to the last stable offset,
+    which is then the end of a partition, and without the records of aborted transactions.
+    """
 
     def __init__(
         self,
@@ -46,10 +58,12 @@ class Consumer:
         *,
         partitions: Iterable[int] | None = None,
         timeout_s: float = TIMEOUT_S,
+        committed_only: bool = False,
     ) -> None:
         self.topic = topic
         self.positions: dict[int, int] = {}
         self._wanted = None if partitions is None else sorted(set(partitions))
+        self._isolation = READ_COMMITTED if committed_only else READ_UNCOMMITTED
         self._transport = Transport(address, timeout_s)
         self._topics = Topics(self._transport)
         self._trouble: FetchError | RecordError | None = None
@@ -106,7 +120,11 @@ class Consumer:
         asked = [{"partition_index": one, "timestamp": timestamp} for one in self.positions]
         answer = await self._transport.call(
             "list_offsets",
-            {"replica_id": -1, "topics": [{"name": self.topic, "partitions": asked}]},
+            {
+                "replica_id": -1,
+                "isolation_level": self._isolation,
+                "topics": [{"name": self.topic, "partitions": asked}],
+            },
         )
         found = {}
         for one in answer["topics"][0]["partitions"]:
@@ -142,14 +160,15 @@ class Consumer:
     async def _fetch(self, asked: list[int], wait_ms: int) -> dict[str, Any]:
         topic_id, _ = await self._topics.find(self.topic, create=False)
         wanted = [(partition, self.positions[partition]) for partition in asked]
-        body = fetch_body({topic_id: wanted}, wait_ms)
+        body = fetch_body({topic_id: wanted}, wait_ms, self._isolation)
         return await self._transport.call("fetch", body, wait_ms=wait_ms)
 
     def _opened(self, one: dict[str, Any]) -> Iterator[Consumed]:
         """Yield a partition's records, advancing its position after each batch."""
         partition = one["partition_index"]
         self._check(partition, one["error_code"])
-        for records, batch in opened(one["records"] or b"", self.positions[partition]):
+        aborted = one.get("aborted_transactions") or ()
+        for records, batch in opened(one["records"] or b"", self.positions[partition], aborted):
             self.positions[partition] = batch.next_offset
             for record in records:
                 yield Consumed(partition, record)

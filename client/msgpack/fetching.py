@@ -2,6 +2,10 @@
 
 A Fetch with `raw` returns record batches as they are stored; they are checked and opened here. For
 ListOffsets, START and END are the two ends of a partition.
+
+With READ_COMMITTED the broker's answer ends at the last stable offset, and names the aborted
+transactions that begin in it or before it; their records are left out here, up to the marker that
+ends each (Kafka: CompletedFetch).
 """
 
 from __future__ import annotations
@@ -9,11 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from protocol.aborted_transactions import AbortedTransactions
 from protocol.legacy_batches import batches_any, read_records_any, verify_any
 from protocol.records import BatchHeader, Record
 
 END: Final = -1  # timestamps with a special meaning in ListOffsets
 START: Final = -2
+READ_UNCOMMITTED: Final = 0  # Kafka's IsolationLevel
+READ_COMMITTED: Final = 1
 FETCH_BYTES: Final = 4 * 1024 * 1024
 PARTITION_BYTES: Final = 1024 * 1024
 OPENED_BYTES_MAX: Final = 256 * 1024 * 1024
@@ -27,12 +34,17 @@ class FetchError(Exception):
         self.retriable = retriable
 
 
-def fetch_body(wanted: Mapping[bytes, Iterable[tuple[int, int]]], wait_ms: int) -> dict[str, Any]:
+def fetch_body(
+    wanted: Mapping[bytes, Iterable[tuple[int, int]]],
+    wait_ms: int,
+    isolation: int = READ_UNCOMMITTED,
+) -> dict[str, Any]:
     """Return the body of a Fetch for (partition, offset) by topic id, in this order."""
     return {
         "max_wait_ms": wait_ms,
         "min_bytes": 1,
         "max_bytes": FETCH_BYTES,
+        "isolation_level": isolation,
         "topics": [
             {
                 "topic_id": topic_id,
@@ -51,17 +63,21 @@ def fetch_body(wanted: Mapping[bytes, Iterable[tuple[int, int]]], wait_ms: int) 
     }
 
 
-def opened(raw: Any, position: int) -> Iterator[tuple[list[Record], BatchHeader]]:
+def opened(
+    raw: Any, position: int, aborted: Iterable[Mapping[str, int]] = ()
+) -> Iterator[tuple[list[Record], BatchHeader]]:
     """Yield each raw batch's records from offset `position` on, with the batch's header.
 
-    Every batch's CRC is checked. An incomplete batch at the end is left to the next fetch.
+    `aborted` is the answer's `aborted_transactions`, whose records are left out. Every batch's CRC
+    is checked. An incomplete batch at the end is left to the next fetch.
     """
+    left_out = AbortedTransactions((one["producer_id"], one["first_offset"]) for one in aborted)
     for start, header in batches_any(raw):
         if header.next_offset <= position:
             continue
         verify_any(raw, start)
         found: list[Record] = []
-        if not header.is_control:
+        if not left_out.has(header) and not header.is_control:
             found = [
                 record
                 for record in read_records_any(raw, start, size_max=OPENED_BYTES_MAX)

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from client.msgpack.consumer import TIMEOUT_S
+from client.msgpack.fetching import READ_COMMITTED, READ_UNCOMMITTED
 from client.msgpack.group_offsets import CommitError, GroupOffsets
 from client.msgpack.group_reader import RESETS, GroupReader, Read
 from client.msgpack.heartbeats import Heartbeats
@@ -59,7 +60,8 @@ class RebalanceListener:
 class GroupSettings:
     """How a consumer takes part in its group; `instance_id` makes it a static member (KIP-345).
 
-    Without `auto_commit_ms`, only `commit` commits. Raises ValueError.
+    Without `auto_commit_ms`, only `commit` commits. `committed_only`: read as with Kafka's
+    read_committed, up to the last stable offset and nothing that was aborted. Raises ValueError.
     """
 
     group_id: str
@@ -68,6 +70,7 @@ class GroupSettings:
     auto_offset_reset: str = "latest"
     auto_commit_ms: int | None = None
     max_poll_ms: int = 300_000
+    committed_only: bool = False
 
     def __post_init__(self) -> None:
         if self.auto_offset_reset not in RESETS:
@@ -113,6 +116,7 @@ class GroupConsumer:
             self._offsets,
             self._names,
             settings.auto_offset_reset,
+            READ_COMMITTED if settings.committed_only else READ_UNCOMMITTED,
         )
 
     async def __aenter__(self) -> Self:

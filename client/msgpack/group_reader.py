@@ -11,7 +11,14 @@ from collections.abc import Collection
 from typing import Any, Final, NamedTuple
 
 from client.codes import code_of, code_text
-from client.msgpack.fetching import END, START, FetchError, fetch_body, opened
+from client.msgpack.fetching import (
+    END,
+    READ_UNCOMMITTED,
+    START,
+    FetchError,
+    fetch_body,
+    opened,
+)
 from client.msgpack.group_offsets import GroupOffsets
 from client.msgpack.membership import Membership, Partition
 from client.msgpack.positions import Positions
@@ -45,6 +52,7 @@ class GroupReader:
         offsets: GroupOffsets,
         names: TopicNames,
         reset: str,
+        isolation: int = READ_UNCOMMITTED,
     ) -> None:
         self.trouble: FetchError | RecordError | None = None
         self._transport = transport
@@ -53,6 +61,7 @@ class GroupReader:
         self._offsets = offsets
         self._names = names
         self._reset = reset
+        self._isolation = isolation
 
     async def find_positions(self) -> None:
         """Find positions for partitions without: the committed offset, or by the reset."""
@@ -101,8 +110,12 @@ class GroupReader:
         for place in places:
             asked = {"partition_index": place.partition, "timestamp": timestamp}
             topics.setdefault(place.topic, []).append(asked)
-        body = [{"name": name, "partitions": asked} for name, asked in topics.items()]
-        answer = await self._transport.call("list_offsets", {"replica_id": -1, "topics": body})
+        body = {
+            "replica_id": -1,
+            "isolation_level": self._isolation,
+            "topics": [{"name": name, "partitions": asked} for name, asked in topics.items()],
+        }
+        answer = await self._transport.call("list_offsets", body)
         return {
             Place(topic["name"], one["partition_index"]): (one["error_code"], one["offset"])
             for topic in answer["topics"]
@@ -118,7 +131,8 @@ class GroupReader:
         for one in asked:
             at = one.number, self._positions.offset(one)
             wanted.setdefault(one.topic_id, []).append(at)
-        answer = await self._transport.call("fetch", fetch_body(wanted, wait_ms), wait_ms=wait_ms)
+        body = fetch_body(wanted, wait_ms, self._isolation)
+        answer = await self._transport.call("fetch", body, wait_ms=wait_ms)
         if not self._membership.is_member:
             return []  # other members may hold these by now
         found: list[Read] = []
@@ -145,7 +159,8 @@ class GroupReader:
             if one["error_code"]:
                 raise _fetch_error(place, one["error_code"])
             position = self._positions.offset(partition)
-            for records, batch in opened(one["records"] or b"", position):
+            aborted = one.get("aborted_transactions") or ()
+            for records, batch in opened(one["records"] or b"", position, aborted):
                 self._positions.move(partition, batch.next_offset, batch.leader_epoch)
                 found += [Read(place, record) for record in records]
         except (FetchError, RecordError) as error:

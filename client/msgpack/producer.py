@@ -20,7 +20,6 @@ from typing import Final, NamedTuple, Self
 
 from client.msgpack.backoff import Backoff
 from client.msgpack.delivery import Delivery
-from client.msgpack.partitioners import PARTITIONERS
 from client.msgpack.transport import Topics, Transport, TransportError, UnknownPlace, now_ms
 from client.msgpack.unacknowledged import (
     IN_FLIGHT_MAX,
@@ -30,6 +29,7 @@ from client.msgpack.unacknowledged import (
     Unacknowledged,
     record_bytes,
 )
+from client.partitioners import PARTITIONERS
 from client.places import Place
 from protocol.records import Record
 

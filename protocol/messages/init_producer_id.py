@@ -4,6 +4,7 @@ Version notes
 - 0 and 1 differ only in that a throttled answer is sent before the pause from 1 on. 2: flexible.
 - 3: the producer may name the id and epoch it had, to go on after an error (KIP-360).
 - 4: PRODUCER_FENCED may be answered (KIP-588). 5: TRANSACTION_ABORTABLE may be (KIP-890).
+- `by_operator` is Barnabas's own, with a tag that Kafka does not use: its brokers skip it.
 - 6, for two-phase commit (KIP-939), is not stable in Apache Kafka 4.3 and is not declared here.
 
 Source: InitProducerIdRequest.json and InitProducerIdResponse.json, Apache Kafka 4.3.
@@ -11,7 +12,19 @@ Source: InitProducerIdRequest.json and InitProducerIdResponse.json, Apache Kafka
 
 from typing import Annotated
 
-from protocol.wire import Int16, Int32, Int64, Nullable, Since, String, message, structure
+from protocol.wire import (
+    OWN_TAG,
+    Bool,
+    Int16,
+    Int32,
+    Int64,
+    Nullable,
+    Since,
+    String,
+    Tag,
+    message,
+    structure,
+)
 
 
 @message(api_key=22, kind="request", versions=(0, 5), flexible_since=2)
@@ -20,12 +33,14 @@ class InitProducerIdRequest:
     """A request for a producer id; null `transactional_id`, the usual case: idempotent only.
 
     The schema's default for `transactional_id` is the empty string, which brokers refuse.
+    `by_operator`: it is sent to end a transaction, not by the id's next producer.
     """
 
     transactional_id: Annotated[String | None, Nullable()] = ""
     transaction_timeout_ms: Int32
     producer_id: Annotated[Int64, Since(3)] = -1
     producer_epoch: Annotated[Int16, Since(3)] = -1
+    by_operator: Annotated[Bool, Tag(OWN_TAG, since=2)] = False
 
 
 @message(api_key=22, kind="response", versions=(0, 5), flexible_since=2)

@@ -326,7 +326,11 @@ def _open_records(header: FetchHeader, body: dict[str, Any], rest: Rest) -> None
         for partition in topic["partitions"]:
             asked = (topic["topic_id"], partition["partition_index"])
             offset = header.offsets.get(asked, -1)
-            records, next_offset, code = opener.open(partition["records"] or b"", offset)
+            aborted = [
+                (one["producer_id"], one["first_offset"])
+                for one in partition["aborted_transactions"] or ()
+            ]
+            records, next_offset, code = opener.open(partition["records"] or b"", offset, aborted)
             partition["records"] = records
             partition["next_offset"] = next_offset
             if code is not ErrorCode.NONE:

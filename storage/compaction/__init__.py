@@ -1,4 +1,5 @@
 """Compacts one log: what is dirty, which records stay, how the new files replace the old.
 
-Read `cleanable`, `one_pass`, `copier`, then `swap`. `broker.maintenance` runs the passes.
+Read `cleanable`, `one_pass`, `copier`, `outcomes`, then `swap`. `broker.maintenance` runs the
+passes.
 """

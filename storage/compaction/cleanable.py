@@ -4,9 +4,9 @@
          |  clean: each key once  |  dirty, cleanable  |  not yet: active, young, not durable |
 
 The rules are Kafka's (LogCleanerManager.cleanableOffsets, LogToClean). The clean part ends where
-the last pass ended. The dirty part ends before the active segment and before the first segment with
-a record younger than min.compaction.lag.ms. Unlike Kafka's it also ends at the recovery point, so
-recovery never meets a compacted stretch.
+the last pass ended. The dirty part ends before the active segment, before the first segment with a
+record younger than min.compaction.lag.ms, and before the first with an open transaction. Unlike
+Kafka's it also ends at the recovery point, so recovery never meets a compacted stretch.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def find_cleanable(log: Log, now_ms: int) -> Cleanable:
     """
     start_offset = _first_dirty(log)
     config = log.config
-    bound = min(log.high_watermark, log.recovery_point)
+    bound = min(log.last_stable_offset, log.recovery_point)
     youngest_ms = now_ms - config.min_compaction_lag_ms
     oldest_ms = now_ms - config.max_compaction_lag_ms
     segments = log.segments.all

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from storage.log import Log
-from storage.segments.checked_batches import InactiveFile
+from storage.segments.checked_batches import AppendedPart, InactiveFile
 from storage.segments.offset_index import RELATIVE_OFFSET_MAX
 from storage.segments.segment import Segment
 
@@ -30,6 +30,16 @@ def source_segments(log: Log, end_offset: int) -> list[SourceSegment]:
         )
         for segment, after in pairwise(segments)
         if after.base_offset <= end_offset
+    ]
+
+
+def appended_after(log: Log, offset: int) -> list[AppendedPart]:
+    """Return what the log has from the segment at `offset` on, as far as it was appended."""
+    segments = [one for one in log.segments.all if one.base_offset >= offset]
+    ends = [*(one.base_offset for one in segments[1:]), log.end_offset]
+    return [
+        AppendedPart(one.log_file, one.base_offset, end, one.log_file.size)
+        for one, end in zip(segments, ends, strict=True)
     ]
 
 

@@ -13,8 +13,8 @@ later.
 
 Readers are not disturbed: a slice keeps its file open under any name, and the caller's thread
 serves no reads while it swaps a group. Appends go to the active segment, which is never compacted.
-Retention waits (`Segments.held`). A group is abandoned if the log fails or is closed; any error
-ends the pass and leaves the group's old segments in place.
+Deletions of segments wait; a pass does not begin during one (`Segments.held`). A group is abandoned
+if the log fails or is closed; any error ends the pass and leaves the group's old segments in place.
 """
 
 from __future__ import annotations
@@ -25,18 +25,25 @@ from functools import partial
 
 from storage.compaction.cleanable import Cleanable
 from storage.compaction.copier import Copier, KeepRules, PassCounts, index_keys
-from storage.compaction.grouping import SourceSegment, grouped, source_segments
+from storage.compaction.grouping import (
+    SourceSegment,
+    appended_after,
+    grouped,
+    source_segments,
+)
 from storage.compaction.key_map import KeyMap
+from storage.compaction.outcomes import Outcomes
 from storage.compaction.swap import Swap, remove_leftovers
 from storage.log import Log
 from storage.segments.checked_batches import Proceed
+from storage.segments.row import abort_tallies
 
 Job = Callable[[], None]
 Steps = Generator[Job | None, None, "PassResult"]
 
 
 class CompactionAborted(Exception):
-    """The pass was told to end, or its log has failed or was closed."""
+    """The pass was told to end, or its log has failed, was closed, or is losing segments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,12 +76,17 @@ def compact(log: Log, cleanable: Cleanable, limits: PassLimits, now_ms: int) -> 
     Returns the result. Raises CompactionAborted, DamagedLog, LogFailed, OSError; only the groups
     that were swapped before are changed then.
     """
+    if log.segments.held:
+        raise CompactionAborted("segments of the log are being deleted")
     log.segments.held = True
+    had_aborts = bool(log.segments.aborting)
     try:
         result = yield from _Pass(log, cleanable, limits, now_ms).steps()
     finally:
         log.segments.held = False
     log.segments.cleaned_offset = result.end_offset
+    if had_aborts or log.segments.aborting:  # what the last snapshot says of them is out of date
+        log.snapshots.take(log.producers, abort_tallies(log.segments.aborting), again=True)
     log.home.checkpoint_changes += 1
     return result
 
@@ -88,6 +100,11 @@ class _Pass:
         self.limits = limits
         self.now_ms = now_ms
         self.sources = source_segments(log, cleanable.end_offset)
+        self.outcomes = Outcomes(
+            [one.file for one in self.sources],
+            appended_after(log, cleanable.end_offset),
+            limits.proceed,
+        )
         self.result = PassResult(cleanable.start_offset, cleanable.start_offset)
 
     def steps(self) -> Steps:
@@ -107,6 +124,7 @@ class _Pass:
                 files,
                 dirty.start_offset,
                 keys,
+                self.outcomes,
                 limits.decompressed_bytes_max,
                 limits.proceed,
             )
@@ -126,7 +144,9 @@ class _Pass:
             end_offset=dirty.end_offset,
             decompressed_bytes_max=limits.decompressed_bytes_max,
         )
-        copier = Copier(keys, result.end_offset, rules, limits.proceed, result.counts)
+        copier = Copier(
+            keys, result.end_offset, self.outcomes, rules, limits.proceed, result.counts
+        )
         for group in groups:
             self._check()
             yield from self._compact_group(group, copier)
@@ -152,6 +172,7 @@ class _Pass:
             swap.make()
             files = [one.file for one in group]
             is_changed = copier.copy_live(files, swap.cleaned, log.producers)
+            swap.take_aborts(copier.aborts)
             swap.sync()
 
         try:

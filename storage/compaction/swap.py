@@ -13,7 +13,7 @@ after a crash. `storage.compaction.one_pass` calls them in this order.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -26,7 +26,9 @@ from storage.files.open_files import OpenFiles
 from storage.log import Log
 from storage.segments.segment import Segment
 
-OWN_FILES_MAX: Final = 8  # of a cleaned segment there are three
+OWN_FILES_MAX: Final = 8  # of a cleaned segment there are three or four
+_ABORT_BYTES: Final = 34  # an entry of a transaction index
+_MARKER_OFFSET: Final = slice(18, 26)  # in an entry
 
 
 class Swap:
@@ -40,13 +42,13 @@ class Swap:
         self.cleaned = self._open(self._files, 0)
         self._paths = self.cleaned.files.paths()
         self._old_paths: list[str] = []
+        self._aborts = b""  # the list of aborted transactions of the new segment
 
     def make(self) -> None:
         """Create the files. Blocks."""
         for part in (self.cleaned.log_file, self.cleaned.indexes.offset, self.cleaned.indexes.time):
             part.path = _in_transit(part.path, filenames.CLEANED)
             self._files.get(part.path, create=True)
-        self._copy_aborts()
 
     def _open(self, files: OpenFiles, size: int) -> Segment:
         config = self._log.config
@@ -60,21 +62,22 @@ class Swap:
             created_ms=max(one.segment.created_ms for one in self._group),
         )
 
-    def _copy_aborts(self) -> None:
-        """Copy the transaction indexes: their entries do not depend on the segment."""
-        aborts = b"".join(
-            self._filesystem.read(path)
+    def take_aborts(self, marker_offsets: Container[int]) -> None:
+        """Take along the aborted transactions whose markers are at these offsets. Blocks.
+
+        Their entries in the sources' lists do not depend on the segment.
+        """
+        self._aborts = b"".join(
+            entry
             for one in self._group
-            for path in one.segment.files.existing()
-            if path.endswith(filenames.TRANSACTION_INDEX)
+            for entry in _entries(one.segment.aborts.content())
+            if int.from_bytes(entry[_MARKER_OFFSET], "big") in marker_offsets
         )
-        if aborts:
-            path = posixpath.join(
-                self._log.directory, filenames.transaction_index_name(self.cleaned.base_offset)
-            )
+        if self._aborts:
+            path = self.cleaned.aborts.path
             self._paths.append(path)
             file = self._files.get(_in_transit(path, filenames.CLEANED), create=True)
-            file.pwrite(aborts, 0)
+            file.pwrite(self._aborts, 0)
 
     def sync(self) -> None:
         """Make the files durable. Blocks."""
@@ -127,6 +130,7 @@ class Swap:
             log.home.trash.toss(due_ms, filenames.deleted(path))
         merged = self._open(log.home.files, self.cleaned.size)
         merged.next_offset = self.cleaned.next_offset
+        merged.aborts.take_all(self._aborts)
         log.segments.merge(sources, merged)
 
 
@@ -155,6 +159,11 @@ def remove_leftovers(log: Log) -> None:
             name = filenames.parse(file_name)
             if name is not None and name.transit in (filenames.CLEANED, filenames.SWAP):
                 log.home.filesystem.unlink(posixpath.join(directory, file_name))
+
+
+def _entries(index: bytes) -> Iterator[bytes]:
+    whole = len(index) // _ABORT_BYTES * _ABORT_BYTES
+    return (index[at : at + _ABORT_BYTES] for at in range(0, whole, _ABORT_BYTES))
 
 
 def _in_transit(path: str, transit: str) -> str:

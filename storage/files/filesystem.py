@@ -118,7 +118,7 @@ class FileSystem(Protocol):
         """Names in a directory, sorted."""
 
     def exists(self, path: str) -> bool:
-        """Whether a file or directory has this name."""
+        """Whether a file or directory has this name. Raises OSError if the disk does not say."""
 
     def is_directory(self, path: str) -> bool:
         """Whether the name is a directory."""

@@ -11,6 +11,8 @@ keep a path and ask for the `File` at each use: a dictionary look-up if it is op
   therefore use `get_to_write`, or keep the `File` until it is synced.
 - Eviction does not close a file that a thread still reads: the descriptor is closed with the last
   reference (see `storage.files.filesystem`).
+- The capacity leaves descriptors for connections, but they may take more than their share. If the
+  system has no descriptor left, files that are not used are closed for it, one after the other.
 - Pages of mapped files count as this process's memory once they are sent, although they belong to
   the page cache. They are released after a second without such sends, and after every 512 MiB: not
   at once, since the next send of the same pages would have to map them again, one by one.
@@ -25,7 +27,10 @@ import threading
 from collections import OrderedDict
 
 from storage.files.filesystem import File, FileSystem
+from storage.files.room import NO_DESCRIPTOR
 
+# A file that is evicted gives no descriptor back while a reader holds it, or if another takes it.
+EVICTED_FOR_ONE_MAX = 16
 VIEWED_BYTES_MAX = 512 * 1024 * 1024  # releasing that much takes 2 ms
 
 
@@ -76,10 +81,18 @@ class OpenFiles:
         if file is None:
             while len(self._files) >= self.capacity and self._evict():
                 pass  # more than one if files that were dirty are synced by now
-            file = self.filesystem.open(path, create=create)
+            file = self._files[path] = self._open(path, create)
             self.opened_count += 1
-            self._files[path] = file
         return file
+
+    def _open(self, path: str, create: bool) -> File:  # noqa: FBT001
+        for tries_left in range(EVICTED_FOR_ONE_MAX, -1, -1):
+            try:
+                return self.filesystem.open(path, create=create)
+            except OSError as error:
+                if error.errno not in NO_DESCRIPTOR or not tries_left or not self._evict():
+                    raise
+        raise AssertionError("the last try returns or raises")
 
     def peek(self, path: str) -> File | None:
         """Return the file if it is open."""

@@ -184,7 +184,11 @@ class OsFileSystem:
         return sorted(os.listdir(directory))
 
     def exists(self, path: str) -> bool:
-        return os.path.lexists(path)
+        try:
+            os.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
 
     def is_directory(self, path: str) -> bool:
         return os.path.isdir(path)

@@ -15,8 +15,16 @@ import errno
 
 # Out of space, out of quota, beyond the size that a file may have (RLIMIT_FSIZE).
 NO_SPACE = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
-# These pass too: a write that got no descriptor never began.
-PASSING = NO_SPACE | {errno.EMFILE, errno.ENFILE}
+# Out of descriptors, in the process or in the system: the call never began, and says nothing of the
+# disk or of what is on it.
+NO_DESCRIPTOR = frozenset((errno.EMFILE, errno.ENFILE))
+PASSING = NO_SPACE | NO_DESCRIPTOR
+
+
+def errno_of(error: BaseException) -> int | None:
+    """Return the number of a system's error, or of the one that an error of storage is due to."""
+    cause = error if isinstance(error, OSError) else error.__cause__
+    return cause.errno if isinstance(cause, OSError) else None
 
 
 class Room:

@@ -127,15 +127,6 @@ def encode_clean_shutdown(broker_epoch: int = NO_BROKER_EPOCH) -> bytes:
     return f'{{"version":{VERSION},"brokerEpoch":{broker_epoch}}}'.encode()
 
 
-def decode_clean_shutdown(text: bytes) -> int:
-    """Read the broker epoch of the marker; -1 if it has none.
-
-    The marker counts if it exists: Kafka before 3.7 left an empty file.
-    """
-    match = re.search(rb'"brokerEpoch"\s*:\s*(-?[0-9]{1,19})\b', text)
-    return int(match[1]) if match else NO_BROKER_EPOCH
-
-
 def uuid_text(uuid: bytes) -> str:
     """16 bytes as Kafka's Uuid.toString writes them: base64url without padding."""
     assert len(uuid) == UUID_SIZE

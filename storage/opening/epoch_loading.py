@@ -24,7 +24,8 @@ def read_epochs(
     """Read the checkpoint file of a partition's directory; None if it is missing or wrong.
 
     `epoch_max` is the current leader epoch in the metadata, `known_to` the offset up to which the
-    log is known to be sound. What is wrong goes into `report`.
+    log is known to be sound. What is wrong goes into `report`. Raises OSError: a file that the disk
+    does not give is not a wrong one.
     """
     path = posixpath.join(directory, filenames.LEADER_EPOCH_CHECKPOINT)
     try:
@@ -38,7 +39,7 @@ def read_epochs(
             wrong += f"the log is known up to offset {known_to}"
         else:
             return epochs
-    except (CheckpointError, OSError) as error:
+    except CheckpointError as error:
         wrong = str(error)
     report.warnings.append(f"leader epochs are rebuilt from the batches: {wrong}")
     return None

@@ -1,8 +1,8 @@
 """Lists the files of a partition's directory by their purpose.
 
 Unknown files are reported and left alone. Files named `.deleted`, and indexes without a log file,
-go into the trash. A compaction that a crash interrupted is finished first
-(`storage.opening.swap_recovery`).
+go into the trash. A replacement of a file that a crash interrupted is removed. An interrupted
+compaction is finished first (`storage.opening.swap_recovery`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ class Listing:
     logs: list[int] = field(default_factory=list)
     indexed: set[int] = field(default_factory=set)  # base offsets that have an offset index
     indexes: list[tuple[int, str]] = field(default_factory=list)  # of any kind
+    aborting: set[int] = field(default_factory=set)  # base offsets that have a .txnindex
     snapshots: list[int] = field(default_factory=list)
     has_epochs: bool = False
 
@@ -41,6 +42,8 @@ def list_files(home: Home, directory: str, report: RecoveryReport, now_ms: int) 
             report.warnings.append(f"{directory}: unknown file {file_name!r} is left alone")
         elif name.kind is Kind.FILE:
             listing.has_epochs |= name.file == filenames.LEADER_EPOCH_CHECKPOINT
+        elif name.kind is Kind.TEMPORARY:
+            home.filesystem.unlink(posixpath.join(directory, file_name))
         elif name.kind is Kind.SEGMENT:
             if name.transit == filenames.DELETED:
                 home.trash.toss(now_ms, posixpath.join(directory, file_name))
@@ -51,27 +54,11 @@ def list_files(home: Home, directory: str, report: RecoveryReport, now_ms: int) 
                 f"{directory}: {file_name} holds bytes that an earlier recovery cut"
             )
     listing.logs.sort()
-    _name_aborted(home, directory, listing, report)
     orphans = [file_name for base, file_name in listing.indexes if base not in set(listing.logs)]
     for file_name in orphans:
         report.warnings.append(f"Found an orphaned index file {directory}/{file_name}")
     home.discard(directory, orphans, now_ms)
     return listing
-
-
-def _name_aborted(home: Home, directory: str, listing: Listing, report: RecoveryReport) -> None:
-    """Warn of transaction indexes: this broker cannot hide aborted records from its readers."""
-    aborted = [
-        name
-        for _, name in listing.indexes
-        if name.endswith(filenames.TRANSACTION_INDEX)
-        and home.filesystem.size(posixpath.join(directory, name))
-    ]
-    if aborted:
-        report.warnings.append(
-            f"{directory} holds records of aborted transactions ({', '.join(aborted)}): "
-            "transactions are not supported, readers get these records like all others"
-        )
 
 
 def _sort_in(listing: Listing, name: filenames.Name, file_name: str) -> None:
@@ -83,3 +70,5 @@ def _sort_in(listing: Listing, name: filenames.Name, file_name: str) -> None:
         listing.indexes.append((name.base_offset, file_name))
         if name.file == filenames.OFFSET_INDEX:
             listing.indexed.add(name.base_offset)
+        elif name.file == filenames.TRANSACTION_INDEX:
+            listing.aborting.add(name.base_offset)

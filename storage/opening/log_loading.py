@@ -7,31 +7,39 @@ then equal the end of the log; otherwise the stop was not clean. After any other
 
 Missing indexes of closed segments are rebuilt later, by checkpoints. Lookups work without them, but
 slowly.
+
+Damage is what was read and contradicts its format, or a file that is missing. It is repaired, and
+the log is opened. A file that the disk or the system does not give (EIO, EMFILE, EACCES) is not
+damaged: nobody knows what is in it. Then the log is not opened, its partition is offline, and the
+opening is tried again.
 """
 
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from config.topic import TopicConfig
 from protocol.record_batch import BatchHeader
-from storage.errors import LogFailed
+from storage.errors import DamagedLog, LogFailed
 from storage.files import filenames
-from storage.files.filenames import OFFSET_MAX
 from storage.home import Home
 from storage.leader_epochs import LeaderEpochs
 from storage.log import Log
 from storage.log_state import LogContents, LogIdentity
 from storage.opening import producer_replay
+from storage.opening.abort_loading import load_aborts, write_lists
 from storage.opening.epoch_loading import read_epochs, rebuild_epochs
 from storage.opening.listing import Listing, list_files
 from storage.opening.recovery import recover
 from storage.opening.recovery_report import NO_CLEAN_SHUTDOWN, RecoveryReport
+from storage.producers.open_transactions import LastMarkers, ReplayedMarker
 from storage.producers.producer_state import ProducerState
-from storage.producers.snapshot_files import SnapshotFiles, names
-from storage.segments.row import Segments, create_segment
+from storage.producers.snapshot_files import LoadedProducers, SnapshotFiles, names
+from storage.segments.row import Segments, abort_tallies, create_segment
 from storage.segments.segment import Segment
 
 
@@ -57,46 +65,63 @@ class _Found:
     recovery_point: int
     producers: ProducerState
     failed: LogFailed | None = None
+    markers: Sequence[ReplayedMarker] = ()  # above the recovery point
 
 
 def load_log(
-    home: Home, known: LastKnown, config: TopicConfig, now_ms: int
-) -> tuple[Log, RecoveryReport]:
+    home: Home, known: LastKnown, config: TopicConfig, now_ms: int, report: RecoveryReport
+) -> Log:
     """Load the log of an existing directory, and recover it if it was not stopped cleanly.
 
-    Raises OSError if the directory cannot be read. Anything less is repaired, or makes the log
-    `failed` and readable up to where it is sound.
+    What was found and done goes into `report`, also if it fails: raises OSError or LogFailed if the
+    disk does not give or take what it must. Damage is repaired, or (on a full disk) makes the log
+    `failed`, readable up to where it is sound.
     """
-    loading = _Loading(home, known, config, now_ms)
-    return loading.load(), loading.report
+    loading = _Loading(home, known, config, now_ms, report)
+    try:
+        return loading.load()
+    except BaseException:
+        loading.let_go()
+        raise
 
 
 class _Loading:
     """Loads one log."""
 
-    def __init__(self, home: Home, known: LastKnown, config: TopicConfig, now_ms: int) -> None:
+    def __init__(
+        self,
+        home: Home,
+        known: LastKnown,
+        config: TopicConfig,
+        now_ms: int,
+        report: RecoveryReport,
+    ) -> None:
         self.home = home
         self.known = known
         self.config = config
         self.now_ms = now_ms
-        self.report = RecoveryReport(known.topic, known.partition, known.directory)
-        self.report.is_read_only = home.is_read_only
+        self.report = report
+        self.segments: list[Segment] = []
+        self.are_aborts_rebuilt = False
 
     def load(self) -> Log:
         home, known, report = self.home, self.known, self.report
         listing = list_files(home, known.directory, report, self.now_ms)
-        segments = self._open_segments(listing)
+        segments = self.segments = self._open_segments(listing)
         snapshots = SnapshotFiles(known.directory, listing.snapshots)
         end_offset = self._clean_end(segments[-1])
         epochs = self._load_epochs(listing, segments, end_offset)
         if end_offset is not None:
-            found = self._trust(segments, snapshots, end_offset)
+            found = self._trust(listing, segments, snapshots, end_offset)
         else:
-            found = self._repair(segments, snapshots, epochs)
+            found = self._repair(listing, segments, snapshots, epochs)
+        write_lists(segments, listing.aborting, report)
         self._mend_active(segments[-1])
         found.producers.end_offset = found.end_offset
-        if not known.was_clean and found.producers.entries:
-            snapshots.take(found.producers)  # may outlive the segments it was replayed from
+        if self.are_aborts_rebuilt or (not known.was_clean and found.producers.entries):
+            # It may outlive the segments that it was replayed from.
+            tallies = abort_tallies(segments)
+            snapshots.take(found.producers, tallies, again=self.are_aborts_rebuilt)
         epochs.drop_from(found.end_offset)
         start_offset = self._start_offset(segments[0], found)
         epochs.drop_before(start_offset)
@@ -109,12 +134,18 @@ class _Loading:
             epochs=epochs,
             snapshots=snapshots,
             failed=found.failed,
+            replayed_markers=found.markers,
         )
         identity = LogIdentity(known.topic, known.partition, known.topic_id, known.directory)
         log = Log(home, identity, self.config, contents, known.leader_epoch)
         if not listing.logs:
             log.unsynced.note_created([], [known.directory])
         return log
+
+    def let_go(self) -> None:
+        """Release the files: a log that is not open holds no descriptors."""
+        for segment in self.segments:
+            segment.files.forget()
 
     # -- Segments -----------------------------------------------------------------------------
 
@@ -153,23 +184,26 @@ class _Loading:
     def _mend_active(self, active: Segment) -> None:
         """Rebuild missing indexes of the active segment; checkpoints rebuild only closed ones."""
         try:
-            for path in active.files.index_paths():
-                self.home.files.get(path, create=True)
             if active.indexes.damage:
                 active.rebuild_indexes()
+            for path in active.files.index_paths():
+                self.home.files.get(path, create=True)
         except OSError as error:  # no space: lookups work without them
             self.report.warnings.append(f"indexes of {active} are not rebuilt: {error}")
 
     # -- Start and end ------------------------------------------------------------------------
 
     def _clean_end(self, last: Segment) -> int | None:
-        """Return the end offset after a clean stop; else None, with the reason in the report."""
+        """Return the end offset after a clean stop; else None, with the reason in the report.
+
+        Raises LogFailed if the disk does not say.
+        """
         if not self.known.was_clean:
             self.report.reason = NO_CLEAN_SHUTDOWN
             return None
         try:
             end_offset = last.read_next_offset()
-        except LogFailed as error:
+        except DamagedLog as error:
             self.report.reason = str(error)
             return None
         if end_offset != self.known.recovery_point:
@@ -184,7 +218,7 @@ class _Loading:
         if start_offset <= found.end_offset:
             return start_offset
         if found.failed is not None:
-            found.end_offset = start_offset  # the unreadable rest may reach beyond it
+            found.end_offset = start_offset  # what could not be cut may reach beyond it
             return start_offset
         self.report.warnings.append(
             f"log start checkpoint {self.known.log_start} is above the end offset "
@@ -209,26 +243,39 @@ class _Loading:
 
     # -- Producers ----------------------------------------------------------------------------
 
-    def _trust(self, segments: list[Segment], snapshots: SnapshotFiles, end_offset: int) -> _Found:
+    def _trust(
+        self,
+        listing: Listing,
+        segments: list[Segment],
+        snapshots: SnapshotFiles,
+        end_offset: int,
+    ) -> _Found:
         """Accept a log that was stopped cleanly at `end_offset` as it is."""
-        producers = self._load_producers(snapshots, end_offset)
+        producers = self._load_state(listing, segments, snapshots, end_offset)
         producer_replay.replay(segments, producers, end_offset, self.now_ms, self.report)
         return _Found(end_offset, end_offset, producers)
 
     def _repair(
-        self, segments: list[Segment], snapshots: SnapshotFiles, epochs: LeaderEpochs
+        self,
+        listing: Listing,
+        segments: list[Segment],
+        snapshots: SnapshotFiles,
+        epochs: LeaderEpochs,
     ) -> _Found:
         """Recover everything above the recovery point (`storage.opening.recovery`)."""
         known, config, now_ms = self.known, self.config, self.now_ms
         recovery_point = max(segments[0].base_offset, known.recovery_point or 0)
-        producers = self._load_producers(snapshots, recovery_point)
-        producers.end_offset = max(producers.end_offset, segments[0].base_offset)
+        producers = self._load_state(listing, segments, snapshots, recovery_point)
         producer_replay.replay(segments, producers, recovery_point, now_ms, self.report)
+        markers = LastMarkers()
+        note_abort = partial(producer_replay.add_abort, segments)
 
         def take(header: BatchHeader, batch: memoryview) -> None:
             """Apply a batch that recovery found good to the producers and the epochs."""
             if header.producer_id >= 0:
-                producer_replay.take_producer(header, batch, producers, now_ms)
+                marker = producer_replay.take_producer(header, batch, producers, now_ms, note_abort)
+                if marker is not None:
+                    markers.add(marker)
             # No CRC covers the leader epoch: one above the current epoch is damage, and ignored.
             if epochs.latest < header.leader_epoch <= known.leader_epoch:
                 epochs.assign(header.leader_epoch, header.base_offset)
@@ -238,7 +285,7 @@ class _Loading:
             segments,
             recovery_point,
             config,
-            OFFSET_MAX if "compact" in config.cleanup_policy else known.cleaned_offset,
+            known.cleaned_offset,
             take,
             self.report,
             now_ms,
@@ -247,12 +294,35 @@ class _Loading:
         self.home.discard(
             known.directory, (name for offset in gone for name in names(offset)), now_ms
         )
-        return _Found(end_offset, min(recovery_point, end_offset), producers, failed)
+        recovery_point = min(recovery_point, end_offset)
+        return _Found(end_offset, recovery_point, producers, failed, markers.in_order())
 
-    def _load_producers(self, snapshots: SnapshotFiles, end_offset: int) -> ProducerState:
-        """Load the newest good snapshot at or below `end_offset`."""
-        producers, warnings = snapshots.load(
+    def _load_state(
+        self, listing: Listing, segments: list[Segment], snapshots: SnapshotFiles, offset: int
+    ) -> ProducerState:
+        """Load producers and aborted transactions as of a snapshot at or below `offset`."""
+        loaded = self._load_producers(snapshots, offset)
+        state = loaded.state
+        state.end_offset = max(state.end_offset, segments[0].base_offset)
+        self.are_aborts_rebuilt = load_aborts(
+            self.home,
+            segments,
+            listing.aborting,
+            loaded,
+            lambda below: self._load_producers(snapshots, below).state,
+            self.now_ms,
+            self.report,
+        )
+        return state
+
+    def _load_producers(self, snapshots: SnapshotFiles, end_offset: int) -> LoadedProducers:
+        """Load the newest good snapshot at or below `end_offset`, and remove bad ones."""
+        loaded = snapshots.load(
             self.home.filesystem, end_offset, self.now_ms, self.home.producer_expiration_ms
         )
-        self.report.warnings += warnings
-        return producers
+        self.report.warnings += loaded.warnings
+        try:
+            self.home.discard(self.known.directory, loaded.bad_names, self.now_ms)
+        except OSError as error:  # they are not read again
+            self.report.warnings.append(f"bad producer snapshots are not removed: {error}")
+        return loaded

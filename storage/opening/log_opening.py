@@ -10,15 +10,22 @@
 Each partition succeeds or fails alone. Between the first step and the last nothing else may open or
 delete these logs; the manager asserts it.
 
-A directory with the same name but another topic id is renamed to `…-stray`. In a read-only data
-directory nothing is created or renamed, and such a log cannot be opened.
+A directory with the same name but another topic id is set aside (`storage.strays`). If its topic
+id cannot be read, it belongs to the partition, and gets the id again, unless the partition was
+recorded in this run: then nothing can be its own. In a read-only data directory nothing is created
+or renamed, and such a log cannot be opened.
 
 Creating a log costs no fsync: its first flush makes the names durable. If a directory was created
 but its log could not be opened, the next attempt makes the name durable.
+
+A log whose files cannot be read or repaired is not opened, because its end would be unknown. The
+caller may try again at any time. Each attempt begins anew, with what the checkpoint files said at
+the start.
 """
 
 from __future__ import annotations
 
+import logging
 import posixpath
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -40,10 +47,16 @@ from storage.log import Log
 from storage.offset_checkpoints import Key, OffsetCheckpoints
 from storage.opening.log_loading import LastKnown, load_log
 from storage.opening.recovery_report import RecoveryReport
+from storage.strays import put_aside
+
+_log = logging.getLogger("barnabas.storage")
 
 
 class Wanted(NamedTuple):
-    """A log to open; with `create`, it is created if it is missing."""
+    """A log to open; with `create`, it is created if it is missing.
+
+    `is_fresh` says that its partition was recorded in this run of the broker.
+    """
 
     topic: str
     partition: int
@@ -51,6 +64,7 @@ class Wanted(NamedTuple):
     config: TopicConfig
     leader_epoch: int
     create: bool = False
+    is_fresh: bool = False
 
     @property
     def key(self) -> tuple[str, int]:
@@ -65,16 +79,18 @@ class Attempt:
     wanted: Wanted
     known: LastKnown
     is_unsynced: bool  # an attempt that failed later created the directory
+    report: RecoveryReport
     is_new: bool = False
     log: Log | None = None
-    report: RecoveryReport | None = None
     error: OSError | StorageError | None = None
 
 
 class Opener:
     """Begins and finishes openings, on the thread of the logs."""
 
-    __slots__ = ("_checkpoints", "_directory", "_home", "_under_way", "_unsynced")
+    __slots__ = (
+        "_checkpoints", "_directory", "_home", "_said", "_under_way", "_unread", "_unsynced",
+    )  # fmt: skip
 
     def __init__(
         self, home: Home, directory: DataDirectory, checkpoints: OffsetCheckpoints
@@ -84,6 +100,8 @@ class Opener:
         self._checkpoints = checkpoints
         self._under_way: set[Key] = set()  # logs that are being opened
         self._unsynced: set[Key] = set()  # directories created for logs that did not open
+        self._said: dict[Key, list[str]] = {}  # by the last attempt to open a log that did not open
+        self._unread: set[Key] = set()  # logs that exist and did not open
 
     def begin(self, wanted: Iterable[Wanted], now_ms: int) -> Opening:
         """Capture what is known about logs, none of which is open or being opened."""
@@ -103,7 +121,9 @@ class Opener:
                 self._directory.was_clean,
                 self._checkpoints.cleaned_offsets.get(key, 0),
             )
-            attempts.append(Attempt(one, known, is_unsynced=key in self._unsynced))
+            report = RecoveryReport(one.topic, one.partition, known.directory)
+            report.is_read_only = self._home.is_read_only
+            attempts.append(Attempt(one, known, key in self._unsynced, report))
         return Opening(self._home, self._directory, attempts, now_ms)
 
     def finish(self, opening: Opening) -> list[tuple[Log, RecoveryReport]]:
@@ -113,22 +133,45 @@ class Opener:
             key = attempt.wanted.key
             self._under_way.discard(key)
             if attempt.log is not None:
-                assert attempt.report is not None, "a log comes with its report"
-                self._unsynced.discard(key)
+                self.forget(key)
                 opened.append((attempt.log, attempt.report))
-            elif attempt.is_unsynced:
+                continue
+            if attempt.is_unsynced:
                 self._unsynced.add(key)
+            if not attempt.is_new and not isinstance(attempt.error, UnknownPartition):
+                self._unread.add(key)
         return opened
 
+    def tell_news(self, opening: Opening) -> None:
+        """Log the lines of failed attempts, without those of the same log's attempt before."""
+        for attempt in opening.attempts:
+            if attempt.log is None:
+                lines = attempt.report.lines_of_a_failure()
+                said = self._said.get(attempt.wanted.key, ())
+                for line in lines:
+                    if line not in said:
+                        _log.warning("%s", line)
+                self._said[attempt.wanted.key] = lines
+
+    def complaints(self) -> list[str]:
+        """Return why a stop is not clean: logs that a crash left were not opened since."""
+        return [
+            f"{topic}-{partition} was not closed cleanly: it could not be opened, and may have "
+            "records that are not on the disk"
+            for topic, partition in sorted(self._unread if not self._directory.was_clean else ())
+        ]
+
     def forget(self, key: Key) -> None:
-        """Forget the directory of a deleted log."""
+        """Forget the failed attempts to open a log, which is open now, or deleted."""
         self._unsynced.discard(key)
+        self._said.pop(key, None)
+        self._unread.discard(key)
 
 
 class Opening:
     """Opens several logs; `look` and `make` run in a thread."""
 
-    __slots__ = ("_directory", "_home", "_now_ms", "attempts", "warnings")
+    __slots__ = ("_directory", "_home", "_now_ms", "attempts")
 
     def __init__(
         self,
@@ -141,13 +184,12 @@ class Opening:
         self._directory = directory
         self._now_ms = now_ms
         self.attempts = attempts
-        self.warnings: list[str] = []
 
     def look(self) -> None:
         """Find out which directories exist. Blocks."""
         for attempt in self.attempts:
             try:
-                attempt.is_new = self._is_missing(attempt.wanted, attempt.known.directory)
+                attempt.is_new = self._is_missing(attempt)
             except (OSError, StorageError) as error:
                 attempt.error = error
 
@@ -170,40 +212,50 @@ class Opening:
         """Return the logs that are to be created; known after `look`."""
         return [a.wanted.key for a in self.attempts if a.is_new and a.error is None]
 
-    def _is_missing(self, wanted: Wanted, directory: str) -> bool:
-        """Compare the directory's topic id with the metadata's; return whether to create it."""
-        filesystem = self._home.filesystem
+    def _is_missing(self, attempt: Attempt) -> bool:
+        """Compare the directory's topic id with the metadata's; return whether to create it.
+
+        Raises OSError if the disk does not say whose directory it is: the records in it may be a
+        deleted topic's.
+        """
+        wanted, directory = attempt.wanted, attempt.known.directory
+        filesystem, warnings = self._home.filesystem, attempt.report.warnings
         if not filesystem.exists(directory):
             if not wanted.create or self._home.is_read_only:
                 raise UnknownPartition(wanted.topic, wanted.partition)
             return True
         path = posixpath.join(directory, filenames.PARTITION_METADATA)
-        try:
-            found = read_partition_metadata(filesystem, path)
-        except (CheckpointError, OSError) as error:
-            self.warnings.append(f"{error}; rewritten with the topic id of the metadata")
-            found = None
-        ours = uuid_text(wanted.topic_id)
-        if found is not None and differ_in_a_character(found, wanted.topic_id):
-            self.warnings.append(
-                f"{path} has topic id {uuid_text(found)}, the metadata {ours}: taken for bit rot"
-            )
-            found = None
-        if found is None:
-            filesystem.replace(path, encode_partition_metadata(wanted.topic_id))
-            return False
+        found, reason = self._read_id(path, wanted)
         if found == wanted.topic_id:
             return False
-        theirs = uuid_text(found)
+        if found is None and not wanted.is_fresh:
+            if reason:
+                warnings.append(f"{reason}; rewritten with the topic id of the metadata")
+            filesystem.replace(path, encode_partition_metadata(wanted.topic_id))
+            return False
+        theirs = "no topic id" if found is None else f"topic id {uuid_text(found)}"
         if not wanted.create or self._home.is_read_only:
-            raise CorruptMetadata(path, f"has topic id {theirs}, the metadata has {ours}")
-        stray = self._directory.stray_path(wanted.topic, wanted.partition)
-        self.warnings.append(
-            f"{directory} belongs to topic id {theirs}: put aside as {posixpath.basename(stray)}"
-        )
-        filesystem.rename(directory, stray)
+            ours = uuid_text(wanted.topic_id)
+            raise CorruptMetadata(path, f"has {theirs}, the metadata has {ours}")
+        aside = put_aside(filesystem, self._directory, wanted.key)
         filesystem.sync_directory(self._directory.path)
+        if aside is not None:
+            if not aside.is_kept:
+                self._home.trash.toss_directory(self._now_ms, aside.moved_to)
+            name = posixpath.basename(aside.moved_to)
+            warnings.append(f"{directory} has {theirs}: put aside as {name}")
         return True
+
+    def _read_id(self, path: str, wanted: Wanted) -> tuple[bytes | None, str]:
+        """Return the topic id in partition.metadata; None if it has none, and why."""
+        try:
+            found = read_partition_metadata(self._home.filesystem, path)
+        except CheckpointError as error:
+            return None, str(error)
+        if found is not None and differ_in_a_character(found, wanted.topic_id):
+            ours = uuid_text(wanted.topic_id)
+            return None, f"{path} has topic id {uuid_text(found)} for {ours}: taken for bit rot"
+        return found, ""
 
     def _load(self, attempt: Attempt) -> None:
         wanted, known = attempt.wanted, attempt.known
@@ -214,7 +266,7 @@ class Opening:
             )
             make_partition_directory(self._home.filesystem, known.directory, wanted.topic_id)
             attempt.is_unsynced = True
-        log, report = load_log(self._home, known, wanted.config, self._now_ms)
+        log = load_log(self._home, known, wanted.config, self._now_ms, attempt.report)
         if attempt.is_unsynced:
             log.unsynced.note_created([path], [self._directory.path, known.directory])
-        attempt.log, attempt.report = log, report
+        attempt.log = log

@@ -41,7 +41,7 @@ class Quarantine:
         An empty log file is deleted instead.
         """
         path, directory = segment.log_file.path, self._directory
-        indexes = [posixpath.basename(other) for other in segment.files.paths() if other != path]
+        indexes = [posixpath.basename(other) for other in segment.files.existing() if other != path]
         if segment.size == 0:
             self._home.discard(directory, [posixpath.basename(path)], self._now_ms)
         else:
@@ -54,16 +54,28 @@ class Quarantine:
     def take_tail(self, segment: Segment, position: int) -> File:
         """Copy and cut what follows `position`; return the file, which the caller must sync.
 
-        Raises OSError; what could not be copied is not cut.
+        Raises OSError, LogFailed; what could not be copied is not cut, and of what could not be cut
+        no copy stays: recovery is tried again, and copies would pile up.
         """
         file = segment.log_file.file()
-        end = _end_of_data(file, position, segment.size)
+        size = segment.size
+        end = _end_of_data(file, position, size)
+        name = ""
         if end > position and not self._home.is_read_only:
             name = filenames.quarantine_name(segment.base_offset, position, self._now_ms)
-            self._copy(file, position, end, posixpath.join(self._directory, name))
+        path = posixpath.join(self._directory, name)
+        try:
+            if name:
+                self._copy(file, position, end, path)
+            segment.log_file.truncate(position)
+        except OSError:
+            if name:
+                with suppress(OSError):
+                    self._home.filesystem.unlink(path)
+            raise
+        if name:
             self._note(name, end - position)
-        self._report.zero_bytes_cut += segment.size - end
-        segment.log_file.truncate(position)
+        self._report.zero_bytes_cut += size - end
         return file
 
     def _note(self, name: str, size_bytes: int) -> None:
@@ -78,10 +90,6 @@ class Quarantine:
                 piece = source.pread(min(CHUNK_BYTES, end - position), position)
                 target.pwrite(piece, position - start)
             target.fdatasync()
-        except OSError:
-            with suppress(OSError):
-                filesystem.unlink(path)
-            raise
         finally:
             target.close()
         filesystem.sync_directory(self._directory)

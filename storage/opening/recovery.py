@@ -12,6 +12,10 @@ with an offset that does not follow. What follows it was never acknowledged as d
 checkpoint would have covered it. It is cut, and a copy is kept (`storage.opening.quarantine`). If
 there is no space for the copy, nothing is cut, and the log is opened read-only up to that point.
 
+If the disk does not read, rewrite or sync something, the log's end is unknown: acknowledged records
+may be in what it holds back. Then recovery raises, and the log is not opened. Its partition is
+offline until a later recovery succeeds.
+
 Below the recovery point nothing is ever cut: damage there is bit rot of acknowledged records. Reads
 of that place fail with `DamagedLog`; everything around it is served. If the damage hides the
 recovery point, the next good batch above it is found by its CRC (`storage.opening.recovery_start`).
@@ -24,7 +28,6 @@ A crash may interrupt each step: the next recovery finds the same work or less.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 
 from config.topic import TopicConfig
 from protocol.legacy_batches import verify_any
@@ -37,11 +40,15 @@ from protocol.record_batch import (
 )
 from protocol.record_errors import RecordError
 from storage.errors import LogFailed
+from storage.files.filenames import OFFSET_MAX
 from storage.files.filesystem import File
+from storage.files.room import NO_SPACE
 from storage.home import Home
+from storage.opening.index_repair import end_roll, truncate_indexes
 from storage.opening.quarantine import Quarantine
 from storage.opening.recovery_report import RecoveryReport
 from storage.opening.recovery_start import breaks_row, find_start
+from storage.opening.undone_write import cut_undone_write
 from storage.segments.row import create_segment
 from storage.segments.segment import Segment
 
@@ -68,7 +75,7 @@ class _Recovery:
         segments: list[Segment],
         recovery_point: int,
         config: TopicConfig,
-        holes_below: int,
+        cleaned_offset: int,
         visit: Visit,
         report: RecoveryReport,
         now_ms: int,
@@ -78,7 +85,10 @@ class _Recovery:
         self.directory = segments[0].files.directory
         self.recovery_point = recovery_point
         self.config = config
-        self.holes_below = holes_below
+        self.cleaned_offset = cleaned_offset
+        # A checkpoint may be lost, so in a compacted log holes may be anywhere.
+        self.holes_below = OFFSET_MAX if "compact" in config.cleanup_policy else cleaned_offset
+        self.holes_below_here = self.holes_below  # in the present segment
         self.visit = visit
         self.report = report
         self.now_ms = now_ms
@@ -97,10 +107,22 @@ class _Recovery:
             default=0,
         )
         if first and self.segments[first].base_offset == self.recovery_point:
-            _end_roll(self.segments[first - 1])
+            file = cut_undone_write(
+                self.segments[first - 1],
+                self.recovery_point,
+                self.holes_below,
+                self.quarantine,
+                self.report,
+            )
+            self.to_sync += [] if file is None else [file]
+            end_roll(self.segments[first - 1])
         index = first
         while index < len(self.segments):
             segment = self.segments[index]
+            self.holes_below_here = self.holes_below
+            if segment is self.segments[-1]:  # it takes appends: if it was cleaned, that is known
+                cleaned_before = max(segment.base_offset, self.cleaned_offset)
+                self.holes_below_here = min(self.holes_below, cleaned_before)
             start: int | None = 0
             if index == first:
                 start = self._find_start(segment)
@@ -121,7 +143,7 @@ class _Recovery:
 
     def _step_to(self, index: int, segment: Segment) -> bool:
         """Step to the next segment; return False if the log ends before it."""
-        _end_roll(self.segments[index - 1])
+        end_roll(self.segments[index - 1])
         if segment.base_offset > self.next_offset >= max(self.recovery_point, self.holes_below):
             self._set_aside_behind(index)
             return False
@@ -135,13 +157,13 @@ class _Recovery:
 
     def _find_start(self, segment: Segment) -> int | None:
         """Return the position of the first batch above the recovery point; None if not found."""
-        start = find_start(segment, self.recovery_point, self.holes_below, self.report)
+        start = find_start(segment, self.recovery_point, self.holes_below_here, self.report)
         self.next_offset, self.behind_damage = start.next_offset, start.behind_damage
         return start.position
 
     def _recover_segment(self, segment: Segment, start: int) -> None:
         """Check, rewrite and index the batches from `start`, the position of a batch."""
-        segment.truncate_indexes(self.next_offset if start else segment.base_offset)
+        truncate_indexes(segment, self.next_offset if start else segment.base_offset)
         segment.next_offset = self.next_offset
         if self.behind_damage is not None:
             segment.indexes.offset.append(*self.behind_damage)  # the only way past the damage
@@ -206,7 +228,7 @@ class _Recovery:
         """Accept a good batch if it follows the one before; otherwise return why it does not."""
         if not segment.fits(header.last_offset):
             return f"last offset {header.last_offset} in a segment from {segment.base_offset}"
-        if breaks_row(segment, position, header, self.next_offset, self.holes_below):
+        if breaks_row(segment, position, header, self.next_offset, self.holes_below_here):
             return f"base offset {header.base_offset}, expected {self.next_offset}"
         segment.note_batch(position, header)
         self.visit(header, batch)
@@ -277,7 +299,12 @@ class _Recovery:
         return True
 
     def _stay_read_only(self, segment: Segment, position: int, error: OSError) -> None:
-        """Leave everything in place, and fail the log so that nothing is appended."""
+        """Leave everything in place, and fail the log so that nothing is appended.
+
+        Only a full disk does so: the end of the log is known. Raises any other error.
+        """
+        if error.errno not in NO_SPACE:
+            raise error
         self.failed = LogFailed(
             segment.log_file.path,
             f"read-only: damaged from position {position} on, and the rest cannot be "
@@ -292,53 +319,30 @@ def recover(
     segments: list[Segment],
     recovery_point: int,
     config: TopicConfig,
-    holes_below: int,
+    cleaned_offset: int,
     visit: Visit,
     report: RecoveryReport,
     now_ms: int,
 ) -> tuple[int, LogFailed | None]:
     """Recover a log after an unclean stop; segments may be removed from `segments`, or one added.
 
-    A hole in the offsets that begins below `holes_below` is compaction's and no damage. `visit` is
-    called with the batches above the recovery point that stay: with all that have a producer id,
-    and at least with the first of each leader epoch. Returns the end offset, below which everything
-    is durable, and the failure that makes the log read-only, if any.
+    Compaction has cleaned the log up to `cleaned_offset`, as far as is known. `visit` is called
+    with the batches above the recovery point that stay: with all that have a producer id, and at
+    least with the first of each leader epoch. Returns the end offset, below which everything is
+    durable, and the failure that makes the log read-only, if any.
+
+    Raises OSError or LogFailed if the disk fails: the end of the log is not known then. Nothing is
+    lost, and another recovery may follow at any time.
     """
-    recovery = _Recovery(home, segments, recovery_point, config, holes_below, visit, report, now_ms)
+    recovery = _Recovery(
+        home, segments, recovery_point, config, cleaned_offset, visit, report, now_ms
+    )
     report.recovery_point = recovery_point
     try:
         recovery.run()
-    except (OSError, LogFailed) as error:
-        # The disk refuses to rewrite what it holds. Records below the recovery point are safe;
-        # those above it may be lost, so none of them is served.
-        report.warnings.append(f"recovery of {segments[0].files.directory} failed: {error}")
-        recovery.failed = LogFailed(segments[0].files.directory, f"recovery failed: {error}")
-        _hide_from(segments, recovery_point)
-        report.end_offset = recovery_point
-        return recovery_point, recovery.failed
-    report.end_offset = recovery.next_offset
+    finally:
+        report.end_offset = recovery.next_offset
     return recovery.next_offset, recovery.failed
-
-
-def _end_roll(segment: Segment) -> None:
-    """Finish the roll of a closed segment, which the crash may have interrupted."""
-    with suppress(OSError, LogFailed):  # indexes are caches
-        segment.indexes.drop_zeros()
-        segment.on_roll()
-        segment.indexes.note_written()
-
-
-def _hide_from(segments: list[Segment], offset: int) -> None:
-    """Hide, in memory only, the batches at `offset` and above."""
-    while len(segments) > 1 and segments[-1].base_offset >= offset:
-        segments.pop()
-    last = segments[-1]
-    try:
-        found = last.position_of(offset)
-    except LogFailed:
-        return
-    if found is not None:
-        last.log_file.size = found[0]
 
 
 def _announced_size(data: bytes | memoryview) -> int:

@@ -36,13 +36,7 @@ class RecoveryReport:
         lines = list(self.warnings)
         if self.is_read_only:
             return [*lines, *self._lines_read_only()]
-        if self.damage:
-            lines.append(
-                f"Found invalid messages in log segment of {self.topic}-{self.partition}: "
-                f"{self.damage}; truncating to offset {self.end_offset}: "
-                f"{self.zero_bytes_cut} zero bytes cut, {self.bytes_quarantined} bytes kept in "
-                f"{', '.join(self.quarantine_files) or 'place'}"
-            )
+        lines += self._lines_of_the_cut()
         if self.reason and (self.batches_checked or self.reason != NO_CLEAN_SHUTDOWN or lines):
             lines.append(
                 f"Recovered {self.topic}-{self.partition} ({self.reason}): from recovery point "
@@ -50,6 +44,25 @@ class RecoveryReport:
                 f"{self.batches_checked} batches checked, {self.bytes_rewritten} bytes rewritten"
             )
         return lines
+
+    def lines_of_a_failure(self) -> list[str]:
+        """Return the lines for a log that could not be opened: what was found and done until then.
+
+        The next attempt does not find again what this one has cut.
+        """
+        has_cut = self.bytes_quarantined or self.zero_bytes_cut
+        return [*self.warnings, *(self._lines_of_the_cut() if has_cut else ())]
+
+    def _lines_of_the_cut(self) -> list[str]:
+        if not self.damage:
+            return []
+        line = (
+            f"Found invalid messages in log segment of {self.topic}-{self.partition}: "
+            f"{self.damage}; truncating to offset {self.end_offset}: "
+            f"{self.zero_bytes_cut} zero bytes cut, {self.bytes_quarantined} bytes kept in "
+            f"{', '.join(self.quarantine_files) or 'place'}"
+        )
+        return [line]
 
     def _lines_read_only(self) -> list[str]:
         name, lines = f"{self.topic}-{self.partition}", []

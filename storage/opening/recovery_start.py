@@ -40,7 +40,7 @@ def find_start(
     next_offset = segment.base_offset
     if segment.base_offset >= recovery_point:
         return Start(0, next_offset)
-    entry = segment.indexes.offset.lookup(recovery_point - 1)
+    entry = segment.indexes.lookup(recovery_point - 1)
     position = entry[1] if entry is not None and is_batch_at(segment, entry) else 0
     try:
         is_known = position == 0  # whether the next batch must begin at next_offset
@@ -80,18 +80,14 @@ def breaks_row(
 ) -> bool:
     """Whether a batch's base offset does not follow the batches before it.
 
-    A gap that begins below `holes_below` is allowed, since compaction may have made it.
+    A flipped bit in a base offset, which no CRC covers, leaves a gap on both sides. So a gap before
+    a batch is no damage if the next batch follows it. Compaction may have made a gap that begins
+    below `holes_below`; there may be another one behind the batch, but the two must not overlap.
     """
     gap = header.base_offset - next_offset
-    return gap < 0 or (
-        gap > 0 and next_offset >= holes_below and not _is_followed(segment, position, header)
-    )
-
-
-def _is_followed(segment: Segment, position: int, header: BatchHeader) -> bool:
-    """Whether the next batch follows this one: then the gap before this one is not damage.
-
-    A flipped bit in a base offset, which no CRC covers, leaves a gap on both sides.
-    """
+    if gap <= 0:
+        return gap < 0
     after = segment.log_file.read_header_at(position + header.size)
-    return after is not None and after.base_offset == header.next_offset
+    if next_offset < holes_below:
+        return after is not None and after.base_offset < header.next_offset
+    return after is None or after.base_offset != header.next_offset

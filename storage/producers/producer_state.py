@@ -20,8 +20,8 @@ Kafka expires a producer by the timestamps in its records. Here an entry also ha
 last append, and the later of the two counts: a producer that sends old timestamps keeps its
 protection against duplicates.
 
-Transactions are not supported. Open transactions of a directory that Kafka wrote are kept
-(`txn_first_offset`), so that snapshots stay correct.
+A transactional batch opens a transaction (`txn_first_offset`), which a marker ends. What is open
+holds the log's last stable offset back (`storage.producers.open_transactions`).
 """
 
 from __future__ import annotations
@@ -29,13 +29,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from protocol.record_batch import BatchHeader
-from storage.errors import InvalidProducerEpoch, OutOfOrderSequence, ProducerInDoubt
+from protocol.control_records import Marker
+from protocol.record_batch import TRANSACTIONAL, BatchHeader
+from storage.errors import (
+    CoordinatorFenced,
+    InvalidProducerEpoch,
+    OutOfOrderSequence,
+    ProducerInDoubt,
+    TransactionOpen,
+)
+from storage.producers.open_transactions import (
+    EndedTransaction,
+    OpenTransaction,
+    OpenTransactions,
+)
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
+NO_COORDINATOR_EPOCH = -1
+EPOCHS_RISE_SINCE = 2  # the transaction version whose markers have the epoch after the data's
 SEQUENCE_MAX = 2**31 - 1
 PRODUCERS_A_STEP = 5_000  # checking them takes about a millisecond
 BATCHES_KEPT = 5  # Kafka: ProducerStateEntry.NUM_BATCHES_TO_RETAIN
@@ -145,12 +159,25 @@ class ProducerState:
 
     An entry that `frozen` has returned does not change any more: its next batch goes into a copy.
     So writing 100,000 producers in another thread costs this one only a list of them.
+
+    `witness` is an entry with a coordinator epoch, if the log has had a marker. It goes into each
+    snapshot, also when its producer has expired: it says that transactions may have been aborted.
     """
 
-    __slots__ = ("_generation", "changes", "damaged_below", "end_offset", "entries")
+    __slots__ = (
+        "_generation",
+        "changes",
+        "damaged_below",
+        "end_offset",
+        "entries",
+        "transactions",
+        "witness",
+    )
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
+        self.transactions = OpenTransactions()
+        self.witness: ProducerEntry | None = None
         self._generation = 0
         self.end_offset = 0
         self.changes = 0
@@ -160,8 +187,8 @@ class ProducerState:
         """Check a client's batch before it is appended; the state does not change.
 
         Returns the original when the batch is a duplicate, None when it may be appended.
-        Raises InvalidProducerEpoch and OutOfOrderSequence (Kafka: ProducerAppendInfo), and
-        ProducerInDoubt.
+        Raises InvalidProducerEpoch, OutOfOrderSequence and TransactionOpen (Kafka:
+        ProducerAppendInfo), and ProducerInDoubt.
         """
         producer_id = header.producer_id
         entry = self.entries.get(producer_id)
@@ -183,14 +210,42 @@ class ProducerState:
                     for batch in batches:
                         if batch.last_sequence == last_sequence and batch.first_sequence == first:
                             return batch
-            if first == last + 1 or (first == 0 and last == SEQUENCE_MAX):
-                return None
-            raise OutOfOrderSequence(producer_id, first, (last + 1) & SEQUENCE_MAX)
-        if epoch < entry.epoch:
+            if first != last + 1 and (first != 0 or last != SEQUENCE_MAX):
+                raise OutOfOrderSequence(producer_id, first, (last + 1) & SEQUENCE_MAX)
+        elif epoch < entry.epoch:
             raise InvalidProducerEpoch(producer_id, epoch, entry.epoch)
-        if first != 0 and entry.epoch != NO_PRODUCER_EPOCH:
+        elif first != 0 and entry.epoch != NO_PRODUCER_EPOCH:
             raise OutOfOrderSequence(producer_id, first, 0)
+        if entry.txn_first_offset >= 0 and not header.attributes & TRANSACTIONAL:
+            raise TransactionOpen(producer_id, entry.txn_first_offset)
         return None
+
+    def check_begin(self, header: BatchHeader) -> None:
+        """Check a batch of a transaction of version 2, which `check` lets pass.
+
+        Each of its epochs begins with sequence 0 in each partition, so what came before the first
+        batch of an unknown producer is missing. Raises OutOfOrderSequence.
+        """
+        if header.base_sequence and header.producer_id not in self.entries:
+            raise OutOfOrderSequence(header.producer_id, header.base_sequence, 0)
+
+    def check_marker(self, marker: Marker, version: int) -> None:
+        """Check a marker of transaction version `version` that was not asked for by a coordinator.
+
+        Version 2 ends a transaction with the epoch after its data's. Its repetition, with nothing
+        open, is harmless (KIP-1228, KAFKA-19999). Raises InvalidProducerEpoch, CoordinatorFenced.
+        """
+        entry = self.entries.get(marker.producer_id)
+        if entry is None:
+            return
+        epoch = marker.producer_epoch
+        ends_its_own = version >= EPOCHS_RISE_SINCE and entry.txn_first_offset >= 0
+        if epoch < entry.epoch or (ends_its_own and epoch == entry.epoch):
+            raise InvalidProducerEpoch(marker.producer_id, epoch, entry.epoch + ends_its_own)
+        if marker.coordinator_epoch < entry.coordinator_epoch:
+            raise CoordinatorFenced(
+                marker.producer_id, marker.coordinator_epoch, entry.coordinator_epoch
+            )
 
     def _is_in_doubt(self, header: BatchHeader, entry: ProducerEntry | None) -> bool:
         """Whether the batch may be one of those that could not be read.
@@ -222,27 +277,58 @@ class ProducerState:
         batches.append(AppendedBatch(header.last_sequence, base_offset + delta, delta, timestamp))
         entry.last_timestamp = timestamp
         entry.seen_ms = now_ms
-        if entry.txn_first_offset < 0 and header.is_transactional:
+        if header.attributes & TRANSACTIONAL and entry.txn_first_offset < 0:
             entry.txn_first_offset = base_offset
+            self.transactions.begin(base_offset, header.producer_id)
         self.changes += 1
 
-    def take_marker(self, header: BatchHeader, coordinator_epoch: int, now_ms: int) -> None:
-        """Add a control batch that ended a producer's transaction (replay only)."""
+    def take_marker(
+        self, header: BatchHeader, coordinator_epoch: int, offset: int, now_ms: int
+    ) -> EndedTransaction:
+        """Add a control batch that is in the log at `offset` and ends a producer's transaction.
+
+        The transaction stays unsettled. The coordinator epoch is -1 if compaction has emptied the
+        batch. Returns what the marker has ended.
+        """
         entry = self.entries.get(header.producer_id)
         if entry is None or entry.generation != self._generation:
             entry = self._own(header.producer_id, entry)
+        first_offset = entry.txn_first_offset
+        closed_epoch = entry.epoch if first_offset >= 0 else None
         if entry.epoch != header.producer_epoch:
             entry.batches.clear()
             entry.epoch = header.producer_epoch
-        entry.coordinator_epoch = coordinator_epoch
+        if coordinator_epoch != NO_COORDINATOR_EPOCH:
+            entry.coordinator_epoch = coordinator_epoch
+            self.witness = entry
         entry.last_timestamp = header.max_timestamp
         entry.seen_ms = now_ms
         entry.txn_first_offset = -1
         self.changes += 1
+        self.transactions.end(first_offset, offset)
+        return EndedTransaction(closed_epoch, first_offset, self.transactions.first_open)
+
+    def open_transactions(self) -> list[OpenTransaction]:
+        """Return the transactions that no marker has ended, by their first offsets."""
+        entries = self.entries
+        return [
+            OpenTransaction(producer_id, entries[producer_id].epoch, first_offset)
+            for first_offset, producer_id in self.transactions.open_ones()
+        ]
+
+    def first_open_offset_of(self, producer_id: int) -> int:
+        """Return the first offset of a producer's open transaction, or -1."""
+        entry = self.entries.get(producer_id)
+        return -1 if entry is None else entry.txn_first_offset
 
     def _own(self, producer_id: int, entry: ProducerEntry | None) -> ProducerEntry:
         """Return an entry of the producer that may be changed."""
-        own = ProducerEntry(producer_id) if entry is None else entry.copy(self._generation)
+        if entry is not None:
+            own = entry.copy(self._generation)
+        else:
+            own = ProducerEntry(producer_id)
+            if self.witness is not None and self.witness.producer_id == producer_id:
+                own.coordinator_epoch = self.witness.coordinator_epoch
         own.generation = self._generation
         self.entries[producer_id] = own
         return own
@@ -250,18 +336,24 @@ class ProducerState:
     def frozen(self) -> list[ProducerEntry]:
         """Return every entry as it is now; they never change again, so any thread may read them."""
         self._generation += 1
-        return list(self.entries.values())
+        entries, witness = list(self.entries.values()), self.witness
+        if witness is not None and witness.producer_id not in self.entries:
+            entries.append(witness)
+        return entries
 
-    def last_offset_of(self, producer_id: int) -> int | None:
-        """Return the offset of a producer's last record; None if it is unknown.
+    def is_last_of_its_producer(self, header: BatchHeader) -> bool:
+        """Whether a batch of the log is the newest that says what a producer sent last.
 
-        Another thread than the log's may call this; its answer may be a moment old.
+        That is its last data batch or, if no data of its epoch are in the log, a marker of that
+        epoch. Another thread than the log's may call this; its answer may be a moment old.
         """
-        entry = self.entries.get(producer_id)
+        entry = self.entries.get(header.producer_id)
+        if entry is None:
+            return False
         try:
-            return None if entry is None else entry.batches[-1].last_offset
+            return entry.batches[-1].last_offset == header.last_offset
         except IndexError:
-            return None
+            return header.is_control and header.producer_epoch == entry.epoch
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Forget the producers that were idle for `expiration_ms`; return how many."""
@@ -281,6 +373,14 @@ class ProducerState:
     def replace(self, entries: Iterable[ProducerEntry], end_offset: int) -> None:
         """Start over from a snapshot that reflects the log up to `end_offset`."""
         self.entries = {entry.producer_id: entry for entry in entries}
+        self.witness = next((e for e in self.entries.values() if e.coordinator_epoch >= 0), None)
+        self.transactions = OpenTransactions()
+        for first_offset, producer_id in sorted(
+            (entry.txn_first_offset, entry.producer_id)
+            for entry in self.entries.values()
+            if entry.txn_first_offset >= 0
+        ):
+            self.transactions.begin(first_offset, producer_id)
         self._generation += 1
         self.end_offset = end_offset
         self.changes = 0

@@ -22,6 +22,7 @@ from storage.files.filenames import producers_name, snapshot_name
 from storage.files.filesystem import FileSystem
 from storage.producers.producer_state import ProducerEntry, ProducerState
 from storage.producers.snapshot_format import (
+    Tallies,
     apply_history,
     decode_snapshot,
     encode_history,
@@ -45,6 +46,22 @@ class SnapshotWrite(NamedTuple):
     obsolete_offsets: Sequence[int]  # of the snapshots to delete once the files are written
 
 
+class LoadedProducers(NamedTuple):
+    """The producers as a snapshot has them; their `end_offset` is where to replay from."""
+
+    state: ProducerState
+    warnings: list[str]  # one for each file that cannot be read
+    bad_names: list[str]  # of files that hold nothing of use, for the caller to remove
+    aborts: Tallies | None = None  # of the log below that offset; None if no file says
+
+
+class _Taken(NamedTuple):
+    """A snapshot in memory."""
+
+    entries: list[ProducerEntry]
+    aborts: Tallies
+
+
 class SnapshotFiles:
     """The snapshots of the partition in `directory`; `offsets` are those on disk, ascending."""
 
@@ -53,7 +70,7 @@ class SnapshotFiles:
     def __init__(self, directory: str, offsets: Iterable[int]) -> None:
         self.directory = directory
         self.offsets = sorted(offsets)
-        self._unwritten: dict[int, list[ProducerEntry]] = {}
+        self._unwritten: dict[int, _Taken] = {}
         self._batches = 0
 
     def count_batch(self) -> None:
@@ -69,17 +86,20 @@ class SnapshotFiles:
         at = state.end_offset
         return at > 0 and at not in self.offsets and at not in self._unwritten
 
-    def take(self, state: ProducerState) -> None:
-        """Take a snapshot of `state`, for the next checkpoint to write."""
+    def take(self, state: ProducerState, aborts: Tallies, *, again: bool = False) -> None:
+        """Take a snapshot of `state`, for the next checkpoint to write.
+
+        `aborts` are those of the log's lists of aborted transactions. With `again`, a snapshot of
+        this offset that is on disk is replaced: these lists have changed.
+        """
         self._batches = 0
         state.changes = 0
-        if state.end_offset not in self.offsets:
-            self._unwritten[state.end_offset] = state.frozen()
+        if again or state.end_offset not in self.offsets:
+            self._unwritten[state.end_offset] = _Taken(state.frozen(), aborts)
 
-    @property
-    def has_unwritten(self) -> bool:
-        """Whether a snapshot was taken and is not on disk yet."""
-        return bool(self._unwritten)
+    def has_unwritten(self, offset_max: int) -> bool:
+        """Whether a snapshot was taken at or below `offset_max` that is not on disk yet."""
+        return any(offset <= offset_max for offset in self._unwritten)
 
     def covers(self, state: ProducerState, offset: int) -> bool:
         """Whether the log below `offset` can be deleted without losing the state of producers."""
@@ -92,11 +112,11 @@ class SnapshotFiles:
         first, so that a `.snapshot` with producers never lacks it.
         """
         files: list[tuple[str, Encode]] = []
-        written = {o: entries for o, entries in self._unwritten.items() if o <= offset_max}
-        for offset, entries in written.items():
+        written = {o: taken for o, taken in self._unwritten.items() if o <= offset_max}
+        for offset, (entries, aborts) in written.items():
             if entries:
                 history = posixpath.join(self.directory, producers_name(offset))
-                files.append((history, partial(encode_history, entries)))
+                files.append((history, partial(encode_history, entries, aborts)))
             snapshot = posixpath.join(self.directory, snapshot_name(offset))
             files.append((snapshot, partial(encode_snapshot, entries)))
         offsets = sorted({*self.offsets, *written})
@@ -125,39 +145,44 @@ class SnapshotFiles:
 
     def load(
         self, filesystem: FileSystem, offset_max: int, now_ms: int, expiration_ms: int
-    ) -> tuple[ProducerState, list[str]]:
-        """Read the newest good snapshot at or below `offset_max`.
+    ) -> LoadedProducers:
+        """Read the newest good snapshot at or below `offset_max`. Bad snapshots are forgotten.
 
-        Returns the state, whose end_offset is where to replay from, and a warning for each bad
-        snapshot. Bad snapshots are forgotten; their files stay.
+        Raises OSError: an older snapshot in place of one that the disk does not give would forget
+        producers whose records are gone.
         """
         state = ProducerState()
-        warnings: list[str] = []
+        loaded = LoadedProducers(state, [], [])
         for offset in reversed([o for o in self.offsets if o <= offset_max]):
             path = posixpath.join(self.directory, snapshot_name(offset))
             try:
                 entries = decode_snapshot(filesystem.read(path), path)
-            except (CheckpointError, OSError) as error:
-                warnings.append(f"Failed to load producer snapshot from {path}: {error}")
+            except (CheckpointError, FileNotFoundError) as error:
+                loaded.warnings.append(f"Failed to load producer snapshot from {path}: {error}")
                 self.offsets.remove(offset)
+                if isinstance(error, CheckpointError):
+                    loaded.bad_names.extend(names(offset))
                 continue
             state.replace(entries, offset)
-            warnings += self._load_history(filesystem, offset, state)
+            aborts = self._load_history(filesystem, offset, loaded)
             state.expire(now_ms, expiration_ms)
-            break
-        return state, warnings
+            return loaded._replace(aborts=aborts)
+        return loaded
 
-    def _load_history(self, filesystem: FileSystem, offset: int, state: ProducerState) -> list[str]:
+    def _load_history(
+        self, filesystem: FileSystem, offset: int, loaded: LoadedProducers
+    ) -> Tallies | None:
         path = posixpath.join(self.directory, producers_name(offset))
-        if not state.entries:
-            return []
+        if not loaded.state.entries:
+            return None
         try:
-            apply_history(filesystem.read(path), state.entries, path)
+            return apply_history(filesystem.read(path), loaded.state.entries, path)
         except FileNotFoundError:
-            return []  # Kafka wrote the snapshot: it has one batch a producer
-        except (CheckpointError, OSError) as error:
-            return [f"Failed to load producer history from {path}: {error}"]
-        return []
+            return None  # Kafka wrote the snapshot: it has one batch a producer
+        except CheckpointError as error:
+            loaded.warnings.append(f"Failed to load producer history from {path}: {error}")
+            loaded.bad_names.append(producers_name(offset))
+            return None
 
 
 def names(offset: int) -> tuple[str, str]:

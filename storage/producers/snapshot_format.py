@@ -24,7 +24,7 @@ batches in flight would get OutOfOrderSequence. So a second file holds the older
 
     position  size  field
            0     4  "BPRD"
-           4     2  version             1
+           4     2  version             1 or 2
            6     4  CRC-32C             of everything from position 10 to the end
           10     4  entry count
           14        the entries, each:
@@ -38,6 +38,19 @@ batches in flight would get OutOfOrderSequence. So a second file holds the older
           12     4  offset delta
           16     8  timestamp
 
+Version 2 is for logs that have had transactions. Behind the entries it says what the `.txnindex`
+files of the log hold about markers below that offset:
+
+           0     4  list count
+           4        the lists that are not empty, 16 bytes each:
+           0     8  base offset         of the segment
+           8     4  entry count
+          12     4  CRC-32C             of these entries
+
+A list that differs lacks entries, or has others, and is built anew (`storage.opening.
+abort_loading`). So that this is known without the file, too, a snapshot of such a log has always an
+entry with a coordinator epoch (`ProducerState.witness`).
+
 Both files are caches. If one is missing, damaged or of an unknown version, it is ignored, and the
 state is replayed from the log. Without `.producers`, or if its batches do not continue into the
 batch of the `.snapshot`, a producer has the one batch that Kafka would have.
@@ -48,6 +61,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection, Mapping
 from itertools import pairwise
+from typing import TypeAlias
 
 from crc32c import crc32c
 
@@ -70,8 +84,17 @@ _HISTORY_HEAD = struct.Struct(">4shIi")
 _HISTORY_ENTRY = struct.Struct(">qhqb")
 _HISTORY_BATCH = struct.Struct(">iqiq")
 _HISTORY_VERSION = 1
+_HISTORY_VERSION_WITH_ABORTS = 2
+_LIST = struct.Struct(">qiI")
 _HISTORY_CRC_START = 4 + 2 + 4
 assert (_HISTORY_HEAD.size, _HISTORY_ENTRY.size, _HISTORY_BATCH.size) == (14, 19, 24)
+
+
+# How many entries a list of aborted transactions has, and the CRC-32C of their bytes; by the base
+# offset of the segment.
+Tallies: TypeAlias = Mapping[int, tuple[int, int]]
+
+_Histories: TypeAlias = list[tuple[int, int, int, list[AppendedBatch]]]
 
 
 def encode_snapshot(entries: Collection[ProducerEntry]) -> bytes:
@@ -128,7 +151,7 @@ def decode_snapshot(data: bytes, path: str) -> list[ProducerEntry]:
     ]
 
 
-def encode_history(entries: Collection[ProducerEntry]) -> bytes:
+def encode_history(entries: Collection[ProducerEntry], aborts: Tallies) -> bytes:
     """Return the bytes of a `.producers` file."""
     body = bytearray(struct.pack(">i", len(entries)))
     for entry in entries:
@@ -136,39 +159,54 @@ def encode_history(entries: Collection[ProducerEntry]) -> bytes:
         body += _HISTORY_ENTRY.pack(entry.producer_id, entry.epoch, entry.seen_ms, len(older))
         for batch in older:
             body += _HISTORY_BATCH.pack(*batch)
-    return _HISTORY_MAGIC + struct.pack(">hI", _HISTORY_VERSION, crc32c(body)) + bytes(body)
+    version = _HISTORY_VERSION
+    if aborts or any(entry.coordinator_epoch >= 0 for entry in entries):
+        version = _HISTORY_VERSION_WITH_ABORTS
+        body += struct.pack(">i", len(aborts))
+        for base_offset, tally in aborts.items():
+            body += _LIST.pack(base_offset, *tally)
+    return _HISTORY_MAGIC + struct.pack(">hI", version, crc32c(body)) + bytes(body)
 
 
-def decode_history(data: bytes, path: str) -> list[tuple[int, int, int, list[AppendedBatch]]]:
-    """Read a `.producers` file: (producer id, epoch, last append ms, older batches) of each.
+def decode_history(data: bytes, path: str) -> tuple[_Histories, Tallies | None]:
+    """Read a `.producers` file.
 
-    Raises CheckpointError.
+    Returns (producer id, epoch, last append ms, older batches) of each producer, and what it says
+    of aborted transactions; None if it is of version 1. Raises CheckpointError.
     """
     if len(data) < _HISTORY_HEAD.size:
         raise CheckpointError(path, f"{len(data)} bytes, expected at least {_HISTORY_HEAD.size}")
     magic, version, crc, count = _HISTORY_HEAD.unpack_from(data)
-    if magic != _HISTORY_MAGIC or version != _HISTORY_VERSION:
+    if magic != _HISTORY_MAGIC or version not in (_HISTORY_VERSION, _HISTORY_VERSION_WITH_ABORTS):
         raise CheckpointError(
             path,
-            f"begins {magic!r} version {version}, "
-            f"expected {_HISTORY_MAGIC!r} version {_HISTORY_VERSION}",
+            f"begins {magic!r} version {version}, expected {_HISTORY_MAGIC!r} version "
+            f"{_HISTORY_VERSION} or {_HISTORY_VERSION_WITH_ABORTS}",
         )
     computed = crc32c(memoryview(data)[_HISTORY_CRC_START:])
     if crc != computed:
         raise CheckpointError(path, f"CRC-32C {computed:#010x}, the file says {crc:#010x}")
     try:
-        return _decode_history(data, count)
+        found, position = _decode_producers(data, count)
+        aborts = None
+        if version == _HISTORY_VERSION_WITH_ABORTS:
+            aborts, position = _decode_aborts(data, position)
     except struct.error as error:
         raise CheckpointError(path, f"{count} entries in {len(data)} bytes: {error}") from None
+    if count < 0 or position != len(data):
+        reason = f"{count} entries in {len(data)} bytes: the entries end at {position}"
+        raise CheckpointError(path, reason)
+    return found, aborts
 
 
-def apply_history(data: bytes, entries: Mapping[int, ProducerEntry], path: str) -> None:
+def apply_history(data: bytes, entries: Mapping[int, ProducerEntry], path: str) -> Tallies | None:
     """Add the batches of a `.producers` file to `entries`, which the `.snapshot` gave.
 
     Batches that do not continue, sequence by sequence, into the entry's last batch are left out.
-    Raises CheckpointError, with `entries` unchanged.
+    Returns what the file says of aborted transactions, if anything. Raises CheckpointError, with
+    `entries` unchanged.
     """
-    found = decode_history(data, path)
+    found, aborts = decode_history(data, path)
     for producer_id, epoch, seen_ms, older in found:
         entry = entries.get(producer_id)
         if entry is None or entry.epoch != epoch:
@@ -176,9 +214,10 @@ def apply_history(data: bytes, entries: Mapping[int, ProducerEntry], path: str) 
         entry.seen_ms = max(entry.seen_ms, seen_ms)
         if _continues(older, entry):
             entry.batches[:0] = older
+    return aborts
 
 
-def _decode_history(data: bytes, count: int) -> list[tuple[int, int, int, list[AppendedBatch]]]:
+def _decode_producers(data: bytes, count: int) -> tuple[_Histories, int]:
     found = []
     position = _HISTORY_HEAD.size
     for _ in range(count):
@@ -189,9 +228,20 @@ def _decode_history(data: bytes, count: int) -> list[tuple[int, int, int, list[A
             older.append(AppendedBatch(*_HISTORY_BATCH.unpack_from(data, position)))
             position += _HISTORY_BATCH.size
         found.append((producer_id, epoch, seen_ms, older))
-    if count < 0 or position != len(data):
-        raise struct.error(f"the entries end at {position}")
-    return found
+    return found, position
+
+
+def _decode_aborts(data: bytes, position: int) -> tuple[Tallies, int]:
+    (count,) = struct.unpack_from(">i", data, position)
+    position += 4
+    aborts = {}
+    for _ in range(count):
+        base_offset, entry_count, crc = _LIST.unpack_from(data, position)
+        if entry_count <= 0:
+            raise struct.error(f"a list of {entry_count} entries")
+        aborts[base_offset] = (entry_count, crc)
+        position += _LIST.size
+    return aborts, position
 
 
 def _continues(older: list[AppendedBatch], entry: ProducerEntry) -> bool:

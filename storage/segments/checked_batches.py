@@ -1,4 +1,4 @@
-"""Reads and checks every batch of a log file that takes no more appends.
+"""Reads and checks every batch of a log file, or of what was appended to it so far.
 
 Each batch must have a right structure and CRC, and offsets that follow the batch before and are in
 the file's range. The first that has not ends the reading with `DamagedLog`, which names file and
@@ -8,7 +8,7 @@ position.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from protocol.legacy_batches import verify_any
 from protocol.record_batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader
@@ -20,6 +20,35 @@ from storage.segments.log_file import LogFile
 CHUNK_BYTES: Final = 1024 * 1024  # read at a time
 
 Proceed = Callable[[int], None]  # called with the bytes read or written; may wait, may raise
+
+
+class BatchFile(Protocol):
+    """A log file whose first `size` bytes do not change, and the range of offsets in them."""
+
+    @property
+    def log_file(self) -> LogFile:
+        """The file."""
+
+    @property
+    def base_offset(self) -> int:
+        """The offset that the first batch may have."""
+
+    @property
+    def end_offset(self) -> int:
+        """The offset behind the last batch."""
+
+    @property
+    def size(self) -> int:
+        """Bytes to be read."""
+
+
+class AppendedPart(NamedTuple):
+    """What was appended to a log file so far."""
+
+    log_file: LogFile
+    base_offset: int
+    end_offset: int
+    size: int
 
 
 class InactiveFile(NamedTuple):
@@ -36,7 +65,7 @@ class InactiveFile(NamedTuple):
 
 
 def read_batches(
-    inactive: InactiveFile, proceed: Proceed
+    inactive: BatchFile, proceed: Proceed
 ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
     """Yield (position, header, batch) of every batch. Raises DamagedLog, LogFailed.
 

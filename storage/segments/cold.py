@@ -45,6 +45,13 @@ class Pulled:
             self._bytes_left -= len(found)
         self._found[key] = found
 
+    def keep_whole(self, key: object, found: bytes | Exception) -> None:
+        """Keep what is no part of a file, whatever its size: pulling it again would bring as much.
+
+        Its size is bounded by that of the answer.
+        """
+        self._found[key] = found
+
     def get(self, key: object) -> bytes | None:
         """Return the bytes that were kept; None if there are none. Raises a kept error."""
         found = self._found.get(key)
@@ -129,6 +136,12 @@ def read(file: File, size: int, position: int) -> bytes:
         if data is None:
             raise ColdBytes(file, position, size)
     return cast("bytes", data)  # which a bytearray passes for
+
+
+def kept(key: object) -> bytes | None:
+    """Return what was kept of `key` for the look-up under way; None if nothing. Raises an error."""
+    pulled = _mode.pulled
+    return None if pulled is None else pulled.get(key)
 
 
 def may_wait(key: object) -> bool:

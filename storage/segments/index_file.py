@@ -50,6 +50,11 @@ class IndexFile:
         return type(self)(self._files, self.path, self.base_offset, self.size_max)
 
     @property
+    def is_loaded(self) -> bool:
+        """Whether entries can be added without reading the file."""
+        return self._count >= 0
+
+    @property
     def entry_count(self) -> int:
         """Entries in the file and in memory."""
         if self._count < 0:
@@ -110,6 +115,12 @@ class IndexFile:
         self._files.get_to_write(self.path).truncate(count * self.layout.size)
         self._written, self._count, self._last = count, count, last
 
+    def drop_last(self) -> None:
+        """Drop the newest entry, which must be in the file, as after opening it."""
+        count = self.entry_count - 1
+        assert 0 <= count < self._written, "the newest entry is in the file"
+        self._keep(count, self._read(self._files.get(self.path), count - 1) if count else self.none)
+
     def drop_zeros(self) -> None:
         """Cut the zeros behind the entries, which a power cut or a killed Kafka leaves."""
         size = self.entry_count * self.layout.size
@@ -117,11 +128,28 @@ class IndexFile:
             self._files.get_to_write(self.path).truncate(size)
 
     def clear(self) -> None:
-        """Drop every entry, to build the index again; make the file if it is missing."""
+        """Drop every entry; make the file if it is missing."""
         if self._files.get(self.path, create=True).size():
             self._files.get_to_write(self.path).truncate(0)
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Drop every entry from memory, to build the index again; the file stays until `replace`.
+
+        Nothing else may write the file meanwhile.
+        """
         self._tail = bytearray()
         self._written, self._count, self._last = 0, 0, self.none
+
+    def replace(self) -> None:
+        """Replace the file by the entries that were added since `begin_anew`, durably. Blocks.
+
+        A crash leaves the old file or the new one, and none if there was none.
+        """
+        assert not self._written, "all entries are in memory"
+        self._files.filesystem.replace(self.path, bytes(self._tail))
+        self._files.forget(self.path)  # what is open is the old file
+        self._written, self._tail = self._count, bytearray()
 
 
 def count_entries(file: File, entry_size: int) -> int:

@@ -2,7 +2,8 @@
 
 Retention and look-ups by time depend on it, so a damaged time index must not decide it. The last
 entry of the time index must match its batch, and no batch behind the last entry of the offset index
-may have a larger timestamp. Otherwise the whole log is walked.
+may have a larger timestamp. Otherwise the whole log is walked. If the log is damaged and hides
+batches, the time index is believed as well, so that retention does not take them for old.
 
 That is too much for a look-up of the loop, whether the bytes are in memory or not. Such a look-up
 raises `ColdTimestamp`: a thread finds the timestamp, in objects of its own, and the segment keeps
@@ -14,7 +15,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from protocol.record_batch import BatchHeader
 from storage.errors import DamagedLog, LogFailed
+from storage.files.filenames import OFFSET_MAX
 from storage.segments.cold import STARTS_MAX, Cold, Pulled
 from storage.segments.segment_reader import SegmentReader
 from storage.segments.time_index import NO_TIMESTAMP
@@ -65,36 +68,65 @@ def largest_timestamp(segment: SegmentReader, end: int) -> tuple[int, int]:
     best = (NO_TIMESTAMP, segment.base_offset)
     start = 0
     entry = indexes.last_time_entry()
-    if entry is not None and is_timestamp_of_batch(segment, entry):
+    if entry is not None and batch_of_timestamp(segment, entry) is not None:
         best = entry
         last = indexes.last_offset_entry()
         if last is not None and last[1] < end and segment.leads_to_batch(last):
             start = last[1]
-    found = _walk(segment, start, end, best)
+    found, damage = _walk(segment, start, end, best)
     if start > 0 and found != best:
-        found = _walk(segment, 0, end, best)
+        found, damage = _walk(segment, 0, end, best)
+    if damage is not None:
+        _log.warning(
+            "The largest timestamp is that of the batches before damage and of the time index: %s",
+            damage,
+        )
+        if entry is not None and _may_have(segment, entry[1]):
+            found = max(found, entry)
     return found
 
 
-def _walk(segment: SegmentReader, start: int, end: int, best: tuple[int, int]) -> tuple[int, int]:
+def largest_timestamp_below(segment: SegmentReader, offset: int) -> tuple[int, int]:
+    """As `largest_timestamp`, of the batches wholly below `offset`, and by the log alone."""
+    none = NO_TIMESTAMP, segment.base_offset
+    found, damage = _walk(segment, 0, segment.log_file.size, none, offset)
+    if damage is not None:
+        _log.warning("The largest timestamp counts only batches before damage: %s", damage)
+    return found
+
+
+def _walk(
+    segment: SegmentReader,
+    start: int,
+    end: int,
+    best: tuple[int, int],
+    offset_end: int = OFFSET_MAX,
+) -> tuple[tuple[int, int], DamagedLog | None]:
+    """Return the largest timestamp with its offset, and the damage that ended the walk."""
     try:
         for _, header in segment.log_file.scan(start, end, offset_min=segment.base_offset):
+            if header.last_offset >= offset_end:
+                break
             if header.max_timestamp > best[0]:
                 best = header.max_timestamp, header.last_offset
     except DamagedLog as damage:
-        _log.warning("The largest timestamp counts only batches before damage: %s", damage)
-    return best
+        return best, damage
+    return best, None
 
 
-def is_timestamp_of_batch(segment: SegmentReader, entry: tuple[int, int]) -> bool:
-    """Whether the batch that holds a time index entry's offset has its timestamp."""
+def _may_have(segment: SegmentReader, offset: int) -> bool:
+    return segment.base_offset <= offset and not 0 <= segment.next_offset <= offset
+
+
+def batch_of_timestamp(segment: SegmentReader, entry: tuple[int, int]) -> BatchHeader | None:
+    """Return the batch that holds a time index entry's offset, if it has its timestamp."""
     timestamp, offset = entry
-    if offset < segment.base_offset or 0 <= segment.next_offset <= offset:
-        return False
+    if not _may_have(segment, offset):
+        return None
     try:
         found = segment.position_of(offset)
     except DamagedLog:
-        return False
-    return (
-        found is not None and found[1].base_offset <= offset and found[1].max_timestamp == timestamp
-    )
+        return None
+    if found is None or found[1].base_offset > offset or found[1].max_timestamp != timestamp:
+        return None
+    return found[1]

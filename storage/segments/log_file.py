@@ -249,9 +249,9 @@ class LogFile:
             found, wanted = f"last offset {header.last_offset}", f"less than {offset_end}"
         return DamagedLog(self.path, position, offset_min, found=found, wanted=wanted)
 
-    def slice(self, position: int, size: int) -> LogSlice:
-        """Return the bytes from `position` on as a slice, unread."""
-        return LogSlice(self, position, size)
+    def slice(self, position: int, size: int, hole_from: int = -1) -> LogSlice:
+        """Return the bytes from `position` on as a slice, unread; see LogSlice."""
+        return LogSlice(self, position, size, hole_from)
 
     def truncate(self, size: int) -> None:
         """Cut the file to `size` bytes, a batch's end. Raises OSError with nothing changed."""
@@ -269,15 +269,17 @@ class LogFile:
 class LogSlice:
     """A range of whole batches in a log file; the bytes are fetched when they are sent.
 
-    The slice keeps the file open, so a segment that is deleted meanwhile is still served.
+    `hole_from` is where a hole in the offsets begins before the first batch, -1 if the look-up saw
+    none. The slice keeps the file open, so a segment that is deleted meanwhile is still served.
     """
 
-    __slots__ = ("_open", "log_file", "position", "size")
+    __slots__ = ("_open", "hole_from", "log_file", "position", "size")
 
-    def __init__(self, log_file: LogFile, position: int, size: int) -> None:
+    def __init__(self, log_file: LogFile, position: int, size: int, hole_from: int) -> None:
         self.log_file = log_file
         self.position = position
         self.size = size
+        self.hole_from = hole_from
         self._open = log_file.file()
 
     def __len__(self) -> int:

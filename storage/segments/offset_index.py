@@ -14,7 +14,7 @@ interpolated, since entries are evenly spread.
 from __future__ import annotations
 
 import struct
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 
 from storage.files.filesystem import Buffer, File
@@ -74,6 +74,24 @@ class OffsetIndex(IndexFile):
         A damaged file may return anything: the caller must check the batch at the position.
         """
         return self._find(_OFFSET, offset - self.base_offset)
+
+    def lookup_behind(self, offset: int) -> tuple[int, int] | None:
+        """Return (offset, position) of the first entry with an offset >= `offset`, or None.
+
+        It reads entry by entry: for the rare look-up that damage has stopped.
+        """
+        relative = offset - self.base_offset
+        slot = bisect_left(range(self.entry_count), relative, key=lambda slot: self._at(slot)[0])
+        if slot == self.entry_count:
+            return None
+        found = self._at(slot)
+        return self.base_offset + found[0], found[1]
+
+    def _at(self, slot: int) -> Entry:
+        if slot < self._written:
+            return self._read(self._files.get(self.path), slot)
+        first, second = _unpack(self._tail, (slot - self._written) * ENTRY_SIZE)
+        return first, second
 
     def lookup_position(self, position: int) -> tuple[int, int] | None:
         """Return (offset, position) of the last entry with a position <= `position`, or None."""

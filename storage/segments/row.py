@@ -11,20 +11,29 @@ that reading at the end of the log needs no look-up.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 
 from config.topic import TopicConfig
-from storage.errors import AppendFailed
+from storage.errors import AppendFailed, DamagedLog
 from storage.files.filenames import OFFSET_MAX
 from storage.files.open_files import OpenFiles
+from storage.segments.abort_index import (
+    BLOCK_ENTRIES,
+    AbortedTransaction,
+    Tally,
+    collect_apart,
+)
 from storage.segments.log_file import LogSlice
 from storage.segments.segment import Segment
 from storage.segments.soundness import Soundness
 from storage.segments.timestamp_lookup import TimestampCandidate
 
+LIST_ENTRIES = 256  # as many as another file costs, at least
+
 _base_offset = attrgetter("base_offset")
+_last_marker = attrgetter("aborts.last_marker")
 
 
 class HoleInLogError(LookupError):
@@ -38,6 +47,7 @@ class Segments:
         "_durable_base",
         "_durable_offset",
         "_durable_position",
+        "aborting",
         "active",
         "all",
         "cleaned_offset",
@@ -51,7 +61,9 @@ class Segments:
         self.active = segments[-1]
         self.compacted = False  # whether cleanup.policy has compact
         self.cleaned_offset = cleaned_offset  # compaction has cleaned up to here, and left holes
-        self.held = False  # a compaction reads the segments: retention must wait
+        self.held = False  # a compaction or a deletion is at work: no other may begin
+        self.aborting: list[Segment] = []  # those whose lists of aborted transactions have entries
+        self._note_aborting()
         self.soundness = Soundness()
         self.soundness.trust_from(self.active.base_offset, self.active.size)
         self.note_durable(end_offset, self.active.base_offset, self.active.size)
@@ -73,6 +85,41 @@ class Segments:
         self._durable_base = segment_base_offset
         self._durable_position = position
 
+    def _note_aborting(self) -> None:
+        self.aborting = [segment for segment in self.all if len(segment.aborts)]
+
+    def add_abort(self, aborted: AbortedTransaction) -> None:
+        """Note that the newest batch is a marker that has aborted a transaction."""
+        if not len(self.active.aborts):
+            self.aborting.append(self.active)
+        self.active.aborts.add(aborted)
+
+    def aborted(self, from_offset: int, upper_offset: int) -> list[tuple[int, int]]:
+        """Return (producer id, first offset) of the aborted transactions with records in a range.
+
+        By their markers, in order. Raises Cold, OSError.
+        """
+        first = bisect_left(self.aborting, from_offset, key=_last_marker)
+        return _aborted(self.aborting, first, from_offset, upper_offset)
+
+    def offset_behind(self, piece: LogSlice, start_offset: int, limit: int) -> int:
+        """Return the offset after a slice that was read for `start_offset`, or up to `limit` more.
+
+        Raises Cold.
+        """
+        index = self.index_of(start_offset)
+        while index < len(self.all) and self.all[index].log_file is not piece.log_file:
+            index += 1
+        if index == len(self.all):
+            return limit
+        segment, end = self.all[index], piece.position + piece.size
+        if end >= segment.size:
+            return limit if segment is self.active else self.all[index + 1].base_offset
+        try:
+            return segment.end_offset_at(piece.position, end)
+        except DamagedLog:
+            return limit
+
     def push(self, segment: Segment) -> None:
         """Make `segment` the active one."""
         self.all.append(segment)
@@ -86,7 +133,9 @@ class Segments:
         """
         index = self.index_of(segment.base_offset)
         if index < len(self.all) - 1 and self.all[index].base_offset == segment.base_offset:
+            segment.take_aborts(self.all[index])
             self.all[index] = segment
+            self._note_aborting()
 
     def merge(self, sources: Sequence[Segment], merged: Segment) -> None:
         """Replace neighbours by one closed segment, which has the base offset of the first."""
@@ -95,6 +144,7 @@ class Segments:
         assert sources[-1] is not self.active
         assert merged.base_offset == sources[0].base_offset
         self.all[first : first + len(sources)] = [merged]
+        self._note_aborting()
         for segment in sources:
             self.soundness.forget(segment.base_offset)
             if segment.base_offset == self._durable_base:
@@ -111,9 +161,15 @@ class Segments:
         assert count < len(self.all), "a log has an active segment"
         gone = self.all[:count]
         del self.all[:count]
+        self._note_aborting()
         for segment in gone:
             self.soundness.forget(segment.base_offset)
         return gone
+
+    def put_back(self, segments: Sequence[Segment]) -> None:
+        """Undo `drop_first` for those segments, which come first again."""
+        self.all[:0] = segments
+        self._note_aborting()
 
     def index_of(self, offset: int) -> int:
         """Return the index of the segment that holds `offset`, or of the one before its hole."""
@@ -130,6 +186,13 @@ class Segments:
                 return segment.size
         found = segment.position_of(limit)
         return segment.size if found is None else found[0]
+
+    def _end_within(self, index: int, limit: int, end_offset: int) -> int:
+        """As `position_of_end`, of the segment at `index`: no look-up if all of it lies below."""
+        segment, after = self.all[index], index + 1
+        if after < len(self.all) and self.all[after].base_offset <= limit:
+            return segment.size
+        return self.position_of_end(segment, limit, end_offset)
 
     def read(
         self,
@@ -155,7 +218,7 @@ class Segments:
                 break
             if segment.base_offset >= limit:
                 return None
-            position_end = self.position_of_end(segment, limit, end_offset)
+            position_end = self._end_within(index, limit, end_offset)
             found = segment.read(
                 max(start_offset, segment.base_offset),
                 size_max,
@@ -175,13 +238,30 @@ class Segments:
                 return None  # there is one, but it is too large
         raise HoleInLogError(start_offset)
 
+    def distrust(self, piece: LogSlice) -> None:
+        """Have the file of a slice checked anew, if it is still in the row."""
+        for segment in self.all:
+            if segment.log_file is piece.log_file:
+                self.soundness.distrust(segment)
+
+    def end_of(self, piece: LogSlice, start_offset: int) -> int:
+        """Return where the closed segment of a slice, read for `start_offset`, ends.
+
+        OFFSET_MAX if it is the active segment, or not in the row any more.
+        """
+        for index in range(self.index_of(start_offset), len(self.all) - 1):
+            if self.all[index].log_file is piece.log_file:
+                return self.all[index + 1].base_offset
+        return OFFSET_MAX
+
     def available_bytes(self, start_offset: int, limit: int, end_offset: int) -> int:
         """Return the bytes of the batches from `start_offset` to `limit`."""
         total = -1
-        for segment in self.all[self.index_of(start_offset) :]:
+        for index in range(self.index_of(start_offset), len(self.all)):
+            segment = self.all[index]
             if segment.base_offset >= limit:
                 break
-            end = self.position_of_end(segment, limit, end_offset)
+            end = self._end_within(index, limit, end_offset)
             if total < 0:
                 found = segment.position_of(start_offset, end)
                 total = 0 if found is None else end - found[0]
@@ -204,6 +284,32 @@ class Segments:
         for segment in tuple(segments):
             if segment.max_timestamp >= timestamp:
                 yield from segment.timestamp_candidates(timestamp, start_offset)
+
+
+def _aborted(
+    aborting: Sequence[Segment], first: int, from_offset: int, upper_offset: int
+) -> list[tuple[int, int]]:
+    """Look through the lists of aborted transactions from the `first` on. Raises Cold, OSError."""
+    found: list[tuple[int, int]] = []
+    entries_read = 0  # of lists behind the first
+    for index in range(first, len(aborting)):
+        aborts = aborting[index].aborts
+        if entries_read >= BLOCK_ENTRIES:
+            rest = [segment.aborts for segment in aborting[index:]]
+            collect_apart(rest, from_offset, upper_offset, found)
+            break
+        if aborts.collect(from_offset, upper_offset, found):
+            break
+        entries_read += len(aborts) + LIST_ENTRIES if index > first else 0
+    return found
+
+
+def abort_tallies(segments: Iterable[Segment]) -> dict[int, Tally]:
+    """Return what a snapshot of the producers says of the lists of aborted transactions.
+
+    By the base offsets of the segments that have one.
+    """
+    return {segment.base_offset: segment.aborts.tally for segment in segments if segment.aborts}
 
 
 def create_segment(

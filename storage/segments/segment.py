@@ -1,13 +1,14 @@
-"""A segment: one log file and its two indexes under one base offset.
+"""A segment: one log file and its indexes under one base offset.
 
     00000000000000368769.log         batches whose offsets are >= 368769
     00000000000000368769.index       offset -> position, sparse
     00000000000000368769.timeindex   timestamp -> offset, sparse
+    00000000000000368769.txnindex    the transactions whose abort markers it holds, if any
 
 An append writes the batch first, and its index entry, in memory, afterwards: an entry never points
-past the data (design.md, I3). The parts have modules of their own: `segment_reader` finds and reads
-batches, `segment_indexes` asks and fills the indexes, `segment_files` knows the names, and
-`largest_timestamp` loads what retention and look-ups by time need.
+past the data (design.md, I3). The parts have modules of their own: `batch_lookup` finds batches and
+`segment_reader` reads them, `segment_indexes` asks and fills the indexes, `segment_files` knows the
+names, and `largest_timestamp` loads what retention and look-ups by time need.
 
 Checksums are checked by recovery; rolling, retention and durability are the log's.
 """
@@ -24,17 +25,19 @@ from storage.errors import DamagedLog
 from storage.files import filenames
 from storage.files.filesystem import Buffer
 from storage.files.open_files import OpenFiles
+from storage.segments.abort_index import AbortIndex
+from storage.segments.batch_lookup import HINTS_MAX
 from storage.segments.cold import may_wait
 from storage.segments.largest_timestamp import (
     ColdTimestamp,
-    is_timestamp_of_batch,
+    batch_of_timestamp,
     largest_timestamp,
 )
 from storage.segments.log_file import LogFile
 from storage.segments.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
 from storage.segments.segment_files import SegmentFiles
 from storage.segments.segment_indexes import SegmentIndexes
-from storage.segments.segment_reader import HINTS_MAX, SegmentReader
+from storage.segments.segment_reader import SegmentReader
 from storage.segments.time_index import NO_TIMESTAMP, TimeIndex
 from storage.segments.timestamp_lookup import TimestampCandidate
 
@@ -50,6 +53,7 @@ class Segment(SegmentReader):
         "_first_timestamp",
         "_max_timestamp",
         "_max_timestamp_offset",
+        "aborts",
         "created_ms",
         "files",
     )
@@ -68,12 +72,14 @@ class Segment(SegmentReader):
         log_path = os.path.join(directory, filenames.log_name(base_offset))
         index_path = os.path.join(directory, filenames.offset_index_name(base_offset))
         time_path = os.path.join(directory, filenames.time_index_name(base_offset))
+        aborts_path = os.path.join(directory, filenames.transaction_index_name(base_offset))
         log_file = LogFile(files, log_path, size)
         offset_index = OffsetIndex(files, index_path, base_offset, index_size_max)
         time_index = TimeIndex(files, time_path, base_offset, index_size_max)
         indexes = SegmentIndexes(files, log_file, offset_index, time_index, index_interval_bytes)
         super().__init__(base_offset, log_file, indexes)
-        self.files = SegmentFiles(files, directory, log_file, offset_index, time_index)
+        self.aborts = AbortIndex(files, aborts_path)
+        self.files = SegmentFiles(files, directory, log_file, offset_index, time_index, self.aborts)
         self.created_ms = created_ms
         self._max_timestamp = NO_TIMESTAMP if size == 0 else NOT_LOADED
         self._max_timestamp_offset = base_offset
@@ -197,7 +203,7 @@ class Segment(SegmentReader):
         start = max(start_offset, self.base_offset)
         entry = self.indexes.lookup_timestamp(timestamp)
         if entry is not None:
-            if is_timestamp_of_batch(self, entry):
+            if batch_of_timestamp(self, entry) is not None:
                 start = max(start, entry[1])
             else:
                 self.indexes.report(f"the time index entry {entry} is not that of its batch")
@@ -214,16 +220,23 @@ class Segment(SegmentReader):
         For a roll and a clean stop. Raises OSError, and LogFailed if the log cannot be read: only
         the last entry of the time index is missing then.
         """
-        if self.max_timestamp != NO_TIMESTAMP:
-            self.indexes.time.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+        self._end_time_index()
         self.indexes.write()
 
-    def rebuild_indexes(self) -> DamagedLog | None:
-        """Rebuild both indexes from the log, and write them. May walk the whole file.
+    def _end_time_index(self) -> None:
+        if self.max_timestamp != NO_TIMESTAMP and not self.indexes.is_given_up:
+            self.indexes.time.maybe_append(self.max_timestamp, self.max_timestamp_offset)
 
-        Returns the damage that ended the walk, if any; the batches before it are indexed.
+    def rebuild_indexes(self) -> DamagedLog | None:
+        """Rebuild both indexes from the log, and replace their files. May walk the whole log file.
+
+        Blocks. A crash leaves whole files, old or new: indexes that lack entries would look as if
+        they had all. Returns the damage that ended the walk, if any; the batches before it are
+        indexed. Raises OSError.
         """
-        self.truncate_indexes(self.base_offset)
+        self.indexes.begin_anew()
+        self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
+        self._forget_positions()
         next_offset, damage = self.next_offset, None
         try:
             for position, header in self.log_file.scan(offset_min=self.base_offset):
@@ -234,9 +247,14 @@ class Segment(SegmentReader):
             self.next_offset = next_offset  # the batch before the damage may be wrong too
         elif self.next_offset < 0:
             self.next_offset = self.base_offset
-        self.indexes.damage = ""
-        self.on_roll()
+        self._end_time_index()
+        self.indexes.replace()
         return damage
+
+    def take_aborts(self, other: Segment) -> None:
+        """Take over the list of aborted transactions of another object for the same files."""
+        self.aborts = other.aborts
+        self.files.use_aborts(other.aborts)
 
     def truncate_indexes(self, offset: int) -> None:
         """Drop the index entries of batches that are not wholly below `offset`."""
@@ -252,16 +270,3 @@ class Segment(SegmentReader):
         self._appended.clear()
         self._read_ends.clear()
         self._found = None
-
-    def truncate(self, position: int, next_offset: int) -> int:
-        """Cut everything from `position`, a batch's start; return how many bytes.
-
-        `next_offset` is the segment's new end. The indexes are cut first, so that no entry ever
-        points past the data. Raises OSError.
-        """
-        cut_bytes = self.log_file.size - position
-        self.truncate_indexes(next_offset)
-        self.log_file.truncate(position)
-        self.next_offset = next_offset
-        self._first_timestamp = NOT_LOADED
-        return cut_bytes

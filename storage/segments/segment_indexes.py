@@ -4,8 +4,9 @@
     time     timestamp -> offset     index.interval.bytes were appended since the last entry
 
 Indexes are caches. One that cannot be read, or with an entry that does not match its batch, is
-reported once and flagged for rebuilding (`damage`). Until then answers come from the log.
-`storage.segments.segment_reader` checks whether entries match their batches.
+reported once and flagged for rebuilding (`damage`). Until then answers come from the log. An index
+that finds no descriptor to be opened with is as good as before: it is asked again next time.
+`storage.segments.batch_lookup` checks whether entries match their batches.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable
 
 from storage.files.filesystem import File
 from storage.files.open_files import OpenFiles
+from storage.files.room import NO_DESCRIPTOR
 from storage.segments.log_file import LogFile
 from storage.segments.offset_index import OffsetIndex
 from storage.segments.time_index import TimeIndex
@@ -64,6 +66,10 @@ class SegmentIndexes:
         """Return (offset, position) of the last entry with an offset <= `offset`, or None."""
         return self._ask(self.offset.lookup, offset)
 
+    def lookup_behind(self, offset: int) -> Entry | None:
+        """Return (offset, position) of the first entry with an offset >= `offset`, or None."""
+        return self._ask(self.offset.lookup_behind, offset)
+
     def lookup_position(self, position: int) -> Entry | None:
         """Return (offset, position) of the last entry with a position <= `position`, or None."""
         return self._ask(self.offset.lookup_position, position)
@@ -85,8 +91,12 @@ class SegmentIndexes:
         try:
             return lookup(target)
         except OSError as error:
-            self.report(f"an index that cannot be read: {error}")
+            self._report_unreadable(error)
             return None
+
+    def _report_unreadable(self, error: OSError) -> None:
+        if error.errno not in NO_DESCRIPTOR:
+            self.report(f"an index that cannot be read: {error}")
 
     def report(self, reason: str) -> None:
         """Flag both indexes for rebuilding, and log why, once."""
@@ -102,14 +112,22 @@ class SegmentIndexes:
     # -- Filling ------------------------------------------------------------------------------
 
     @property
+    def is_given_up(self) -> bool:
+        """Whether an index could not be read: an append must not wait for the disk to try again.
+
+        It gets no entries then. It will be rebuilt, and answers come from the log.
+        """
+        return bool(self.damage) and not (self.offset.is_loaded and self.time.is_loaded)
+
+    @property
     def is_full(self) -> bool:
         """Whether the next batch needs an entry and one of the indexes has no room for it."""
-        if self.unindexed_bytes <= self.interval_bytes:
+        if self.unindexed_bytes <= self.interval_bytes or self.is_given_up:
             return False
         try:
             return self.offset.is_full or self.time.is_full
         except OSError as error:
-            self.report(f"an index that cannot be read: {error}")
+            self._report_unreadable(error)
             return False
 
     def add(self, last_offset: int, position: int, max_timestamp: int, its_offset: int) -> None:
@@ -119,10 +137,11 @@ class SegmentIndexes:
         the batch that has it.
         """
         try:
-            self.offset.append(last_offset, position)
-            self.time.maybe_append(max_timestamp, its_offset)
+            if not self.is_given_up:
+                self.offset.append(last_offset, position)
+                self.time.maybe_append(max_timestamp, its_offset)
         except OSError as error:  # the batch is in the log even so
-            self.report(f"an index that cannot be read: {error}")
+            self._report_unreadable(error)
         self.unindexed_bytes = 0
 
     def clear(self) -> None:
@@ -130,6 +149,21 @@ class SegmentIndexes:
         self.offset.clear()
         self.time.clear()
         self.unindexed_bytes = 0
+
+    def begin_anew(self) -> None:
+        """Drop all entries from memory, to build both indexes again; ends with `replace`."""
+        self.offset.begin_anew()
+        self.time.begin_anew()
+        self.unindexed_bytes = 0
+
+    def replace(self) -> None:
+        """Replace both files by the entries added since `begin_anew`. Blocks. Raises OSError.
+
+        The offset index comes last: a start takes its file as a sign that both are there.
+        """
+        self.time.replace()
+        self.offset.replace()
+        self.damage = ""
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries of batches that do not lie wholly below `offset`. Raises OSError."""

@@ -5,6 +5,8 @@ client notices, and takes records for others. For the rest, many clients do not 
 (librdkafka's check.crcs is off by default). Batches that this process appended are sound. Batches
 that it found in the files are checked, headers and CRCs, before they are first served: each part
 once, as far as readers come, at most 1 MiB and 512 batches at a time, which takes milliseconds.
+Both are trusted from then on, until what is read does not fit (`storage.segments.order`, and the
+first header of each read): then the whole file counts as found.
 
 Offsets must follow each other without a gap. Where compaction made gaps, the batch behind a gap is
 sound if the next batch, or the segment's end, continues it: a flipped bit in a base offset leaves a
@@ -65,6 +67,12 @@ class Soundness:
         self._from.pop(base_offset, None)
         self._walked.pop(base_offset, None)
 
+    def distrust(self, segment: Segment) -> None:
+        """Have everything in the file checked (again) before it is served."""
+        self._walked.pop(segment.base_offset, None)
+        if segment.base_offset in self._from:
+            self._from[segment.base_offset] = segment.size
+
     def checked(
         self,
         segment: Segment,
@@ -79,6 +87,8 @@ class Soundness:
         `holes_below` is compaction's work. Raises DamagedLog if the first batch is not sound.
         """
         base_offset = segment.base_offset
+        if found.hole_from >= holes_below:
+            self.distrust(segment)  # nobody has made that hole
         trusted = self._from.get(base_offset)
         if trusted is not None and found.position >= trusted:
             return found
@@ -100,7 +110,9 @@ class Soundness:
             if end <= start:
                 assert damage is not None, "the walk ends early at damage or at its bound"
                 raise damage
-        return found if end - start == found.size else segment.log_file.slice(start, end - start)
+        if end - start == found.size:
+            return found
+        return segment.log_file.slice(start, end - start, found.hole_from)
 
     def check_before_hole(
         self, segment: Segment, offset: int, end_offset: int, holes_below: int

@@ -8,7 +8,7 @@ hold: unsynced writes in part, without one in the middle, torn, or as zeros, and
 missing. The next start must find, in each of these states:
 
 - every record that was durable, and none that was never appended, without a hole or a change;
-- the deleted records still deleted if the deletion was recorded;
+- the start offset that clients have seen, or a later one;
 - the same after an immediate kill: recovery is complete and idempotent.
 
 Sequences of one and two run with all tests, those of three with the long ones.
@@ -32,6 +32,7 @@ from tests.support.log_house import (
     apply_retention,
     batch,
     checkpoint,
+    delete_records,
     flush,
     read_all,
 )
@@ -39,7 +40,12 @@ from tests.support.memory_broker import Killed
 from tests.support.memory_filesystem import MemoryFileSystem
 
 STATES_MAX = int(os.environ.get("BARNABAS_CRASH_STATES", "12"))  # for each cut
-CONFIG = {"internal_segment_bytes": 330, "index_interval_bytes": 60, "file_delete_delay_ms": 0}
+CONFIG = {
+    "internal_segment_bytes": 330,
+    "index_interval_bytes": 60,
+    "file_delete_delay_ms": 0,
+    "retention_bytes": 0,
+}
 
 
 class Run:
@@ -51,7 +57,6 @@ class Run:
         self.log: Log = self.house.log(**CONFIG)
         self.values: list[bytes] = []  # of each offset, as appended
         self.durable = 0
-        self.start_min = self.start_max = 0
         for _ in range(3):
             self.append()
         self.flush()
@@ -86,13 +91,17 @@ class Run:
 
     def delete(self) -> None:
         if self.log.high_watermark > self.log.start_offset:
-            self.start_max = self.log.start_offset + 1
-            self.log.delete_records_before(self.start_max)
-            self.house.manager.write_checkpoints()
-            self.start_min = self.start_max
+            delete_records(self.house, self.log, self.log.start_offset + 1)
 
     def retain(self) -> None:
-        apply_retention(self.log, self.house.now_ms)
+        self._retain(sync=False)
+
+    def retain_without_checkpoint(self) -> None:
+        """Apply retention as on a disk that has no room for the checkpoint."""
+        self._retain(sync=True)
+
+    def _retain(self, *, sync: bool) -> None:
+        apply_retention(self.house, self.log, self.house.now_ms, sync=sync)
         self.house.purge(self.house.now_ms)
 
 
@@ -104,6 +113,7 @@ ALPHABET: dict[str, Callable[[Run], None]] = {
     "checkpoint": Run.checkpoint,
     "delete": Run.delete,
     "retain": Run.retain,
+    "retain without checkpoint": Run.retain_without_checkpoint,
 }
 
 
@@ -147,7 +157,8 @@ def check(run: Run, content: crash_states.Content) -> None:
         house.kill()
     (start, values), again = found
     assert again == (start, values), "the second recovery finds something else"
-    assert run.start_min <= start <= max(run.start_max, run.log.start_offset), f"starts at {start}"
+    seen, moved_to = run.log.start_offset, run.log.next_start_offset
+    assert seen <= start <= moved_to, f"starts at {start}, clients have seen {seen}"
     end = start + len(values)
     assert list(values) == list(range(start, end)), "a hole"
     assert end >= run.durable, f"ends at {end}, {run.durable} was durable"

@@ -6,6 +6,7 @@ stop must not wait for the disk.
 """
 
 import os
+import re
 import signal
 import threading
 import time
@@ -126,7 +127,9 @@ def test_a_stop_does_not_wait_for_a_stuck_disk(tmp_path: Path) -> None:
         code = broker.send_signal(signal.SIGTERM).wait(PATIENCE_S)
         assert time.monotonic() - began < 15
         assert code == 130
-        assert "does not answer: exiting without it" in broker.output()
+        # Calls for other logs may have ended meanwhile; then the message counts them.
+        why = r"does not answer|is slow, \d+ calls have ended but not all"
+        assert re.search(rf"the disk of \S+ ({why}): exiting without it\.", broker.output())
         broker.recovering = []
         broker.start()
         with RawClient(broker.host, broker.port) as again:

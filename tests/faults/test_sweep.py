@@ -27,16 +27,22 @@ from unittest import mock
 import pytest
 
 from storage.errors import StorageError
-from storage.files.filenames import LOG_START_CHECKPOINT
 from storage.log import Log
 from tests.support.call_sites import Recording, noting, static_sites, unreached
 from tests.support.memory_broker import Killed, MemoryBroker
 from tests.support.memory_filesystem import OPERATIONS, MemoryFileSystem
 from tests.support.scripted_life import Life, os_error
 from tests.support.thorough import STEP
+from tests.unit.broker.metadata import test_snapshot_keeper
+from tests.unit.storage import test_strays
 from tests.unit.storage.compaction import test_copier, test_swap
-from tests.unit.storage.opening import test_quarantine, test_swap_recovery
-from tests.unit.storage.segments import test_checked_batches, test_cold, test_log_file
+from tests.unit.storage.opening import test_abort_loading, test_quarantine, test_swap_recovery
+from tests.unit.storage.segments import (
+    test_checked_batches,
+    test_cold,
+    test_index_file,
+    test_log_file,
+)
 
 NEEDS_ROOM = {"pwrite", "open", "mkdir", "rename", "fdatasync"}
 CHANGES = {
@@ -45,7 +51,7 @@ CHANGES = {
 }  # fmt: skip
 NEEDS_DESCRIPTOR = {"open", "list", "sync_directory", "read", "lock"}
 KINDS = ("whole", "large", "repairs", "compacted", "groups", "snapshots")
-Elsewhere = Callable[[MemoryFileSystem, pytest.MonkeyPatch], None]
+Elsewhere = Callable[[MemoryFileSystem, pytest.MonkeyPatch], object]
 # Calls that need more data than a life has, cold pages, two faults at once, or a fault at one
 # place: (file, call) -> a call of the unit test that makes them.
 ELSEWHERE: dict[tuple[str, str], Elsewhere] = {
@@ -72,17 +78,36 @@ ELSEWHERE: dict[tuple[str, str], Elsewhere] = {
     ("storage/compaction/copier.py", "self._segment.log_file.file().fdatasync"): (
         lambda _disk, monkeypatch: test_copier.test_what_is_written_is_synced_in_pieces(monkeypatch)
     ),
-    # This and the next: Kafka's aborted transactions.
-    ("storage/compaction/swap.py", "file.pwrite"): (
-        lambda _disk, _monkeypatch: test_swap.test_lists_of_aborted_transactions_are_taken_along()
+    ("storage/segments/index_file.py", "file.fdatasync"): (
+        lambda disk, _monkeypatch: (
+            disk.mkdir("/d"),
+            test_index_file.test_synced_entries_survive_a_power_cut(disk),
+        )
     ),
-    ("storage/compaction/swap.py", "self._filesystem.read"): (
-        lambda _disk, _monkeypatch: test_swap.test_lists_of_aborted_transactions_are_taken_along()
+    ("broker/metadata/snapshot_keeper.py", "self._filesystem.unlink"): (
+        lambda _disk, _monkeypatch: (
+            test_snapshot_keeper.test_a_snapshot_left_incomplete_by_a_crash_is_removed(),
+            test_snapshot_keeper.test_the_log_is_trimmed_with_all_but_the_last_two_snapshots(),
+            test_snapshot_keeper.test_the_previous_snapshot_is_used_if_the_newest_is_damaged(),
+        )
+    ),
+    # This and the next three: aborted transactions.
+    ("storage/compaction/swap.py", "file.pwrite"): (
+        lambda _disk, _monkeypatch: test_swap.test_aborts_with_data_are_taken_along()
+    ),
+    ("storage/checkpointing.py", "filesystem.sync_directory"): (
+        lambda _disk, _monkeypatch: test_abort_loading.test_they_survive("kill", checkpoints=True)
+    ),
+    ("storage/opening/abort_loading.py", "home.filesystem.read"): (
+        lambda _disk, _monkeypatch: test_abort_loading.test_the_walk_is_said_and_made_once()
+    ),
+    ("storage/segments/abort_index.py", "self._files.filesystem.replace"): (
+        lambda _disk, _monkeypatch: test_abort_loading.test_the_walk_is_said_and_made_once()
     ),
     ("storage/compaction/swap.py", "log.home.filesystem.unlink"): (
         lambda _disk, _monkeypatch: test_swap.test_what_a_pass_could_not_remove_the_next_one_does()
     ),
-    ("storage/opening/quarantine.py", "filesystem.unlink"): (
+    ("storage/opening/quarantine.py", "self._home.filesystem.unlink"): (
         lambda _disk, _monkeypatch: (
             test_quarantine.test_without_room_for_the_quarantine_the_log_is_read_only()
         )
@@ -90,6 +115,19 @@ ELSEWHERE: dict[tuple[str, str], Elsewhere] = {
     ("storage/opening/swap_recovery.py", "home.filesystem.unlink"): (
         lambda _disk, _monkeypatch: test_swap_recovery.test_a_copy_under_way_is_removed()
     ),
+    ("storage/opening/log_opening.py", "filesystem.sync_directory"): (
+        lambda _disk, _monkeypatch: test_strays.test_a_new_partition_adopts_no_directory(
+            test_strays.opened(), b""
+        )
+    ),
+    **{
+        ("storage/strays.py", call): (
+            lambda _disk, _monkeypatch: test_strays.test_whatever_may_be_of_value_is_kept(
+                test_strays.opened(), {test_strays.LOG_FILE: b"record"}
+            )
+        )
+        for call in ("filesystem.list", "filesystem.open", "file.pread", "file.close")
+    },
 }
 STRIDE = 29  # of the calls, in the short run: coprime with the periods of the script
 
@@ -131,16 +169,14 @@ class Fault:
         self.forever = forever
         self.calls = 0
         self.was_met = False
-        self.met_log_starts = False
 
-    def __call__(self, operation: str, path: str) -> tuple[BaseException, float] | None:
+    def __call__(self, operation: str, _path: str) -> tuple[BaseException, float] | None:
         self.calls += 1
         if self.calls < self.nth or (self.calls > self.nth and not self.forever):
             return None
         if self.operations is not None and operation not in self.operations:
             return None
         self.was_met = True
-        self.met_log_starts |= operation == "read" and path.endswith(LOG_START_CHECKPOINT)
         return os_error(self.number), self.part
 
 
@@ -172,7 +208,6 @@ def run_with_fault(
     with contextlib.closing(Life(filesystem, kind)) as life:
         filesystem.before = fault
         life.script()
-        life.starts_were_unreadable = fault.met_log_starts
         if fault.was_met:
             filesystem.before = None
             if nth % 2:
@@ -275,7 +310,6 @@ def test_faults_while_recovering(end: str, stride: int) -> None:
                 fault = Fault("EIO", step, forever=False)
                 if not start_with(life, fault):
                     break
-                life.starts_were_unreadable = fault.met_log_starts
                 life.judge()
             with contextlib.closing(Life(MemoryFileSystem())) as life:
                 end_at(life, nth, end)
@@ -319,7 +353,6 @@ def test_every_call_site_is_reached() -> None:
         with contextlib.closing(Life(Recording(reached))) as life:
             end_at(life, nth, "kill" if nth % 2 else "torn")
             start_with(life, Fault("EIO", 60 + nth % 40, forever=False))
-            life.starts_were_unreadable = True
             life.judge()
     sites = static_sites()
     assert len(sites) > 70, "the file system's interface has been renamed"

@@ -52,6 +52,8 @@ ELSEWHERE = {
     "GROUP_LOADING": "tests/integration/test_group_restart.py",
     "GROUP_TARGETS": "tests/unit/broker/groups/consumer/test_targets.py",
     "TOPIC_CHANGE": "tests/unit/broker/test_topics.py",
+    "TRANSACTION": "tests/unit/broker/test_transactions.py",
+    "TRANSACTION_LOADING": "tests/unit/broker/transactions/test_transaction_loading.py",
     "STOP": "tests/unit/broker/lifecycle/test_shutdown.py",
 }
 

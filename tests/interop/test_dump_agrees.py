@@ -1,9 +1,9 @@
 """`barnabas dump` and Kafka's DumpLogSegments print the same lines of the same files.
 
 Line by line, whole lines, order included, of every file of a data directory after a mixed
-workload: all codecs, headers, null keys and values, idempotent and (on Kafka's own directory)
-transactional producers, log append time, several segments; of a metadata log; and of messages of
-magic 0 and 1. The standard error of Kafka's tool (its own checks) is not compared.
+workload: all codecs, headers, null keys and values, idempotent and transactional producers, log
+append time, several segments; of a metadata log, and of the states of transactional ids; and of
+messages of magic 0 and 1. The standard error of Kafka's tool (its own checks) is not compared.
 """
 
 import os
@@ -34,7 +34,7 @@ import sys
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-address, transactions = sys.argv[1], sys.argv[2] == "transactions"
+address = sys.argv[1]
 admin = AdminClient({"bootstrap.servers": address})
 topics = [NewTopic("mixed", 2, 1), NewTopic("stamped", 1, 1,
           config={"message.timestamp.type": "LogAppendTime"})]
@@ -58,16 +58,15 @@ def produce(topic, extra):
             producer.flush()
             producer.commit_transaction() if commit else producer.abort_transaction()
         return
-    for number in range(int(sys.argv[3])):
+    for number in range(int(sys.argv[2])):
         producer.produce(topic, partition=number % 2 if topic == "mixed" else 0, **records(number))
         producer.poll(0)
     assert producer.flush(30) == 0
 
-for codec in sys.argv[4:]:
+for codec in sys.argv[3:]:
     produce("mixed", {"compression.type": codec, "enable.idempotence": codec in ("none", "zstd")})
 produce("stamped", {"enable.idempotence": True})
-if transactions:
-    produce("mixed", {"transactional.id": "t"})
+produce("mixed", {"transactional.id": "t"})
 """
 
 
@@ -84,12 +83,12 @@ def data(request, tmp_path_factory):
     """A data directory of a broker that ran the workload and was stopped."""
     place = tmp_path_factory.mktemp(request.param)
     if request.param == "ours":
-        broker, transactions = broker_on(place, SETTINGS), "none"
+        broker = broker_on(place, SETTINGS)
     else:
-        broker, transactions = KafkaNode(place, settings=SETTINGS), "transactions"
+        broker = KafkaNode(place, settings=SETTINGS)
     broker.start()
     try:
-        command = [sys.executable, "-c", WORKLOAD, broker.address, transactions, str(RECORDS)]
+        command = [sys.executable, "-c", WORKLOAD, broker.address, str(RECORDS)]
         subprocess.run([*command, *CODECS], check=True, timeout=120)
     finally:
         broker.stop()
@@ -140,6 +139,14 @@ def test_the_metadata_log_is_shown_alike(data):
         files.append(str(data / "bootstrap.checkpoint"))
     theirs = kafkas("--cluster-metadata-decoder", "--deep-iteration", "--files", ",".join(files))
     assert any("TOPIC_RECORD" in line for line in theirs)
+    assert ours(*files) == theirs
+
+
+def test_the_states_of_transactional_ids_are_shown_alike(data):
+    files = [str(path) for path in data.glob("__transaction_state-*/*.log") if path.stat().st_size]
+    arguments = ("--transaction-log-decoder", "--deep-iteration", "--files", ",".join(files))
+    theirs = kafkas(*arguments)
+    assert any('"transactionStatus":4' in line for line in theirs)
     assert ours(*files) == theirs
 
 

@@ -21,8 +21,6 @@ pytestmark = pytest.mark.interop
 FILES = ("admin", "producer", "consumer")
 
 NOT_PASSED = {
-    "test_transactional_producer_messages": "transactions",
-    "test_transactional_producer_offsets": "transactions",
     "test_alter_replica_log_dirs": "there is one log directory",
     "test_create_describe_delete_acls": "SECURITY_DISABLED, as from a Kafka without an authorizer",
 }

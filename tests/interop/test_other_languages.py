@@ -64,7 +64,9 @@ def test_franz_go(tmp_path: Path) -> None:
     run("go", "build", "-mod=readonly", "-buildvcs=false", "-o", program, ".", cwd=source)
     with BrokerProcess(tmp_path / "data") as broker:
         lines = run(program, broker.address)
-    assert lines == ["produced 500", "classic read 500", "next read 500", "administered"]
+    assert lines == [
+        "produced 500", "classic read 500", "next read 500", "administered", "transacted",
+    ]  # fmt: skip
 
 
 def test_kafkajs(tmp_path: Path) -> None:

@@ -43,6 +43,15 @@ GROUPS = ("broker/groups/*", "broker/handlers/*group.py", "broker/handlers/offse
 METADATA = ("broker/metadata/*", "protocol/metadata_records.py")
 ADMIN = ("broker/handlers/*config*.py", "broker/handlers/*topics.py", "broker/configs/*")
 MSGPACK = ("protocol/msgpack/*", "docs/msgpack.md")
+TRANSACTIONS = (
+    "broker/transactions/*",
+    "broker/groups/*",
+    "broker/handlers/*tx*.py",
+    "broker/handlers/*transactions.py",
+    "broker/handlers/produce.py",
+    "protocol/control_records.py",
+    "protocol/transaction_records.py",
+)
 CLIENT = ("client/*",)
 
 SUBJECTS: dict[str, tuple[str, ...]] = {
@@ -50,6 +59,7 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "test_bench_peers": ("benchmarks/*",),
     "test_clients": (*PROTOCOL, "protocol/compression.py", "broker/handlers/produce.py"),
     "test_compaction": ("storage/compaction/*", "broker/maintenance/*"),
+    "test_compaction_of_transactions": ("storage/compaction/*", *TRANSACTIONS),
     "test_configs": (*ADMIN, "config/*"),
     "test_directory_of_all_kinds": (*LOG, *METADATA, "storage/producers/*"),
     "test_dump": ("client/files/*", "client/commands/dump.py", *LOG),
@@ -69,10 +79,14 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "test_old_segments": ("protocol/legacy*.py", "storage/segments/*"),
     "test_other_languages": (*PROTOCOL, "tests/interop/programs/*"),
     "test_our_member": ("client/msgpack/membership.py", "client/msgpack/group*.py", *GROUPS),
+    "test_our_transactions": ("client/kafka/*", "client/commands/*", *TRANSACTIONS),
     "test_read_only": ("broker/read_only/*", "storage/files/overlay.py", *LOG, *METADATA),
     "test_record_fields": (*MSGPACK, "protocol/records.py"),
     "test_refusals": (*ADMIN, *METADATA),
     "test_topic_formats": ("broker/handlers/produce.py", "*/recompression.py"),
+    "test_transactions_answers": (*TRANSACTIONS, *LOG, *PROTOCOL),
+    "test_transactions_clients": (*TRANSACTIONS, "tests/interop/programs/*"),
+    "test_transactions_move": (*TRANSACTIONS, *LOG),
     "interop-pipelines": ("pipelines/*",),
 }
 

@@ -1,6 +1,7 @@
 """A stream gives the same frames however it is split, up to the first size that is refused."""
 
 from itertools import pairwise
+from unittest.mock import patch
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,6 +33,36 @@ def test_frames_are_read_as_they_were_sent(payloads, places):
     stream = b"".join(len(payload).to_bytes(4, "big") + payload for payload in payloads)
     assert read_all(cut(stream, places)) == (payloads, False)
     assert read_all([bytes([byte]) for byte in stream]) == (payloads, False)
+
+
+@given(
+    st.lists(st.binary(max_size=SIZE_MAX), max_size=8),
+    st.lists(st.integers(1, SIZE_MAX), max_size=4),
+    st.lists(st.integers(0, 700)),
+)
+def test_the_memory_of_earlier_frames_changes_nothing(payloads, kept, places):
+    """Frames of any size have memory from the pool, as large ones have."""
+    pool = FramePool()
+    reader = FrameReader(SIZE_MAX, pool)
+    frames: list[bytes] = []
+    stream = b"".join(len(payload).to_bytes(4, "big") + payload for payload in payloads)
+    with patch("protocol.framing.REUSED_BYTES_MIN", 1):
+        for size in kept:
+            pool.give(bytearray(b"\xee" * size))
+        for piece in cut(stream, places):
+            left = memoryview(piece)
+            while left:
+                count = min(len(reader.room), len(left)) if reader.has_room else len(left)
+                if reader.has_room:
+                    reader.room[:count] = left[:count]
+                    whole = reader.received(count)
+                else:
+                    whole = reader.receive(left)
+                left = left[count:]
+                frames += map(bytes, whole)
+                for frame in whole:
+                    pool.give(frame)
+    assert frames == payloads
 
 
 sizes = st.one_of(st.integers(-3, SIZE_MAX + 3), st.integers(-(2**31), 2**31 - 1))

@@ -8,6 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from protocol.wire import ZERO_UUID
+from storage.errors import StorageError
+from storage.files import filenames
+
 if TYPE_CHECKING:
     from broker.server import Broker
     from config.load import Loaded
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
     from tests.simulation.disk import SimDisk
     from tests.simulation.life import Life
     from tests.simulation.network import Network
+    from tests.simulation.old_logs import OldLog
     from tests.simulation.plan import Plan
     from tests.simulation.record import Record
     from tests.simulation.world import World
@@ -43,13 +48,32 @@ class Context:
     flips: list[Flip] = field(default_factory=list)
     damaged: set[str] = field(default_factory=set)  # directories of partitions with flipped bits
     has_lost_files: bool = False  # so that brokers know of producers what the logs tell
+    spoilt: dict[str, bytes] = field(default_factory=dict)  # files that faults changed, by path
+    ends_ns: list[int] = field(default_factory=list)  # of lives
+    old_logs: list[OldLog] = field(default_factory=list)
+    ruin: str = ""  # why the next start must be refused
     power_cuts_ns: list[int] = field(default_factory=list)
     # Jumps of the clock after which brokers forget producers: producer.id.expiration.ms and more.
     clock_leaps: int = 0
     # What the clients know of topics, by name; the clients' modules say what is in it.
     topics: Any = None
-    # What the judges keep during the history, by the judge's name.
-    kept: dict[str, Any] = field(default_factory=dict)
+
+    def flips_in(self, topic: str, partition: int, topic_id: bytes) -> list[Flip]:
+        """Return the bits that have flipped in a partition of the topic with that id."""
+        name = filenames.partition_directory(topic, partition)
+        ids = (topic_id, ZERO_UUID)  # no id: its file was lost
+        return [one for one in self.flips if one.partition == name and one.topic_id in ids]
+
+    def start_of(self, topic: str, partition: int) -> int | None:
+        """Return where a log begins now, or will soon; None if no broker serves it."""
+        broker = self.broker
+        if broker is None:
+            return None
+        try:
+            served = broker._assembly.services.partitions.get(topic, partition)
+        except StorageError:
+            return None
+        return served.log.next_start_offset
 
     @property
     def broker(self) -> Broker | None:

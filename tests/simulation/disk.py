@@ -7,6 +7,7 @@ so that a process may end between the effect and the answer.
     time       each life sets `baton`; without one, calls take no time
     loop       while `serving`, what the loop's side must not do stands in `violations`
                (`tests.simulation.loop_watch`)
+    order      what may not come before others are on the disk (`tests.simulation.order_watch`)
     faults     `fail`, `slow`, `stick`, `full`, `flip`; `heal` ends them. `harmed` and `delayed`
                name the partitions they have hit since `healed`
     ends       `kill` ends the process; `power_cut` loses what was not synced
@@ -20,26 +21,28 @@ from __future__ import annotations
 
 import errno
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol, cast
 
 from storage.files import filenames
-from storage.files.filesystem import Buffer, File, FileSystem
+from storage.files.filesystem import FileSystem
 from tests.simulation import bit_flip, disk_content
 from tests.simulation.bit_flip import Flip
 from tests.simulation.disk_content import Content
 from tests.simulation.disk_faults import GROUPS, NEVER_NS, Delay, Fault, is_meant, partition_of
+from tests.simulation.disk_file import SimFile
 from tests.simulation.loop_watch import LoopWatch, watch_class
+from tests.simulation.order_watch import OrderWatch
 from tests.simulation.plan import Shape
 from tests.simulation.power_cut import cut_power
 from tests.simulation.world import MS, SECOND, World
-from tests.support.memory_file import MemoryFile
 from tests.support.memory_filesystem import MemoryFileSystem
 from tests.support.memory_inodes import Directory, Inode, os_error
 
 WARM_NS: Final = 50 * MS  # pages stay in memory for that long
 AFTER_CHANCE: Final = 0.1  # that a change other than a sync pauses after its effect
+_SPARED: Final = (filenames.METADATA_DIRECTORY,)  # no bit flips there
 _SYNCS: Final = GROUPS["syncs"]
 _QUICK: Final = frozenset({"close", "size"})
 _TOLD_BY_FILE: Final = frozenset({"pwrite", "reserve"})
@@ -54,78 +57,6 @@ class TakesTime(Protocol):
 
     def pause(self, ns: int) -> None:
         """Let virtual time pass."""
-
-
-class SimFile(MemoryFile):
-    """An open file of a `SimDisk`. It counts as open until it is closed or dropped."""
-
-    _filesystem: SimDisk
-
-    def __init__(
-        self, filesystem: MemoryFileSystem, path: str, inode: Inode, *, writable: bool
-    ) -> None:
-        super().__init__(filesystem, path, inode, writable=writable)
-        self._filesystem.open_count += 1
-        self.watch = self._filesystem.watch
-
-    def __del__(self) -> None:
-        self._left()
-
-    def _left(self) -> None:
-        if not self._closed and self._generation == self._filesystem.generation:
-            self._filesystem.open_count -= 1
-
-    def close(self) -> None:
-        self._check()
-        self._left()
-        self.mapped = None
-        self._closed = True
-
-    def pread(self, size: int, position: int) -> bytes:
-        data = super().pread(size, position)
-        self._filesystem.warm(self._inode)
-        return data
-
-    def pull(self, size: int, position: int) -> int:
-        count = super().pull(size, position)
-        self._filesystem.warm(self._inode)
-        return count
-
-    def pread_nowait(self, size: int, position: int) -> Buffer | None:
-        disk = self._filesystem
-        self.watch.count("bytes read", size, self.path)
-        self._enter("pread", size, position)
-        if disk.is_cold(self._inode):
-            return None
-        return bytes(memoryview(self._inode.live)[position : position + size])
-
-    def is_cached(self, position: int, size: int) -> bool:
-        self._check()
-        return not self._filesystem.is_cold(self._inode)
-
-    def pwrite(self, buffer: Buffer, position: int) -> None:
-        try:
-            super().pwrite(buffer, position)
-        except OSError as error:
-            self._filesystem.hurt("pwrite", self.path, error)
-            raise
-        self._filesystem.warm(self._inode)
-        self._filesystem.after("pwrite")
-
-    def reserve(self, size: int) -> None:
-        try:
-            super().reserve(size)
-        except OSError as error:
-            self._filesystem.hurt("reserve", self.path, error)
-            raise
-
-    def fdatasync(self) -> None:
-        super().fdatasync()
-        self._filesystem.after("fdatasync")
-
-    def truncate(self, size: int) -> None:
-        super().truncate(size)
-        self._filesystem.after("truncate")
 
 
 class SimDisk(MemoryFileSystem):
@@ -143,7 +74,9 @@ class SimDisk(MemoryFileSystem):
         self.open_count = 0
         self.open_max: int | None = None  # more opens raise EMFILE
         self.watch = LoopWatch(self._is_on_loop)
+        self.order = OrderWatch(self.directory)
         self.harmed: set[str] = set()  # partitions' directories, "" for others
+        self.failed: set[str] = set()  # those of them where a call has failed
         self.delayed: set[str] = set()  # the same, where a call took long
         self._chance = rng.random
         self._wrong: list[Fault] = []
@@ -204,12 +137,13 @@ class SimDisk(MemoryFileSystem):
             ns = self.shape.call_ns * (0.5 + self._chance())
         else:
             return
+        factor = 1.0  # of the slowest: two slow disks are not one that never answers
         for delay in self._delays:
             if delay.hits(op, path, self.world.now_ns):
                 self.delayed.add(partition_of(path))
-                ns *= delay.factor
+                factor = max(factor, delay.factor)
                 self._wait_for(delay)
-        cast("TakesTime", self.baton).pause(int(ns))
+        cast("TakesTime", self.baton).pause(int(ns * factor))
 
     def _wait_for(self, delay: Delay) -> None:
         """Wait while a call is stuck; `heal` ends that within a second."""
@@ -234,10 +168,11 @@ class SimDisk(MemoryFileSystem):
         """Remember which partition an error of the disk has hit."""
         if error.errno in (errno.EBADF, errno.ESHUTDOWN):  # of a process that has ended
             return
-        self.harmed.add(partition_of(path))
+        names = {partition_of(path)}
         if op == "sync_directory":  # their names may be lost, so their logs fail
-            inside = [one for one in self._made if one.rpartition("/")[0] == path]
-            self.harmed.update(map(partition_of, inside))
+            names |= {partition_of(one) for one in self._made if one.rpartition("/")[0] == path}
+        self.harmed |= names
+        self.failed |= names
         self.world.note("disk", f"{op} {path}: {errno.errorcode.get(error.errno or 0, '?')}")
 
     def warm(self, inode: Inode) -> None:
@@ -249,6 +184,14 @@ class SimDisk(MemoryFileSystem):
         if inode.warm_until_ns > self.world.now_ns or not self.shape.cold_chance:
             return False
         return self._chance() < self.shape.cold_chance
+
+    def rename(self, old: str, new: str) -> None:
+        super().rename(old, new)
+        self.order.renamed(old, new)
+
+    def replace(self, path: str, data: bytes) -> None:
+        super().replace(path, data)
+        self.order.replaced(path, data)
 
     # -- What the history does to it ----------------------------------------------------------
 
@@ -301,18 +244,18 @@ class SimDisk(MemoryFileSystem):
             self.capacity_bytes = None
 
     def flip(
-        self, rng: random.Random, but: Collection[str] = (filenames.METADATA_DIRECTORY,)
+        self, rng: random.Random, but: Collection[str] = _SPARED, known: Sequence[Flip] = ()
     ) -> Flip | None:
-        """Flip a bit below a recovery point, of a partition not in `but`; None if there is none."""
-        flip = bit_flip.flip_bit(self._root, rng, but)
+        """Flip a bit that is not in `known`, of a partition not in `but`: see `bit_flip`."""
+        flip = bit_flip.flip_bit(self._root, rng, but, known)
         if flip is not None:
             self.harmed.add(flip.partition)
             self.world.note("disk", f"{flip}")
         return flip
 
-    def segment_end(self, flip: Flip) -> int:
-        """Return the offset at which the segment behind that of a flipped bit begins."""
-        return bit_flip.segment_end(self._root, flip)
+    def directory(self, at: str) -> Directory:
+        """Return the content of a directory."""
+        return self._directory(at)
 
     def change(self, at: str, change: Callable[[Directory], str]) -> None:
         """Change what is in a directory, while the broker is down; `change` says what it did."""
@@ -342,11 +285,13 @@ class SimDisk(MemoryFileSystem):
     def healed(self) -> None:
         """Forget whom the faults have hit."""
         self.harmed.clear()
+        self.failed.clear()
         self.delayed.clear()
 
     def kill(self) -> None:
         """End the process: locks and descriptors go, all bytes stay."""
         super().kill()
+        self.order.new_process()
         self._made.clear()
         self.serving = False
         self.open_count = 0
@@ -382,6 +327,7 @@ def _pausing(method: Callable[..., Any], op: str) -> Callable[..., Any]:
         result = method(self, *args)
         if op == "mkdir":
             self._made.append(args[0])
+            self.order.made(args[0])
         self.after(op)
         return result
 
@@ -390,5 +336,4 @@ def _pausing(method: Callable[..., Any], op: str) -> Callable[..., Any]:
 
 for _name in ("mkdir", "rename", "unlink", "rmdir", "sync_directory"):
     setattr(SimDisk, _name, _pausing(getattr(SimDisk, _name), _name))
-watch_class(SimFile, File)
 watch_class(SimDisk, FileSystem)

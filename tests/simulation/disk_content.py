@@ -31,8 +31,8 @@ def fill(directory: Directory, content: Content) -> None:
         else:
             node = Inode()
             node.live += what
-            node.durable += what
-        directory.live[name] = directory.durable[name] = node
+            node.harden()
+        directory.put(name, node)
 
 
 def save(directory: Directory, path: Path) -> None:

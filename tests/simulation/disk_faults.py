@@ -13,6 +13,7 @@ from typing import Final
 
 from storage.files import filenames
 from storage.files.filenames import Kind
+from storage.files.room import NO_DESCRIPTOR
 from tests.support.memory_filesystem import OPERATIONS
 
 GROUPS: Final = {
@@ -49,6 +50,8 @@ class Fault:
             return False
         if op == "open" and self.op == "writes" and not changes:
             return False
+        if self.error in NO_DESCRIPTOR and op not in GROUPS["descriptors"]:
+            return False  # a file that is open has its descriptor
         if self.span is not None and not (
             size and position < self.span[1] and self.span[0] < position + size
         ):

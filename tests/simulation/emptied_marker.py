@@ -35,15 +35,15 @@ def add_marker(directory: Directory, rng: random.Random) -> str:
     """Put an emptied marker at the end of a log of groups; say where."""
     logs = [
         (path, inode, end)
-        for path, inode in _last_segments(directory)
-        if (end := _end_of(inode)) is not None
+        for path, inode in last_segments(directory)
+        if (end := end_of(inode)) is not None
     ]
     if not logs:
         return "has no log of groups"
     path, inode, (last, offset) = rng.choice(logs)
     header = read_header(bytes(inode.live), last)
     inode.live += emptied_marker(offset, header.leader_epoch, header.max_timestamp)
-    inode.durable[:] = inode.live
+    inode.harden()
     return f"has an emptied marker in {path}"
 
 
@@ -72,7 +72,8 @@ def emptied_marker(offset: int, leader_epoch: int, timestamp: int) -> bytes:
     return bytes(batch)
 
 
-def _last_segments(directory: Directory) -> list[tuple[str, Inode]]:
+def last_segments(directory: Directory) -> list[tuple[str, Inode]]:
+    """Return the path and the last segment of each log of groups."""
     found = []
     for name, partition in sorted(directory.live.items(), key=lambda entry: entry[0]):
         parsed = filenames.parse(name)
@@ -86,7 +87,7 @@ def _last_segments(directory: Directory) -> list[tuple[str, Inode]]:
     return found
 
 
-def _end_of(inode: Inode) -> tuple[int, int] | None:
+def end_of(inode: Inode) -> tuple[int, int] | None:
     """Return where the last batch begins and the next offset; None if the log has no clean end."""
     batches = list(batches_below(inode.live, END))
     if not batches or batches[-1].end != len(inode.live):

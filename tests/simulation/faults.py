@@ -5,6 +5,7 @@ How a life ends is asked of the `Stage`, which starts the next one; faults of th
 network end by themselves, all of them at the finale.
 
     kill              the process is gone; every byte it wrote stays
+    kill at an end, power cut at an end    the same, soon after an EndTxn was sent
     recovery kill     the same, and once more while the next life starts
     power cut         what was not fsynced is lost, torn or kept
     recovery cut      the same, and once more while the next life starts
@@ -16,7 +17,11 @@ network end by themselves, all of them at the finale.
     stuck disk        an fsync does not return for minutes
     flip              a bit below a recovery point
     lost files        the broker ends, and indexes or snapshots are gone when it starts again
+    left files        the broker ends, and Kafka or an operator leaves files in its directory
+    bad start         the broker ends, and its directory is one on which it must not start
     emptied marker    a log of groups ends with what Kafka's cleaner leaves of a transaction
+    left offsets      a log of groups ends with offsets of transactions, and what nobody reads
+    old log           a log of messages of old formats is there when it starts again
     accept error      no descriptors for new connections
     clock jump        the wall clock is set
     network cut       some connections are reset
@@ -28,23 +33,35 @@ import errno
 import random
 import signal
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final, Protocol
 
+from storage.files import filenames
+from tests.simulation.bad_starts import Saved, may_change, ruin
 from tests.simulation.clock import SimClock
 from tests.simulation.context import Context
 from tests.simulation.disk import SimDisk
+from tests.simulation.disk_content import entries
 from tests.simulation.emptied_marker import add_marker
 from tests.simulation.judges import quiet
+from tests.simulation.left_files import leave_files
+from tests.simulation.left_groups import leave_offsets
 from tests.simulation.life import DATA
 from tests.simulation.lost_files import lose_files
 from tests.simulation.network import Network
+from tests.simulation.old_logs import leave_old_log
 from tests.simulation.plan import FaultPlan
-from tests.simulation.world import MS, US, World
+from tests.simulation.world import MS, US, TimedOut, World
+from tests.support.memory_inodes import Directory
 
 SLOWEST_NS: Final = 15_000 * MS  # of a sync, about: the finale rests for longer
+ASKED_WITHIN_MS: Final = 5_000
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
 LOST_DOWN_MS: Final = 20
+BAD_STOP_CHANCE: Final = 0.15  # that the disk fails when the broker stops
+LOCKED_CHANCE: Final = 0.1
+REFUSALS: Final = ("CorruptMetadata", "DirectoryLocked")
 
 
 class Stage(Protocol):
@@ -69,8 +86,14 @@ Fault = Callable[[Stage, random.Random], Awaitable[None]]
 
 
 async def run_fault(stage: Stage, plan: FaultPlan) -> None:
-    """Be one fault of the plan."""
+    """Be one fault of the plan.
+
+    A broker that waits for the disk at its start lets nobody else act: the history may be over
+    then, and its machine healed.
+    """
     await stage.world.sleep_ms(plan.at_ms)
+    if stage.context.is_finale:
+        return
     stage.world.note("fault", plan.name)
     await KINDS[plan.kind](stage, stage.world.chance(plan.name))
 
@@ -91,11 +114,29 @@ def _ending(*, cuts_power: bool, again: bool) -> Fault:
     return end
 
 
+def _ending_with_a_transaction(*, cuts_power: bool) -> Fault:
+    """Return the end of a life that comes while a transaction is being ended."""
+
+    async def end(stage: Stage, chance: random.Random) -> None:
+        asked = stage.world.waiter()
+        stage.context.record.ending = asked.set
+        try:
+            await stage.world.wait(asked, ASKED_WITHIN_MS)
+        except TimedOut:
+            return
+        flushes = chance.choice((1, 3, 6)) * stage.context.plan.shape.fsync_ns
+        await stage.world.sleep_ms(chance.randrange(flushes + 2 * MS) / MS)
+        if not stage.context.is_finale:
+            stage.end_life(cuts_power=cuts_power, down_ms=_down_ms(chance), next_ns=None)
+
+    return end
+
+
 async def _stop(stage: Stage, chance: random.Random) -> None:
+    if chance.random() < BAD_STOP_CHANCE:
+        await _disk_error(stage, chance)
     signals = [(0, int(signal.SIGTERM))]
-    again = chance.choice((0, 0, 0, 1, 2))
-    if again:
-        stage.context.injected.add(quiet.HURRY)
+    again = chance.choice((0, 0, 1, 1, 2))
     signals += [(chance.choice((0, 5, 200)), int(signal.SIGINT)) for _ in range(again)]
     stage.stop_life(signals, _down_ms(chance))
 
@@ -105,7 +146,7 @@ _OPERATIONS: Final = (
     "unlink", "mkdir", "truncate", "list", "replace", "map", "reserve", "any", "reads", "syncs",
     "writes", "descriptors",
 )  # fmt: skip
-_ERRORS: Final = (errno.EIO, errno.EIO, errno.ENOSPC, errno.EMFILE, errno.EROFS)
+_ERRORS: Final = (errno.EIO, errno.EIO, errno.ENOSPC, errno.EMFILE, errno.EROFS, errno.EACCES)
 _PARTS: Final = (
     "", "-0/", "-1/", ".log", "index", ".snapshot", ".producers", "__consumer_offsets",
     "__cluster_metadata", "checkpoint",
@@ -159,39 +200,131 @@ async def _stuck_disk(stage: Stage, chance: random.Random) -> None:
     stage.context.injected.add(quiet.SLOW)
     stage.disk.stick(
         _until(stage, chance, (2_000, 40_000, 120_000)),
-        path_part=chance.choice(("", "-0/", "__cluster_metadata")),
+        path_part=chance.choice(("", "-0/", "__cluster_metadata", "__cluster_metadata")),
     )
 
 
 async def _flip(stage: Stage, chance: random.Random) -> None:
-    flip = stage.disk.flip(chance)
+    flip = stage.disk.flip(chance, known=stage.context.flips)
     if flip is not None:
         stage.context.injected.add(quiet.FLIP)
         stage.context.flips.append(flip)
         stage.context.damaged.add(flip.partition)
 
 
-async def _lost_files(stage: Stage, chance: random.Random) -> None:
-    if chance.random() < 0.6:
-        stage.stop_life([(0, int(signal.SIGTERM))], LOST_DOWN_MS)
-    else:
-        stage.end_life(cuts_power=False, down_ms=LOST_DOWN_MS, next_ns=None)
-    if await _is_down(stage):
-        stage.context.has_lost_files = True
-        stage.disk.change(DATA, lambda directory: lose_files(directory, chance))
+Change = Callable[[Directory, random.Random], str]
+
+
+def _lose(_context: Context) -> Change:
+    return lose_files
+
+
+def _leave(context: Context) -> Change:
+    return partial(leave_files, has_flips=bool(context.flips))
+
+
+def _while_down(change_of: Callable[[Context], Change]) -> Fault:
+    """Return a fault that ends the broker and changes its files before it starts again."""
+
+    async def end(stage: Stage, chance: random.Random) -> None:
+        life = stage.context.life
+        if life is not None and life.told_to_stop_ns:
+            pass  # a second signal would mean: at once
+        elif chance.random() < 0.6:
+            stage.stop_life([(0, int(signal.SIGTERM))], LOST_DOWN_MS)
+        else:
+            stage.end_life(cuts_power=False, down_ms=LOST_DOWN_MS, next_ns=None)
+        if await _is_down(stage):
+            stage.context.has_lost_files = True
+            before = _files(stage)
+            change = change_of(stage.context)
+            stage.disk.change(DATA, lambda directory: change(directory, chance))
+            now = _files(stage)
+            stage.context.spoilt |= {
+                path: now[path] for path in now if now[path] != before.get(path)
+            }
+
+    return end
 
 
 async def _is_down(stage: Stage) -> bool:
-    """Wait until the broker is down; say whether a fault may still do something."""
+    """Wait until the broker is down; say whether a fault may do something to its files."""
     while stage.context.life is not None:
         await stage.world.sleep_ms(LOST_DOWN_MS / 2)
-    return not stage.context.is_finale
+    return not stage.context.is_finale and not stage.context.ruin
+
+
+def _files(stage: Stage) -> dict[str, bytes]:
+    """Return the bytes of every file, by path below the data directory: no fault hits this."""
+    found = entries(stage.disk.directory(DATA))
+    return {path: content for path, content in found if content is not None}
+
+
+async def _bad_start(stage: Stage, chance: random.Random) -> None:
+    """Ruin the directory while the broker is down, and mend it when a start was refused."""
+    stage.end_life(cuts_power=False, down_ms=LOST_DOWN_MS, next_ns=None)
+    if not await _is_down(stage):
+        return
+    context, disk = stage.context, stage.disk
+    saved = Saved(disk.directory(DATA))
+    lock = None
+    if chance.random() < LOCKED_CHANCE:
+        what = "a lock that another process holds"
+        lock = disk.lock(f"{DATA}/{filenames.LOCK}")
+    else:
+        said: list[str] = []
+        disk.change(DATA, lambda directory: said.append(ruin(directory, chance)) or f"{said}")
+        what = said[0]
+        if not what:
+            return
+    context.ruin = what
+    before, first = _files(stage), len(context.lives)
+    others = len(context.power_cuts_ns), len(context.flips)
+    while context.ruin and not context.is_finale:
+        await stage.world.sleep_ms(LOST_DOWN_MS / 2)
+        for life in context.lives[first:]:
+            if life.is_serving:
+                context.record.fail("fault", f"a broker serves {what}")
+                context.ruin = ""
+            elif life.end is not None and life.end.how == "refused":
+                context.ruin = "" if any(name in life.end.why for name in REFUSALS) else what
+    context.ruin = ""
+    if lock is not None:
+        lock.close()
+    after = _files(stage)
+    if others != (len(context.power_cuts_ns), len(context.flips)):
+        after = before  # the change may be another fault's
+    changed = [path for path in {*before, *after} if before.get(path) != after.get(path)]
+    if unasked := sorted(path for path in changed if not may_change(path, what)):
+        context.record.fail("fault", f"a start that is refused for {what} has changed {unasked}")
+    disk.change(DATA, lambda _directory: saved.restore() or "is mended")
 
 
 async def _emptied_marker(stage: Stage, chance: random.Random) -> None:
     stage.end_life(cuts_power=False, down_ms=LOST_DOWN_MS, next_ns=None)
     if await _is_down(stage):
         stage.disk.change(DATA, lambda directory: add_marker(directory, chance))
+
+
+async def _left_offsets(stage: Stage, chance: random.Random) -> None:
+    stage.end_life(cuts_power=False, down_ms=LOST_DOWN_MS, next_ns=None)
+    if await _is_down(stage):
+        directory = stage.disk.directory(DATA)
+        said, commit = leave_offsets(directory, chance, stage.world.now_ns)
+        stage.disk.change(DATA, lambda _directory: said)
+        if commit is not None:
+            stage.context.record.group_events.append(commit)
+
+
+async def _old_log(stage: Stage, chance: random.Random) -> None:
+    stage.stop_life([(0, int(signal.SIGTERM))], LOST_DOWN_MS)
+    if await _is_down(stage):
+        directory = stage.disk.directory(DATA)
+        said, log = leave_old_log(directory, chance)
+        stage.disk.change(DATA, lambda _directory: said)
+        if log is not None:
+            stage.context.old_logs.append(log)
+            stage.context.has_lost_files = True  # it has no indexes
 
 
 async def _accept_error(stage: Stage, chance: random.Random) -> None:
@@ -212,6 +345,8 @@ async def _network_cut(stage: Stage, chance: random.Random) -> None:
 
 KINDS: Final[dict[str, Fault]] = {
     "kill": _ending(cuts_power=False, again=False),
+    "kill at an end": _ending_with_a_transaction(cuts_power=False),
+    "power cut at an end": _ending_with_a_transaction(cuts_power=True),
     "recovery kill": _ending(cuts_power=False, again=True),
     "power cut": _ending(cuts_power=True, again=False),
     "recovery cut": _ending(cuts_power=True, again=True),
@@ -222,8 +357,12 @@ KINDS: Final[dict[str, Fault]] = {
     "slow disk": _slow_disk,
     "stuck disk": _stuck_disk,
     "flip": _flip,
-    "lost files": _lost_files,
+    "lost files": _while_down(_lose),
+    "left files": _while_down(_leave),
+    "bad start": _bad_start,
     "emptied marker": _emptied_marker,
+    "left offsets": _left_offsets,
+    "old log": _old_log,
     "accept error": _accept_error,
     "clock jump": _clock_jump,
     "network cut": _network_cut,

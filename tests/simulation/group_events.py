@@ -41,9 +41,11 @@ class Commit(Event):
     partition: int
     offset: int
     metadata: str
+    topic_id: str = ""  # in hexadecimal digits
     member_id: str = ""
     epoch: int = -1  # or generation
     retention_ms: int = -1
+    is_transactional: bool = False  # it ends with its transaction: also in a later life
 
 
 @dataclass(slots=True, kw_only=True)
@@ -100,10 +102,34 @@ class Beat(Event):
 
 
 @dataclass(slots=True, kw_only=True)
-class Taken(Event):
-    """A client of the classic protocol acts as a static member, whoever that was before."""
+class Joined(Event):
+    """A JoinGroup. `member_id` is the one that was sent, or else the one that was answered."""
 
-    instance_id: str
+    member_id: str
+    instance_id: str = ""
+    generation: int = -1
+    members: frozenset[str] = frozenset()  # as the leader is told them
+
+
+@dataclass(slots=True, kw_only=True)
+class Pulse(Event):
+    """A heartbeat of a classic group's member; `generation` is the one that it is in."""
+
+    generation: int
+    member_id: str
+    instance_id: str = ""
+    session_ms: int
+    rebalance_ms: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Acted(Event):
+    """A client of the classic protocol asks to join or to leave.
+
+    With an instance id it does so as that static member, whoever that was before.
+    """
+
+    instance_id: str = ""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -15,6 +15,7 @@ import gc
 import signal
 import time
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -24,20 +25,24 @@ from tests.simulation.clock import SimClock
 from tests.simulation.context import Context
 from tests.simulation.disk import SimDisk
 from tests.simulation.faults import run_fault
-from tests.simulation.judges import files
+from tests.simulation.formatted import formatted
+from tests.simulation.judges import files, quiet
+from tests.simulation.left_files import leave_files
 from tests.simulation.life import DATA, End, Life, loaded_from
 from tests.simulation.network import Network
 from tests.simulation.panel import Panel
 from tests.simulation.plan import ClientPlan, Plan
 from tests.simulation.record import Record
-from tests.simulation.world import MS, Actor, Defect, Stuck, World
+from tests.simulation.world import MS, Actor, Defect, Stuck, TimedOut, World
 
 CLIENTS_MS_MAX: Final = 20_000  # after which clients that still run are ended
+STUCK_MS_MAX: Final = 60_000  # ... while a disk is stuck: a change of topics may take 30 s
 LIVES_MAX: Final = 40
 REFUSALS_MAX: Final = 5  # while the disk is bad
 RETRY_MS: Final = 500
 ANSWERS_MS: Final = 2_000  # for answers to requests under way when the machine is healed
-READING_CHANCE: Final = 0.2  # that the directory is served once more, for reading only
+READING_CHANCE: Final = 0.1  # that the directory is served once more, for reading only
+LEAVING_CHANCE: Final = 0.5  # that it is then as another has left it
 NEVER_MS: Final = 1 << 40
 STILL: Final = {
     "log.cleaner.enable": "false",
@@ -55,7 +60,7 @@ class Verdict:
     digest: str
     requests: int
     lives: int
-    seconds: float  # of real time
+    seconds: float  # of the processor
     story: list[tuple[int, str]] = field(default_factory=list)
 
 
@@ -67,6 +72,9 @@ class History:
         self.world = world = World(plan.seed, keeps_story=keeps_story)
         shape = plan.shape
         self.disk = SimDisk(world, None, world.chance("disk"), shape)
+        content = formatted(world.chance("formatted"))
+        if content:
+            self.disk.load(content, at=DATA)
         self.network = Network(world, world.chance("network"), shape.network)
         self.clock = SimClock(world, shape.reading_ns, shape.drift)
         self.record = Record()
@@ -78,6 +86,7 @@ class History:
             clock=self.clock,
             record=self.record,
             loaded=loaded_from(plan.settings, plan.tiny),
+            spoilt=content,
         )
         self.panel = Panel(self.context)
         self.failures: list[str] = []
@@ -106,8 +115,15 @@ class History:
         self._down_ms = down_ms
         if life is None:
             return
+        if life.told_to_stop_ns:
+            self.context.injected.add(quiet.HURRY)
         for ms, number in signals:
-            self.world.after(ms * MS, partial(life.receive, number))
+            self.world.after(ms * MS, partial(self._signal, life, number))
+
+    def _signal(self, life: Life, number: int) -> None:
+        if life.told_to_stop_ns:  # by the same fault or by another
+            self.context.injected.add(quiet.HURRY)
+        life.receive(number)
 
     def _cut_power(self) -> None:
         self._cuts_power = False
@@ -154,6 +170,7 @@ class History:
         context.lives.append(life)
         end = life.run()
         context.life = None
+        context.ends_ns.append(self.world.now_ns)
         self._judge_end(end)
         if self._cuts_power:
             self._cut_power()
@@ -182,11 +199,11 @@ class History:
     async def _direct(self, clients: list[Actor], faults: list[Actor]) -> None:
         """Wait for clients and faults, heal the machine, run the finale, and stop the broker."""
         world = self.world
-        limit = world.waiter()
-        world.after(CLIENTS_MS_MAX * MS, limit.set)
-        for actor in (*clients, *faults):
-            while not actor.ended.is_set and not limit.is_set:
-                await world.sleep_ms(100)
+        ends = world.spawn("ends", _ended([*clients, *faults]))
+        is_stuck = any(fault.kind == "stuck disk" for fault in self.plan.faults)
+        with suppress(TimedOut):
+            await world.wait(ends.ended, STUCK_MS_MAX if is_stuck else CLIENTS_MS_MAX)
+        ends.stop()
         self.context.is_finale = True
         self._next_ns = None
         self.disk.heal()
@@ -211,6 +228,11 @@ class History:
         """Serve the directory with barnabas.read.only: the same records, and no file changes."""
         settings = {**self.plan.settings, **STILL, "barnabas.read.only": "true"}
         self.context.loaded = loaded_from(settings, self.plan.tiny)
+        chance = self.world.chance("left for reading")
+        if chance.random() < LEAVING_CHANCE:
+            has_flips = bool(self.context.flips)
+            leave = partial(leave_files, rng=chance, has_flips=has_flips, only_reads=True)
+            self.disk.change(DATA, leave)
         before = files.contents(self.disk, DATA)
         await self._started()
         await self.panel.reads_only()
@@ -240,9 +262,14 @@ class History:
     async def _restart(self) -> None:
         """Failed logs are opened anew at the next start."""
         await self._started()
-        if self.disk.harmed - self.context.damaged:
+        if self.disk.failed:
             await self._stop()
             await self._started()
+
+
+async def _ended(actors: list[Actor]) -> None:
+    for actor in actors:
+        await actor.ended
 
 
 def tell(plan: Plan, *, keeps_story: bool = False) -> Verdict:
@@ -257,7 +284,7 @@ def tell(plan: Plan, *, keeps_story: bool = False) -> Verdict:
 
 
 def _told(plan: Plan, *, keeps_story: bool) -> Verdict:
-    began = time.perf_counter()
+    began = time.process_time()
     history = History(plan, keeps_story=keeps_story)
     history.panel.begin()
     try:
@@ -275,6 +302,6 @@ def _told(plan: Plan, *, keeps_story: bool) -> Verdict:
         digest=history.world.digest,
         requests=history.record.request_count,
         lives=len(history.context.lives),
-        seconds=time.perf_counter() - began,
+        seconds=time.process_time() - began,
         story=history.world.story or [],
     )

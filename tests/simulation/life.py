@@ -35,6 +35,7 @@ from tests.simulation.disk import SimDisk
 from tests.simulation.loop import SimLoop
 from tests.simulation.network import Network
 from tests.simulation.pool import Baton, BatonExecutor, Killed, threading_of
+from tests.simulation.scale import MARK, scaled
 from tests.simulation.world import Defect, Stuck, World
 
 DATA: Final = "/data"
@@ -78,9 +79,13 @@ def _loaded(settings: tuple[tuple[str, str], ...]) -> Loaded:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Tiny(Loaded):
-    """A configuration whose `tiny` fields stay so when configs change while the broker runs."""
+    """A configuration whose `tiny` fields stay so when configs change while the broker runs.
+
+    `scales` are constants of the product that are small (`tests.simulation.scale`).
+    """
 
     tiny: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    scales: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     def with_dynamic(self, values: Mapping[str, str]) -> Loaded:
         loaded = Loaded.with_dynamic(self, values)
@@ -88,13 +93,20 @@ class _Tiny(Loaded):
 
 
 def loaded_from(settings: Mapping[str, str], tiny: Mapping[str, int]) -> Loaded:
-    """Return a configuration; `tiny` holds fields set below the limits of their keys."""
+    """Return a configuration; `tiny` holds fields below the limits of their keys, and scales."""
     loaded = _loaded((("listeners", LISTENERS), *sorted(settings.items())))
     if not tiny:
         return loaded
-    config = dataclasses.replace(loaded.config, **tiny)
+    scales = {name: value for name, value in tiny.items() if MARK in name}
+    fields = {name: value for name, value in tiny.items() if name not in scales}
     return _Tiny(
-        config, loaded.static, loaded.dynamic, loaded.warnings, loaded.without_effect, tiny
+        dataclasses.replace(loaded.config, **fields),
+        loaded.static,
+        loaded.dynamic,
+        loaded.warnings,
+        loaded.without_effect,
+        fields,
+        scales,
     )
 
 
@@ -151,6 +163,8 @@ class Life:
         self.is_serving = False
         self.has_served = False
         self.told_to_stop_ns = 0
+        self.signal_count = 0
+        self.died_between_turns = False  # not in the middle of a step, by a kill
         self.end: End | None = None
         self._own_end: End | None = None  # the process has ended itself
         self.ended = world.waiter()
@@ -171,7 +185,8 @@ class Life:
         self._world.note("broker", f"life {self.number} begins")
         self._disk.baton = self.baton
         threads = threading_of(lambda: self.baton, _modules_with_threads())
-        with threads, _nobody_sleeping(), _small_buffers():
+        scales = self.loaded.scales if isinstance(self.loaded, _Tiny) else {}
+        with threads, _nobody_sleeping(), _small_buffers(), scaled(scales):
             end = self._run()
             self._bury()
         self._world.note("broker", f"{end.how} {end.code} {end.why}")
@@ -223,8 +238,7 @@ class Life:
 
     def _leave(self, code: int) -> NoReturn:
         self._own_end = End("left", code)
-        self.baton.is_dead = True
-        raise Killed
+        self.baton.die()
 
     def _has_started(self) -> None:
         self.is_serving = self.has_served = True
@@ -246,6 +260,7 @@ class Life:
         self._world.note("broker", f"receives signal {int(signal_number)}")
         self._disk.serving = False
         self.told_to_stop_ns = self.told_to_stop_ns or self._world.now_ns
+        self.signal_count += 1
         self._world.after(0, lambda: None if self._is_over else self.loop.receive(signal_number))
 
     def kill(self) -> None:
@@ -257,5 +272,5 @@ class Life:
 
     def _die(self) -> None:
         if not self._is_over:
-            self.baton.is_dead = True  # whatever catches it meets a dead disk
-            raise Killed
+            self.died_between_turns = True
+            self.baton.die()

@@ -24,6 +24,8 @@ def lose_files(directory: Directory, rng: random.Random) -> str:
     """Remove files of some kinds from partitions; say which."""
     lost: list[str] = []
     kinds, share = rng.choice(MADE_ANEW), rng.choice((0.3, 1.0))
+    if filenames.SNAPSHOT not in kinds:  # alone, nothing would vouch for them
+        kinds = (*kinds, filenames.TRANSACTION_INDEX)
     for name, partition in sorted(directory.live.items(), key=lambda entry: entry[0]):
         parsed = filenames.parse(name)
         if parsed is None or parsed.kind is not Kind.PARTITION:
@@ -36,7 +38,6 @@ def lose_files(directory: Directory, rng: random.Random) -> str:
             if of is None or of.kind is not Kind.SEGMENT or of.transit or of.file not in kinds:
                 continue
             if together.setdefault(of.base_offset, rng.random() < share):
-                partition.live.pop(file, None)
-                partition.durable.pop(file, None)
+                partition.put(file, None)
                 lost.append(f"{name}/{file}")
     return f"loses {' '.join(lost) or 'nothing'}"

@@ -15,6 +15,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
+from tests.simulation import scale
 from tests.simulation.link import NetworkShape
 
 US: Final = 1_000
@@ -59,11 +60,10 @@ class Plan:
 
     seed: str
     settings: dict[str, str] = field(default_factory=dict)
-    tiny: dict[str, int] = field(default_factory=dict)  # config fields below their keys' limits
+    tiny: dict[str, int] = field(default_factory=dict)  # config fields below limits; `scale`
     shape: Shape = field(default_factory=Shape)
     clients: tuple[ClientPlan, ...] = ()
     faults: tuple[FaultPlan, ...] = ()
-    noise: bool = True  # False: shrinking has made the machine even
 
     def to_json(self) -> str:
         """Return the plan as JSON."""
@@ -91,18 +91,20 @@ CLIENTS: Final = {
     "fetcher": 5,
     "msgpack fetcher": 2,
     "leaver": 2,
-    "lookup": 2,
+    "lookup": 3,
     "trimmer": 1,
     "classic member": 3,
     "consumer member": 3,
-    "mixed member": 1,
+    "mixed member": 2,
     "committer": 2,
     "group admin": 1,
+    "rude members": 1,
     "topic admin": 2,
-    "config admin": 1,
-    "deleter": 1,
+    "config admin": 2,
+    "deleter": 2,
     "describer": 1,
     "stranger": 1,
+    "fumbler": 1,
     "hostile": 2,
 }
 FAULTS: Final = {
@@ -111,28 +113,40 @@ FAULTS: Final = {
     "power cut": 5,
     "recovery cut": 2,
     "stop": 4,
-    "disk error": 3,
+    "disk error": 5,
     "disk full": 2,
     "few descriptors": 2,
     "slow disk": 2,
-    "stuck disk": 1,
+    "stuck disk": 2,
     "flip": 2,
-    "lost files": 3,
-    "emptied marker": 2,
+    "lost files": 2,
+    "left files": 3,
+    "bad start": 2,
+    "emptied marker": 1,
+    "left offsets": 1,
+    "old log": 1,
     "accept error": 1,
     "clock jump": 2,
     "network cut": 2,
 }
 CALM_CHANCE: Final = 0.15  # histories without any fault: whatever objects then is no excuse's
 CLIENTS_MAX: Final = 9
-FAULTS_MAX: Final = 5
-STEPS_MAX: Final = 60
+CAST_MAX: Final = 4  # kinds of clients beside ALWAYS, and of faults, in one history
+FAULTS_MAX: Final = 4
+STEPS_MAX: Final = 45
 FRAME_BYTES_MAX: Final = 20_000  # above what clients send that mean well
 SLOW_FSYNC_NS: Final = 100 * MS
+TRANSACTIONS_CHANCE: Final = 0.3
+TRANSACTION_STEPS_MAX: Final = 30
+OTHERS_MAX: Final = 4  # clients beside those that run transactions
+END_FAULTS: Final = ("kill at an end", "power cut at an end")  # in histories with transactions
+LATE_TRANSACTIONS: Final = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
 PER_ADDRESS: Final = "max.connections.per.ip.overrides"
 # 50 partitions cost 20 s of virtual time at a start.
-NEVER_DEFAULT: Final = frozenset({"offsets.topic.num.partitions"})
-SPAN_MS: Final = 8_000  # in which clients come and faults happen
+NEVER_DEFAULT: Final = frozenset(
+    {"offsets.topic.num.partitions", "transaction.state.log.num.partitions"}
+)
+SPAN_MS: Final = 5_000  # in which clients come and faults happen
 
 
 def write_plan(seed: str) -> Plan:
@@ -141,20 +155,43 @@ def write_plan(seed: str) -> Plan:
     settings, tiny, shape = _settings(chance), _tiny(chance), _shape(chance)
     if shape.fsync_ns >= SLOW_FSYNC_NS:  # a stop syncs hundreds of files
         settings["barnabas.shutdown.deadline.ms"] = "300000"
+    clients = _clients(chance)
+    faults = _faults(chance)
+    transactions = random.Random(f"{seed}/transactions")
+    if transactions.random() < TRANSACTIONS_CHANCE:
+        clients = _with_transactions(transactions, clients)
+        settings[LATE_TRANSACTIONS] = str(transactions.choice((200, 1_000, 3_000)))
+        for number in range(transactions.choice((0, 1, 2)) if faults else 0):
+            kind = transactions.choice(END_FAULTS)
+            faults += (FaultPlan(f"{kind} {number}", kind, transactions.randrange(SPAN_MS)),)
     return Plan(
         seed=seed,
         settings=settings,
         tiny=tiny,
         shape=shape,
-        clients=_clients(chance),
-        faults=_faults(chance),
+        clients=clients,
+        faults=faults,
     )
+
+
+def _drawn(chance: random.Random, weights: dict[str, int], count: int) -> list[str]:
+    """Draw `count` times from few kinds: first which these are, then how often each comes.
+
+    Kinds that meet often find more than all kinds that meet seldom (A. Groce et al., "Swarm
+    Testing", 2012).
+    """
+    cast = {
+        kind: chance.choice((1, 1, 4))
+        for kind in chance.choices(
+            list(weights), list(weights.values()), k=chance.randint(1, CAST_MAX)
+        )
+    }
+    return chance.choices(list(cast), list(cast.values()), k=count)
 
 
 def _clients(chance: random.Random) -> tuple[ClientPlan, ...]:
     kinds = list(ALWAYS)
-    count = chance.randint(1, CLIENTS_MAX - len(kinds))
-    kinds += chance.choices(list(CLIENTS), list(CLIENTS.values()), k=count)
+    kinds += _drawn(chance, CLIENTS, chance.randint(1, CLIENTS_MAX - len(kinds)))
     return tuple(
         ClientPlan(
             name=f"{kind} {number}",
@@ -166,10 +203,26 @@ def _clients(chance: random.Random) -> tuple[ClientPlan, ...]:
     )
 
 
+def _with_transactions(
+    chance: random.Random, clients: tuple[ClientPlan, ...]
+) -> tuple[ClientPlan, ...]:
+    """Return the first of the clients, and some that run transactions."""
+    kinds = ["transactor"] * chance.randint(1, 3) + ["rival"] * chance.choice((0, 0, 2, 3))
+    return clients[:OTHERS_MAX] + tuple(
+        ClientPlan(
+            name=f"{kind} {number}",
+            kind=kind,
+            steps=chance.randint(5, TRANSACTION_STEPS_MAX),
+            begins_ms=0 if chance.random() < 0.6 else chance.randrange(SPAN_MS),
+        )
+        for number, kind in enumerate(kinds, start=1)
+    )
+
+
 def _faults(chance: random.Random) -> tuple[FaultPlan, ...]:
     if chance.random() < CALM_CHANCE:
         return ()
-    kinds = chance.choices(list(FAULTS), list(FAULTS.values()), k=chance.randint(1, FAULTS_MAX))
+    kinds = _drawn(chance, FAULTS, chance.randint(1, FAULTS_MAX))
     return tuple(
         FaultPlan(f"{kind} {number}", kind, chance.randrange(SPAN_MS))
         for number, kind in enumerate(kinds, start=1)
@@ -201,6 +254,8 @@ def _settings(chance: random.Random) -> dict[str, str]:
         "num.network.threads": (1, 2, 3),
         "num.io.threads": (1, 2, 4),
         "num.partitions": (1, 2, 3),
+        "node.id": (1, 1),
+        "barnabas.cluster.id": ("", "simulated"),
         "num.recovery.threads.per.data.dir": (1, 2),
         "queued.max.requests": (1, 2, 5, 20, 500),
         "barnabas.requests.per.connection.max": (1, 2, 5, 50),
@@ -225,10 +280,13 @@ def _settings(chance: random.Random) -> dict[str, str]:
         "log.message.timestamp.type": ("CreateTime", "CreateTime", "LogAppendTime"),
         "producer.id.expiration.check.interval.ms": (500, 600_000),
         "offsets.topic.num.partitions": (1, 2, 3),
+        "transaction.state.log.num.partitions": (1, 2, 3),
         "offsets.topic.compression.codec": (0, 0, 1, 4),
         "offsets.retention.check.interval.ms": (1_000, 600_000),
         "group.initial.rebalance.delay.ms": (0, 50, 3_000),
         "group.min.session.timeout.ms": (100,),
+        "group.max.size": (12, 2**31 - 1),
+        "group.consumer.max.size": (12, 2**31 - 1),
         "group.consumer.session.timeout.ms": (2_000, 8_000),
         "group.consumer.heartbeat.interval.ms": (500,),
         "group.consumer.migration.policy": ("bidirectional", "disabled", "upgrade", "downgrade"),
@@ -249,11 +307,11 @@ def _settings(chance: random.Random) -> dict[str, str]:
 
 
 def _tiny(chance: random.Random) -> dict[str, int]:
-    """Fields of the configuration below what their keys allow."""
+    """Fields of the configuration below what their keys allow, and constants that are small."""
     choices = {
         "barnabas_unflushed_bytes_max": (500, 3_000),
         "barnabas_answer_bytes_max": (4_000, 50_000),
     }
     return {
         name: chance.choice(values) for name, values in choices.items() if chance.random() < 0.4
-    }
+    } | scale.drawn(chance)

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from tests.simulation.world import MS, NEVER_NS, US, Event, World
 
@@ -150,6 +150,11 @@ class Baton:
                 raise OSError(errno.ESHUTDOWN, "the process has ended")
             raise Killed
 
+    def die(self) -> NoReturn:
+        """End the process, from the loop's thread. Whatever catches `Killed` meets a dead disk."""
+        self.is_dead = True
+        raise Killed
+
     def pause(self, ns: int) -> None:
         """Let virtual time pass: others run meanwhile, unless the caller is the loop."""
         self.check()
@@ -157,8 +162,7 @@ class Baton:
         if job is None:
             self.world.now_ns += ns
             if self.world.now_ns >= self.killed_at_ns:
-                self.is_dead = True  # whatever catches it meets a dead disk
-                raise Killed
+                self.die()
             return
         until_ns = self.world.now_ns + ns
         if until_ns < self.killed_at_ns and self.is_alone_until(until_ns):
@@ -181,7 +185,7 @@ class Baton:
 
     def wake(self, waiting: list[Job]) -> None:
         """Let the jobs that wait look again."""
-        jobs = waiting[:]
+        jobs = [job for job in waiting if not job.is_over]  # a kill may have ended it
         waiting.clear()
         for job in jobs:
             job.event = self.world.after(0, job.step)

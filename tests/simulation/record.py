@@ -23,13 +23,14 @@ compared only with those that had arrived before its request was sent.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tests.simulation.group_events import Event
+from tests.simulation.transaction_events import CommittedRead, Instance, Transaction
 from tests.support.history_checker import OK, Anomaly, Cut, History, Key, Op, Poll, Send
-from tests.support.log_ledger import Ledger, SeenBatch
+from tests.support.log_ledger import HIGH_WATERMARK, Ledger, SeenBatch
 
 SECOND_NS = 1_000_000_000
 
@@ -55,6 +56,7 @@ class Refusal(NamedTuple):
     topic: str
     partition: int
     code: int
+    since_ns: int | None = None  # when it was asked at the earliest
 
 
 class Lookup(NamedTuple):
@@ -77,14 +79,37 @@ class LongPoll(NamedTuple):
     places: list[tuple[Key, int]]
 
 
+class Unserved(NamedTuple):
+    """A fetch from an offset that is in the log, which did not get what is there."""
+
+    at_ns: int
+    who: str
+    key: Key
+    offset: int
+    mark: int  # a high watermark that was known when it was sent
+    what: str
+
+
 class Corrupt(NamedTuple):
-    """A batch that was served with bytes that are not what was written."""
+    """A batch that was served with bytes that are not what was written, and no flipped bit is."""
 
     at_ns: int
     who: str
     key: Key
     offset: int
     what: str
+
+
+def _nobody_hears(_event: Event) -> None:
+    """Take an event."""
+
+
+def _nobody_waits() -> None:
+    """Take the news."""
+
+
+def _nobody_sees(_key: Key, _end_offset: int) -> None:
+    """Take an end."""
 
 
 @dataclass(slots=True)
@@ -102,21 +127,32 @@ class Record:
     gave_up: list[tuple[Asked, int]] = field(default_factory=list)  # and when its client left
     slowest_ns: int = 0  # beyond what the request lets the broker wait
     ended: list[tuple[int, str, str]] = field(default_factory=list)  # by the broker: when, who, how
-    cut_answers: list[tuple[int, str, int]] = field(default_factory=list)  # when, who, bytes
     refusals: list[Refusal] = field(default_factory=list)
     long_polls: list[LongPoll] = field(default_factory=list)
 
     # For the judge of groups.
     group_events: list[Event] = field(default_factory=list)
+    # Who hears of an answer of a coordinator, and of an end that records were said to have.
+    told: Callable[[Event], None] = _nobody_hears
+    seen: Callable[[Key, int], None] = _nobody_sees
+
+    # For the judge of transactions.
+    transactions: list[Transaction] = field(default_factory=list)
+    instances: list[Instance] = field(default_factory=list)
+    committed_reads: list[CommittedRead] = field(default_factory=list)
+    ending: Callable[[], None] = _nobody_waits  # who hears that an EndTxn is sent next
 
     # Logs.
     history: History = field(default_factory=History)
     volatile: set[Key] = field(default_factory=set)  # had write.caching at some time
     ageless: dict[Key, int] = field(default_factory=dict)  # the first offset that retention keeps
+    # How far each request was to delete records, at most.
+    trims: dict[Key, list[int]] = field(default_factory=dict)
     compacted: set[Key] = field(default_factory=set)  # had cleanup.policy=compact at some time
     ledger: Ledger = field(default_factory=Ledger)
     lookups: list[Lookup] = field(default_factory=list)
     corrupt: list[Corrupt] = field(default_factory=list)
+    unserved: list[Unserved] = field(default_factory=list)
     process_count: int = 0
     _marks: dict[tuple[Key, str], tuple[list[int], list[int]]] = field(default_factory=dict)
     _open_cuts: list[int] = field(default_factory=list)  # power cuts without the ends after them
@@ -210,12 +246,24 @@ class Record:
         self._cuts_ns.append((now_ns, len(self.history.ops)))
 
     def recovered(self, ends: Mapping[Key, int]) -> None:
-        """Note where each log ended at the first start after a power cut, before new records."""
+        """Note where the logs end at a start, before new records: a power cut has an effect."""
         for number in self._open_cuts:
-            self.history.cuts.append(Cut(number, self.history.durable_count, dict(ends)))
-        if self._open_cuts:
-            self.ledger.cut(ends)
+            self.history.cuts.append(Cut(number, self.history.durable_count, {}))
         self._open_cuts.clear()
+        self.opened(ends)
+
+    def opened(self, ends: Mapping[Key, int]) -> None:
+        """Note where logs end that have been opened, some of them for the first time since a cut.
+
+        A log that the disk withholds at the first start is opened later, and lacks then what the
+        power cut has taken.
+        """
+        for key, end in ends.items():
+            unknown = [cut.ends for cut in self.history.cuts if key not in cut.ends]
+            for known in unknown:
+                known[key] = end
+            if unknown:
+                self.ledger.cut({key: end})
 
     def stopped(self) -> None:
         """Note a clean stop: all that was acknowledged is durable now."""
@@ -242,14 +290,26 @@ class Record:
         The judge leaves out high watermarks of `volatile` keys, as the ledger does.
         """
         sent_ns, answered_ns = times_ns
-        whens, values = self._marks.setdefault((key, name), ([], []))
-        before = bisect_left(whens, sent_ns)
-        if before and values[before - 1] > value:
-            detail = f"{key}: {name} went from {values[before - 1]} to {value}"
+        known = self.mark_before(key, name, sent_ns)
+        if known > value:
+            detail = f"{key}: {name} went from {known} to {value}"
             self.breaches.append((name, key, Anomaly("H4", detail)))
+        self.reached(key, name, value, answered_ns)
+
+    def reached(self, key: Key, name: str, value: int, now_ns: int) -> None:
+        """Note that a mark is at least `value` from now on."""
+        whens, values = self._marks.setdefault((key, name), ([], []))
         if not values or value > values[-1]:
-            whens.append(answered_ns)
+            if name == HIGH_WATERMARK:
+                self.seen(key, value)
+            whens.append(now_ns)
             values.append(value)
+
+    def mark_before(self, key: Key, name: str, at_ns: int) -> int:
+        """Return the highest mark that was seen before a time, -1 if none was."""
+        whens, values = self._marks.get((key, name), ((), ()))
+        before = bisect_left(whens, at_ns)
+        return values[before - 1] if before else -1
 
     def last_mark(self, key: Key, name: str) -> int:
         """Return the highest mark that was seen, -1 if none was."""

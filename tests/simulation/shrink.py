@@ -54,6 +54,9 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
         yield dataclasses.replace(plan, shape=Shape())
     if plan.tiny:
         yield dataclasses.replace(plan, tiny={})
+    for name in plan.tiny:
+        tiny = {key: value for key, value in plan.tiny.items() if key != name}
+        yield dataclasses.replace(plan, tiny=tiny)
     for number, client in enumerate(clients):
         if client.steps > 1:
             less = dataclasses.replace(client, steps=client.steps // 2)

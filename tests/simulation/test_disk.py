@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import errno
-import random
-import struct
 from pathlib import Path
 
 import pytest
 
-from storage.files.filenames import OFFSET_MAX
-from storage.files.text_files import encode_offsets
 from tests.simulation.disk_faults import partition_of
 from tests.simulation.disk_rig import CALM, disk_of, make
 from tests.simulation.plan import Shape
@@ -133,9 +129,9 @@ def test_a_fault_harms_the_partition_it_hits_and_no_other() -> None:
     disk.fail("replace")
     with pytest.raises(OSError, match="Input"):
         disk.replace("/data/checkpoint", b"x")
-    assert disk.harmed == {"", "t-0"}
+    assert disk.harmed == disk.failed == {"", "t-0"}
     disk.healed()
-    assert disk.harmed == set()
+    assert disk.harmed == disk.failed == set()
 
 
 def test_faults_hit_a_range_a_number_of_calls_and_a_span_of_time() -> None:
@@ -158,6 +154,17 @@ def test_faults_hit_a_range_a_number_of_calls_and_a_span_of_time() -> None:
     assert is_bad(0)
     rig.world.now_ns += SECOND
     assert not is_bad(0)
+
+
+def test_an_open_file_has_its_descriptor() -> None:
+    disk = disk_of().disk
+    file = make(disk)
+    disk.fail("any", error=errno.EMFILE, forever=True)
+    file.pwrite(b"more", 0)
+    file.fdatasync()
+    assert file.pread(4, 0) == b"more"
+    with pytest.raises(OSError, match="Too many open files"):
+        disk.sync_directory("/data/t-0")
 
 
 def test_a_disk_that_is_read_only_serves_reads() -> None:
@@ -227,46 +234,6 @@ def test_syncs_are_slow_or_stuck_for_a_time() -> None:
     disk.stick(rig.world.now_ns + 60 * SECOND)
     assert takes_ns() >= 60 * SECOND
     assert takes_ns() <= usual * 1.6
-
-
-def batch(base_offset: int, count: int, size: int = 40) -> bytes:
-    content = bytearray(size)
-    struct.pack_into(">qi", content, 0, base_offset, size - 12)
-    content[16] = 2
-    struct.pack_into(">i", content, 23, count - 1)
-    return bytes(content)
-
-
-def test_a_bit_flips_below_the_recovery_point_only() -> None:
-    disk = disk_of().disk
-    assert disk.flip(random.Random(1)) is None
-    log = batch(0, 3) + batch(3, 2) + batch(5, 5)
-    points = {("t", 0): 7, ("u", 1): 0, ("__cluster_metadata", 0): 10, ("gone", 0): 5}
-    content = {
-        "recovery-point-offset-checkpoint": encode_offsets(points),
-        "t-0": {"00000000000000000000.log": log, "00000000000000000000.index": log},
-        "u-1": {"00000000000000000000.log": log},
-        "__cluster_metadata-0": {"00000000000000000000.log": log},
-    }
-    disk.load(content, at="/data")
-    rng = random.Random(2)
-    batches = set()
-    for _ in range(50):
-        flip = disk.flip(rng)
-        batches.add((flip.base_offset, flip.next_offset))
-        assert (flip.partition, flip.path) == ("t-0", "/data/t-0/00000000000000000000.log")
-        begin = flip.position if flip.base_offset == 0 else flip.position - len(batch(0, 3))
-        assert flip.hides == (begin < 12 or begin == 16 or 23 <= begin < 27)
-        assert disk.segment_end(flip) == OFFSET_MAX
-        changed = bytearray(log)
-        changed[flip.position] ^= 1 << flip.bit
-        assert disk.live_bytes(flip.path) == disk.durable_bytes(flip.path) == changed
-        disk.load(content, at="/data")
-    assert batches == {(0, 3), (3, 5)}
-    make(disk, "/data/t-0/00000000000000000005.log")
-    assert disk.segment_end(flip) == 5
-    assert disk.harmed == {"t-0"}
-    assert disk.flip(rng, but=("t-0", "__cluster_metadata-0")) is None
 
 
 def test_descriptors_are_counted_and_bounded() -> None:

@@ -2,38 +2,21 @@
 
 import asyncio
 import signal
-from collections.abc import Iterator
 
 import pytest
 
-from tests.simulation.loop import SimLoop
+from tests.simulation.conftest import MakeLoop
 from tests.simulation.pool import Killed
-from tests.simulation.world import MS, SECOND, Stuck, World
-
-MADE: list[SimLoop] = []
+from tests.simulation.world import MS, SECOND, Stuck
 
 
-def loop_of(seed: str) -> SimLoop:
-    MADE.append(SimLoop(World(seed), lambda: None))
-    return MADE[-1]
-
-
-@pytest.fixture(autouse=True)
-def loops_are_closed() -> Iterator[None]:
-    yield
-    while MADE:
-        loop = MADE.pop()
-        if not loop.is_closed():
-            loop.bury()
-
-
-def test_time_jumps_to_the_next_timer() -> None:
+def test_time_jumps_to_the_next_timer(loop_of: MakeLoop) -> None:
     loop = loop_of("1")
     loop.run_until_complete(asyncio.sleep(3600))
     assert 3600 * SECOND <= loop.world.now_ns < 3601 * SECOND
 
 
-def test_timers_ring_in_whole_milliseconds_like_uvloops() -> None:
+def test_timers_ring_in_whole_milliseconds_like_uvloops(loop_of: MakeLoop) -> None:
     loop = loop_of("1")
     rung: list[str] = []
 
@@ -51,7 +34,7 @@ def test_timers_ring_in_whole_milliseconds_like_uvloops() -> None:
     loop.run_until_complete(run())
 
 
-def test_callbacks_run_first_in_first_out() -> None:
+def test_callbacks_run_first_in_first_out(loop_of: MakeLoop) -> None:
     loop = loop_of("1")
     called: list[int] = []
     for number in range(9):
@@ -61,7 +44,7 @@ def test_callbacks_run_first_in_first_out() -> None:
     assert called == list(range(9))
 
 
-def test_the_seed_orders_equal_timers() -> None:
+def test_the_seed_orders_equal_timers(loop_of: MakeLoop) -> None:
     orders = set()
     for seed in range(9):
         loop = loop_of(str(seed))
@@ -74,20 +57,20 @@ def test_the_seed_orders_equal_timers() -> None:
     assert len(orders) > 1
 
 
-def test_events_of_the_world_happen_while_the_loop_waits() -> None:
+def test_events_of_the_world_happen_while_the_loop_waits(loop_of: MakeLoop) -> None:
     loop = loop_of("1")
     found = loop.create_future()
     loop.world.after(5 * SECOND, lambda: found.set_result(loop.world.now_ns))
     assert loop.run_until_complete(found) == 5 * SECOND
 
 
-def test_a_loop_that_waits_for_nothing_is_told_so() -> None:
+def test_a_loop_that_waits_for_nothing_is_told_so(loop_of: MakeLoop) -> None:
     loop = loop_of("1")
     with pytest.raises(Stuck):
         loop.run_until_complete(loop.create_future())
 
 
-def test_a_loop_that_never_rests_is_told_so() -> None:
+def test_a_loop_that_never_rests_is_told_so(loop_of: MakeLoop) -> None:
     loop = loop_of("1")
 
     async def spin() -> None:
@@ -99,7 +82,7 @@ def test_a_loop_that_never_rests_is_told_so() -> None:
     loop.bury()
 
 
-def test_a_kill_ends_the_life_and_what_ran_in_it() -> None:
+def test_a_kill_ends_the_life_and_what_ran_in_it(loop_of: MakeLoop) -> None:
     loop = loop_of("1")
     ended: list[str] = []
 
@@ -120,7 +103,7 @@ def test_a_kill_ends_the_life_and_what_ran_in_it() -> None:
     assert loop.is_closed()
 
 
-def test_signals_are_handled_or_kill() -> None:
+def test_signals_are_handled_or_kill(loop_of: MakeLoop) -> None:
     loop = loop_of("1")
     received: list[int] = []
     loop.add_signal_handler(signal.SIGTERM, received.append, 15)

@@ -1,11 +1,12 @@
 """Jobs of the pool overlap at their pauses only, in an order of the seed."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import pytest
 
 import storage.trash
+from tests.simulation.conftest import MakeLoop
 from tests.simulation.loop import SimLoop
 from tests.simulation.pool import (
     Baton,
@@ -16,28 +17,18 @@ from tests.simulation.pool import (
     Killed,
     threading_of,
 )
-from tests.simulation.world import MS, SECOND, World
+from tests.simulation.world import MS, SECOND
 
-MADE: list[SimLoop] = []
-
-
-@pytest.fixture(autouse=True)
-def loops_are_closed() -> Iterator[None]:
-    yield
-    while MADE:
-        loop = MADE.pop()
-        if not loop.is_closed():
-            loop.bury()
+PartyOf = Callable[..., "Party"]
 
 
 class Party:
     """A loop, a baton, and an executor of three threads."""
 
-    def __init__(self, seed: str = "1") -> None:
-        self.world = World(seed)
+    def __init__(self, loop: SimLoop) -> None:
+        self.loop = loop
+        self.world = loop.world
         self.baton = Baton(self.world)
-        self.loop = SimLoop(self.world, lambda: None)
-        MADE.append(self.loop)
         self.executor = BatonExecutor(self.baton, 3, "test")
         self.told: list[str] = []
 
@@ -52,10 +43,16 @@ class Party:
         return self.loop.run_in_executor(self.executor, self.work, name, pauses)
 
 
-def test_jobs_overlap_where_they_pause() -> None:
+@pytest.fixture
+def party_of(loop_of: MakeLoop) -> PartyOf:
+    """Return what makes a party of a seed."""
+    return lambda seed="1": Party(loop_of(seed))
+
+
+def test_jobs_overlap_where_they_pause(party_of: PartyOf) -> None:
     orders = set()
     for seed in range(5):
-        party = Party(str(seed))
+        party = party_of(str(seed))
         futures = [party.run("a"), party.run("b")]
         for future in futures:
             party.loop.run_until_complete(future)
@@ -64,8 +61,8 @@ def test_jobs_overlap_where_they_pause() -> None:
     assert len(orders) > 1
 
 
-def test_a_pause_in_which_nothing_happens_needs_no_hand_over() -> None:
-    party = Party()
+def test_a_pause_in_which_nothing_happens_needs_no_hand_over(party_of: PartyOf) -> None:
+    party = party_of()
     party.baton.is_alone_until = party.loop.rests_until
     handed_over = []
     party.world.at(50 * MS, lambda: handed_over.append(party.world.now_ns))
@@ -97,16 +94,16 @@ def test_a_pause_in_which_nothing_happens_needs_no_hand_over() -> None:
     assert steps == 2  # after the event, and after the timer; the first was bound before
 
 
-def test_no_more_jobs_begin_than_there_are_threads() -> None:
-    party = Party()
+def test_no_more_jobs_begin_than_there_are_threads(party_of: PartyOf) -> None:
+    party = party_of()
     futures = [party.run(name) for name in "abcd"]
     party.loop.run_until_complete(futures[3])
     begun = party.told.index("d0")
     assert any(line.endswith("ends") for line in party.told[:begun])
 
 
-def test_a_job_may_be_stuck_for_minutes_while_the_loop_goes_on() -> None:
-    party = Party()
+def test_a_job_may_be_stuck_for_minutes_while_the_loop_goes_on(party_of: PartyOf) -> None:
+    party = party_of()
     stuck = party.loop.run_in_executor(party.executor, party.baton.pause, 300 * SECOND)
     party.loop.run_until_complete(asyncio.sleep(60))
     assert not stuck.done()
@@ -114,15 +111,15 @@ def test_a_job_may_be_stuck_for_minutes_while_the_loop_goes_on() -> None:
     assert party.world.now_ns >= 300 * SECOND
 
 
-def test_a_pause_on_the_loop_only_takes_time() -> None:
-    party = Party()
+def test_a_pause_on_the_loop_only_takes_time(party_of: PartyOf) -> None:
+    party = party_of()
     assert party.baton.on_loop
     party.baton.pause(7 * MS)
     assert party.world.now_ns == 7 * MS
 
 
-def test_a_lock_held_over_a_pause_keeps_others_out() -> None:
-    party = Party()
+def test_a_lock_held_over_a_pause_keeps_others_out(party_of: PartyOf) -> None:
+    party = party_of()
     lock = BatonLock(party.baton)
 
     def locked(name: str) -> None:
@@ -136,8 +133,8 @@ def test_a_lock_held_over_a_pause_keeps_others_out() -> None:
     assert [line[0] for line in party.told] == sorted("aaabbb", reverse=first == "b")
 
 
-def test_the_loop_that_waits_for_a_lock_is_blocked() -> None:
-    party = Party()
+def test_the_loop_that_waits_for_a_lock_is_blocked(party_of: PartyOf) -> None:
+    party = party_of()
     lock = BatonLock(party.baton)
 
     def locked() -> None:
@@ -151,8 +148,8 @@ def test_the_loop_that_waits_for_a_lock_is_blocked() -> None:
     party.loop.run_until_complete(job)
 
 
-def test_an_event_wakes_the_job_that_waits_or_its_time_ends() -> None:
-    party = Party()
+def test_an_event_wakes_the_job_that_waits_or_its_time_ends(party_of: PartyOf) -> None:
+    party = party_of()
     event = BatonEvent(party.baton)
     late = party.loop.run_in_executor(party.executor, event.wait, 1.0)
     assert party.loop.run_until_complete(late) is False
@@ -162,8 +159,8 @@ def test_an_event_wakes_the_job_that_waits_or_its_time_ends() -> None:
     assert party.world.now_ns < 10 * SECOND
 
 
-def test_a_kill_ends_jobs_where_they_wait() -> None:
-    party = Party()
+def test_a_kill_ends_jobs_where_they_wait(party_of: PartyOf) -> None:
+    party = party_of()
     job = party.run("a", pauses=9)
     party.loop.run_until_complete(asyncio.sleep(0.003))
     party.baton.kill()
@@ -175,22 +172,41 @@ def test_a_kill_ends_jobs_where_they_wait() -> None:
         party.baton.check()
 
 
-def test_a_kill_may_come_while_the_loop_is_in_a_file_call() -> None:
-    party = Party()
+def test_a_lock_that_a_killed_job_gives_back_wakes_no_job_that_is_over(party_of: PartyOf) -> None:
+    party = party_of()
+    lock = BatonLock(party.baton)
+
+    def locked(before_ms: int) -> None:
+        party.baton.pause(before_ms * MS)
+        with lock:
+            party.baton.pause(50 * MS)
+
+    for before_ms in (5, 1):  # the first to begin waits for the second
+        party.loop.run_in_executor(party.executor, locked, before_ms)
+    party.loop.run_until_complete(asyncio.sleep(0.02))
+    party.baton.kill()
+    party.loop.bury()
+    assert not party.baton.jobs
+    party.world.after(SECOND, lambda: None)
+    party.world.run_until(lambda: party.world.now_ns >= SECOND)
+
+
+def test_a_kill_may_come_while_the_loop_is_in_a_file_call(party_of: PartyOf) -> None:
+    party = party_of()
     party.baton.killed_at_ns = 10 * MS
     party.baton.pause(9 * MS)
     with pytest.raises(Killed):
         party.baton.pause(2 * MS)
 
 
-def test_an_error_of_a_job_is_its_futures() -> None:
-    party = Party()
+def test_an_error_of_a_job_is_its_futures(party_of: PartyOf) -> None:
+    party = party_of()
     with pytest.raises(ZeroDivisionError):
         party.loop.run_until_complete(party.loop.run_in_executor(party.executor, lambda: 1 // 0))
 
 
-def test_shutdown_waits_for_the_jobs_that_run() -> None:
-    party = Party()
+def test_shutdown_waits_for_the_jobs_that_run(party_of: PartyOf) -> None:
+    party = party_of()
     party.run("a")
     party.loop.run_until_complete(asyncio.sleep(0))
     party.executor.shutdown(wait=True)
@@ -199,8 +215,8 @@ def test_shutdown_waits_for_the_jobs_that_run() -> None:
         party.executor.submit(print)
 
 
-def test_modules_get_locks_that_know_the_baton() -> None:
-    party = Party()
+def test_modules_get_locks_that_know_the_baton(party_of: PartyOf) -> None:
+    party = party_of()
     module = storage.trash
     real = module.__dict__["threading"]
     with threading_of(lambda: party.baton, [module]):

@@ -28,6 +28,16 @@ def test_a_late_answer_is_no_breach() -> None:
     assert not record.breaches
 
 
+def test_what_a_mark_has_reached_counts_from_its_time_on() -> None:
+    record = Record()
+    record.reached(KEY, START, 5, 10)
+    record.reached(KEY, START, 3, 20)
+    assert not record.breaches
+    assert [record.mark_before(KEY, START, at) for at in (10, 11, 30)] == [-1, 5, 5]
+    record.saw_mark(KEY, START, 4, (11, 40))
+    assert len(record.breaches) == 1
+
+
 def test_a_power_cut_counts_from_its_moment_with_the_ends_after_it() -> None:
     record = Record()
     record.volatile.add(KEY)
@@ -41,6 +51,20 @@ def test_a_power_cut_counts_from_its_moment_with_the_ends_after_it() -> None:
     assert len(record.history.cuts) == 1
     assert record.history.durable_count == 2
     assert not check(record.sealed()).anomalies
+
+
+def test_a_log_may_be_opened_long_after_the_start_that_follows_a_power_cut() -> None:
+    record = Record()
+    record.volatile.add(KEY)
+    record.sent(1, OK, [Send(KEY, b"a", 0), Send(KEY, b"b", 1)], (0, 1), is_volatile=True)
+    record.power_cut(2)
+    record.recovered({})
+    record.opened({KEY: 1})
+    record.opened({KEY: 7})  # when it is opened again
+    record.sent(2, OK, [Send(KEY, b"c", 1)], (3, 4))
+    assert not check(record.sealed()).anomalies
+    record.sent(2, OK, [Send(KEY, b"d", 0)], (5, 6))
+    assert "inconsistent-offsets" in check(record.sealed()).names
 
 
 def test_an_answer_may_arrive_after_a_power_cut() -> None:

@@ -13,8 +13,7 @@ What differs from asyncio's own transports, and what the broker depends on:
   `write`;
 - an OSError ends the connection without a word to the exception handler.
 
-Events of the world call `readable` and `writable`, as uvloop's poll does. Everything that uvloop
-puts into the loop's queue is put there.
+Events of the world call `readable` and `writable`, as uvloop's poll does.
 """
 
 from __future__ import annotations
@@ -377,18 +376,18 @@ class SimTransport(asyncio.Transport):
     def _pause_if_full(self) -> None:
         if not self._paused and self.get_write_buffer_size() > self._high_water:
             self._paused = True
-            try:
-                self._context.copy().run(self._protocol.pause_writing)
-            except Exception as error:
-                self._report("protocol.pause_writing() failed", error)
+            self._tell(self._protocol.pause_writing)
 
     def _resume_if_empty(self) -> None:
         if self._paused and self.get_write_buffer_size() <= self._low_water:
             self._paused = False
-            try:
-                self._context.copy().run(self._protocol.resume_writing)
-            except Exception as error:
-                self._report("protocol.resume_writing() failed", error)
+            self._tell(self._protocol.resume_writing)
+
+    def _tell(self, call: Callable[[], None]) -> None:
+        try:
+            self._context.copy().run(call)
+        except Exception as error:
+            self._report(f"protocol.{call.__name__}() failed", error)
 
     # -- The rest of the interface ------------------------------------------------------------
 

@@ -57,7 +57,7 @@ class Event:
 class Waiter:
     """What an actor awaits: set once, with a value or an exception. One actor awaits it."""
 
-    __slots__ = ("_actor", "_error", "_value", "_world", "is_set")
+    __slots__ = ("_actor", "_error", "_value", "_world", "is_set", "set_ns")
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -65,11 +65,13 @@ class Waiter:
         self._value: Any = None
         self._error: BaseException | None = None
         self.is_set = False
+        self.set_ns = 0  # when it got its value
 
     def set(self, value: Any = None) -> None:
         """Give the value, unless the waiter is set already."""
         if not self.is_set:
             self.is_set = True
+            self.set_ns = self._world.now_ns
             self._value = value
             self._wake()
 

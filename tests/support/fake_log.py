@@ -8,6 +8,7 @@ import threading
 from dataclasses import dataclass, field
 
 from storage.errors import LogFailed
+from storage.files.room import NO_DESCRIPTOR
 from storage.log import Appended
 
 
@@ -40,11 +41,12 @@ class FakeLog:
         self.high_watermark = 0
         self.leader_epoch = 0
         self.failed: LogFailed | None = None
+        self.is_closed = False
         self.flushes: list[FakeFlush] = []
         self.open_flush: FakeFlush | None = None
         self.appended: list[bytes] = []
 
-    def append(self, batch: memoryview, now_ms: int) -> Appended:
+    def append(self, batch: memoryview, now_ms: int, transaction: int = 0) -> Appended:
         if self.failed is not None:
             raise self.failed
         self.appended.append(bytes(batch))
@@ -67,6 +69,8 @@ class FakeLog:
     def finish_flush(self, flush: FakeFlush, error: OSError | None) -> None:
         assert flush is self.open_flush
         self.open_flush = None
+        if error is not None and error.errno in NO_DESCRIPTOR:
+            return
         if error is not None:
             self.failed = LogFailed("t-0", f"fsync failed: {error}")
             return

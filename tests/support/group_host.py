@@ -47,15 +47,17 @@ class FakeHost:
         group_id: str,
         records: Sequence[GroupRecord],
         done: Callable[[ErrorCode], None] | None = None,
-    ) -> None:
+    ) -> int:
         assert group_id, "a write of no group"
         if self.refuses is not None:
             code, self.refuses = self.refuses, None
             raise GroupError(code)
+        first_offset = len(self.records)
         self.records.extend(records)
         self._held.append(done or (lambda _: None))
         if not self.holds:
             self.flush()
+        return first_offset
 
     def when_durable(self, group_id: str, done: Callable[[ErrorCode], None]) -> None:
         assert group_id, "a question of no group"

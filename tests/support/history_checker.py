@@ -87,7 +87,7 @@ class Cut(NamedTuple):
 
     number: int
     durable_count: int
-    ends: Mapping[Key, int]
+    ends: dict[Key, int]
 
 
 class Anomaly(NamedTuple):

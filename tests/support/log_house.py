@@ -74,21 +74,47 @@ class House:
 
 
 def batch(
-    value: bytes = b"v" * 30, count: int = 1, *, pid=-1, epoch=-1, sequence=-1, timestamp=NOW
+    value: bytes = b"v" * 30,
+    count: int = 1,
+    *,
+    pid=-1,
+    epoch=-1,
+    sequence=-1,
+    timestamp=NOW,
+    transactional=False,
 ) -> memoryview:
     """Return a produced batch. The log stamps it in place, so use it once."""
     records = [Record(n, timestamp + n, None, value) for n in range(count)]
-    return memoryview(build(records, producer_id=pid, producer_epoch=epoch, base_sequence=sequence))
+    return memoryview(
+        build(
+            records,
+            producer_id=pid,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            transactional=transactional,
+        )
+    )
 
 
-def apply_retention(log: Log, now_ms: int) -> int:
-    """Apply retention, file deletion included; return how many segments were deleted."""
-    gone = log.begin_retention(now_ms)
+def apply_retention(house: House, log: Log, now_ms: int, *, sync: bool = False) -> int:
+    """Apply retention, file deletion included; return how many segments were deleted.
+
+    With `sync`, as on a disk that has no room for the checkpoint files.
+    """
+    if log.apply_retention(now_ms) and not sync:
+        house.manager.write_checkpoints()
+    gone = log.begin_deletion(now_ms, sync=sync)
     if gone is None:
         return 0
     gone.run()
     gone.finish()
     return len(gone.segments)
+
+
+def delete_records(house: House, log: Log, offset: int) -> None:
+    """Let the log begin at `offset`, durably, as DeleteRecords does."""
+    log.delete_records_before(offset)
+    house.manager.write_checkpoints()
 
 
 def append(log: Log, count: int = 1, **kwargs) -> list[int]:

@@ -33,6 +33,8 @@ from tests.support.memory_filesystem import MemoryFileSystem
 
 DATA = "/data"
 NOW_MS = 1_700_000_000_000
+SWEEP_SECONDS = 1.0  # as housekeeping's tick
+SWEPT_SECONDS = 600.0  # of one run: longer than any request waits
 ENDING_TURNS = 9  # loop turns; code that awaits an ending task ends a turn or two after it
 
 
@@ -54,6 +56,8 @@ class _Selector(selectors.SelectSelector):
             raise HangError("a coroutine waits, but the loop has no timer or callback left")
         if timeout > 0:
             self.loop.now += timeout
+        if self.loop.now > self.loop.end:
+            raise HangError("a coroutine waits for something that does not happen")
         return ()
 
 
@@ -64,6 +68,7 @@ class JumpingLoop(asyncio.SelectorEventLoop):
         selector = _Selector()
         selector.loop = self
         self.now = 0.0
+        self.end = float("inf")
         super().__init__(selector)
 
     def time(self) -> float:
@@ -123,7 +128,9 @@ class MemoryBroker:
         self.loop = JumpingLoop()
         self.clock = LoopClock(self.loop, started_ms)
         self.surprises: list[str] = []
+        self.is_started = False
         self.has_compacted = False
+        self._sweeping: asyncio.TimerHandle | None = None
         names = {name.replace("_", "."): value for name, value in settings.items()}
         self.loaded = load(
             file=None,
@@ -156,13 +163,29 @@ class MemoryBroker:
         self.loop.set_exception_handler(self._surprised)
         self.assembly = assembly
         self.services = assembly.services
+        self.is_started = True
         self.dispatcher = Dispatcher(self.services)
         self.housekeeping = Housekeeping(self.services, [])
         self.loading = self.loop.create_task(self.services.groups.load())
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Run a coroutine to its end. Raises Killed, HangError and whatever it raises."""
+        """Run a coroutine to its end. Raises Killed, HangError and whatever it raises.
+
+        Requests that wait for too long are refused meanwhile, as by housekeeping.
+        """
+        self.loop.end = self.loop.now + SWEPT_SECONDS
+        if self.is_started:
+            self._sweep()
         return self.loop.run_until_complete(work)
+
+    def _sweep(self) -> None:
+        """Refuse what has waited for too long, and come back later."""
+        services = self.services
+        services.commit.sweep()
+        services.appends.sweep()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        self._sweeping = self.loop.call_later(SWEEP_SECONDS, self._sweep)
 
     async def call(self, body: Any, version: int) -> Any:
         """Handle one request; return its answer."""
@@ -205,7 +228,11 @@ class MemoryBroker:
         self.loading.cancel()
         self.services.purgatory.stop()
         self.services.groups.stop()
+        if self.services.has_transactions:
+            self.services.transactions.stop()
         await self.dispatcher.finish()
+        if self.services.has_transactions:
+            await self.services.transactions.finish()
         await self.services.commit.drained()
         self.surprises += left_over(self.assembly, self.dispatcher)
         return self.services.logs.close(clean=True)

@@ -57,6 +57,11 @@ class Inode:
         """Drop the pending writes before `mark`, as a failed sync does; they stay live."""
         self._take(mark)
 
+    def harden(self) -> None:
+        """Make the live bytes durable, whatever was written or forgotten before."""
+        self.forget()
+        self.durable[:] = self.live
+
     def cut(self, left: bytearray) -> None:
         """Hold `left` after a power cut."""
         self.forget()
@@ -85,6 +90,11 @@ class Directory:
     def change(self, names: dict[str, Inode | Directory | None]) -> None:
         """Give names to nodes, or take them away (None), as one change."""
         NameChange([(self, names)])
+
+    def put(self, name: str, node: Inode | Directory | None) -> None:
+        """Give a name to a node, or take it away (None), durably, as all changes before it."""
+        self.change({name: node})
+        self.settle()
 
     def settle(self, count: int | None = None) -> None:
         """Make the first `count` changes (default: all) durable, with what they need elsewhere."""

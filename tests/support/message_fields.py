@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import protocol.messages
 from protocol import consumer_protocol, metadata_records
-from protocol.wire import Nullable, Since, Tag, Until, Wire, message_spec
+from protocol.wire import OWN_TAG, Nullable, Since, Tag, Until, Wire, message_spec
 
 INTEGER_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
@@ -42,6 +42,11 @@ class MessageField:
 
     def is_in(self, version: int) -> bool:
         return self.since <= version <= self.until
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is a tagged field of ours, which no other program knows."""
+        return self.tag == OWN_TAG
 
     def is_nullable_in(self, version: int) -> bool:
         return self.nullable_since is not None and version >= self.nullable_since
@@ -103,6 +108,11 @@ def fields_in(cls: type, version: int) -> list[MessageField]:
     return [field for field in fields_of(cls) if field.is_in(version)]
 
 
+def kafkas_fields_in(cls: type, version: int) -> list[MessageField]:
+    """Return the fields that `version` has in Kafka's schemas."""
+    return [field for field in fields_in(cls, version) if not field.is_own]
+
+
 @functools.cache
 def api_messages() -> tuple[type, ...]:
     """Return every request and response of `protocol.messages`."""
@@ -150,12 +160,12 @@ def _leaf(field: MessageField) -> st.SearchStrategy[Any]:
     return st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
-def _value(field: MessageField, version: int, leaf: Leaf) -> st.SearchStrategy[Any]:
+def _value(field: MessageField, version: int, leaf: Leaf, *, own: bool) -> st.SearchStrategy[Any]:
     if field.struct:
-        value = messages(field.struct, version, leaf)
+        value = messages(field.struct, version, leaf, own=own)
     else:
-        own = leaf(field)
-        value = _leaf(field) if own is None else own
+        narrowed = leaf(field)
+        value = _leaf(field) if narrowed is None else narrowed
     if field.is_list:
         value = st.lists(value, max_size=2)
     if field.is_nullable_in(version):
@@ -169,8 +179,9 @@ def _value(field: MessageField, version: int, leaf: Leaf) -> st.SearchStrategy[A
 
 
 @functools.cache
-def messages(cls: type, version: int, leaf: Leaf = lambda _field: None) -> st.SearchStrategy[Any]:
-    """Draw instances of `cls` that `version` carries without loss."""
-    return st.builds(
-        cls, **{field.name: _value(field, version, leaf) for field in fields_in(cls, version)}
-    )
+def messages(
+    cls: type, version: int, leaf: Leaf = lambda _field: None, *, own: bool = True
+) -> st.SearchStrategy[Any]:
+    """Draw instances of `cls` that `version` carries without loss; `own`: with our own fields."""
+    drawn = fields_in(cls, version) if own else kafkas_fields_in(cls, version)
+    return st.builds(cls, **{field.name: _value(field, version, leaf, own=own) for field in drawn})

@@ -44,6 +44,7 @@ class Node:
             topic_defaults=TopicConfig(retention_ms=5),
             directory_id=OUR_DIRECTORY,
             has_directory=self.logs.has_directory,
+            is_blocked=lambda _topic: False,
             random_bytes=random.Random(7).randbytes,
         )
         self.image = self.controller.image

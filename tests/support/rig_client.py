@@ -63,3 +63,9 @@ async def crash(rig: Rig) -> None:
     await rig.services.commit.drained()
     rig.services.logs.abandon()
     rig.services.pool.close()
+
+
+def strays(rig: Rig) -> list[str]:
+    """Return the unknown names in the data directory, and partitions that are not open."""
+    logs = rig.services.logs
+    return logs.directory.strays(logs.logs)

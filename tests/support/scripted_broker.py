@@ -18,7 +18,12 @@ from contextlib import suppress
 from typing import Any, Self
 
 from protocol.kafka.dialect import KafkaDialect
-from protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+)
 from protocol.wire import message_spec
 from tests.support.served import Served
 
@@ -28,11 +33,18 @@ Answers = Mapping[type[Any], Callable[[Any], Any]]
 class ScriptedBroker:
     """A broker that serves one connection at a time, each until the client closes it."""
 
-    def __init__(self, answers: Answers, *, versions: Mapping[type[Any], tuple[int, int]] = {}):
+    def __init__(
+        self,
+        answers: Answers,
+        *,
+        versions: Mapping[type[Any], tuple[int, int]] = {},
+        features: Mapping[str, int] = {},
+    ):
         self.requests: list[Any] = []
         self.headers: list[Any] = []
         self._answers = {ApiVersionsRequest: self._api_versions, **answers}
         self._versions = dict(versions)
+        self._features = dict(features)
         self._dialect = KafkaDialect(
             {message_spec(cls).api_key: self._served(cls) for cls in self._answers}
         )
@@ -70,7 +82,16 @@ class ScriptedBroker:
         asked = self.headers[-1].api_version
         served = self._served(ApiVersionsRequest)
         code = 0 if served.min_version <= asked <= served.max_version else 35
-        return ApiVersionsResponse(error_code=code, api_keys=keys)
+        levels = [
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in self._features.items()
+        ]
+        return ApiVersionsResponse(
+            error_code=code,
+            api_keys=keys,
+            finalized_features_epoch=1 if levels else -1,
+            finalized_features=levels,
+        )
 
     def _run(self) -> None:
         while True:

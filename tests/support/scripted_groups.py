@@ -203,7 +203,8 @@ class ScriptedGroups:
 
     def _offsets(self, request: Any) -> Any:
         def place(one: Any) -> ListOffsetsPartitionResponse:
-            offset = {-2: 2, -1: 12, 1_000: 6}.get(one.timestamp, -1)
+            end = 11 if request.isolation_level else 12  # a transaction is open at 11
+            offset = {-2: 2, -1: end, 1_000: 6}.get(one.timestamp, -1)
             return ListOffsetsPartitionResponse(partition_index=one.partition_index, offset=offset)
 
         return ListOffsetsResponse(

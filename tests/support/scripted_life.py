@@ -51,7 +51,6 @@ class Life(LifeClient):
         self.settings: dict[str, str] = {}
         self.life = 0
         self.power_was_cut = False
-        self.starts_were_unreadable = False  # without log starts, deleted records come back
         self.refusals: list[str] = []
 
     # -- The script ---------------------------------------------------------------------------
@@ -376,8 +375,7 @@ class Life(LifeClient):
             self._check_newest(name, topic, found)
             return
         end = start + len(found)
-        if not self.starts_were_unreadable:
-            assert topic.start_min <= start, f"{name}: deleted records are back"
+        assert topic.start_min <= start, f"{name}: deleted records are back"
         if not topic.may_be_trimmed:
             assert start <= topic.start_max, f"{name}: begins at {start}"
         for offset, value in topic.seen.items():

@@ -29,7 +29,9 @@ from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMemb
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from protocol.messages.leave_group import MemberIdentity, MemberResponse
+from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 logger = logging.getLogger("barnabas.groups")
 
@@ -42,8 +44,9 @@ class ClassicGroup:
     kind = GroupKind.CLASSIC
 
     def __init__(self, group_id: str, host: Host, generation: Generation | None = None) -> None:
-        """Make a group with `generation`, or an empty one."""
+        """Make a group with `generation`, which is in the log, or one that only holds offsets."""
         self.group_id = group_id
+        self._has_record = generation is not None
         self.generation = generation or Generation(group_id)
         self.rebalance = Rebalance(self.generation, host)
         self._roster = self.generation.roster
@@ -70,6 +73,17 @@ class ClassicGroup:
     def is_empty(self) -> bool:
         """Whether it is in state Empty; pending members may exist."""
         return self.generation.state is ClassicGroupState.EMPTY
+
+    @property
+    def holds_only_offsets(self) -> bool:
+        """Whether the log has nothing but offsets of it, and no member is about to join."""
+        generation = self.generation
+        return (
+            not self._has_record
+            and generation.generation_id == 0
+            and self.is_empty
+            and not self._roster.pending
+        )
 
     def is_subscribed_to(self, topic: str) -> bool:
         """Whether a member reads `topic`; consumers with unknown subscriptions read every topic."""
@@ -143,24 +157,43 @@ class ClassicGroup:
 
     def check_commit(
         self,
-        member_id: str,
-        instance_id: str | None,
-        generation: int,
+        body: OffsetCommitRequest,
+        places: Sequence[tuple[str, int]],  # noqa: ARG002 -- of consumer groups
         version: int,  # noqa: ARG002 -- of consumer groups
     ) -> None:
         """Check an OffsetCommit; without a generation, its sender is not a member."""
+        generation = body.generation_id_or_member_epoch
+        if self._is_open_to(generation):
+            return
+        if generation < 0 and not body.member_id and body.group_instance_id is None:
+            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
+        self._check_member(body.member_id, body.group_instance_id, generation)
+        if self.generation.state is ClassicGroupState.COMPLETING_REBALANCE:
+            raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def check_txn_commit(
+        self,
+        body: TxnOffsetCommitRequest,
+        places: Sequence[tuple[str, int]],  # noqa: ARG002 -- of consumer groups
+    ) -> None:
+        """Check a TxnOffsetCommit: accepted without a member, also beside members."""
+        generation = body.generation_id
+        if self._is_open_to(generation):
+            return
+        if generation >= 0 or body.member_id or body.group_instance_id is not None:
+            self._check_member(body.member_id, body.group_instance_id, generation)
+
+    def _is_open_to(self, generation: int) -> bool:
+        """Whether a commit needs no member: the group has none, and it names no generation."""
         state = self.generation.state
         if state is ClassicGroupState.DEAD:
             raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if generation < 0 and state is ClassicGroupState.EMPTY:
-            return
-        if generation < 0 and not member_id and instance_id is None:
-            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
+        return generation < 0 and state is ClassicGroupState.EMPTY
+
+    def _check_member(self, member_id: str, instance_id: str | None, generation: int) -> None:
         self._roster.check(member_id, instance_id)
         if generation != self.generation.generation_id:
             raise GroupError(ErrorCode.ILLEGAL_GENERATION)
-        if state is ClassicGroupState.COMPLETING_REBALANCE:
-            raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def committed(self, member_id: str) -> None:
         """Renew the session of a member that has committed offsets."""

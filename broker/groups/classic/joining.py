@@ -4,7 +4,7 @@ no id, dynamic         gets an id, and from version 4 must rejoin with it (KIP-3
 no id, static, new     becomes a member
 no id, static, known   replaces its predecessor, which is fenced; a stable group rebalances
                        only if the choice of the protocol changes (KIP-345)
-pending id             becomes a member
+pending id             becomes a member, which cannot be static
 known id               rejoins; a rebalance begins if its metadata is new, or if it leads
 """
 
@@ -63,7 +63,7 @@ def _has_room(generation: Generation, member_id: str, size_max: int) -> bool:
 
 
 def _check(generation: Generation, body: JoinGroupRequest) -> None:
-    """Raise GroupError unless the member shares a protocol with the others."""
+    """Raise GroupError unless the member shares a protocol with the others, and its id is sound."""
     if generation.state is ClassicGroupState.DEAD:
         raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     if generation.state is ClassicGroupState.EMPTY:
@@ -73,6 +73,8 @@ def _check(generation: Generation, body: JoinGroupRequest) -> None:
         fits = speaks and generation.protocol_type == body.protocol_type
     if not fits:
         raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if body.group_instance_id is not None and body.member_id in generation.roster.pending:
+        raise GroupError(ErrorCode.UNKNOWN_SERVER_ERROR)  # only dynamic members get such an id
 
 
 def _join_new(
@@ -181,8 +183,10 @@ def _take_over(
         skips = caller.version >= SKIPS_ASSIGNMENT_VERSION
 
         def done(code: ErrorCode) -> None:
-            if roster.members.get(new_id) is not member:
-                return  # replaced again in the meantime, and answered
+            if member.join_answer is not answer:
+                return  # replaced again, removed, or in a later generation; and answered
+            if generation.state is not ClassicGroupState.STABLE:
+                return  # it waits for the next generation as the others do, and is written with it
             response = generation.join_response(
                 member, is_told_members=leads and skips, skip_assignment=leads and skips
             )

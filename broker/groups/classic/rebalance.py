@@ -55,6 +55,7 @@ class Rebalance:
         "_roster",
         "_sync_due_ns",
         "_unsynced",
+        "assigned_generation_id",
         "generation",
         "host",
     )
@@ -68,6 +69,7 @@ class Rebalance:
         self._initial_delay: InitialDelay | None = None
         self._sync_due_ns = NEVER_NS
         self._unsynced: dict[str, None] = {}
+        self.assigned_generation_id = 0  # the last one whose leader has sent an assignment
 
     # -- Members ----------------------------------------------------------------------------------
 

@@ -58,13 +58,17 @@ class Roster:
             self.leader_id = next(iter(self.members), None)
 
     def replace_static(self, member: ClassicGroupMember, new_id: str) -> None:
-        """Give a static member a new id; fence the requests that wait under the old one."""
+        """Give a static member a new id; fence the requests that wait under the old one.
+
+        The successor is known by its instance id: it does not count as new while it waits.
+        """
         old_id = member.member_id
         fenced = ErrorCode.FENCED_INSTANCE_ID
         member.answer_join(JoinGroupResponse(member_id=old_id, error_code=fenced))
         member.answer_sync(SyncGroupResponse(error_code=fenced))
         assert member.instance_id is not None, "only static members are replaced"
         self.static[member.instance_id] = member.member_id = new_id
+        member.is_new = False
         self.members = {one.member_id: one for one in self.members.values()}
         if self.leader_id == old_id:
             self.leader_id = new_id

@@ -3,6 +3,10 @@
 The assignment is written to the log before any member gets it. Until the write is durable, the
 group stays in CompletingRebalance. If a member joins or leaves in the meantime, the next rebalance
 begins, and the next generation overwrites the record.
+
+A generation has one assignment. A leader that repeats its SyncGroup meanwhile, maybe with another
+assignment, waits for the first: if the log ended with another one than the members have, a restart
+would give partitions to two of them.
 """
 
 from __future__ import annotations
@@ -29,7 +33,9 @@ def sync(rebalance: Rebalance, body: SyncGroupRequest, answer: SyncAnswer) -> No
         answer(_assignment(generation, member))
         return
     member.wait_for_assignment(answer)
-    if generation.roster.leader_id == member.member_id:
+    leads = generation.roster.leader_id == member.member_id
+    if leads and rebalance.assigned_generation_id != generation.generation_id:
+        rebalance.assigned_generation_id = generation.generation_id
         _assign(rebalance, {one.member_id: one.assignment for one in body.assignments})
 
 

@@ -17,12 +17,20 @@ returns. Racks are ignored: there is one broker.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, heapreplace
 
 PartitionsByTopic = Mapping[bytes, frozenset[int]]  # topic id -> partition numbers
+
+
+def partitions_by_topic(named: Iterable[tuple[bytes, Iterable[int]]]) -> PartitionsByTopic:
+    """Return partitions by topic id. A client may name a topic more than once."""
+    found: dict[bytes, frozenset[int]] = {}
+    for topic_id, numbers in named:
+        found[topic_id] = found.get(topic_id, frozenset()).union(numbers)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ member leads, since the broker assigns.
     JoinGroup    as a ConsumerGroupHeartbeat: updates the member, and reconciles it one step
     SyncGroup    returns the partitions it has then
     Heartbeat    REBALANCE_IN_PROGRESS when another step is possible, so that it rejoins
-    LeaveGroup   removes it
+    LeaveGroup   removes it, as it removes members of the new protocol (for administrators)
 
 A member has its rebalance timeout for each step: to rejoin when told to, and to sync after that.
 """
@@ -22,7 +22,11 @@ from typing import Final
 from broker.groups.consumer import migration
 from broker.groups.consumer.consumer_member import ClassicSide, ConsumerGroupMember
 from broker.groups.consumer.draft import Draft
-from broker.groups.consumer.embedded_protocol import assignment_bytes, read_subscription
+from broker.groups.consumer.embedded_protocol import (
+    assignment_bytes,
+    partitions_of,
+    read_subscription,
+)
 from broker.groups.consumer.member_steps import (
     check_static_member,
     reconcile,
@@ -84,7 +88,7 @@ def join(
 def sync(
     membership: Membership, body: SyncGroupRequest, answer: Callable[[SyncGroupResponse], None]
 ) -> None:
-    """Answer with the member's partitions."""
+    """Answer with the member's partitions, when it is durable that it owns them."""
     try:
         member = _classic_member(membership.state, body.member_id, body.group_instance_id)
         side = _check_sync(membership, body, member)
@@ -94,12 +98,15 @@ def sync(
     membership.deadlines.step_done(member.member_id)
     membership.renew_session(member.member_id)
     name, subscription = side.protocols[0]
-    answer(
-        SyncGroupResponse(
-            protocol_type=PROTOCOL_TYPE,
-            protocol_name=name,
-            assignment=assignment_bytes(member, membership.host.topics, version_of(subscription)),
-        )
+    response = SyncGroupResponse(
+        protocol_type=PROTOCOL_TYPE,
+        protocol_name=name,
+        assignment=assignment_bytes(member, membership.host.topics, version_of(subscription)),
+    )
+    # A JoinGroup whose answer its client did not wait for may have given it more in this epoch.
+    membership.host.when_durable(
+        membership.group_id,
+        lambda code: answer(SyncGroupResponse(error_code=code) if code else response),
     )
 
 
@@ -125,7 +132,7 @@ def heartbeat(membership: Membership, body: HeartbeatRequest) -> ErrorCode:
 
 
 def leave(membership: Membership, members: Sequence[MemberIdentity]) -> list[MemberResponse]:
-    """Remove members, in one epoch; an administrator may name static ones by instance id."""
+    """Remove members of either protocol, in one epoch; static ones may be named by instance id."""
     responses = []
     gone: dict[str, None] = {}
     for leaving in members:
@@ -188,11 +195,7 @@ def _joined(
     )
     context = membership.context()
     update_member(draft, before, said, context)
-    reported: dict[bytes, frozenset[int]] = {}
-    for owned in subscription.owned_partitions:
-        topic = membership.host.topics.by_name(owned.topic)
-        if topic is not None:
-            reported[topic.topic_id] = frozenset(owned.partitions)
+    reported = partitions_of(subscription.owned_partitions, membership.host.topics)
     return reconcile(draft, member_id, reported, context)
 
 
@@ -245,12 +248,15 @@ def _classic_member(
 
 
 def _leaving(state: ConsumerState, leaving: MemberIdentity) -> str:
-    if leaving.group_instance_id is not None and not leaving.member_id:
-        member = state.static_member(leaving.group_instance_id)
-        if member is None:
-            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
-        return member.member_id
-    return _classic_member(state, leaving.member_id, leaving.group_instance_id).member_id
+    instance_id = leaving.group_instance_id
+    if instance_id is None:
+        return state.member(leaving.member_id).member_id
+    if leaving.member_id:
+        return check_static_member(state, instance_id, leaving.member_id).member_id
+    member = state.static_member(instance_id)
+    if member is None:
+        raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
+    return member.member_id
 
 
 def _check_generation(member: ConsumerGroupMember, generation: int) -> None:

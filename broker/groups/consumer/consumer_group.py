@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Final
 
-from broker.groups.consumer import classic_members, member_heartbeat, migration
+from broker.groups.consumer import classic_members, commit_checks, member_heartbeat, migration
 from broker.groups.consumer.consumer_member import ConsumerGroupMember
 from broker.groups.consumer.deadlines import Deadlines
 from broker.groups.consumer.draft import Draft
@@ -37,13 +36,13 @@ from protocol.messages.consumer_group_heartbeat import (
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from protocol.messages.leave_group import MemberIdentity, MemberResponse
+from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 logger = logging.getLogger("barnabas.groups")
 
 HeartbeatAnswer = Callable[[ConsumerGroupHeartbeatResponse], None]
-
-EPOCH_COMMIT_VERSION: Final = 9  # of OffsetCommit: from here on it names a member's epoch
 
 
 class ConsumerGroup:
@@ -150,14 +149,21 @@ class ConsumerGroup:
         )
 
     def _leave(self, body: ConsumerGroupHeartbeatRequest, answer: HeartbeatAnswer) -> None:
+        membership = self.membership
         draft = Draft(self.state)
-        member = member_heartbeat.leave(draft, body, self.membership.context())
+        member = member_heartbeat.leave(draft, body, membership.context())
         response = ConsumerGroupHeartbeatResponse(
             member_id=member.member_id, member_epoch=body.member_epoch
         )
-        migration.write_removal(
-            self.membership, draft, lambda code: answer(_failed(code) if code else response)
-        )
+
+        def done(code: ErrorCode) -> None:
+            answer(_failed(code) if code else response)
+
+        if member.member_id not in draft.state.members:
+            migration.write_removal(membership, draft, done)
+            return
+        membership.write(draft, done)  # a static member that will come back
+        membership.deadlines.step_done(member.member_id)
 
     # -- The classic APIs -----------------------------------------------------------------------
 
@@ -176,7 +182,7 @@ class ConsumerGroup:
         return classic_members.heartbeat(self.membership, body)
 
     def leave(self, members: Sequence[MemberIdentity]) -> list[MemberResponse]:
-        """Remove members of the classic protocol."""
+        """Remove members of either protocol."""
         return classic_members.leave(self.membership, members)
 
     # -- Deadlines ------------------------------------------------------------------------------
@@ -214,23 +220,16 @@ class ConsumerGroup:
     # -- Offsets and administration -------------------------------------------------------------
 
     def check_commit(
-        self,
-        member_id: str,
-        instance_id: str | None,  # noqa: ARG002 - of classic groups
-        generation: int,
-        version: int,
+        self, body: OffsetCommitRequest, places: Sequence[tuple[str, int]], version: int
     ) -> None:
         """Check an OffsetCommit: refused for non-members and for another epoch."""
-        if generation < 0 and not self.state.members:
-            return
-        member = self.state.member(member_id)
-        if member.classic is None and version < EPOCH_COMMIT_VERSION:
-            raise GroupError(
-                ErrorCode.UNSUPPORTED_VERSION,
-                "OffsetCommit version 9 or above must be used by members using the modern group"
-                " protocol",
-            )
-        _check_epoch(member, generation)
+        commit_checks.check_commit(self.state, self._host.topics, body, places, version)
+
+    def check_txn_commit(
+        self, body: TxnOffsetCommitRequest, places: Sequence[tuple[str, int]]
+    ) -> None:
+        """Check a TxnOffsetCommit: one without a member is accepted."""
+        commit_checks.check_txn_commit(self.state, self._host.topics, body, places)
 
     def committed(self, member_id: str) -> None:
         """Do nothing: only heartbeats renew a session in a consumer group."""
@@ -239,7 +238,7 @@ class ConsumerGroup:
         """Check an OffsetFetch: refused for unknown members and for another epoch."""
         if member_id is None and member_epoch < 0:
             return
-        _check_epoch(self.state.member(member_id or ""), member_epoch)
+        commit_checks.check_epoch(self.state.member(member_id or ""), member_epoch)
 
     def check_offset_delete(self) -> None:
         """Check an OffsetDelete: the coordinator refuses topics with subscribers one by one."""
@@ -270,22 +269,6 @@ class ConsumerGroup:
     def removed(self, code: ErrorCode) -> None:  # noqa: ARG002 - no request waits here
         """End the group and cancel its deadlines."""
         self.membership.end()
-
-
-def _check_epoch(member: ConsumerGroupMember, epoch: int) -> None:
-    if epoch == member.member_epoch:
-        return
-    if member.classic is not None:
-        raise GroupError(
-            ErrorCode.ILLEGAL_GENERATION,
-            f"The received generation id {epoch} does not match the expected member epoch"
-            f" {member.member_epoch}.",
-        )
-    raise GroupError(
-        ErrorCode.STALE_MEMBER_EPOCH,
-        f"The received member epoch {epoch} does not match the expected member epoch"
-        f" {member.member_epoch}.",
-    )
 
 
 def _failed(code: ErrorCode) -> ConsumerGroupHeartbeatResponse:

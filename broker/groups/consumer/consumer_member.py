@@ -50,3 +50,11 @@ class ConsumerGroupMember:
     state: MemberState = MemberState.STABLE
     assigned: Assigned = field(default_factory=dict)
     pending_revocation: Assigned = field(default_factory=dict)
+
+    def held_since(self, topic_id: bytes, partition: int) -> int | None:
+        """Return the epoch in which it got a partition that it has or has yet to revoke."""
+        for held in (self.assigned, self.pending_revocation):
+            epoch = held.get(topic_id, {}).get(partition)
+            if epoch is not None:
+                return epoch
+        return None

@@ -13,7 +13,7 @@ from collections.abc import Container
 from typing import NamedTuple
 
 from broker.groups.alarm import NEVER_NS, Alarm
-from broker.groups.consumer.consumer_member import ConsumerGroupMember
+from broker.groups.consumer.consumer_member import Assigned, ConsumerGroupMember
 from broker.runtime.clock import MS_NS, Clock
 
 
@@ -22,6 +22,14 @@ class Missed(NamedTuple):
 
     sessions: list[str]
     steps: list[str]
+
+
+class _Step(NamedTuple):
+    """A step that is awaited: what it is, and until when (monotonic ns)."""
+
+    epoch: int
+    to_revoke: Assigned
+    due_ns: int
 
 
 class Deadlines:
@@ -33,7 +41,7 @@ class Deadlines:
         self._clock = clock
         self._alarm = alarm
         self._sessions: dict[str, int] = {}  # member id -> monotonic ns
-        self._steps: dict[str, tuple[int, int]] = {}  # member id -> its epoch, monotonic ns
+        self._steps: dict[str, _Step] = {}
 
     def begin_session(self, member_id: str, timeout_ms: int) -> None:
         """Start or renew a member's session."""
@@ -42,11 +50,12 @@ class Deadlines:
         self._alarm.at_latest(due_ns)
 
     def expect_step(self, member: ConsumerGroupMember) -> None:
-        """Start the rebalance timeout of a member's step, once per member epoch."""
-        epoch, _ = self._steps.get(member.member_id, (-1, 0))
-        if epoch != member.member_epoch:
+        """Start the rebalance timeout of a member's step; once, unless it has more to revoke."""
+        epoch, to_revoke = member.member_epoch, member.pending_revocation
+        known = self._steps.get(member.member_id)
+        if known is None or (known.epoch, known.to_revoke) != (epoch, to_revoke):
             due_ns = self._clock.monotonic_ns() + member.rebalance_timeout_ms * MS_NS
-            self._steps[member.member_id] = member.member_epoch, due_ns
+            self._steps[member.member_id] = _Step(epoch, to_revoke, due_ns)
             self._alarm.at_latest(due_ns)
 
     def step_done(self, member_id: str) -> None:
@@ -64,12 +73,12 @@ class Deadlines:
         """Return the members whose deadlines are over."""
         return Missed(
             [member_id for member_id, due_ns in self._sessions.items() if due_ns <= now_ns],
-            [member_id for member_id, (_, due_ns) in self._steps.items() if due_ns <= now_ns],
+            [member_id for member_id, step in self._steps.items() if step.due_ns <= now_ns],
         )
 
     def next_ns(self) -> int:
         """Return the earliest deadline; NEVER_NS if there is none."""
-        dues = (*self._sessions.values(), *(due_ns for _, due_ns in self._steps.values()))
+        dues = (*self._sessions.values(), *(step.due_ns for step in self._steps.values()))
         return min(dues, default=NEVER_NS)
 
     def stop(self) -> None:

@@ -6,6 +6,9 @@ group does not read (`protocol.consumer_protocol` has the codecs).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from broker.groups.consumer.assignors import PartitionsByTopic, partitions_by_topic
 from broker.groups.consumer.consumer_member import ConsumerGroupMember
 from broker.groups.errors import GroupError
 from broker.topics import Topics
@@ -33,6 +36,15 @@ def assignment_bytes(member: ConsumerGroupMember, topics: Topics, version: int) 
             ]
         ),
         version,
+    )
+
+
+def partitions_of(named: Iterable[TopicPartition], topics: Topics) -> PartitionsByTopic:
+    """Return the partitions of the topics that exist, by topic id."""
+    return partitions_by_topic(
+        (topic.topic_id, of.partitions)
+        for of in named
+        if of.partitions and (topic := topics.by_name(of.topic)) is not None
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import TypeVar
 
-from broker.groups.consumer.assignors import PartitionsByTopic
+from broker.groups.consumer.assignors import PartitionsByTopic, partitions_by_topic
 from broker.groups.consumer.consumer_member import ConsumerGroupMember
 from broker.groups.consumer.draft import Draft
 from broker.groups.consumer.member_steps import (
@@ -132,8 +132,18 @@ def leave(
     else:
         member = check_static_member(state, body.instance_id, body.member_id)
         if body.member_epoch == LEAVE_STATIC_EPOCH:
+            # It may come back with epoch 0, and has had its partitions for longer (KIP-1251).
+            assigned = {
+                topic_id: dict.fromkeys(numbers, JOIN_EPOCH)
+                for topic_id, numbers in member.assigned.items()
+            }
             draft.put_current(
-                replace(member, member_epoch=LEAVE_STATIC_EPOCH, pending_revocation={})
+                replace(
+                    member,
+                    member_epoch=LEAVE_STATIC_EPOCH,
+                    assigned=assigned,
+                    pending_revocation={},
+                )
             )
             return member
     remove(draft, [member.member_id], context)
@@ -209,7 +219,7 @@ def _check_epoch(
 def _reported(topics: list[TopicPartitions] | None) -> PartitionsByTopic | None:
     if topics is None:
         return None
-    return {topic.topic_id: frozenset(topic.partitions) for topic in topics}
+    return partitions_by_topic((topic.topic_id, topic.partitions) for topic in topics)
 
 
 def _new(said: _T | None, known: _T) -> _T:

@@ -22,7 +22,11 @@ from broker.groups.classic.classic_group import ClassicGroup
 from broker.groups.consumer.assignors import PartitionsByTopic
 from broker.groups.consumer.consumer_member import ClassicSide, ConsumerGroupMember
 from broker.groups.consumer.draft import Draft
-from broker.groups.consumer.embedded_protocol import assignment_bytes, read_subscription
+from broker.groups.consumer.embedded_protocol import (
+    assignment_bytes,
+    partitions_of,
+    read_subscription,
+)
 from broker.groups.consumer.membership import Membership
 from broker.groups.consumer.state import ConsumerState
 from broker.groups.consumer.subscriptions import metadata_hash
@@ -213,11 +217,18 @@ def _partitions(group_id: str, assignment: bytes, topics: Topics) -> PartitionsB
             "an unsupported custom assignor is in use, whose user data would be lost: switch to a"
             " default assignor first",
         )
-    return {
-        topic.topic_id: frozenset(of.partitions)
-        for of in decoded.assigned_partitions
-        if of.partitions and (topic := topics.by_name(of.topic)) is not None
-    }
+    return partitions_of(decoded.assigned_partitions, topics)
+
+
+def _version_of(subscription: bytes) -> int:
+    """Return the version to assign in; 0 if the subscription cannot be read.
+
+    Of the protocols that a member offers, its join reads the first only, as in Kafka.
+    """
+    try:
+        return version_of(subscription)
+    except DecodeError:
+        return 0
 
 
 def _as_classic(state: ConsumerState, host: Host) -> GroupMetadataValue:
@@ -245,7 +256,7 @@ def _as_classic(state: ConsumerState, host: Host) -> GroupMetadataValue:
                 rebalance_timeout=member.rebalance_timeout_ms,
                 session_timeout=side.session_timeout_ms,
                 subscription=subscription,
-                assignment=assignment_bytes(member, host.topics, version_of(subscription)),
+                assignment=assignment_bytes(member, host.topics, _version_of(subscription)),
             )
         )
     return GroupMetadataValue(

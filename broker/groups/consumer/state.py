@@ -125,13 +125,14 @@ class ConsumerState:
 
     def _member_said(self, member_id: str, value: ConsumerGroupMemberMetadataValue | None) -> None:
         before = self.members.get(member_id)
+        known_as = before.instance_id if before is not None else None
+        if known_as and self.static_ids.get(known_as) == member_id:
+            del self.static_ids[known_as]  # it is gone, or may be another instance now
         if value is None:
             if before is not None:
                 self._own(before, before.assigned, owner=None)
                 self._own(before, before.pending_revocation, owner=None)
                 del self.members[member_id]
-                if before.instance_id and self.static_ids.get(before.instance_id) == member_id:
-                    del self.static_ids[before.instance_id]
             return
         classic = value.classic_member_metadata
         self.members[member_id] = replace(
@@ -187,12 +188,15 @@ class ConsumerState:
 
 
 def _assigned(topics: Iterable[CurrentPartitions], member_epoch: int) -> Assigned:
-    """Return partitions with their epochs; before Kafka 4.3, all have the member's epoch."""
+    """Return partitions with their epochs; before Kafka 4.3, all have the member's epoch.
+
+    That of a static member which has left for a while is negative, and counts as 0.
+    """
     return {
         topic.topic_id: dict(
             zip(
                 topic.partitions,
-                topic.assignment_epochs or [member_epoch] * len(topic.partitions),
+                topic.assignment_epochs or [max(member_epoch, 0)] * len(topic.partitions),
                 strict=True,
             )
         )

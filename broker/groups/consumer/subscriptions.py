@@ -18,6 +18,7 @@ from typing import NamedTuple
 from broker.groups.consumer.consumer_member import ConsumerGroupMember
 from broker.groups.errors import GroupError
 from broker.metadata.image import TopicInfo
+from broker.runtime.expressions import whole_matcher
 from broker.topics import Topics
 from protocol.errors import ErrorCode
 
@@ -33,20 +34,13 @@ class ResolvedRegex(NamedTuple):
 
 def matcher(pattern: str) -> Callable[[str], bool]:
     """Return a predicate for whole names. Raises GroupError for an invalid expression."""
-    import re2  # at the first regular expression, not at every start
-
-    options = re2.Options()
-    options.log_errors = False
     try:
-        compiled = re2.compile(pattern, options)
-    except re2.error as error:
-        reason = error.args[0]
-        reason = reason.decode() if isinstance(reason, bytes) else reason
+        return whole_matcher(pattern)
+    except ValueError as error:
         raise GroupError(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
-            f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {reason}.",
+            f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}.",
         ) from error
-    return lambda name: compiled.fullmatch(name) is not None
 
 
 def resolve(pattern: str, topics: Topics, now_ms: int) -> ResolvedRegex:

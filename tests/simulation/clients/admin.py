@@ -3,6 +3,7 @@
     topic admin    `tests.simulation.clients.topic_admin`
     config admin   changes configs of everybody's topics, and of the broker
     deleter        deletes a topic that others use, and makes it anew under its name
+    fumbler        asks what is wrong, or rarely asked (`tests.simulation.clients.fumbler`)
 
 A config that changes what a topic promises is noted before it is sent: clients and judges must not
 expect the old promise any more.
@@ -22,7 +23,7 @@ from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicStat
 from protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
-from tests.simulation.clients import describers, topic_admin
+from tests.simulation.clients import describers, fumbler, topic_admin
 from tests.simulation.clients.caller import Caller
 from tests.simulation.clients.topic_admin import BAD_CONFIGS, NEUTRAL, TOPIC, incremental, removal
 from tests.simulation.clients.topics import Topic, topics_of
@@ -180,4 +181,5 @@ KINDS: Final[dict[str, Callable[[Context, ClientPlan], Coroutine[Any, Any, None]
     "deleter": run_deleter,
     "describer": describers.run,
     "stranger": describers.run_stranger,
+    "fumbler": fumbler.run,
 }

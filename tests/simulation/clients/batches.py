@@ -11,11 +11,12 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
-from protocol.record_batch import CONTROL, write_crc
+from protocol.record_batch import CONTROL, TRANSACTIONAL, write_crc
 from protocol.records import Record
 from protocol.records import build as build_batch
 
 CORRUPT, TOO_LARGE, LIST_TOO_LARGE, BAD_TIME, BAD_CODEC, INVALID = 2, 10, 18, 32, 76, 87
+NO_TRANSACTION: Final = 53
 HEADERS: Final = ((), (), (), (("a", b"1"),), (("", None), ("é", b"")))
 NO_TIME: Final = -1
 FAR_MS: Final = 1_000 * 86_400_000  # also for a clock that has jumped
@@ -132,5 +133,9 @@ _BAD: Final[tuple[tuple[Callable[[Any], bytes], tuple[int, ...]], ...]] = (
     (_changed(_MAGIC, ">b", lambda magic: 3), (CORRUPT,)),
     (_changed(_ATTRIBUTES, ">h", lambda bits: bits | 7), (BAD_CODEC, TOO_LARGE)),
     (_changed(_ATTRIBUTES, ">h", lambda bits: bits | CONTROL), (INVALID, TOO_LARGE)),
+    (
+        _changed(_ATTRIBUTES, ">h", lambda bits: bits | TRANSACTIONAL),
+        (NO_TRANSACTION, INVALID, TOO_LARGE),
+    ),
     (_changed(0, ">q", lambda offset: 3), (INVALID,)),
 )

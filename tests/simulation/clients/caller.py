@@ -95,15 +95,21 @@ class Caller:
 
     async def look(self) -> list[Topic]:
         """Return the topics that there are, or the last ones known."""
+        await self.look_now()
+        return self.known
+
+    async def look_now(self) -> list[Topic] | None:
+        """Return the topics that there are; None without an answer."""
         answer = await self.ask(
             MetadataRequest(topics=None, allow_auto_topic_creation=False), METADATA_VERSION
         )
-        if answer is not None:
-            self.known = sorted(
-                Topic(topic.name, topic.topic_id, len(topic.partitions))
-                for topic in answer.topics
-                if topic.error_code == 0 and not topic.is_internal
-            )
+        if answer is None:
+            return None
+        self.known = sorted(
+            Topic(topic.name, topic.topic_id, len(topic.partitions))
+            for topic in answer.topics
+            if topic.error_code == 0 and not topic.is_internal
+        )
         return self.known
 
     async def topics(self) -> list[Topic]:

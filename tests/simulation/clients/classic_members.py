@@ -28,15 +28,16 @@ from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssig
 from tests.simulation.clients.caller import Caller
 from tests.simulation.clients.committed import Member, Place, commit, fetch
 from tests.simulation.context import Context
-from tests.simulation.group_events import Partition, Synced, Taken
+from tests.simulation.group_events import Acted, Joined, Partition, Pulse, Synced
 from tests.simulation.plan import ClientPlan
 
 CLASSIC_GROUPS: Final = ("classic-0", "classic-0", "classic-1")
 STATIC: Final = 5  # the first version of JoinGroup with static members
 STATIC_SYNC: Final = 3  # ... of SyncGroup, Heartbeat and LeaveGroup
 MANY_KEYS: Final = 4  # the first version of FindCoordinator with many keys
-SESSIONS_MS: Final = (1_000, 3_000, 6_000, 10_000)
+SESSIONS_MS: Final = (500, 1_000, 3_000, 10_000)
 REBALANCES_MS: Final = (300, 2_000, 6_000)
+HURRIES_MS: Final = (1, 20, 200)  # of a leader that does not wait for its answer
 OFFERS: Final = (
     ("range",),
     ("range", "roundrobin"),
@@ -74,6 +75,7 @@ class ClassicMember:
         self.session_ms = max(rng.choice(SESSIONS_MS), lowest_ms)
         self.rebalance_ms = rng.choice(REBALANCES_MS)
         self.offer = rng.choice(OFFERS)
+        self.is_calm = caller.chance(0.2)  # does nothing but stay
         self.topics: list[str] = []  # subscribed to; empty: not chosen yet
         self.owned: list[Place] = []
         self._old_generation = -1
@@ -84,7 +86,7 @@ class ClassicMember:
             await self.join()
             return
         chance = self.caller.rng.random()
-        if chance < 0.35:
+        if chance < 0.35 or self.is_calm:
             await self.beat()
         elif chance < 0.65:
             await self.commit()
@@ -108,12 +110,11 @@ class ClassicMember:
             lowest = STATIC if cls is JoinGroupRequest else STATIC_SYNC
         return self.caller.version_of(cls, lowest)
 
-    def _take(self) -> None:
-        if self.instance_id is not None:
-            who, at = self.caller.name, self.caller.now_ns
-            self.caller.record.group_events.append(
-                Taken(who=who, group=self.group, began_ns=at, instance_id=self.instance_id)
-            )
+    def _act(self) -> None:
+        who, at = self.caller.name, self.caller.now_ns
+        self.caller.record.group_events.append(
+            Acted(who=who, group=self.group, began_ns=at, instance_id=self.instance_id or "")
+        )
 
     async def find(self) -> None:
         """Find the coordinator, as clients do before they join."""
@@ -147,11 +148,23 @@ class ClassicMember:
             ],
             reason="the seed wants it",
         )
-        self._take()
+        self._act()
+        event = Joined(
+            who=caller.name,
+            group=self.group,
+            began_ns=caller.now_ns,
+            member_id=self.member_id,
+            instance_id=self.instance_id or "",
+        )
+        caller.record.group_events.append(event)
         answer = await caller.ask(body, self.version_of(JoinGroupRequest), what=self.group)
         if answer is None:
             self.generation = -1
             return
+        event.answered(caller.now_ns, answer.error_code)
+        event.member_id = self.member_id or answer.member_id
+        event.generation = answer.generation_id
+        event.members = frozenset(member.member_id for member in answer.members)
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = answer.member_id
             return
@@ -174,36 +187,17 @@ class ClassicMember:
     async def _sync(self, joined: Any) -> None:
         caller = self.caller
         is_leader = joined.leader == joined.member_id and bool(joined.members)
-        shares = await self._assign(joined) if is_leader else None
-        event = Synced(
-            who=caller.name,
-            group=self.group,
-            began_ns=caller.now_ns,
-            generation=joined.generation_id,
-            member_id=self.member_id,
-            instance_id=self.instance_id or "",
-            leader=joined.leader,
-            shares=shares,
-        )
-        caller.record.group_events.append(event)
-        body = SyncGroupRequest(
-            group_id=self.group,
-            generation_id=joined.generation_id,
-            member_id=self.member_id,
-            group_instance_id=self.instance_id,
-            protocol_type=PROTOCOL_TYPE,
-            protocol_name=joined.protocol_name,
-            assignments=[
-                SyncGroupRequestAssignment(member_id=member_id, assignment=_encoded(share))
-                for member_id, share in (shares or {}).items()
-            ],
-        )
-        what = f"{self.group} {joined.generation_id}"
-        answer = await caller.ask(body, self.version_of(SyncGroupRequest), what=what)
+        hurries = is_leader and caller.chance(0.2)
+        event = await self._event(joined, is_leader=is_leader)
+        answer = await self._ask_to_sync(joined, event, hurries=hurries)
+        if answer is None and hurries:  # another assignment while the first is written
+            event = await self._event(joined, is_leader=True)
+            answer = await self._ask_to_sync(joined, event, hurries=False)
         if answer is None:
             self.generation = -1
             return
         event.answered(caller.now_ns, answer.error_code)
+        caller.record.told(event)
         if not self._took(answer.error_code):
             return
         try:
@@ -218,6 +212,40 @@ class ClassicMember:
         if self.generation != joined.generation_id:
             self._old_generation = self.generation
         self.generation = joined.generation_id
+
+    async def _event(self, joined: Any, *, is_leader: bool) -> Synced:
+        shares = await self._assign(joined) if is_leader else None
+        event = Synced(
+            who=self.caller.name,
+            group=self.group,
+            began_ns=self.caller.now_ns,
+            generation=joined.generation_id,
+            member_id=self.member_id,
+            instance_id=self.instance_id or "",
+            leader=joined.leader,
+            shares=shares,
+        )
+        self.caller.record.group_events.append(event)
+        return event
+
+    async def _ask_to_sync(self, joined: Any, event: Synced, *, hurries: bool) -> Any:
+        caller = self.caller
+        body = SyncGroupRequest(
+            group_id=self.group,
+            generation_id=joined.generation_id,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=joined.protocol_name,
+            assignments=[
+                SyncGroupRequestAssignment(member_id=member_id, assignment=_encoded(share))
+                for member_id, share in (event.shares or {}).items()
+            ],
+        )
+        timeout_ms = caller.rng.choice(HURRIES_MS) if hurries else 0
+        what = f"{self.group} {joined.generation_id}"
+        version = self.version_of(SyncGroupRequest)
+        return await caller.ask(body, version, timeout_ms=timeout_ms, what=what)
 
     async def _assign(self, joined: Any) -> dict[str, frozenset[Partition]]:
         """Share all partitions among the members that subscribe to them."""
@@ -244,9 +272,21 @@ class ClassicMember:
             member_id=self.member_id,
             group_instance_id=self.instance_id,
         )
+        event = Pulse(
+            who=self.caller.name,
+            group=self.group,
+            began_ns=self.caller.now_ns,
+            generation=self.generation,
+            member_id=self.member_id,
+            instance_id=self.instance_id or "",
+            session_ms=self.session_ms,
+            rebalance_ms=self.rebalance_ms,
+        )
+        self.caller.record.group_events.append(event)
         what = f"{self.group} {self.generation}"
         answer = await self.caller.ask(body, self.version_of(HeartbeatRequest), what=what)
         if answer is not None:
+            event.answered(self.caller.now_ns, answer.error_code)
             self._took(answer.error_code)
 
     async def commit(self) -> None:
@@ -279,7 +319,7 @@ class ClassicMember:
         version = self.version_of(LeaveGroupRequest)
         me = MemberIdentity(member_id=self.member_id, group_instance_id=self.instance_id)
         body = LeaveGroupRequest(group_id=self.group, member_id=self.member_id, members=[me])
-        self._take()
+        self._act()
         await self.caller.ask(body, version, what=self.group)
         self.forget()
 
@@ -315,8 +355,8 @@ def _encoded(share: frozenset[Partition]) -> bytes:
 async def run(context: Context, plan: ClientPlan) -> None:
     """Be a member of a classic group; see the module."""
     caller = Caller(context, plan)
-    is_static = caller.chance(0.3)
-    instance_id = f"static-{caller.rng.randint(0, 2)}" if is_static else None
+    is_static = caller.chance(0.4)  # members that take one another's place
+    instance_id = f"static-{caller.rng.randint(0, 1)}" if is_static else None
     member = ClassicMember(caller, caller.rng.choice(CLASSIC_GROUPS), instance_id)
     for _ in caller.steps:
         await member.step()

@@ -122,11 +122,25 @@ class Client:
         """Add to the trace."""
         self.world.note(self.name, what)
 
-    def refused(self, api: str, topic: Topic, partition: int, code: int) -> None:
-        """Note an error code. `may_be_gone`: it may be time to learn a topic anew."""
+    def refused(
+        self,
+        api: str,
+        topic: Topic,
+        partition: int,
+        code: int,
+        at_ns: int | None = None,
+        since_ns: int | None = None,
+    ) -> None:
+        """Note an error code, which came now or at `at_ns`.
+
+        `since_ns`: when it was asked, if the client may look at the answer much later.
+        `may_be_gone`: it may be time to learn a topic anew.
+        """
         self.note(f"{api} of {topic.name}-{partition}: code {code}")
+        at_ns = self.world.now_ns if at_ns is None else at_ns
+        since_ns = self.wire.opened_ns if since_ns is None else since_ns
         self.record.refusals.append(
-            Refusal(self.world.now_ns, self.name, api, topic.name, partition, code)
+            Refusal(at_ns, self.name, api, topic.name, partition, code, min(since_ns, at_ns))
         )
         if code in (UNKNOWN_TOPIC, UNKNOWN_ID) and topic.may_be_gone:
             topic.is_known = False

@@ -66,6 +66,7 @@ async def commit(
             group=group,
             began_ns=caller.now_ns,
             topic=topic.name,
+            topic_id=topic.topic_id.hex(),
             partition=number,
             offset=offset,
             metadata=metadata,
@@ -90,6 +91,7 @@ async def commit(
                 caller.record.fail(caller.name, f"{group}: an answer to no commit: {topic}")
                 continue
             event.answered(caller.now_ns, one.error_code)
+            caller.record.told(event)
             codes.add(one.error_code)
             if one.error_code == 0 and event.metadata in TOO_LONG:
                 caller.record.fail(caller.name, f"{group}: metadata that is too long was taken")
@@ -199,19 +201,19 @@ def _saw(
         name = getattr(topic, "name", "") or names.get(topic.topic_id)
         for one in topic.partitions:
             if one.error_code == 0 and name:
-                caller.record.group_events.append(
-                    Fetched(
-                        who=caller.name,
-                        group=group,
-                        began_ns=began_ns,
-                        ended_ns=caller.now_ns,
-                        code=0,
-                        topic=name,
-                        partition=one.partition_index,
-                        offset=one.committed_offset,
-                        metadata=one.metadata or "",
-                    )
+                event = Fetched(
+                    who=caller.name,
+                    group=group,
+                    began_ns=began_ns,
+                    ended_ns=caller.now_ns,
+                    code=0,
+                    topic=name,
+                    partition=one.partition_index,
+                    offset=one.committed_offset,
+                    metadata=one.metadata or "",
                 )
+                caller.record.group_events.append(event)
+                caller.record.told(event)
 
 
 async def delete_offsets(caller: Caller, group: str, places: Sequence[Place]) -> None:

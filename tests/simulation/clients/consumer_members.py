@@ -21,6 +21,7 @@ from protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.simulation.clients.caller import Caller, Topic
 from tests.simulation.clients.classic_members import STILL_A_MEMBER, ClassicMember
 from tests.simulation.clients.committed import Member, Place, commit, fetch
+from tests.simulation.clients.described import describe_consumer_groups
 from tests.simulation.context import Context
 from tests.simulation.group_events import Beat, Partition
 from tests.simulation.plan import ClientPlan
@@ -46,6 +47,8 @@ class ConsumerMember:
         self.rebalance_ms = rng.choice(REBALANCES_MS)
         self.regex: str | None = rng.choice(REGEXES) if caller.chance(0.2) else None
         self.assignor: str | None = rng.choice(ASSIGNORS)
+        self.is_calm = caller.chance(0.2)  # does nothing but stay
+        self.is_stubborn = caller.chance(0.15)  # gives nothing up
         self.topics: list[str] = []
         self.epoch = JOIN_EPOCH
         self.owned: set[Partition] = set()
@@ -57,7 +60,8 @@ class ConsumerMember:
 
     def _new_id(self) -> str:
         self._lives += 1
-        return f"{self.caller.name} {self._lives} {self.caller.rng.getrandbits(32):x}"
+        forged = "\nan ERROR" if self.caller.chance(0.1) else ""  # in the broker's log
+        return f"{self.caller.name} {self._lives} {self.caller.rng.getrandbits(32):x}{forged}"
 
     async def step(self) -> None:
         """Do one thing that a member may do."""
@@ -65,12 +69,16 @@ class ConsumerMember:
             await self.beat()
             return
         chance = self.caller.rng.random()
-        if chance < 0.55:
+        if chance < 0.55 or self.is_calm or (self.is_stubborn and self.to_give_up):
             await self.beat()
         elif chance < 0.72:
             await self.commit(self.epoch)
-        elif chance < 0.8:
+        elif chance < 0.77:
             await self.read()
+        elif chance < 0.79:
+            await describe_consumer_groups(self.caller, [self.group])
+        elif chance < 0.81:
+            await self.beat(max(self._old_epoch, 1))
         elif chance < 0.85:
             await self.change()
         elif chance < 0.92:
@@ -91,11 +99,13 @@ class ConsumerMember:
             epoch = self.epoch
         if epoch == JOIN_EPOCH:
             await self._prepare()
-        says_all = self._says_all or epoch == JOIN_EPOCH
-        if self.to_give_up and caller.chance(0.7):
+        is_late = 0 < epoch < self.epoch
+        says_all = (self._says_all or epoch == JOIN_EPOCH) and not is_late
+        if self.to_give_up and not self.is_stubborn and caller.chance(0.5):
             self.owned -= self.to_give_up
             self.to_give_up.clear()
-        owned = frozenset(self.owned) if says_all or caller.chance(0.8) else None
+        tells = says_all or caller.chance(0.3 if is_late or self.to_give_up else 0.8)
+        owned = frozenset(self.owned) if tells else None
         event = Beat(
             who=caller.name,
             group=self.group,
@@ -116,6 +126,7 @@ class ConsumerMember:
         event.answered(caller.now_ns, answer.error_code)
         if answer.error_code == 0:
             event.told_epoch = answer.member_epoch
+            caller.record.told(event)
             if epoch >= 0:
                 self._obey(event, answer)
         else:
@@ -151,7 +162,7 @@ class ConsumerMember:
         caller = self.caller
         self.owned.clear()
         self.to_give_up.clear()
-        if not self.topics or caller.chance(0.1):
+        if not self.topics or (caller.chance(0.1) and not self.is_calm):
             key = FindCoordinatorRequest(key=self.group, coordinator_keys=[self.group])
             await caller.ask(key, what=self.group)
             known = [topic.name for topic in await caller.look()]

@@ -123,7 +123,7 @@ async def _pages(caller: Caller) -> None:
         )
     else:
         return
-    after = {topic.name: topic.topic_id for topic in await caller.look()}
+    after = {topic.name: topic.topic_id for topic in await caller.look_now() or ()}
     stayed = {name for name in before if after.get(name) == before[name]}
     if len(set(seen)) != len(seen):
         caller.record.fail(caller.name, f"a partition is on two pages: {seen}")

@@ -8,7 +8,6 @@ isolation, epochs and sessions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
@@ -17,16 +16,27 @@ from protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from tests.simulation.bit_flip import holds
 from tests.simulation.clients.client import STORAGE, TIMED_OUT, Client
-from tests.simulation.clients.served import Served, served, text_of
-from tests.simulation.clients.topics import Topic
-from tests.simulation.clients.wire import Disconnected
+from tests.simulation.clients.committed_reads import committed_in
+from tests.simulation.clients.readings import Asking, Reading
+from tests.simulation.clients.served import Served, looks_of, served, text_of
+from tests.simulation.clients.unserved import (
+    OUT_OF_RANGE,
+    diverges,
+    look_at_answer,
+    look_at_refusal,
+    too_large,
+)
+from tests.simulation.clients.wire import Disconnected, MsgpackWire
 from tests.simulation.record import Corrupt, LongPoll
-from tests.simulation.world import TimedOut, Waiter
-from tests.support.history_checker import Key, Poll
+from tests.simulation.transaction_events import STABLE, CommittedRead
+from tests.simulation.world import TimedOut
+from tests.support.history_checker import Poll
 from tests.support.log_ledger import HIGH_WATERMARK, START
 
 if TYPE_CHECKING:
+    from tests.simulation.bit_flip import Flip
     from tests.simulation.context import Context
     from tests.simulation.plan import ClientPlan
 
@@ -34,40 +44,10 @@ BY_ID, SESSIONS, EPOCHS, STARTS, DIVERGENCE = 13, 7, 9, 5, 12
 VERSIONS: Final = range(4, 19)
 ZSTD_SINCE: Final = 10
 EARLIEST, LATEST = -2, -1
-OUT_OF_RANGE, UNKNOWN_TOPIC, NO_SESSION, FENCED, UNKNOWN_EPOCH, UNKNOWN_ID = 1, 3, 70, 74, 75, 100
+UNKNOWN_TOPIC, NO_SESSION, FENCED, UNKNOWN_EPOCH, UNKNOWN_ID = 3, 70, 74, 75, 100
 CORRUPT, TOO_LARGE, UNSUPPORTED_CODEC = 2, 10, 76
 PARTITIONS_MAX: Final = 4
 NO_EPOCH_YET: Final = 1_000_000  # that a leader may have
-
-
-@dataclass(slots=True, eq=False)
-class Reading:
-    """A partition that is read, and from where."""
-
-    topic: Topic
-    partition: int
-    key: Key
-    topic_id: bytes
-    position: int = 0
-    seeks: bool = True
-    epoch: int = -1  # of the last batch that was read
-
-
-@dataclass(slots=True, eq=False)
-class Asking:
-    """A fetch on its way: what was asked, with the position of each partition."""
-
-    waiter: Waiter
-    version: int
-    asked: list[tuple[Reading, int]]
-    began_ns: int
-    max_bytes: int
-    partition_bytes: int
-    is_in_session: bool
-    wrong_epoch: int  # of the leader; -1: none
-    connection_process: int
-    is_raw: bool = True
-    wait_ms: int = 0  # for any byte; 0: it does not wait, or for more
 
 
 class Fetcher(Client):
@@ -162,8 +142,11 @@ class Fetcher(Client):
             is_in_session=is_in_session,
             wrong_epoch=wrong_epoch,
             connection_process=self.process,
+            is_committed=body.isolation_level == 1,
             wait_ms=max_wait_ms if min_bytes == 1 and partition_bytes else 0,
         )
+        if asking.is_committed and any(reading.topic.is_ledger for reading in readings):
+            asking.wait_ms = 0  # it waits for the end of a transaction
         what = " ".join(f"{r.topic.name}-{r.partition}@{r.position}" for r in readings)
         self._send(asking, body, f"{what} wait={max_wait_ms} min={min_bytes}")
         return asking
@@ -222,14 +205,7 @@ class Fetcher(Client):
             self.note("has waited long enough")
             self.wire.close()
             return
-        if asking.is_in_session:
-            if answer.error_code != NO_SESSION:
-                self.record.fail(self.name, f"a session that is none: code {answer.error_code}")
-            return
-        if answer.error_code == TIMED_OUT and not asking.is_raw:
-            return  # a broker that stops opens no more batches
-        if asking.version >= SESSIONS and (answer.error_code or answer.session_id):
-            self.record.fail(self.name, f"code {answer.error_code}, session {answer.session_id}")
+        if self._is_refused(asking, answer):
             return
         if asking.wait_ms:
             places = [(reading.key, position) for reading, position in asking.asked]
@@ -243,28 +219,47 @@ class Fetcher(Client):
         }  # fmt: skip
         if len(found) != len(asking.asked):
             self.record.fail(self.name, f"{len(found)} partitions, not {len(asking.asked)}")
-        total = sum(len(part.records or b"") for part in found.values()) if asking.is_raw else 0
+        if asking.is_raw:
+            look_at_answer(self.name, self.record, asking, list(found.values()), self.world.now_ns)
         for reading, position in asking.asked:
             name = reading.topic_id if asking.version >= BY_ID else reading.topic.name
             part = found.get((name, reading.partition))
             if part is None:
                 self.record.fail(self.name, f"no answer for {reading.key}")
             elif part.error_code:
+                place = reading, position, part.error_code
+                start = self.context.start_of(reading.topic.name, reading.partition)
+                look_at_refusal(self.name, self.record, asking, place, self.world.now_ns, start)
                 await self.refused_fetch(asking, reading, part)
             else:
-                self.take(asking, reading, position, part, total)
+                self.take(asking, reading, position, part)
 
-    def take(self, asking: Asking, reading: Reading, position: int, part: Any, total: int) -> None:
+    def _is_refused(self, asking: Asking, answer: Any) -> bool:
+        """Whether a fetch is refused as a whole; note it if that is wrong."""
+        if asking.is_in_session:
+            if answer.error_code != NO_SESSION:
+                self.record.fail(self.name, f"a session that is none: code {answer.error_code}")
+            return True
+        if answer.error_code == TIMED_OUT and not asking.is_raw:
+            return True  # a broker that stops opens no more batches
+        if asking.version >= SESSIONS and (answer.error_code or answer.session_id):
+            self.record.fail(self.name, f"code {answer.error_code}, session {answer.session_id}")
+            return True
+        return False
+
+    def take(self, asking: Asking, reading: Reading, position: int, part: Any) -> None:
         """Note what was read from one partition."""
         key, times = reading.key, (asking.began_ns, self.world.now_ns)
         if asking.wrong_epoch == NO_EPOCH_YET:
             self.wrong(reading, f"served in epoch {NO_EPOCH_YET}")
+        start = self.record.mark_before(key, START, asking.began_ns)
+        if position < start and not diverges(part):
+            self.wrong(reading, f"served from {position}, it was told to begin at {start}")
         self.record.saw_mark(key, HIGH_WATERMARK, part.high_watermark, times)
         if asking.version >= STARTS:
             self.record.saw_mark(key, START, part.log_start_offset, times)
-        if part.last_stable_offset not in (-1, part.high_watermark):
-            self.wrong(reading, f"last stable offset {part.last_stable_offset}")
-        if getattr(part, "diverging_epoch", None) is not None:
+        self.look_at_stable(reading, part, times)
+        if diverges(part):
             diverging = part.diverging_epoch
             if not reading.topic.is_volatile and diverging.end_offset >= 0:
                 self.wrong(reading, f"diverges at {diverging.end_offset}, read to {position}")
@@ -273,35 +268,88 @@ class Fetcher(Client):
         if reading.position != position:
             return  # it has moved meanwhile
         if asking.is_raw:
-            self.take_batches(asking, reading, part, total)
+            self.take_batches(asking, reading, part)
         else:
             self.take_maps(asking, reading, part)
 
-    def take_batches(self, asking: Asking, reading: Reading, part: Any, total: int) -> None:
+    def look_at_stable(self, reading: Reading, part: Any, times: tuple[int, int]) -> None:
+        """Check and note the last stable offset: only transactions hold it back."""
+        stable, mark = part.last_stable_offset, part.high_watermark
+        if stable > mark or (stable not in (-1, mark) and not reading.topic.is_ledger):
+            self.wrong(reading, f"last stable offset {stable}, mark {mark}")
+        is_damaged = f"{reading.topic.name}-{reading.partition}" in self.context.damaged
+        if stable >= 0 and not is_damaged:
+            self.record.saw_mark(reading.key, STABLE, stable, times)
+
+    def take_batches(self, asking: Asking, reading: Reading, part: Any) -> None:
         """Check and note batches."""
         position, key = reading.position, reading.key
-        found = served(part.records, position, is_compacted=reading.topic.is_compacted)
-        if found.wrong:
-            self.wrong(reading, found.wrong)
-        if found.next_offset > part.high_watermark:
-            self.wrong(reading, f"served to {found.next_offset}, mark {part.high_watermark}")
-        self._check_size(asking, reading, found, total)
+        found = self.served(reading, part, position)
+        if asking.is_committed:
+            self.take_committed(reading, part, found)
+        if what := too_large(asking.partition_bytes, found):
+            self.wrong(reading, what)
         for batch in found.batches:
             self.record.saw_batch(key, batch, asking.began_ns)
         records = [one for batch in found.batches for one in batch.records if one[0] >= position]
         self.polled(asking, reading, records, found.next_offset)
         if found.batches:
             reading.epoch = found.batches[-1].epoch
-        if found.corrupt:
-            at = max(reading.position, position)
-            self.note(f"finds {key} corrupt at {at}")
-            now_ns = self.world.now_ns
-            self.record.corrupt.append(Corrupt(now_ns, self.name, key, at, found.corrupt))
-            self.seek(reading, at + 1)
+        if found.flip is not None:
+            self.go_behind(reading, found.flip)
+        elif found.corrupt:
+            self.found_corrupt(reading, found.corrupt)
+
+    def served(self, reading: Reading, part: Any, position: int) -> Served:
+        """Return what a partition's answer to a fetch from a position holds; say what is wrong."""
+        size_bytes, is_copied = len(part.records or b""), self.wire_kind is MsgpackWire
+        found = served(
+            part.records,
+            position,
+            part.high_watermark,
+            is_compacted=reading.topic.is_compacted,
+            flips=self.flips_in(reading),
+            looks=looks_of(self.context.plan.tiny, size_bytes, is_copied=is_copied),
+        )
+        if found.wrong:
+            self.wrong(reading, found.wrong)
+        return found
+
+    def take_committed(self, reading: Reading, part: Any, found: Served) -> None:
+        """Note what a reader of committed records sees of a ledger."""
+        if found.next_offset > part.last_stable_offset >= 0:
+            self.wrong(reading, f"served to {found.next_offset}, LSO {part.last_stable_offset}")
+        if reading.topic.is_ledger and not (self.flips_in(reading) or found.corrupt):
+            aborted = part.aborted_transactions or ()
+            values = [one for _, one in committed_in(part.records, aborted, reading.position)]
+            read = CommittedRead(self.world.now_ns, self.name, reading.key, values)
+            self.record.committed_reads.append(read)
+
+    def flips_in(self, reading: Reading) -> list[Flip]:
+        """Return the bits that have flipped in files of a partition."""
+        return self.context.flips_in(reading.topic.name, reading.partition, reading.topic_id)
+
+    def go_behind(self, reading: Reading, flip: Flip) -> None:
+        """Go on behind a batch with a flipped bit, which was served as it is."""
+        self.note(f"is served what {flip}")
+        self.seek(reading, max(flip.next_offset, reading.position))
+
+    def found_corrupt(self, reading: Reading, what: str) -> None:
+        """Note a batch that is not what was written, and go on behind its first record."""
+        self.note(f"finds {reading.key} corrupt at {reading.position}")
+        corrupt = Corrupt(self.world.now_ns, self.name, reading.key, reading.position, what)
+        self.record.corrupt.append(corrupt)
+        self.seek(reading, reading.position + 1)
 
     def take_maps(self, asking: Asking, reading: Reading, part: Any) -> None:
         """Check and note records that came as maps."""
         records = [(one.offset, text_of(one.key, one.value)) for one in part.records]
+        flip = next((flip for flip in self.flips_in(reading) if flip.is_in(records)), None)
+        if flip is not None:
+            if not reading.topic.is_compacted:
+                self.wrong(reading, f"it {flip}, and is served")
+            self.go_behind(reading, flip)
+            return
         offsets = [offset for offset, _ in records]
         if any(offset < reading.position or offset >= part.next_offset for offset in offsets):
             self.wrong(reading, f"{offsets} for {reading.position} to {part.next_offset}")
@@ -322,16 +370,6 @@ class Fetcher(Client):
         if next_offset >= 0:
             reading.position = next_offset
 
-    def _check_size(self, asking: Asking, reading: Reading, found: Served, total: int) -> None:
-        """Beyond its first batch, a partition keeps its limit; so does the answer."""
-        if not found.sizes:
-            return
-        size = sum(found.sizes)
-        if size > max(asking.partition_bytes, found.sizes[0]):
-            self.wrong(reading, f"{size} bytes, asked for {asking.partition_bytes}")
-        if total == size and size > max(asking.max_bytes, found.sizes[0]):
-            self.wrong(reading, f"{size} bytes in all, asked for {asking.max_bytes}")
-
     def wrong(self, reading: Reading, what: str) -> None:
         """Note what is wrong by itself."""
         self.record.fail(self.name, f"{reading.key[0]}-{reading.partition}: {what}")
@@ -350,16 +388,26 @@ class Fetcher(Client):
             if reading in self.readings:  # an earlier answer may have said it
                 self.readings.remove(reading)
         elif code == CORRUPT:
-            self.record.corrupt.append(
-                Corrupt(self.world.now_ns, self.name, reading.key, reading.position, "code 2")
-            )
-            self.seek(reading, reading.position + 1)
+            flip = self.flip_at(reading)
+            if flip is None:
+                self.found_corrupt(reading, "code 2")
+            else:
+                self.seek(reading, max(flip.next_offset, reading.position + 1))
         elif code == UNSUPPORTED_CODEC and asking.version < ZSTD_SINCE:
             self.seek(reading, reading.position + 1)
         elif code == STORAGE:
             await self.pause()
         else:
             self.wrong(reading, f"code {code} for a fetch")
+
+    def flip_at(self, reading: Reading) -> Flip | None:
+        """Return a flipped bit that is still there, in the batch that is read next."""
+        at = reading.position
+        for flip in self.flips_in(reading):
+            begins = 0 if reading.topic.is_compacted else flip.base_offset
+            if begins <= at < flip.next_offset and holds(self.context.disk.directory("/"), flip):
+                return flip
+        return None
 
     async def reset(self, reading: Reading) -> None:
         """Go to the start or the end of a log after an offset that it does not have."""

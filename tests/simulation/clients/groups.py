@@ -2,6 +2,7 @@
 
     classic member, consumer member, mixed member    see their modules
     committer     commits, reads and deletes offsets without being a member
+    rude members  a party that makes mistakes (`tests.simulation.clients.rude_members`)
     group admin   lists, describes and deletes groups, removes members, asks odd things
 
 `__consumer_offsets` should be small: `offsets.topic.num.partitions` 1 to 3, and small segments.
@@ -14,17 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from protocol.messages.consumer_group_describe import (
-    CLASSIC_MEMBER,
-    Assignment,
-    ConsumerGroupDescribeRequest,
-)
+from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.find_coordinator import SHARE, TRANSACTION, FindCoordinatorRequest
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from protocol.messages.list_groups import ListGroupsRequest
-from tests.simulation.clients import classic_members, consumer_members
+from tests.simulation.clients import classic_members, consumer_members, rude_members
 from tests.simulation.clients.caller import Caller
 from tests.simulation.clients.committed import (
     Member,
@@ -33,8 +30,8 @@ from tests.simulation.clients.committed import (
     delete_offsets,
     fetch,
 )
+from tests.simulation.clients.described import describe_consumer_groups, describe_groups
 from tests.simulation.context import Context
-from tests.simulation.group_events import Described, DescribedMember, Partition
 from tests.simulation.plan import ClientPlan
 
 SIMPLE_GROUPS: Final = ("simple-0", "simple-1", "simple-2")
@@ -78,7 +75,7 @@ async def run_committer(context: Context, plan: ClientPlan) -> None:
 async def run_admin(context: Context, plan: ClientPlan) -> None:
     """Look at groups, and sometimes remove what has no members."""
     caller = Caller(context, plan)
-    acts = (_list, _describe, _describe, _describe_consumer, _describe_consumer, _odd)
+    acts = (_list, _describe, _describe, _describe, _describe, _odd)
     for _ in caller.steps:
         chance = caller.rng.random()
         if chance < 0.08:
@@ -117,77 +114,8 @@ async def _list(caller: Caller) -> None:
 
 
 async def _describe(caller: Caller) -> None:
-    version = caller.version_of(DescribeGroupsRequest)
     names = caller.rng.sample(GROUPS, caller.rng.randint(1, 4))
-    body = DescribeGroupsRequest(groups=names, include_authorized_operations=caller.chance(0.2))
-    began_ns = caller.now_ns
-    answer = await caller.ask(body, version)
-    if answer is None:
-        return
-    if [group.group_id for group in answer.groups] != names:
-        caller.record.fail(caller.name, f"asked for {names}, got others described")
-    for group in answer.groups:
-        caller.record.group_events.append(
-            Described(
-                who=caller.name,
-                group=group.group_id,
-                began_ns=began_ns,
-                ended_ns=caller.now_ns,
-                code=group.error_code,
-                is_consumer=False,
-                state=group.group_state,
-                members=[
-                    DescribedMember(
-                        member_id=member.member_id, has_metadata=bool(member.member_metadata)
-                    )
-                    for member in group.members
-                ],
-            )
-        )
-
-
-async def _describe_consumer(caller: Caller) -> None:
-    version = caller.version_of(ConsumerGroupDescribeRequest)
-    names = caller.rng.sample(GROUPS, caller.rng.randint(1, 4))
-    began_ns = caller.now_ns
-    answer = await caller.ask(ConsumerGroupDescribeRequest(group_ids=names), version)
-    if answer is None:
-        return
-    if [group.group_id for group in answer.groups] != names:
-        caller.record.fail(caller.name, f"asked for {names}, got others described")
-    for group in answer.groups:
-        caller.record.group_events.append(
-            Described(
-                who=caller.name,
-                group=group.group_id,
-                began_ns=began_ns,
-                ended_ns=caller.now_ns,
-                code=group.error_code,
-                is_consumer=True,
-                state=group.group_state,
-                epoch=group.group_epoch,
-                target_epoch=group.assignment_epoch,
-                members=[_described(member, version) for member in group.members],
-            )
-        )
-
-
-def _described(member: Any, version: int) -> DescribedMember:
-    return DescribedMember(
-        member_id=member.member_id,
-        epoch=member.member_epoch,
-        owned=_partitions(member.assignment),
-        target=_partitions(member.target_assignment),
-        is_classic=version < 1 or member.member_type == CLASSIC_MEMBER,
-    )
-
-
-def _partitions(assignment: Assignment) -> frozenset[Partition]:
-    return frozenset(
-        (topic.topic_id.hex(), number)
-        for topic in assignment.topic_partitions
-        for number in topic.partitions
-    )
+    await caller.rng.choice((describe_groups, describe_consumer_groups))(caller, names)
 
 
 async def _remove_members(caller: Caller) -> None:
@@ -226,4 +154,5 @@ KINDS: Final[dict[str, Callable[[Context, ClientPlan], Coroutine[Any, Any, None]
     "mixed member": consumer_members.run_mixed,
     "committer": run_committer,
     "group admin": run_admin,
+    "rude members": rude_members.run,
 }

@@ -44,6 +44,8 @@ SEQUENCE_CODES: Final = {45, 46, 47, 59}  # out of order, duplicate, old epoch, 
 SEQUENCE_COUNT: Final = 1 << 31
 TRIES_MAX: Final = 12
 LATE_CHANCE: Final = 0.08
+BUMP_CHANCE: Final = 0.06
+OLD_EPOCH: Final = 47
 OLD_MS: Final = 50 * 86_400_000  # more than producer.id.expiration.ms
 
 
@@ -69,6 +71,7 @@ class IdempotentProducer(Producer):
         self.acks = self.chance.choice((-1, -1, -1, 1))
         self.age_ms = self.chance.choice((0, 0, 0, OLD_MS))
         self.producer_id = -1
+        self.epoch = 0  # clients raise it by themselves (KIP-360)
         self.clock_leaps = 0  # of the broker's clock, when the id was given
         self.sequences: dict[Key, int] = {}
         self.waiting: deque[Tried] = deque()
@@ -83,6 +86,8 @@ class IdempotentProducer(Producer):
                 continue
             if self.chance.random() < LATE_CHANCE:
                 await self.send_late()
+            if self.chance.random() < BUMP_CHANCE:
+                await self.bump()
             await self.fill()
             await self.settle_first()
             if self.chance.random() < 0.2:
@@ -108,11 +113,46 @@ class IdempotentProducer(Producer):
             self.record.fail(self.name, f"a new producer has epoch {answer.producer_epoch}")
         self.record.ledger.saw_producer_id(answer.producer_id)
         self.producer_id = answer.producer_id
+        self.epoch = 0
         self.process = self.record.new_process()
+        self._begin_sequences()
+        return True
+
+    def _begin_sequences(self) -> None:
         self.sequences.clear()
         self.begun.clear()
         self.done.clear()
-        return True
+
+    async def bump(self) -> None:
+        """Raise the epoch if nothing waits; or send a batch of the epoch before, in vain."""
+        if self.waiting or not self.wire.is_open:
+            return
+        if self.epoch == 0 or self.chance.random() < 0.3:
+            self.epoch += 1
+            self._begin_sequences()
+            return
+        known = [done[-1][0] for done in self.done.values() if not self.may_forget(done[-1][0])]
+        if known:
+            await self._send_old(self.chance.choice(known))
+
+    async def _send_old(self, like: Sent) -> None:
+        """Send a batch of the epoch before to a partition that has one of this epoch."""
+        sent = self.make(
+            like.topic,
+            BY_ID,
+            like.partition,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch - 1,
+            base_sequence=0,
+        )
+        sent.wanted = frozenset({OLD_EPOCH})
+        flight = self.send([sent], self.acks, BY_ID)
+        try:
+            (answer,) = await self.answers(flight)
+        except Disconnected:
+            self.settled(self.process, sent, INFO)
+        else:
+            self.settled(self.process, sent, FAIL if answer.error_code == OLD_EPOCH else INFO)
 
     def give_up(self, outcome: str = INFO) -> None:
         """Forget all that waits. `outcome` is that of the oldest, the others' is not known."""
@@ -152,13 +192,13 @@ class IdempotentProducer(Producer):
                 return
             sequence = self.sequences.get(key)
             if sequence is None:
-                sequence = self.chance.choice((0, 0, SEQUENCE_COUNT - 5))
+                sequence = self.chance.choice((0, 0, 0 if self.epoch else SEQUENCE_COUNT - 5))
             sent = self.make(
                 topic,
                 version,
                 partition,
                 producer_id=self.producer_id,
-                producer_epoch=0,
+                producer_epoch=self.epoch,
                 base_sequence=sequence,
             )
             self.sequences[sent.key] = (sequence + len(sent.values)) % SEQUENCE_COUNT

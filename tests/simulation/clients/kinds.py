@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.simulation.clients import admin, consumers, groups, hostile, producers
+from tests.simulation.clients import admin, consumers, groups, hostile, producers, transactors
 
 if TYPE_CHECKING:
     from tests.simulation.context import Context
@@ -19,4 +19,5 @@ KINDS: Final[dict[str, Run]] = {
     **groups.KINDS,
     **admin.KINDS,
     **hostile.KINDS,
+    **transactors.KINDS,
 }

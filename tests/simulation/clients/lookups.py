@@ -1,8 +1,9 @@
 """Clients that ask where records are, and one that deletes them.
 
 `Lookups` asks with ListOffsets for the start, the end, the newest time, and the first record that
-is not older than a time; and with OffsetForLeaderEpoch for the end of an epoch. Starts never go
-back, nor do ends; the offset of a time is kept for a judge who knows the whole log.
+is not older than a time, often that of a record; and with OffsetForLeaderEpoch for the end of an
+epoch. Starts never go back, nor do ends; the offset of a time is kept for a judge who knows the
+whole log.
 
 `Trimmer` deletes records of topics that may lose their beginning. The start that is answered is
 durable, so no later start may be lower.
@@ -10,7 +11,8 @@ durable, so no later start may be lower.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final
 
 from protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -30,12 +32,19 @@ from protocol.messages.offset_for_leader_epoch import (
 from tests.simulation.clients.client import STORAGE, TIMED_OUT, UNKNOWN_TOPIC, Client
 from tests.simulation.clients.topics import Topic
 from tests.simulation.record import Lookup
+from tests.simulation.transaction_events import STABLE
+from tests.support.history_checker import NEVER, Key
 from tests.support.log_ledger import HIGH_WATERMARK, START
+
+if TYPE_CHECKING:
+    from tests.simulation.context import Context
+    from tests.simulation.plan import ClientPlan
 
 LATEST, EARLIEST, NEWEST, LOCAL, TIERED, PENDING = -1, -2, -3, -4, -5, -6
 SINCE: Final = {LATEST: 1, EARLIEST: 1, NEWEST: 7, LOCAL: 8, TIERED: 9, PENDING: 11}
 OUT_OF_RANGE, POLICY, NOT_AVAILABLE = 1, 44, 78
 EXPECTED: Final = {STORAGE, TIMED_OUT}
+ISOLATION: Final = 2  # the first version with isolation levels
 
 
 class Asker(Client):
@@ -64,6 +73,10 @@ class Asker(Client):
 class Lookups(Asker):
     """See the module."""
 
+    def __init__(self, context: Context, plan: ClientPlan) -> None:
+        super().__init__(context, plan)
+        self.times: defaultdict[Key, list[int]] = defaultdict(list)  # of records, as was told
+
     async def live(self) -> None:
         """Ask."""
         for _ in range(self.steps):
@@ -82,7 +95,8 @@ class Lookups(Asker):
         version = self.chance.choice(range(1, 12))
         places = [place for place, since in SINCE.items() if version >= since]
         time_ms = self.now_ms - self.chance.choice((0, 1, 10, 100, 1_000, 5_000))
-        asked = self.chance.choice((*places, time_ms, time_ms, self.chance.choice((0, 1 << 62))))
+        known_ms = self.chance.choice(self.times[topic.key(partition)] or (0, 1 << 62))
+        asked = self.chance.choice((*places, time_ms, time_ms, known_ms, known_ms))
         body = ListOffsetsRequest(
             replica_id=-1,
             isolation_level=self.chance.choice((0, 1)),
@@ -100,21 +114,36 @@ class Lookups(Asker):
             return
         part = answer.topics[0].partitions[0]
         if not self.failed("list offsets", topic, partition, part.error_code, NOT_AVAILABLE):
-            self.take(topic, partition, asked, part, (began_ns, self.world.now_ns))
+            times = (began_ns, self.world.now_ns)
+            is_committed = version >= ISOLATION and body.isolation_level == 1
+            self.take(topic, partition, asked, part, times, is_committed=is_committed)
 
     def take(
-        self, topic: Topic, partition: int, asked: int, part: Any, times: tuple[int, int]
+        self,
+        topic: Topic,
+        partition: int,
+        asked: int,
+        part: Any,
+        times: tuple[int, int],
+        *,
+        is_committed: bool,
     ) -> None:
-        """Note the answer for a place or a time."""
+        """Note the answer for a place or a time; of what is committed, if that was asked for."""
         key, offset = topic.key(partition), part.offset
         if asked in (EARLIEST, LOCAL):
             self.record.saw_mark(key, START, offset, times)
         elif asked == LATEST:
-            self.record.saw_mark(key, HIGH_WATERMARK, offset, times)
+            name = STABLE if is_committed else HIGH_WATERMARK
+            self.record.saw_mark(key, name, offset, times)
         elif asked in (TIERED, PENDING):
             if offset != -1:
                 self.record.fail(self.name, f"{key}: {asked} is at {offset}")
-        elif asked >= 0:
+        else:
+            self.record.reached(key, HIGH_WATERMARK, offset + 1, times[1])
+        if part.timestamp >= 0:
+            self.times[key].append(part.timestamp)
+        hides = is_committed and topic.is_ledger  # what lies behind an open transaction
+        if asked >= 0 and not (hides and offset < 0):
             self.record.lookups.append(Lookup(key, asked, offset, part.timestamp, *times))
             if offset >= 0 and part.timestamp < asked:
                 self.record.fail(self.name, f"{key}: {part.timestamp} is older than {asked}")
@@ -160,13 +189,21 @@ class Trimmer(Asker):
             timeout_ms=self.chance.choice((1_000, 10_000)),
         )
         began_ns = self.world.now_ns
+        trims = self.record.trims.setdefault(key, [])
+        number = len(trims)
+        trims.append(offset if offset >= 0 else NEVER)
         answer = await self.ask(
             body, self.chance.choice((0, 1, 2)), f"{topic.name}-{partition} to {offset}"
         )
         if answer is None:
             return
         part = answer.topics[0].partitions[0]
-        allowed = [OUT_OF_RANGE, *([POLICY] if topic.is_compacted else [])]
+        if not part.error_code:
+            trims[number] = max(part.low_watermark, offset)
+        elif part.error_code == OUT_OF_RANGE:
+            trims[number] = 0
+        is_compacted = topic.is_compacted or topic.is_young
+        allowed = [OUT_OF_RANGE, *([POLICY] if is_compacted else [])]
         if self.failed("delete records", topic, partition, part.error_code, *allowed):
             return
         times = (began_ns, self.world.now_ns)

@@ -16,7 +16,7 @@ from tests.simulation.clients.topics import FAR_MS, Topic
 from tests.simulation.clients.wire import Disconnected
 from tests.simulation.world import TimedOut, Waiter
 from tests.support.history_checker import Key, Send
-from tests.support.log_ledger import START
+from tests.support.log_ledger import HIGH_WATERMARK, START
 
 BY_ID: Final = 13
 VERSIONS: Final = range(3, BY_ID + 1)
@@ -128,6 +128,8 @@ class Producer(Client):
         body = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=list(topics.values()))
         what = " ".join(f"{s.topic.name}-{s.partition}*{len(s.values)}" for s in group)
         waiter = self.wire.send(body, version, f"acks={acks} {what}")
+        if acks == 0 and any(sent.wanted for sent in group):
+            self.wire.must_end()
         batches_sent = [sent for place in ordered for sent in ordered[place]]
         return InFlight(batches_sent, waiter, self.process, version)
 
@@ -152,26 +154,29 @@ class Producer(Client):
             self.wire.reset()
             raise Disconnected("nonsense")
         for sent, part in zip(flight.batches, found, strict=True):
-            self.look_at(sent, part, flight.version)
+            self.look_at(sent, part, flight)
         return found
 
-    def look_at(self, sent: Sent, part: Any, version: int) -> None:
-        """Note what is wrong by itself in the answer for a batch."""
+    def look_at(self, sent: Sent, part: Any, flight: InFlight) -> None:
+        """Note what is wrong by itself in the answer for a batch, which came some time ago."""
         code, where = part.error_code, f"{sent.topic.name}-{sent.partition}"
         if code:
-            self.refused("produce", sent.topic, sent.partition, code)
+            came_ns = flight.waiter.set_ns
+            self.refused("produce", sent.topic, sent.partition, code, came_ns, sent.asked_ns)
         if len(getattr(part, "record_errors", ())) > RECORD_ERRORS_MAX:
             self.record.fail(self.name, f"{where}: {len(part.record_errors)} records are named")
         if sent.wanted:
             gone = (UNKNOWN_TOPIC, UNKNOWN_ID) if sent.topic.may_be_gone else ()
-            if code not in (*sent.wanted, TIMED_OUT, STORAGE, *gone):
+            # As in Kafka, the size of a batch is looked at before its records and its producer.
+            large = (TOO_LARGE,) if sent.topic.is_limited else ()
+            if code not in (*sent.wanted, TIMED_OUT, STORAGE, *gone, *large):
                 wanted = sorted(sent.wanted)
                 self.record.fail(self.name, f"a bad batch to {where}: {code}, not {wanted}")
             return
         if code == 0:
             if part.base_offset < 0:
                 self.record.fail(self.name, f"{where}: written at {part.base_offset}")
-            elif version >= 5 and part.log_start_offset >= 0:
+            elif flight.version >= 5 and part.log_start_offset >= 0:
                 times = (sent.began_ns, self.world.now_ns)
                 self.record.saw_mark(sent.key, START, part.log_start_offset, times)
         elif code in (UNKNOWN_TOPIC, UNKNOWN_ID):
@@ -190,6 +195,8 @@ class Producer(Client):
         if sent.is_ageless and sent.acks == -1 and base is not None:
             first = self.record.ageless.get(sent.key, base)
             self.record.ageless[sent.key] = min(first, base)
+        if sent.acks == -1 and base is not None:  # it may be seen now, and from now on
+            self.record.reached(sent.key, HIGH_WATERMARK, base + len(sent.values), times[1])
         self.record.sent(
             process,
             outcome,

@@ -1,8 +1,8 @@
 """The last client: reads every partition back from its start to its end, when faults are over.
 
 It takes part in the history as a consumer that seeks to the start of each partition. Whatever a
-well-behaved reader cannot read now is a failure, but for corrupt batches, which are noted as such
-and passed over: those that the broker serves, and those with a flipped bit that it refuses.
+well-behaved reader cannot read now is a failure, but for batches with a flipped bit: whether the
+broker serves or refuses them, they are passed over.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.simulation.bit_flip import found_again, refused_from
 from tests.simulation.clients.client import STORAGE
-from tests.simulation.clients.fetching import EARLIEST, OUT_OF_RANGE, Fetcher, Reading
-from tests.simulation.clients.served import served
+from tests.simulation.clients.fetching import EARLIEST, Fetcher
+from tests.simulation.clients.readings import Reading
 from tests.simulation.clients.topics import Topic
+from tests.simulation.clients.unserved import OUT_OF_RANGE
 from tests.simulation.plan import ClientPlan
-from tests.simulation.record import Corrupt
 from tests.support.history_checker import Key, Poll
 from tests.support.log_ledger import HIGH_WATERMARK, START, SeenBatch
 
 if TYPE_CHECKING:
-    from tests.simulation.bit_flip import Flip
     from tests.simulation.context import Context
 
 TRIES_MAX: Final = 40
@@ -35,6 +35,7 @@ class ReadLog(NamedTuple):
 
     start_offset: int
     batches: list[SeenBatch]
+    hidden: list[tuple[int, int]]  # what flipped bits hide, from an offset to another
 
 
 async def read_back(context: Context, name: str = "reader") -> dict[Key, ReadLog]:
@@ -53,7 +54,6 @@ class _Reader(Fetcher):
     def __init__(self, context: Context, plan: ClientPlan) -> None:
         super().__init__(context, plan)
         self.logs: dict[Key, ReadLog] = {}
-        self._hiding: Flip | None = None  # what hides the present position
 
     async def live(self) -> None:
         for topic in self.topics.values():
@@ -88,9 +88,8 @@ class _Reader(Fetcher):
                 if before is not None and before.start_offset >= start:
                     return before
                 self.seek(reading, start)
-                self._hiding = None
                 self.process = self.record.new_process()
-                return ReadLog(start, [])
+                return ReadLog(start, [], [])
             await self.pause(100)
         return before
 
@@ -107,7 +106,7 @@ class _Reader(Fetcher):
             if part is None or part.error_code:
                 if part is not None:
                     self.refused("fetch", reading.topic, reading.partition, part.error_code)
-                    if part.error_code == STORAGE and self._passes_flip(reading):
+                    if part.error_code == STORAGE and self._passes_flip(reading, log):
                         continue
                     if part.error_code == OUT_OF_RANGE and reading.topic.is_trimmed:
                         log = await self._begin(reading, log) or log
@@ -119,36 +118,33 @@ class _Reader(Fetcher):
                 return
         self.wrong(reading, f"cannot be read from {reading.position} on")
 
-    def _passes_flip(self, reading: Reading) -> bool:
+    def _passes_flip(self, reading: Reading, log: ReadLog) -> bool:
         """Go on behind the batch with a flipped bit, if this is its place.
 
-        The bit may hide the batches behind it, too, up to a place that the broker has noted.
+        In a compacted log the batch may begin behind the place. The bit may hide batches behind it,
+        too, up to a place that the broker has noted.
         """
-        at = reading.position
-        for flip in sorted(self.context.flips, key=lambda one: one.base_offset):
-            is_here = flip.partition == f"{reading.topic.name}-{reading.partition}"
-            # In a compacted log the first batch may begin far behind the place.
-            is_behind = at < flip.base_offset and not reading.topic.is_compacted
-            if not is_here or is_behind:
-                continue
-            if at < flip.next_offset:
-                where = max(at, flip.base_offset)
-                self.record.corrupt.append(
-                    Corrupt(self.world.now_ns, self.name, reading.key, where, "code 56")
-                )
-            elif not flip.hides or at >= self.context.disk.segment_end(flip):
-                continue
-            self.seek(reading, max(flip.next_offset, at + 1))
-            self._hiding = flip if flip.hides else None
-            return True
+        at, root = reading.position, self.context.disk.directory("/")
+        for flip in sorted(self.flips_in(reading), key=lambda one: one.base_offset):
+            begins = flip.base_offset
+            if reading.topic.is_compacted:
+                begins = refused_from(root, flip, self.context.flips)
+            if begins <= at < max(flip.next_offset, found_again(root, flip)):
+                self.seek(reading, max(flip.next_offset, at + 1))
+                log.hidden.append((at, reading.position))
+                return True
         return False
 
-    def _reappear(self, offset: int) -> None:
-        """Note that batches from `offset` on are not hidden any more."""
-        flip, self._hiding = self._hiding, None
-        if flip is not None and flip.next_offset < offset:
-            flips = self.context.flips
-            flips[flips.index(flip)] = flip._replace(next_offset=offset)
+    def _reappear(self, log: ReadLog, position: int, batches: list[SeenBatch]) -> None:
+        """Add batches to the log, without what is hidden of the first.
+
+        The broker may find the last record of a batch, and not its first ones.
+        """
+        first = batches[0] if batches else None
+        if first is not None and log.hidden and first.base_offset < position == log.hidden[-1][1]:
+            records = [one for one in first.records if one[0] >= position]
+            batches = [first._replace(base_offset=position, records=records), *batches[1:]]
+        log.batches.extend(batches)
 
     def _fetch(self, reading: Reading) -> FetchRequest:
         asked = FetchPartition(
@@ -164,23 +160,20 @@ class _Reader(Fetcher):
         key, position = reading.key, reading.position
         self.record.saw_mark(key, HIGH_WATERMARK, part.high_watermark, times)
         self.record.saw_mark(key, START, part.log_start_offset, times)
-        found = served(part.records, position, is_compacted=reading.topic.is_compacted)
-        if found.wrong:
-            self.wrong(reading, found.wrong)
-        log.batches.extend(found.batches)
+        found = self.served(reading, part, position)
+        self._reappear(log, position, found.batches)
         for batch in found.batches:
             self.record.saw_batch(key, batch, times[0])
         records = [one for batch in found.batches for one in batch.records if one[0] >= position]
         poll = Poll(key, position, records)
         self.record.polled(self.process, poll, times, seeks=reading.seeks)
         reading.seeks = False
-        self._reappear(found.batches[0].base_offset if found.batches else position)
         if found.batches:
             reading.position = found.next_offset
-        if found.corrupt:
-            at = reading.position
-            self.record.corrupt.append(Corrupt(times[1], self.name, key, at, found.corrupt))
-            self.seek(reading, at + 1)
+        if found.flip is not None:
+            self.go_behind(reading, found.flip)
+        elif found.corrupt:
+            self.found_corrupt(reading, found.corrupt)
         elif not found.batches and position < part.high_watermark:
             self.wrong(reading, f"nothing at {position}, below {part.high_watermark}")
             return True

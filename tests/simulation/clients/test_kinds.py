@@ -70,6 +70,10 @@ class DirectPeer:
         answer = broker.run(broker.call(body, header.api_version))
         self.network.lie(answer)
         if is_silent:
+            if any(
+                one.error_code for topic in answer.responses for one in topic.partition_responses
+            ):
+                self.network._drop(self)
             return
         frame = b"".join(self.dialect.encode_response(header, answer))
         self.arrives_ns = max(self.arrives_ns, world.now_ns) + world.chance("x").randrange(MS)
@@ -166,6 +170,7 @@ def test_no_client_objects_to_a_sound_broker(broker: MemoryBroker, seed: int) ->
     assert record.breaches == []
     assert record.ledger.found == []
     assert record.corrupt == []
+    assert record.unserved == []
     assert not record.unanswered
     assert check(record.sealed()).anomalies == []
     outcomes = Counter(op.outcome for op in record.ops if op.sends)
@@ -197,7 +202,7 @@ def _drops_marks(answer: Any) -> None:
     if isinstance(answer, FetchResponse):
         for topic in answer.responses:
             for part in topic.partitions:
-                if part.high_watermark > 5:
+                if part.high_watermark % 2:  # now and then
                     part.high_watermark = part.last_stable_offset = 2
 
 
@@ -224,6 +229,23 @@ def _refuses(answer: Any) -> None:
         answer.responses[0].partition_responses[0].error_code = -1
 
 
+def _hides(answer: Any) -> None:
+    """Lie: serve nothing."""
+    if isinstance(answer, FetchResponse):
+        for topic in answer.responses:
+            for part in topic.partitions:
+                part.records = b""
+
+
+def _has_no_place(answer: Any) -> None:
+    """Lie: say that a log does not have an offset."""
+    if isinstance(answer, FetchResponse):
+        for topic in answer.responses:
+            for part in topic.partitions:
+                if not part.records and part.high_watermark > 0:
+                    part.error_code = 1
+
+
 def _forgets(answer: Any) -> None:
     """Lie: no longer know a topic."""
     if isinstance(answer, FetchResponse) and answer.responses:
@@ -247,6 +269,8 @@ def _accepts(answer: Any) -> None:
         (_flips, "corrupt"),
         (_refuses, "code -1 for a good batch"),
         (_forgets, "is unknown now"),
+        (_hides, "got nothing"),
+        (_has_no_place, "got out of range"),
         (_accepts, "a bad batch to"),
     ],
 )
@@ -257,6 +281,7 @@ def test_a_broker_that_lies_is_caught(broker: MemoryBroker, lie: Lie, said: str)
     found += [anomaly.detail for _, _, anomaly in record.breaches]
     found += [anomaly.name for anomaly in check(record.sealed()).anomalies]
     found += ["corrupt" for _ in record.corrupt]
+    found += [f"got {one.what}" for one in record.unserved]
     assert any(said in one for one in found), found
 
 

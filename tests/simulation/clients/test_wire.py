@@ -128,6 +128,20 @@ def test_acks_0_has_no_answer() -> None:
     run(served(KafkaDialect(SERVED), lambda _: None), do)
 
 
+def test_nothing_is_answered_behind_a_refusal_that_ends_the_connection() -> None:
+    async def do(wire: Wire, _: Any) -> None:
+        await wire.open()
+        await wire.call(MetadataRequest(topics=[]), 9)
+        wire.must_end()
+        await wire.call(MetadataRequest(topics=[]), 9)
+        wire.close()
+        await wire.open()
+        await wire.call(MetadataRequest(topics=[]), 9)
+
+    wire = run(served(KafkaDialect(SERVED), metadata), do)
+    assert wire.record.failures == ["c1: is served behind a refused request that has no answer"]
+
+
 def test_an_end_fails_all_that_wait_and_a_new_connection_can_be_made() -> None:
     async def do(wire: Wire, network: Any) -> None:
         await wire.open()

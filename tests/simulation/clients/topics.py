@@ -43,6 +43,7 @@ class Topic:
     is_sized: bool = False  # deleted by retention.bytes, and by nothing else
     is_ageless: bool = False  # some records are of a far future, and retention must keep them
     may_be_gone: bool = False
+    is_ledger: bool = False  # transactions write to it; whole logs, not compacted
     topic_id: bytes = ZERO_UUID
     is_known: bool = False
 
@@ -54,7 +55,7 @@ class Topic:
     @property
     def is_ruled(self) -> bool:
         """Whether one rule of retention decides what is deleted, and nobody may change that."""
-        return self.is_sized or self.is_ageless
+        return self.is_sized or self.is_ageless or self.is_ledger
 
     def key(self, partition: int) -> Key:
         """Return the key of a partition in the history."""
@@ -99,7 +100,7 @@ KINDS_OF_TOPIC: Final[dict[str, tuple[dict[str, str], tuple[str, ...]]]] = {
     "cached": (ROLLS | {"write.caching": "true"}, ("is_volatile",)),
     "cached-late": (
         FOREVER | {"write.caching": "true", "flush.messages": "7", "flush.ms": "300"},
-        ("is_volatile",),
+        ("is_volatile", "is_trimmed"),
     ),
     "short": (
         ROLLS | {"retention.bytes": "1500", "file.delete.delay.ms": "0"},
@@ -132,15 +133,31 @@ KINDS_OF_TOPIC: Final[dict[str, tuple[dict[str, str], tuple[str, ...]]]] = {
 }
 
 
+# Where transactions write. Others do, too; their segments are small.
+LEDGERS: Final[dict[str, tuple[dict[str, str], tuple[str, ...]]]] = {
+    "ledger": (ROLLS, ("is_ledger",)),
+    "cached-ledger": (ROLLS | {"write.caching": "true"}, ("is_ledger", "is_volatile")),
+}
+LEDGER_KINDS: Final = frozenset({"transactor", "rival"})  # of clients
+CACHED_CHANCE: Final = 0.3
+
+NEEDED: Final = {"deleter": "passing", "trimmer": "cut"}  # by kinds of clients
+
+
 class Topics(dict[str, Topic]):
     """All topics of a history, by name."""
 
     def __init__(self, context: Context) -> None:
         chance = context.world.chance("topics")
-        names = chance.sample(list(KINDS_OF_TOPIC), chance.randint(2, 6))
+        names = chance.sample(list(KINDS_OF_TOPIC), chance.choice((1, 2, 2, 3, 4, 6)))
+        kinds = {client.kind for client in context.plan.clients}
+        names += [name for kind, name in NEEDED.items() if kind in kinds and name not in names]
         is_trimmed = context.plan.settings.get("log.retention.bytes", "-1") != "-1"
+        if kinds & LEDGER_KINDS:
+            is_cached = context.world.chance("ledgers").random() < CACHED_CHANCE
+            names += list(LEDGERS)[: 2 if is_cached else 1]
         for name in names:
-            configs, flags = KINDS_OF_TOPIC[name]
+            configs, flags = (KINDS_OF_TOPIC | LEDGERS)[name]
             topic = Topic(name, configs, chance.choice((1, 1, 2, 3)), **dict.fromkeys(flags, True))
             topic.is_trimmed |= is_trimmed and "retention.bytes" not in configs
             self[name] = topic

@@ -1,6 +1,7 @@
 """The judge of groups: what their members were told, against what a group promises.
 
     offsets       `tests.simulation.judges.offsets`
+    members       `tests.simulation.judges.members`
     owners        a partition has one owner: in a generation or epoch, and at any time for members
                   of consumer groups, who say when they give it up
     order         generations and epochs do not go back
@@ -26,6 +27,7 @@ from broker.groups.states import ClassicGroupState, ConsumerGroupState
 from tests.simulation.context import Context
 from tests.simulation.group_events import (
     FOREVER,
+    Acted,
     Beat,
     Commit,
     Described,
@@ -33,9 +35,8 @@ from tests.simulation.group_events import (
     Partition,
     Removed,
     Synced,
-    Taken,
 )
-from tests.simulation.judges import offsets
+from tests.simulation.judges import members, offsets
 from tests.simulation.judges.offsets import DRIFT_MIN, MS, is_uncertain
 
 CLASSIC_STATES: Final = frozenset(str(state) for state in ClassicGroupState)
@@ -71,7 +72,7 @@ def judge(
     anew_all = retention_ns is not None or last_ns > check_ns
     for group, own in by_group.items():
         is_lasting = not anew_all and not _may_begin_anew(own)
-        rules = [_owned_once(own), _shares(own), _descriptions(own)]
+        rules = [_owned_once(own), _shares(own), _descriptions(own), members.judge(own, ends_ns)]
         if is_lasting:
             rules += [_one_owner_an_epoch(own), _in_order(own), _fenced(own)]
         found += [f"group {group}: {text}" for rule in rules for text in rule]
@@ -88,7 +89,7 @@ def of_history(context: Context) -> list[str]:
         retention_ns = None
     return judge(
         context.record.group_events,
-        context.power_cuts_ns,
+        context.ends_ns,
         retention_ns,
         config.offsets_retention_check_interval_ms * MS,
     )
@@ -100,8 +101,12 @@ def _may_begin_anew(events: Sequence[Event]) -> bool:
         for event in events
     )
     has_expiry = any(isinstance(event, Commit) and event.retention_ms >= 0 for event in events)
-    kinds = {type(event) for event in events if isinstance(event, Synced | Beat)}
-    return has_removal or has_expiry or len(kinds) > 1
+    # A JoinGroup alone is enough: it replaces a consumer group that has no members, whose next
+    # member then replaces the classic group that nobody has become a member of.
+    protocols = {
+        isinstance(event, Beat) for event in events if isinstance(event, Synced | Acted | Beat)
+    }
+    return has_removal or has_expiry or len(protocols) > 1
 
 
 # -- Owners ----------------------------------------------------------------------------------------
@@ -114,7 +119,7 @@ def _owned_once(events: Sequence[Event]) -> Iterator[str]:
         if isinstance(event, Beat):
             by_member.setdefault(event.member_id, []).append(event)
     # A static member may come back in the classic protocol, and say nothing of it here.
-    taken = {event.instance_id for event in events if isinstance(event, Taken)}
+    taken = {event.instance_id for event in events if isinstance(event, Acted)} - {""}
     owned = [
         one
         for beats in by_member.values()
@@ -139,35 +144,45 @@ def _owned_once(events: Sequence[Event]) -> Iterator[str]:
 def _owned(beats: Sequence[Beat]) -> Iterator[Owned]:
     """Yield what one member owned, and when: its heartbeats come one after the other."""
     since: dict[Partition, int] = {}
+    # What the broker may still count as the member's, after a silence that no longer says so: a
+    # session begins anew with a life of the broker.
+    held: set[Partition] = set()
     to_revoke_ns: dict[Partition, int] = {}  # until when
     alive_ns = 0
     unheard_ns: int | None = None  # when a heartbeat was sent whose answer could be news
+    news_ns = FOREVER  # until when the member has to give up what that answer may have asked for
     for beat in beats:
         leaves = beat.epoch <= 0  # or joins again: it owns nothing then
         # A member that is late in giving up one partition loses all.
-        limit = min(alive_ns, *to_revoke_ns.values(), FOREVER)
+        limit = min(alive_ns, news_ns, *to_revoke_ns.values())
         for partition in sorted(since):
             is_kept = not leaves and (beat.owned is None or partition in beat.owned)
             if not is_kept or beat.began_ns > limit:
                 until = min(beat.began_ns, limit)
                 yield Owned(partition, since.pop(partition), until, beat.member_id)
-                to_revoke_ns.pop(partition, None)
+        if leaves:
+            held.clear()
+        elif beat.owned is not None and beat.code == 0:  # else the broker may not have heard it
+            held &= beat.owned
+        to_revoke_ns = {one: ns for one, ns in to_revoke_ns.items() if one in held}
         if beat.code != 0:
             # Removed, or unknown: what the member owns lasts until it says otherwise or expires.
             if is_uncertain(beat) and unheard_ns is None:
                 unheard_ns = beat.began_ns
+                news_ns = unheard_ns + beat.rebalance_ms * MS
             continue
         alive_ns = beat.began_ns + beat.session_ms * MS
         if beat.assigned is None or beat.epoch < 0:
             continue
         told_ns = beat.began_ns if unheard_ns is None else unheard_ns
-        unheard_ns = None
+        unheard_ns, news_ns = None, FOREVER
         for partition in beat.assigned:
             since.setdefault(partition, beat.ended_ns)
             to_revoke_ns.pop(partition, None)
-        for partition in since.keys() - beat.assigned:
+        held |= beat.assigned
+        for partition in held - beat.assigned:
             to_revoke_ns.setdefault(partition, told_ns + beat.rebalance_ms * MS)
-    until = min(alive_ns, *to_revoke_ns.values(), FOREVER)
+    until = min(alive_ns, news_ns, *to_revoke_ns.values())
     for partition in sorted(since):
         yield Owned(partition, since[partition], until, beats[-1].member_id)
 

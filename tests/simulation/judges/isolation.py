@@ -54,11 +54,16 @@ class Harm:
             if name not in still and spans[-1][1] is None:
                 spans[-1] = (spans[-1][0], now_ns)
 
-    def explains(self, name: str, at_ns: int) -> bool:
-        """Whether a failure of that directory explains an answer at a time."""
+    def explains(self, name: str, at_ns: int, since_ns: int | None = None) -> bool:
+        """Whether a failure of that directory explains an answer at a time.
+
+        The answer came on a connection that was opened at `since_ns`. It may have been under way
+        while the broker that gave it was killed and another one started.
+        """
+        since_ns = at_ns if since_ns is None else since_ns
         return any(
-            since <= at_ns and (until is None or at_ns <= until)
-            for since, until in self.spans.get(name, ())
+            began <= at_ns and (until is None or since_ns <= until)
+            for began, until in self.spans.get(name, ())
         )
 
 
@@ -84,7 +89,7 @@ def _is_explained(one: Refusal, harm: Harm) -> bool:
     else:
         names = [NOWHERE, filenames.METADATA_DIRECTORY]
         names += [name for name in harm.spans if name.rpartition("-")[0] == one.topic]
-    return any(harm.explains(name, one.at_ns) for name in names)
+    return any(harm.explains(name, one.at_ns, one.since_ns) for name in names)
 
 
 # -- Connections --------------------------------------------------------------------------

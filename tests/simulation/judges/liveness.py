@@ -3,7 +3,8 @@
     overdue    every request that still waits on an open connection has waited less than its own
                time and BOUND_MS more; no client has left after such a wait in vain
     unwoken    while the machine is well, a fetch that waits is answered soon after there is
-               something to read, which an acknowledgement proves
+               something to read, which an acknowledgement proves. Time in which the budget of
+               requests is full does not count: others may fill it, and then a frame is not read
     prove      an actor: every healthy partition takes a batch with acks=all, and the groups
                answer. That the batches can be read is seen when the logs are read back
     unread     each partition that was proved has been read back
@@ -36,10 +37,10 @@ BOUND_MS: Final = 30_000
 TRIES_MAX: Final = 5
 LISTED_MAX: Final = 8
 STOPPED: Final = "stopped; everything is on disk"
-PRODUCE_VERSION, LIST_VERSION, DESCRIBE_VERSION = 9, 4, 5
+PRODUCE_VERSION, BY_ID_VERSION, LIST_VERSION, DESCRIBE_VERSION = 9, 13, 4, 5
 # What a broker may answer for a while: a batch that waits for a slow disk, groups being loaded.
 PASSING: Final = frozenset({7, 14, 15})
-UNKNOWN_TOPIC: Final = 3
+GONE: Final = frozenset({3, 100})  # unknown topic or partition, unknown topic id
 
 
 # -- Requests that wait -------------------------------------------------------------------
@@ -72,11 +73,37 @@ def _text(asked: Asked) -> str:
 # -- Fetches that wait --------------------------------------------------------------------
 
 
-def unwoken(record: Record, bound_ms: int, but: Collection[Key] = ()) -> list[str]:
+class Spans:
+    """Spans of time, each from a `begin` to the next `end`."""
+
+    def __init__(self) -> None:
+        self._ended: list[tuple[int, int]] = []
+        self._began_ns: int | None = None
+
+    def begin(self, now_ns: int) -> None:
+        """Begin one, unless one has begun."""
+        self._began_ns = now_ns if self._began_ns is None else self._began_ns
+
+    def end(self, now_ns: int) -> None:
+        """End the one that has begun, if any."""
+        if self._began_ns is not None:
+            self._ended.append((self._began_ns, now_ns))
+            self._began_ns = None
+
+    def within_ns(self, first_ns: int, last_ns: int) -> int:
+        """Return how much of the time between two moments lies in spans that have ended."""
+        return sum(max(0, min(last_ns, end) - max(first_ns, begin)) for begin, end in self._ended)
+
+
+def unwoken(
+    record: Record, bound_ms: int, but: Collection[Key] = (), full: Spans | None = None
+) -> list[str]:
     """Object to fetches that were answered more than `bound_ms` after the records were there.
 
-    `but`: keys that may lose records, so that there may be nothing to read after all.
+    `but`: keys that may lose records, so that there may be nothing to read after all. `full`: when
+    the budget of requests was full.
     """
+    full = full or Spans()
     acknowledged: dict[Key, list[tuple[int, int]]] = {}
     for op in record.ops:
         for send in op.sends:
@@ -92,7 +119,8 @@ def unwoken(record: Record, bound_ms: int, but: Collection[Key] = ()) -> list[st
                 continue
             times = [at_ns for at_ns, offset in acknowledged.get(key, ()) if offset >= position]
             since_ns = max(min(times, default=poll.answered_ns), poll.sent_ns)
-            late_ms = (poll.answered_ns - since_ns) / MS
+            late_ns = poll.answered_ns - since_ns - full.within_ns(since_ns, poll.answered_ns)
+            late_ms = late_ns / MS
             if late_ms > bound_ms:
                 what = f"{poll.who} waited for {key} from {position} at {poll.sent_ns} ns"
                 found.append(f"{what}, {late_ms:.0f} ms longer than it had to")
@@ -163,13 +191,17 @@ async def _append(
         value = b"proof%d:%d" % (attempt, number)
         batch = build([LogRecord(0, now_ms(), value.partition(b":")[0], value)])
         partition = PartitionProduceData(index=number, records=memoryview(batch))
-        data = TopicProduceData(name=topic.name, partition_data=[partition])
+        # One that is made anew while this goes on is another topic.
+        version = BY_ID_VERSION if topic.may_be_gone else PRODUCE_VERSION
+        data = TopicProduceData(
+            name=topic.name, topic_id=topic.topic_id, partition_data=[partition]
+        )
         body = ProduceRequest(acks=-1, timeout_ms=BOUND_MS, topic_data=[data])
         began_ns = world.now_ns
-        answer = await _ask(wire, body, PRODUCE_VERSION, f"proof of {topic.name}-{number}")
+        answer = await _ask(wire, body, version, f"proof of {topic.name}-{number}")
         code = answer if isinstance(answer, str) else _part(answer).error_code
         offset = _part(answer).base_offset if code == 0 else None
-        if code == UNKNOWN_TOPIC and topic.may_be_gone:
+        if code in GONE and topic.may_be_gone:
             return ""
         wire.record.sent(
             wire.record.new_process(),

@@ -26,7 +26,15 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-from tests.simulation.group_events import FOREVER, Commit, Event, Fetched, Removed, Synced
+from tests.simulation.group_events import (
+    FOREVER,
+    Acted,
+    Commit,
+    Event,
+    Fetched,
+    Removed,
+    Synced,
+)
 
 NO_OFFSET: Final = -1
 MS: Final = 1_000_000
@@ -95,7 +103,7 @@ def _registers(events: Sequence[Event]) -> dict[Key, Register]:
                 register.commits[event.offset] = event
             else:
                 register.reads.append(event)
-    classic = {event.group for event in events if isinstance(event, Synced)}
+    classic = {event.group for event in events if isinstance(event, Synced | Acted)}
     for (group, _, _), register in registers.items():
         register.had_members = group in classic
     for event in events:
@@ -140,6 +148,8 @@ def _latest_ns(event: Event, ends_ns: Sequence[int]) -> int:
     """Return the time after which a request has no new effect."""
     if not is_uncertain(event):
         return event.ended_ns
+    if isinstance(event, Commit) and event.is_transactional:
+        return FOREVER  # whoever loads its transaction may commit it
     after = bisect_left(ends_ns, event.began_ns)
     return ends_ns[after] if after < len(ends_ns) else FOREVER
 

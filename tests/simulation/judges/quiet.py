@@ -31,29 +31,37 @@ SLOW: Final = "slow"  # the disk did not answer for a while
 FLIP: Final = "flip"  # bits of a file have changed
 ACCEPT: Final = "accept"  # accept failed
 HURRY: Final = "hurry"  # a stop was told more than once to stop
+# A stop came while a transaction was being ended, or looked at by a start, and did not wait for
+# that: it was told twice, or a flush took too long. The marker is left to the next start.
+OWED: Final = "owed"
 
 _BROKEN: Final = frozenset({DISK, FULL, FLIP})
 _UNWRITTEN: Final = frozenset({DISK, FULL})
 EXPLAINED: Final[tuple[tuple[str, frozenset[str]], ...]] = (
     (r"cannot accept on \S+, will retry: ", frozenset({ACCEPT})),
     (r"[A-Z_]+ v\d+ from .* failed, answered (KAFKA_STORAGE_ERROR|CORRUPT_MESSAGE): ", _BROKEN),
+    (
+        r"[A-Z_]+ v\d+ from .* failed, answered REQUEST_TIMED_OUT: .* the disk is slow",
+        frozenset({SLOW}),
+    ),
     (r"the disk of \S+ is full, ", frozenset({FULL, DISK})),
     (
         r"the disk of \S+ (does not answer|is slow, .*|is being written to): ",
         frozenset({SLOW, HURRY}),
     ),
-    (r"stopped, but not everything could be written: ", _BROKEN),
+    (r"stopped, but not everything could be written: ", _BROKEN | {OWED}),
     (r"cannot start or continue: ", _BROKEN),
     (r".*\. It is offline until it can be opened\.", _BROKEN),
     (r"\S+ is offline for writes, ", _BROKEN),
     (r"deleted topic \S+, but some of its files remain: ", _UNWRITTEN),
-    (r"deleted records may reappear at the next start: ", _UNWRITTEN),
+    (r"log start offsets cannot be written: ", _UNWRITTEN),
     (r"topic \S+: ", _UNWRITTEN),
-    (r"(checkpoint|retention) of \S+ failed", _BROKEN),
+    (r"(checkpoint|retention|deletion of segments) of \S+ failed", _BROKEN),
     (r"cannot write a metadata snapshot, will retry: ", _BROKEN),
     (r"[a-z ]+ failed, will retry: ", _BROKEN),
     (r"Unexpected exception thrown when cleaning log ", _BROKEN),
     (r"groups of \S+ are not loaded: ", _BROKEN),
+    (r"transactions of \S+ are not loaded: ", _BROKEN),
 )
 _EXPLAINED: Final = tuple((re.compile(pattern), faults) for pattern, faults in EXPLAINED)
 # However loud they are, and whatever was injected.

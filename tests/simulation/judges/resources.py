@@ -15,14 +15,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from broker.at_rest import left_over
 from broker.groups.classic.classic_group import ClassicGroup
+from broker.groups.coordinator import Coordinator
 from broker.network.connection import Connection
 from broker.network.processor import RECEIVE_BUFFER_BYTES
 from broker.runtime import owners
+from broker.runtime.clock import MS_NS
 from broker.runtime.owners import Owner
 from broker.runtime.record_work import AT_ONCE
 from broker.server import Broker
@@ -31,11 +33,18 @@ from protocol.framing import KEPT_BYTES_MAX, SIZE_BYTES
 # Duties of the broker itself, which may be under way at any time.
 RESTLESS: Final = ("compaction", "Task-", "loading groups")
 # Tasks of requests: none of them lasts, not even one that ran when the broker began to serve.
-PASSING: Final = ("request", "change of topics")
+PASSING: Final = (
+    "request",
+    "change of topics",
+    "loading transactions",
+    "the end of a transaction",  # that a start goes on with
+    "the abort of ",  # of what a producer has left open that begins anew
+)
 LASTING_TIMERS: Final = (Owner.TICKER, Owner.GROUP_ALARM, Owner.COMPACTION)
 INTERNAL: Final = ("__cluster_metadata", "__consumer_offsets")
 OTHER_FILES_MAX: Final = 4  # the lock, and what a compaction or a checkpoint has open
 FOUND_MAX: Final = 20
+LATE_MS_MAX: Final = 5_000  # some fifty looks of the broker at its deadlines
 
 
 class Sampler:
@@ -43,6 +52,7 @@ class Sampler:
 
     `read_bytes_max` is the most that one read from a socket brings, `batch_bytes_max` the largest
     batch that clients send, `per_address_max` the connections that some addresses may have.
+    `now_ns` reads the broker's clock, without taking its time.
     """
 
     def __init__(
@@ -52,14 +62,16 @@ class Sampler:
         read_bytes_max: int = RECEIVE_BUFFER_BYTES,
         batch_bytes_max: int = 1 << 20,
         per_address_max: Mapping[str, int] | None = None,
+        now_ns: Callable[[], int] = lambda: 0,
     ) -> None:
         self.found: list[str] = []
         names = [task.get_name() for task in _tasks(loop)]
-        self.known_tasks = Counter(name for name in names if name not in PASSING)
+        self.known_tasks = Counter(name for name in names if not name.startswith(PASSING))
         self._broker = broker
         self._read_bytes_max = min(read_bytes_max, RECEIVE_BUFFER_BYTES)
         self._batch_bytes_max = batch_bytes_max
         self._per_address_max = dict(per_address_max or {})
+        self._now_ns = now_ns
         self._connections_max = 0
         self._cached: set[tuple[str, int]] = set()  # logs that had write.caching
 
@@ -72,6 +84,7 @@ class Sampler:
             self.found += _wrong_books(broker)
             self.found += self._unflushed_passed()
             self.found += self._too_many_connections()
+            self.found += _late(broker, self._now_ns())
 
     def _unflushed_passed(self) -> Iterator[str]:
         """Compare what waits for the disk with its bound; the broker's own logs are not gated."""
@@ -211,6 +224,18 @@ def _wrong_waits(broker: Broker, unanswered: int) -> Iterator[str]:
         yield f"{waiting} walks wait, {metrics.record_walks_waiting_now} are counted"
 
 
+def _late(broker: Broker, now_ns: int) -> Iterator[str]:
+    """Say what waits beyond its time (I9). A stop answers it by itself."""
+    services = broker._assembly.services
+    if services.purgatory._is_stopping:
+        return
+    for partition in services.partitions.all():
+        for waiting in (*partition.waiters, *partition.queue):
+            ms = (now_ns - waiting.deadline_ns) / MS_NS
+            if ms > LATE_MS_MAX:
+                yield f"a request waits for {partition.log!r}, {ms:.0f} ms beyond its time"
+
+
 # -- Rest ---------------------------------------------------------------------------------
 
 
@@ -247,12 +272,35 @@ def at_rest(
     return [f"at rest: {one}" for one in found]
 
 
-def waits_for_members(broker: Broker) -> bool:
-    """Whether a member's JoinGroup or SyncGroup waits for others, though its client has gone."""
+def held_by_a_stop(broker: Broker) -> list[str]:
+    """Return what a stop that is under way should have answered at its beginning."""
     services = broker._assembly.services
-    return services.has_groups and any(
+    parked = len(services.purgatory._parked)
+    found = [f"{parked} fetches are parked during a stop"] if parked else []
+    if services.has_groups and _waits_for_members(services.groups):
+        found.append("members wait for their group during a stop")
+    return found
+
+
+def is_busy_by_itself(broker: Broker) -> bool:
+    """Whether groups still do what needs no client: whoever looks for rest should look again.
+
+    A JoinGroup or SyncGroup waits for other members, though its client has gone; or a session or
+    the retention of offsets has just ended, and the record of it is not durable yet. What stays so
+    however often one looks is held.
+    """
+    services = broker._assembly.services
+    return services.has_groups and (
+        _waits_for_members(services.groups)
+        or services.logs.unflushed_bytes > 0
+        or any(partition.flush_scheduled for partition in services.partitions.all())
+    )
+
+
+def _waits_for_members(groups: Coordinator) -> bool:
+    return any(
         member.join_answer is not None or member.sync_answer is not None
-        for shard in services.groups._shards
+        for shard in groups._shards
         for group in shard.registry.groups.values()
         if isinstance(group, ClassicGroup)
         for member in group.generation.roster

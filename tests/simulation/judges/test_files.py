@@ -166,13 +166,21 @@ def test_words_of_recovery(disk):
     assert len(files.silent(messages)) >= 1
 
 
-def test_what_a_killed_deletion_has_left_is_reported_again(disk):
+def test_what_a_killed_deletion_has_left_is_put_aside_once(disk):
     disk.mkdir(f"{DATA}/gone-0")
-    first = start_and_stop(disk)
-    assert len(files.silent(first)) == 1
     disk.mkdir(f"{DATA}/gone-1")
-    (found,) = files.silent(start_and_stop(disk), first)
-    assert "gone-1" in found
+    disk.replace(f"{DATA}/gone-1/{0:020}.log", b"record")
+    found = files.silent(start_and_stop(disk))
+    assert [f"gone-{number}" in one for number, one in enumerate(found)] == [True, True]
+    assert files.silent(start_and_stop(disk)) == []
+    assert files.verified(disk, DATA) == []
+
+
+def test_what_an_operator_has_left_is_told_at_each_start(disk):
+    disk.replace(f"{DATA}/notes.txt", b"x")
+    told = [line for _ in range(2) for line in start_and_stop(disk) if "notes.txt" in line]
+    assert len(told) == 2
+    assert files.silent(told) == []
 
 
 def test_saving_writes_every_file(disk, made, tmp_path):

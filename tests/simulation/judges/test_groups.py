@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from tests.simulation.group_events import (
+    FOREVER,
+    Acted,
     Beat,
     Commit,
     Described,
@@ -14,7 +16,6 @@ from tests.simulation.group_events import (
     Event,
     Removed,
     Synced,
-    Taken,
 )
 from tests.simulation.judges.groups import judge
 
@@ -136,12 +137,38 @@ def test_a_partition_has_one_owner_at_a_time() -> None:
     assert len(flaws(a, alive, beat(8 * SECOND, "b", 0, 3, assigned=told(P)))) == 1
 
 
+def test_a_session_may_begin_anew_with_a_life_of_the_broker() -> None:
+    a = beat(0, "a", 0, 2, assigned=told(P, Q))
+    alive = beat(11 * SECOND, "a", 2, 2, owned=told(P, Q), assigned=told(P))
+    # It has to give up Q all the same, and then loses P for that.
+    b = beat(17 * SECOND, "b", 0, 3, assigned=told(P))
+    assert flaws(a, alive, b) == []
+    given_up = beat(12 * SECOND, "a", 2, 3, owned=told(P))
+    assert len(flaws(a, alive, given_up, b)) == 1
+
+
+def test_what_a_lost_heartbeat_gave_up_must_be_given_up_still() -> None:
+    a, asked = beat(0, "a", 0, 2, assigned=told(P, Q)), beat(1, "a", 2, 2, assigned=told(P))
+    lost = beat(2, "a", 2, owned=told(P), code=None, ended_ns=FOREVER)
+    b = beat(6 * SECOND, "b", 0, 3, assigned=told(P))
+    assert flaws(a, asked, lost, b) == []
+    lost.code, lost.told_epoch = 0, 2
+    assert len(flaws(a, asked, lost, b)) == 1
+
+
 def test_a_static_member_may_come_back_in_the_other_protocol() -> None:
     a = beat(0, "a", 0, 2, assigned=told(P), instance_id="i")
     b = beat(10, "b", 0, 3, assigned=told(P))
     assert len(flaws(a, b)) == 1
-    assert flaws(a, Taken(who="a", group="g", began_ns=5, instance_id="i"), b) == []
-    assert len(flaws(a, Taken(who="c", group="g", began_ns=5, instance_id="j"), b)) == 1
+    assert flaws(a, Acted(who="a", group="g", began_ns=5, instance_id="i"), b) == []
+    assert len(flaws(a, Acted(who="c", group="g", began_ns=5, instance_id="j"), b)) == 1
+
+
+def test_a_join_in_the_other_protocol_may_begin_a_group_without_members_anew() -> None:
+    a, left = beat(0, "a", 0, 2, assigned=told(P)), beat(5, "a", -1)
+    b = beat(10, "b", 0, 2, assigned=told(P))
+    assert len(flaws(a, left, b)) == 1
+    assert flaws(a, left, Acted(who="c", group="g", began_ns=7), b) == []
 
 
 def test_an_answer_that_was_lost_may_have_asked_to_give_up() -> None:
@@ -151,6 +178,9 @@ def test_an_answer_that_was_lost_may_have_asked_to_give_up() -> None:
     b = beat(7 * SECOND, "b", 0, 3, assigned=told(Q))
     assert flaws(a, lost, asked, b) == []
     assert len(flaws(a, asked, b)) == 1
+    # It never heard of that: its time is over at 6 s, although its session is not.
+    assert flaws(a, lost, b) == []
+    assert len(flaws(a, lost, beat(5 * SECOND, "b", 0, 3, assigned=told(Q)))) == 1
 
 
 def test_epochs_of_a_member_do_not_go_back() -> None:

@@ -3,7 +3,7 @@
 import hashlib
 
 from tests.simulation.judges.history import Flipped, WholeLog, judge
-from tests.simulation.record import Corrupt, Lookup, Record
+from tests.simulation.record import Corrupt, Lookup, Record, Unserved
 from tests.support.history_checker import FAIL, INFO, OK, Anomaly, Poll, Send
 from tests.support.log_ledger import HIGH_WATERMARK, START, SeenBatch
 
@@ -114,11 +114,9 @@ def test_a_flip_explains_its_batch_and_nothing_else():
     flips = {KEY: [Flipped(4, 6)]}
     holed = [*batches[:2], *batches[3:]]
     assert judge(record, {KEY: WholeLog(0, holed)}, flips=flips) == []
-    changed = batches[2]._replace(digest=b"a field that no checksum covers", epoch=1 << 20)
-    record.saw_batch(KEY, changed, 0)
-    assert judge(record, {KEY: WholeLog(0, holed)}, flips=flips) == []
-    served = [*batches[:2], batches[2]._replace(digest=b"flipped"), *batches[3:]]
-    assert judge(record, {KEY: WholeLog(0, served)}, flips=flips) == []
+    assert judge(record, {KEY: WholeLog(0, batches)}, flips=flips) == []
+    overlapping = [Flipped(4, 6), Flipped(4, 6), Flipped(5, 6), Flipped(4, 5)]
+    assert judge(record, {KEY: WholeLog(0, holed)}, flips={KEY: overlapping}) == []
     for rest in (batches[:2], [batches[0], *batches[3:]], [*batches[:2], *batches[4:]]):
         assert judge(record, {KEY: WholeLog(0, rest)}, flips=flips) != []
     assert judge(record, {KEY: WholeLog(0, holed)}) != []
@@ -135,6 +133,9 @@ def test_compaction_may_remove_what_a_flipped_batch_replaced():
     assert judge(record, nothing, flips={KEY: [Flipped(1, 2)]}) == []
     assert judge(record, nothing) != []
     assert judge(record, nothing, flips={KEY: [Flipped(0, 1)]}) != []
+    nobodys = Flipped(2, 3, [(2, b"k:newest")])  # sent with acks=0, and never read
+    assert judge(record, nothing, flips={KEY: [nobodys]}) == []
+    assert judge(record, nothing, flips={KEY: [Flipped(2, 3, [(2, b"l:other")])]}) != []
 
 
 def test_values_of_a_deleted_topic_count_where_somebody_read():
@@ -148,14 +149,16 @@ def test_values_of_a_deleted_topic_count_where_somebody_read():
     ]
 
 
-def test_wrong_bytes_need_a_flip():
+def test_wrong_bytes_that_no_flip_has_made():
     record, batches = good()
     record.corrupt.append(Corrupt(3, "fetcher 2", KEY, 4, "crc"))
-    whole = {KEY: WholeLog(0, batches)}
-    assert judge(record, whole, flips={KEY: [Flipped(4, 6)]}) == []
-    for flips in ({}, {KEY: [Flipped(2, 4)]}, {("t", 1): [Flipped(4, 6)]}):
-        (found,) = judge(record, whole, flips=flips)
-        assert found == "fetcher 2 got other bytes of ('t', 0) at 4: crc"
+    (found,) = judge(record, {KEY: WholeLog(0, batches)}, flips={KEY: [Flipped(4, 6)]})
+    assert found == "fetcher 2 got other bytes of ('t', 0) at 4: crc"
+    record.corrupt.clear()
+    changed = batches[2]._replace(digest=b"a field that no checksum covers", epoch=1 << 20)
+    record.saw_batch(KEY, changed, 0)
+    (found,) = judge(record, {KEY: WholeLog(0, batches)}, flips={KEY: [Flipped(4, 6)]})
+    assert found == "H1: ('t', 0): the batch at 4 has changed"
 
 
 def look(asked, told, timestamp, sent_s):
@@ -203,6 +206,28 @@ def test_look_ups_before_a_log_has_lost_its_end():
     assert not [one for one in judge(record, finals) if one.startswith("H5")]
 
 
+def test_look_ups_in_a_log_that_has_failed():
+    """With write.caching, records that were acknowledged are hidden until the next start."""
+    record, batches = good()
+    whole = {KEY: WholeLog(0, batches)}
+    record.lookups.append(look(80, -1, -1, 9))
+    told = "H5: ('t', 0): time 80 is told at -1, 8 is not older"
+
+    def h5(failed_s):
+        def had_failed(key, at_ns):
+            return key == KEY and at_ns >= failed_s * SECOND
+
+        found = judge(record, whole, had_failed=had_failed)
+        return [one for one in found if one.startswith("H5")]
+
+    assert h5(8.5) == [told], "what others were told was durable"
+    record.volatile.add(KEY)
+    assert h5(8.5) == []
+    assert h5(9.5) == [told], "it failed later"
+    record.lookups[:] = [look(75, 10, 100, 9)]
+    assert h5(8.5) == ["H5: ('t', 0): time 75 is told at 10, 8 is not older"], "it is below that"
+
+
 def test_many_objections_are_counted():
     record, batches = good()
     for number in range(20):
@@ -219,3 +244,33 @@ def test_a_late_reader():
     assert judge(record, whole, lag_s_allowed=33.0) == []
     (found,) = judge(record, whole, lag_s_allowed=10.0)
     assert found.startswith("realtime-lag")
+
+
+def test_look_ups_in_a_failed_log_of_records_that_no_fsync_has_covered():
+    """They were acknowledged with acks=1, and are served again after the next start."""
+    record, batches = good()
+    sent(record, 10, volatile=True)
+    whole = {KEY: WholeLog(0, [*batches, batch(10)])}
+    record.lookups.append(look(100, -1, -1, 12))
+    told = "H5: ('t', 0): time 100 is told at -1, 10 is not older"
+    for failed_s, wanted in ((11, []), (13, [told])):
+        found = judge(record, whole, had_failed=lambda _, at_ns, s=failed_s: at_ns >= s * SECOND)
+        assert [one for one in found if one.startswith("H5")] == wanted
+
+
+def test_what_is_there_is_served():
+    record, batches = good()
+    record.unserved.append(Unserved(SECOND, "fetcher 1", KEY, 4, 10, "nothing"))
+    finals = {KEY: WholeLog(0, batches)}
+    assert judge(record, finals) == ["fetcher 1 got nothing for ('t', 0) at 4, mark 10"]
+    assert judge(record, finals, had_failed=lambda key, at_ns: at_ns == SECOND) == []
+    record.volatile.add(KEY)
+    assert judge(record, finals) == []
+
+
+def test_a_flipped_bit_may_hide_what_is_there():
+    record, batches = good()
+    record.unserved.append(Unserved(SECOND, "fetcher 1", KEY, 4, 10, "nothing"))
+    flips = {KEY: [Flipped(4, 6)]}
+    assert judge(record, {KEY: WholeLog(0, batches)}, flips=flips) == []
+    assert len(judge(record, {KEY: WholeLog(0, batches)}, flips={KEY: []})) == 1

@@ -39,6 +39,14 @@ def test_the_failure_ends_with_the_next_start():
     assert judge([refusal(STORAGE, 75)], harm) == []
 
 
+def test_an_answer_may_be_under_way_while_the_next_broker_starts():
+    harm = harmed("t-0")
+    harm.started_anew(60)
+    late = refusal(STORAGE, 70)
+    assert judge([late._replace(since_ns=50)], harm) == []
+    assert len(judge([late._replace(since_ns=65)], harm)) == 1
+
+
 def test_a_topic_fails_with_what_it_needs():
     created = refusal(STORAGE, api="create", partition=-1)
     for name in ("t-3", "", "__cluster_metadata-0"):

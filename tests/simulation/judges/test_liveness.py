@@ -11,6 +11,7 @@ from tests.simulation.clients.wire import Disconnected
 from tests.simulation.judges.liveness import (
     BOUND_MS,
     STOPPED,
+    Spans,
     overdue,
     prove,
     stopped,
@@ -120,9 +121,10 @@ def test_a_partition_that_refuses(answer, text):
 
 
 def test_a_topic_that_is_gone_is_no_objection():
-    wire = Broken({"proof of t-0": [3]})
-    assert proved(wire, [topic(may_be_gone=True)]).found == []
-    assert proved(wire, [topic()]).found == ["t-0 takes no batch: 3"]
+    for code in (3, 100):
+        wire = Broken({"proof of t-0": [code]})
+        assert proved(wire, [topic(may_be_gone=True)]).found == []
+        assert proved(wire, [topic()]).found == [f"t-0 takes no batch: {code}"]
 
 
 def test_groups_answer():
@@ -171,3 +173,13 @@ def test_a_fetch_that_waits_is_answered_soon_after_there_is_something():
         "late waited for ('t', 0) from 7 at 0 ns, 1001 ms longer than it had to"
     ]
     assert unwoken(record, 1_000, {key}) == []
+    full = Spans()
+    full.begin(50 * MS)
+    full.begin(60 * MS)
+    full.end(100 * MS)
+    full.end(160 * MS)
+    assert len(unwoken(record, 1_000, full=full)) == 1, "it was over when the records were there"
+    full.begin(500 * MS)
+    assert len(unwoken(record, 1_000, full=full)) == 1
+    full.end(501 * MS)
+    assert unwoken(record, 1_000, full=full) == []

@@ -262,19 +262,49 @@ async def test_a_request_of_the_beginning_may_end_and_may_not_last(broker):
     assert at_rest(broker, known) == []
 
 
-def test_a_join_that_waits_for_other_members():
+def test_what_groups_do_without_clients():
     party = Party()
     shard = SimpleNamespace(registry=SimpleNamespace(groups={"g": party.group}))
-    groups = SimpleNamespace(_shards=[shard])
-    services = SimpleNamespace(has_groups=True, groups=groups)
+    logs = SimpleNamespace(unflushed_bytes=0)
+    partition = SimpleNamespace(flush_scheduled=False)
+    services = SimpleNamespace(
+        has_groups=True,
+        groups=SimpleNamespace(_shards=[shard]),
+        logs=logs,
+        partitions=SimpleNamespace(all=lambda: [partition]),
+    )
     broker: Any = SimpleNamespace(_assembly=SimpleNamespace(services=services))
-    assert not resources.waits_for_members(broker)
+    assert not resources.is_busy_by_itself(broker)
     ids = party.stable("a")
-    assert not resources.waits_for_members(broker)
+    assert not resources.is_busy_by_itself(broker)
     party.enter("b")
-    assert resources.waits_for_members(broker)
+    assert resources.is_busy_by_itself(broker)
     party.join("a", ids["a"])
-    assert not resources.waits_for_members(broker)
+    assert not resources.is_busy_by_itself(broker)
+    logs.unflushed_bytes = 90
+    assert resources.is_busy_by_itself(broker)
+    logs.unflushed_bytes, partition.flush_scheduled = 0, True
+    assert resources.is_busy_by_itself(broker)
+    services.has_groups = False
+    assert not resources.is_busy_by_itself(broker)
+
+
+def test_what_a_stop_should_have_answered():
+    party, parked = Party(), {}
+    shard = SimpleNamespace(registry=SimpleNamespace(groups={"g": party.group}))
+    services = SimpleNamespace(
+        has_groups=True,
+        groups=SimpleNamespace(_shards=[shard]),
+        purgatory=SimpleNamespace(_parked=parked),
+    )
+    broker: Any = SimpleNamespace(_assembly=SimpleNamespace(services=services))
+    assert resources.held_by_a_stop(broker) == []
+    party.enter("b")
+    parked["a fetch"] = None
+    assert resources.held_by_a_stop(broker) == [
+        "1 fetches are parked during a stop",
+        "members wait for their group during a stop",
+    ]
 
 
 async def test_connections_of_an_address(broker):
@@ -294,6 +324,8 @@ async def test_a_request_that_waits_behind_later_ones(broker):
     sampler = Sampler(broker)
     ends = [SimpleNamespace(end_offset=9), SimpleNamespace(end_offset=4)]
     log = SimpleNamespace(topic="t", partition=0, write_caching=False, unflushed_bytes=0)
+    for waiter in ends:
+        waiter.deadline_ns = 0
     partition = SimpleNamespace(log=log, waiters=ends, queue=(), watchers=())
     partitions = broker._assembly.services.partitions
     broker._assembly.services.partitions = SimpleNamespace(all=lambda: [partition])
@@ -303,3 +335,20 @@ async def test_a_request_that_waits_behind_later_ones(broker):
     broker._assembly.services.partitions = partitions
     (found,) = sampler.found
     assert found.endswith("wait for [9, 4], in this order")
+
+
+async def test_a_request_that_waits_beyond_its_time(broker):
+    now_ns = 9_000_000_000
+    sampler = Sampler(broker, now_ns=lambda: now_ns)
+    waiters = [SimpleNamespace(end_offset=9, deadline_ns=4_000_000_000)]
+    log = SimpleNamespace(topic="t", partition=0, write_caching=False, unflushed_bytes=0)
+    partition = SimpleNamespace(log=log, waiters=waiters, queue=(), watchers=())
+    services = broker._assembly.services
+    partitions, services.partitions = services.partitions, SimpleNamespace(all=lambda: [partition])
+    sampler.look()
+    assert sampler.found == []
+    now_ns += 1_000_000_000
+    sampler.look()
+    services.partitions = partitions
+    (found,) = sampler.found
+    assert found.endswith(", 6000 ms beyond its time")

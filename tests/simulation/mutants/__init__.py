@@ -4,7 +4,10 @@
     tables/    the bugs, one table a part of the product
     loading    loads the product with a bug in it; no file is written
     trial      one process: the histories of one bug, until one fails
-    hunt       many bugs: a process for each, what became of it, and the table in docs/simulation.md
+    places     which histories run the code that a bug changes
+    hunt       many bugs: processes for each, and what becomes of them
+    results    what is known so far, in a file
+    page       the table in docs/simulation.md
 
     python -m tests.simulation.mutants [NAMES] --seeds 5000 --jobs 2
 

@@ -1,9 +1,13 @@
-"""Runs the simulator on bug after bug, and keeps the table of docs/simulation.md.
+"""Runs the simulator on bug after bug, and says what became of each.
 
-Each bug gets a fresh process (`tests.simulation.mutants.trial`), since its modules are loaded with
-the bug in them. A process that dies, or that begins no history for `HANG_SECONDS`, has found its
-bug too. A seed counts only if the product without the bug passes it; otherwise the hunt goes on
-behind that seed.
+Seeds are gone through in blocks, each twice as long as those before it together. At first the
+product as it is tells the histories of a block: a seed that it fails itself counts for no bug, and
+one that does not run what a bug changes is the same history with that bug. Then each bug that is
+not found yet gets a fresh process (`tests.simulation.mutants.trial`) for the seeds that are left,
+since its modules are loaded with the bug in them. A process that dies, or that begins and ends no
+history for `HANG_SECONDS`, has found its bug too.
+
+Whatever becomes known is in `Results` at once, so that a hunt may be ended at any time.
 """
 
 from __future__ import annotations
@@ -13,12 +17,13 @@ import selectors
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from typing import Any, Final, NamedTuple
 
 from tests.simulation.mutants.mutant import ROOT, Mutant
+from tests.simulation.mutants.results import Found, Results
 from tests.simulation.mutants.tables import (
     as_kafka,
     bounds,
@@ -30,18 +35,14 @@ from tests.simulation.mutants.tables import (
     slips_files,
     slips_groups,
     slips_logs,
+    transactions,
 )
 
 UNCHANGED: Final = "unchanged"
-HANG_SECONDS: Final = 60
-NOT_FOUND: Final = "none"
-PAGE: Final = ROOT / "docs" / "simulation.md"
-BEGIN: Final = "<!-- mutants: begin (python -m tests.simulation.mutants) -->"
-END: Final = "<!-- mutants: end -->"
-HEAD: Final = (
-    "| bug | what it does | seeds needed | judge | what it said |\n|---|---|---|---|---|\n"
-)
-FAILURE_CHARS_MAX: Final = 110
+HANG_SECONDS: Final = 120
+FIRST_BLOCK: Final = 25
+CHUNK: Final = 25  # histories of one process of the product as it is
+STRETCH: Final = 200  # histories with a bug, after which a hunt that was ended goes on
 
 TABLES: Final = (
     promises,
@@ -54,28 +55,16 @@ TABLES: Final = (
     slips_logs,
     slips_broker,
     slips_groups,
+    transactions,
 )
 
 
-class Found(NamedTuple):
-    """What became of one bug: the failure at `seed`, or `seeds` histories without one."""
+class Told(NamedTuple):
+    """A history that has ended. `reached` is empty with a bug."""
 
-    name: str
-    seed: int | None
-    seeds: int
-    failure: str = ""
-
-    @property
-    def judge(self) -> str:
-        """The judge that objected first; `hang` or `crash` for the process."""
-        return self.failure.partition(":")[0] if self.seed is not None else NOT_FOUND
-
-
-class Limits(NamedTuple):
-    """How long to hunt for one bug."""
-
-    seeds: int
-    seconds: float
+    seed: int
+    failure: str
+    reached: Sequence[str] = ()
 
 
 def all_mutants() -> dict[str, Mutant]:
@@ -89,44 +78,92 @@ def all_mutants() -> dict[str, Mutant]:
 
 
 class Hunt:
-    """The hunt for several bugs, and what is known about seeds of the product as it is."""
+    """The hunt for several bugs. What `results` knows already is not tried again."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+    def __init__(self, results: Results, names: Sequence[str], jobs: int) -> None:
+        self._results = results
+        self._names = names
+        self._jobs = jobs
         self._lock = threading.Lock()
-        self._passes: dict[int, bool] = {}  # seed: whether the unchanged product passes it
 
-    def run(self, names: Iterable[str], jobs: int) -> Iterator[Found]:
-        """Yield what became of each bug, in their order."""
-        with ThreadPoolExecutor(jobs) as threads:
-            yield from threads.map(self.find, names)
+    def run(self, seeds: int) -> Iterator[Found]:
+        """Yield what became of each bug, when it is found or was hunted for with all seeds."""
+        left = list(self._names)
+        with ThreadPoolExecutor(self._jobs) as threads:
+            for last in _blocks(seeds):
+                list(threads.map(self._tell, self._unknown(last)))
+                found = list(threads.map(self._hunt, left, repeat(last)))
+                yield from (one for one in found if one.seed is not None or last == seeds)
+                left = [one.name for one in found if one.seed is None]
 
-    def find(self, name: str) -> Found:
-        """Hunt for one bug."""
-        ends = time.monotonic() + self._limits.seconds
-        first = 1
-        while first <= self._limits.seeds:
-            found = _try(name, first, self._limits.seeds, ends)
-            if found.seed is None or self._is_sound(found.seed):
-                return found
-            first = found.seed + 1
-        return Found(name, None, self._limits.seeds)
+    def _unknown(self, last: int) -> list[list[int]]:
+        """Return the seeds that the product without a bug has not told yet, in chunks."""
+        seeds = [seed for seed in range(1, last + 1) if not self._results.is_known(seed)]
+        return [seeds[at : at + CHUNK] for at in range(0, len(seeds), CHUNK)]
 
-    def _is_sound(self, seed: int) -> bool:
-        """Whether the product without a bug passes the seed."""
-        with self._lock:
-            if seed not in self._passes:
-                found = _try(UNCHANGED, seed, seed, time.monotonic() + 10 * HANG_SECONDS)
-                self._passes[seed] = found.seed is None
-            return self._passes[seed]
+    def _tell(self, seeds: list[int]) -> None:
+        """Tell histories without a bug, also behind one whose process dies."""
+        while seeds:
+            told = None
+            for told in trial(UNCHANGED, seeds):
+                with self._lock:
+                    self._results.note_history(
+                        told.seed, failed=bool(told.failure), reached=told.reached
+                    )
+            assert told is not None, "a process that told nothing of its first history"
+            seeds = [seed for seed in seeds if seed > told.seed]
+
+    def _hunt(self, name: str, last: int) -> Found:
+        """Hunt for one bug up to a seed."""
+        known = self._results.bug(name)
+        if known.seed is not None or known.seeds >= last:
+            return known
+        sound = self._results.sound
+        seeds = [
+            seed
+            for seed in range(known.seeds + 1, last + 1)
+            if seed in sound and name in sound[seed]
+        ]
+        for at in range(0, len(seeds) or 1, STRETCH):
+            stretch = seeds[at : at + STRETCH]
+            is_last = at + STRETCH >= len(seeds)
+            known = _after(known, stretch, last if is_last else stretch[-1])
+            with self._lock:
+                self._results.note_bug(known)
+            if known.seed is not None:
+                break
+        return known
 
 
-def _try(name: str, first: int, last: int, ends: float) -> Found:
-    """Run one process over the seeds until one fails, the time is over, or it hangs or dies."""
-    command = [sys.executable, "-m", "tests.simulation.mutants.trial", name, str(first), str(last)]
+def _after(known: Found, seeds: Sequence[int], last: int) -> Found:
+    """Return what is known of a bug after some more of the seeds that reach it."""
+    for told in trial(known.name, seeds):
+        if told.failure:
+            reached = known.reached + seeds.index(told.seed) + 1
+            return Found(known.name, told.seed, told.seed, reached, told.failure)
+    return Found(known.name, None, last, known.reached + len(seeds))
+
+
+def _blocks(seeds: int) -> Iterator[int]:
+    """Yield the last seed of each block."""
+    last = FIRST_BLOCK
+    while last < seeds:
+        yield last
+        last *= 2
+    yield seeds
+
+
+# -- One process -----------------------------------------------------------------------------------
+
+
+def trial(name: str, seeds: Sequence[int]) -> Iterator[Told]:
+    """Yield each history that a process tells; it may end behind the first failure."""
+    if not seeds:
+        return
+    command = [sys.executable, "-m", "tests.simulation.mutants.trial", name, *map(str, seeds)]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
-        return _watch(name, process, first, ends)
+        yield from watched(process, seeds[0])
     finally:
         process.kill()
         process.wait()
@@ -134,21 +171,25 @@ def _try(name: str, first: int, last: int, ends: float) -> Found:
         process.stdout.close()
 
 
-def _watch(name: str, process: subprocess.Popen[bytes], first: int, ends: float) -> Found:
+def watched(process: subprocess.Popen[bytes], first: int) -> Iterator[Told]:
+    """Yield what the process says, until it is over, dies or falls silent."""
     seed = first
-    begun = False
+    at = "before the first history"
     for line in _lines(process):
         if line is None:
-            return Found(name, seed, seed, f"hang: no history begins or ends in {HANG_SECONDS} s")
+            yield Told(seed, f"hang: no history begins or ends in {HANG_SECONDS} s")
+            return
         if line.get("over"):
-            return Found(name, None, seed)
-        seed, begun = line["seed"], True
-        if failures := line.get("failures"):
-            return Found(name, seed, seed, _first_line(failures))
-        if time.monotonic() > ends:
-            return Found(name, None, seed - 1)
-    at = f"at seed {seed}" if begun else "before the first history"
-    return Found(name, seed, seed, f"crash: the process ended with {process.wait()} {at}")
+            return
+        seed = line["seed"]
+        at = f"at seed {seed}"
+        failures: Sequence[str] | None = line.get("failures")
+        if failures is not None:
+            failure = failures[0].partition("\n")[0] if failures else ""
+            yield Told(seed, failure, line.get("reached", ()))
+            if failure and "reached" not in line:
+                return
+    yield Told(seed, f"crash: the process ended with {process.wait()} {at}")
 
 
 def _lines(process: subprocess.Popen[bytes]) -> Iterator[dict[str, Any] | None]:
@@ -169,45 +210,7 @@ def _lines(process: subprocess.Popen[bytes]) -> Iterator[dict[str, Any] | None]:
                 yield json.loads(line)
 
 
-def _first_line(failures: Sequence[str]) -> str:
-    return failures[0].partition("\n")[0]
-
-
-# -- the table -------------------------------------------------------------------------------------
-
-
-def row_of(mutant: Mutant, found: Found) -> str:
-    """Return the line of a bug in the table."""
-    said = " ".join(found.failure.partition(":")[2].split()).replace("|", "\\|")
-    said = said.replace("`", "'")
-    if len(said) > FAILURE_CHARS_MAX:
-        said = said[:FAILURE_CHARS_MAX].rsplit(" ", 1)[0] + " …"
-    seeds = str(found.seed) if found.seed is not None else f"not in {found.seeds:,}"
-    said = f"`{said}`" if said else ""
-    return f"| {mutant.name} | {mutant.row} | {seeds} | {found.judge} | {said} |"
-
-
-def rows_in(page: str) -> dict[str, str]:
-    """Return the lines of the table in a page, by the name of the bug."""
-    _, _, rest = page.partition(BEGIN)
-    lines = rest.partition(END)[0].splitlines()
-    return {
-        line.split("|")[1].strip(): line
-        for line in lines
-        if line.startswith("| ") and not line.startswith("| bug |")
-    }
-
-
-def with_rows(page: str, rows: dict[str, str]) -> str:
-    """Return the page with `rows` in its table; rows of other bugs that exist still stay."""
-    known = rows_in(page) | rows
-    mutants = all_mutants()
-    lines = [known[name] for name in mutants if name in known]
-    found = [line for line in lines if "| not in " not in line]
-    summary = f"{len(found)} of {len(lines)} bugs are found.\n\n"
-    before, begin, rest = page.partition(BEGIN)
-    assert begin, f"{PAGE} has no line {BEGIN}"
-    _, end, after = rest.partition(END)
-    assert end, f"{PAGE} has no line {END}"
-    table = HEAD + "\n".join(lines)
-    return f"{before}{BEGIN}\n\n{summary}{table}\n\n{END}{after}"
+def wanted(names: Iterable[str]) -> list[str]:
+    """Return the bugs that are called so, or whose names begin so; all if none is named."""
+    begins = tuple(names)
+    return [name for name in all_mutants() if not begins or name.startswith(begins)]

@@ -1,32 +1,19 @@
-"""What the hunt makes of the processes that it starts, and of the page that it keeps."""
+"""What the hunt makes of the processes that it starts, and of what it knows already."""
 
 import subprocess
 import sys
-import time
 
 import pytest
 
 from tests.simulation.mutants import hunt
-from tests.simulation.mutants.hunt import (
-    BEGIN,
-    END,
-    UNCHANGED,
-    Found,
-    Hunt,
-    Limits,
-    all_mutants,
-    row_of,
-    rows_in,
-    with_rows,
-)
-
-FIRST, SECOND = list(all_mutants().values())[:2]
+from tests.simulation.mutants.hunt import UNCHANGED, Hunt, Told, watched
+from tests.simulation.mutants.results import Found, Results
 
 
-def watched(program, *, ends=None):
+def told_by(program):
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
     try:
-        return hunt._watch("a-bug", process, 1, ends or time.monotonic() + 60)
+        return list(watched(process, 1))
     finally:
         process.kill()
         process.wait()
@@ -38,66 +25,88 @@ def saying(*lines):
 
 
 def test_the_first_failure_of_a_history_finds_a_bug():
-    found = watched(saying('{"seed": 1}', '{"seed": 2}', '{"seed": 2, "failures": ["log: a\\nb"]}'))
-    assert found == Found("a-bug", 2, 2, "log: a")
-    assert found.judge == "log"
+    lines = '{"seed": 1}', '{"seed": 2}', '{"seed": 2, "failures": ["log: a\\nb"]}', '{"seed": 3}'
+    assert told_by(saying(*lines)) == [Told(2, "log: a")]
 
 
 def test_histories_without_a_failure_find_nothing():
-    found = watched(saying('{"seed": 1}', '{"seed": 7}', '{"over": true}'))
-    assert found == Found("a-bug", None, 7)
+    assert told_by(saying('{"seed": 1}', '{"seed": 7}', '{"over": true}')) == []
+
+
+def test_the_product_as_it_is_says_what_each_history_reaches():
+    one = '{"seed": 1, "failures": ["log: a"], "reached": ["x"]}'
+    two = '{"seed": 2, "failures": [], "reached": ["x", "y"]}'
+    told = told_by(saying('{"seed": 1}', one, '{"seed": 2}', two, '{"over": true}'))
+    assert told == [Told(1, "log: a", ["x"]), Told(2, "", ["x", "y"])]
 
 
 def test_a_process_that_dies_has_found_its_bug():
-    found = watched(saying('{"seed": 3}') + "import os; os._exit(9)")
-    assert found == Found("a-bug", 3, 3, "crash: the process ended with 9 at seed 3")
+    told = told_by(saying('{"seed": 3}') + "import os; os._exit(9)")
+    assert told == [Told(3, "crash: the process ended with 9 at seed 3")]
 
 
 def test_a_process_that_is_silent_has_found_its_bug(monkeypatch):
     monkeypatch.setattr(hunt, "HANG_SECONDS", 0.5)
-    found = watched(saying('{"seed": 3}') + "import time; time.sleep(60)")
-    assert (found.seed, found.judge) == (3, "hang")
+    (told,) = told_by(saying('{"seed": 3}') + "import time; time.sleep(60)")
+    assert told.seed == 3
+    assert told.failure.startswith("hang: ")
 
 
-def test_a_hunt_ends_when_its_time_is_over():
-    found = watched(saying('{"seed": 4}') + "import time; time.sleep(60)", ends=time.monotonic())
-    assert found == Found("a-bug", None, 3)
+@pytest.fixture
+def trials(monkeypatch):
+    """A product that fails seed 2 and dies at seed 4, and a bug of seeds 2, 5, 7 and 9.
+
+    Seed 5 does not run what the bug changes.
+    """
+    tried = []
+
+    def trial(name, seeds):
+        tried.append((name, *seeds))
+        for seed in seeds:
+            if name == UNCHANGED:
+                failure = {2: "log: old", 4: "crash: dead"}.get(seed, "")
+                yield Told(seed, failure, () if seed == 5 else ("a-bug",))
+                if seed == 4:
+                    return
+            elif seed in (2, 7, 9):
+                yield Told(seed, "log: x")
+                return
+
+    monkeypatch.setattr(hunt, "trial", trial)
+    monkeypatch.setattr(hunt, "FIRST_BLOCK", 3)
+    return tried
 
 
-def test_a_seed_that_the_product_fails_does_not_count(monkeypatch):
-    """Seed 2 fails with and without the bug, seed 5 only with it."""
-    tries = []
-
-    def attempt(name, first, last, ends):
-        tries.append((name, first, last))
-        bad = [seed for seed in (2, 5) if first <= seed <= last and (name, seed) != (UNCHANGED, 5)]
-        return Found(name, bad[0], bad[0], "log: x") if bad else Found(name, None, last)
-
-    monkeypatch.setattr(hunt, "_try", attempt)
-    assert Hunt(Limits(9, 60)).find("a-bug") == Found("a-bug", 5, 5, "log: x")
-    assert tries == [("a-bug", 1, 9), (UNCHANGED, 2, 2), ("a-bug", 3, 9), (UNCHANGED, 5, 5)]
-
-
-def test_the_table_keeps_rows_of_bugs_that_were_not_hunted():
-    page = f"# A page\n\n{BEGIN}\n{END}\nThe end.\n"
-    one = row_of(FIRST, Found(FIRST.name, 12, 12, "log: `a` | b"))
-    two = row_of(SECOND, Found(SECOND.name, None, 5000))
-    page = with_rows(with_rows(page, {SECOND.name: two}), {FIRST.name: one})
-    assert rows_in(page) == {FIRST.name: one, SECOND.name: two}
-    assert page.index(FIRST.name) < page.index(SECOND.name)
-    assert "1 of 2 bugs are found." in page
-    assert page.startswith("# A page\n")
-    assert page.endswith(f"{END}\nThe end.\n")
-    assert with_rows(page, {}) == page
+def test_a_bug_is_hunted_for_in_blocks_with_the_seeds_that_can_tell(trials, tmp_path):
+    results = Results.load(tmp_path / "results")
+    assert list(Hunt(results, ["a-bug"], 1).run(10)) == [Found("a-bug", 7, 7, 4, "log: x")]
+    assert trials == [
+        (UNCHANGED, 1, 2, 3),
+        ("a-bug", 1, 3),
+        (UNCHANGED, 4, 5, 6),
+        (UNCHANGED, 5, 6),
+        ("a-bug", 6),
+        (UNCHANGED, 7, 8, 9, 10),
+        ("a-bug", 7, 8, 9, 10),
+    ]
 
 
-def test_a_row_says_bug_seeds_judge_and_failure():
-    row = row_of(FIRST, Found(FIRST.name, 12, 12, "log: `a` | b"))
-    assert row == f"| {FIRST.name} | {FIRST.row} | 12 | log | `'a' \\| b` |"
-    missed = row_of(FIRST, Found(FIRST.name, None, 5000))
-    assert missed == f"| {FIRST.name} | {FIRST.row} | not in 5,000 | none |  |"
+def test_a_hunt_goes_on_where_it_was_ended(trials, tmp_path):
+    path = tmp_path / "results"
+    missed = Found("a-bug", None, 6, 3)
+    assert list(Hunt(Results.load(path), ["a-bug"], 1).run(6)) == [missed]
+    with path.open("a") as file:
+        file.write('{"bug":"a-bug","se')  # the line that a kill has cut
+    trials.clear()
+    assert list(Hunt(Results.load(path), ["a-bug"], 1).run(6)) == [missed]
+    assert trials == []
+    assert [found.seed for found in Hunt(Results.load(path), ["a-bug"], 1).run(10)] == [7]
+    assert trials == [(UNCHANGED, 7, 8, 9, 10), ("a-bug", 7, 8, 9, 10)]
 
 
-def test_a_page_without_the_markers_is_refused():
-    with pytest.raises(AssertionError, match="has no line"):
-        with_rows("# A page\n", {})
+def test_a_long_hunt_notes_how_far_it_is(trials, tmp_path, monkeypatch):
+    monkeypatch.setattr(hunt, "STRETCH", 2)
+    path = tmp_path / "results"
+    list(Hunt(Results.load(path), ["a-bug"], 1).run(10))
+    known = [line for line in path.read_text().splitlines() if '"bug"' in line]
+    assert [line.partition('"seeds":')[2].partition(",")[0] for line in known] == ["3", "6", "7"]

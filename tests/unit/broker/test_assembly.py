@@ -30,18 +30,25 @@ def told(caplog: pytest.LogCaptureFixture, part: str) -> list[str]:
     return [message for message in caplog.messages if part in message]
 
 
-async def test_a_stray_directory_is_reported_and_not_touched(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("read_only", ["false", "true"])
+async def test_a_directory_of_no_topic_is_put_aside_and_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, read_only: str
 ) -> None:
     first = Rig(tmp_path / "data")
+    await create(first)
     assert await first.close()
     stray = tmp_path / "data" / "stranger-0"
     stray.mkdir()
     (stray / "00000000000000000000.log").write_bytes(b"something")
-    second = Rig(tmp_path / "data")
+    (tmp_path / "data" / "notes.txt").write_text("mine")
+    second = Rig(tmp_path / "data", barnabas_read_only=read_only)
     assert told(caplog, "stranger-0")
+    assert told(caplog, "notes.txt in the data directory belongs to no topic")
     assert await second.close()
+    if read_only == "false":
+        (stray,) = (tmp_path / "data").glob("stranger-0.*-stray")
     assert (stray / "00000000000000000000.log").read_bytes() == b"something"
+    assert (tmp_path / "data" / "t-0").is_dir()
 
 
 async def test_versions_are_those_of_the_table_but_for_produce(tmp_path: Path) -> None:

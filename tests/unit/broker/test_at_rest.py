@@ -11,6 +11,7 @@ import pytest
 from broker.at_rest import left_over
 from broker.network.processor import Processor
 from broker.partitions.partition import ParkedFetch
+from broker.transactions.transaction import Transaction
 from tests.support.broker_rig import Rig
 from tests.support.fake_connection import FakeConnection
 from tests.support.rig_client import crash, create
@@ -35,6 +36,16 @@ def count_append(rig: Rig) -> None:
     rig.services.metrics.appends_queued_now += 1
 
 
+def wait_for_a_transaction(rig: Rig) -> None:
+    transactions = rig.services.transactions
+    one = Transaction("t", 1, 60_000)
+    one.is_ending = True
+    transactions.store.put(one)
+    waiting = transactions.line_up("t")
+    assert waiting is not None
+    waiting.close()
+
+
 class Waiter:
     def hear_of_room(self) -> bool:
         return True
@@ -48,6 +59,7 @@ LEAKS: dict[str, Callable[[Rig], Any]] = {
     "1 fetches parked": park,
     "1 fetches watching a partition": park,
     "1 appends counted as queued": count_append,
+    "1 requests waiting for a transaction": wait_for_a_transaction,
 }
 
 

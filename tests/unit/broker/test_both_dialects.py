@@ -78,6 +78,9 @@ def group_fields(topic_id: bytes) -> dict[ApiKey, dict[str, Any]]:
     }
 
 
+TRANSACTIONAL = {"transactional_id": "x", "producer_id": 1, "producer_epoch": 0}
+
+
 def filled(row: Handler, topic_id: bytes) -> Any:
     """A request with a non-empty answer about the topic `t`, which may be sent twice."""
     produced = PartitionProduceData(
@@ -109,6 +112,9 @@ def filled(row: Handler, topic_id: bytes) -> Any:
         },
         ApiKey.DELETE_TOPICS: {"topics": [DeleteTopicState(name="no")], "timeout_ms": 1000},
         ApiKey.INIT_PRODUCER_ID: {"transactional_id": "x", "transaction_timeout_ms": 1000},
+        ApiKey.ADD_OFFSETS_TO_TXN: {**TRANSACTIONAL, "group_id": "g"},
+        ApiKey.END_TXN: {**TRANSACTIONAL, "committed": True},
+        ApiKey.TXN_OFFSET_COMMIT: {**TRANSACTIONAL, "group_id": "g"},
         ApiKey.OFFSET_FOR_LEADER_EPOCH: {
             "topics": [OffsetForLeaderTopic(topic="t", partitions=[known])]
         },

@@ -4,11 +4,17 @@ import pytest
 
 import protocol.record_errors
 import storage.errors
-from broker.error_mapping import ERROR_CODES, error_code_of
+from broker.error_mapping import (
+    ERROR_CODES,
+    code_of_failed_log,
+    code_of_failed_read,
+    error_code_of,
+)
 from broker.metadata.topic_rules import TopicError
 from protocol.errors import ErrorCode
 from protocol.record_errors import InvalidRecord, RecordError
-from storage.errors import AppendFailed, OffsetOutOfRange, StorageError
+from storage.errors import AppendFailed, LogFailed, OffsetOutOfRange, StorageError
+from tests.support.log_house import House
 
 
 def family(base: type[Exception]) -> list[type[Exception]]:
@@ -49,3 +55,17 @@ def test_families_are_whole() -> None:
 )
 def test_codes(error: Exception, code: ErrorCode) -> None:
     assert error_code_of(error) is code
+
+
+def test_a_read_of_a_log_that_is_closed_meanwhile() -> None:
+    """Its topic is deleted, and the disk is sound."""
+    house = House()
+    house.open()
+    log = house.log()
+    moved = LogFailed("p", "cannot be opened: [Errno 2] No such file or directory")
+    assert code_of_failed_read(log, moved) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert code_of_failed_log(log) is ErrorCode.KAFKA_STORAGE_ERROR
+    house.delete_log("t", 0)
+    assert code_of_failed_read(log, moved) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert code_of_failed_log(log) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert code_of_failed_read(log, ZeroDivisionError()) is ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,8 +1,9 @@
 """The coordinator with its log: commits, fetches, loading, restarts and failures."""
 
 import asyncio
+import threading
+from collections.abc import Sized
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,8 +16,8 @@ from broker.metadata.topic_rules import GROUP_TOPIC
 from protocol.errors import ErrorCode
 from protocol.group_records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from protocol.records import Record, build
-from storage.errors import LogFailed
-from storage.opening import log_loading
+from storage.errors import DamagedLog, LogFailed
+from storage.flush import Flush
 from tests.support.broker_rig import Rig
 from tests.support.group_rig import commit, committed, find, heartbeat, member
 from tests.support.rig_client import crash, create
@@ -26,6 +27,12 @@ LOADING, NOT_AVAILABLE, NOT_COORDINATOR, STORAGE = 14, 15, 16, 56
 
 def rig_of(directory: Path, **settings: str) -> Rig:
     return Rig(directory, **{"offsets_topic_num_partitions": "3", **settings})
+
+
+async def until_there_are(count: int, waiters: Sized) -> None:
+    async with asyncio.timeout(10):
+        while len(waiters) < count:
+            await asyncio.sleep(0.001)
 
 
 @pytest.fixture
@@ -73,12 +80,18 @@ async def test_records_that_one_segment_cannot_hold_are_written_in_pieces(tmp_pa
     assert await rig.close()
 
 
-async def test_a_fetch_overtaken_by_a_stop_is_still_answered(rig):
+async def test_a_fetch_overtaken_by_a_stop_is_still_answered(rig, monkeypatch):
     await commit(rig, ("t", 0, 7))
+    groups = rig.services.groups
+    waiters = groups.log.partition(groups.partition_of("g")).waiters
+    may_end, run = threading.Event(), Flush.run
+    monkeypatch.setattr(Flush, "run", lambda flush: may_end.wait(10) and run(flush))
     commits = asyncio.create_task(commit(rig, ("t", 0, 8)))  # the fetch waits for it, too
+    await until_there_are(1, waiters)
     fetches = asyncio.create_task(committed(rig, ("t", 0)))
-    await asyncio.sleep(0)
-    rig.services.groups.stop()
+    await until_there_are(2, waiters)
+    groups.stop()
+    may_end.set()
     assert await commits == [("t", 0, 0)]
     assert await fetches == {("t", 0): 8}
     assert await committed(rig, ("t", 0)) == NOT_COORDINATOR
@@ -155,7 +168,7 @@ async def _codes(rig: Rig, member_id: str) -> list[int]:
     return codes
 
 
-async def test_the_groups_of_an_unreadable_log_are_not_coordinated(tmp_path, monkeypatch):
+async def test_the_groups_of_a_damaged_log_are_not_coordinated(tmp_path, monkeypatch):
     rig = rig_of(tmp_path, offsets_topic_num_partitions="1")
     await create(rig)
     await find(rig)
@@ -164,37 +177,11 @@ async def test_the_groups_of_an_unreadable_log_are_not_coordinated(tmp_path, mon
     again = rig_of(tmp_path)
 
     def fails(*_: object) -> None:
-        raise LogFailed("here", "on purpose")
+        raise DamagedLog("here", 0, 0, found="a bad batch", wanted="a good one")
 
     monkeypatch.setattr(Replayer, "apply", fails)
     await again.loading
     assert await committed(again) == NOT_COORDINATOR
-    await again.close()
-
-
-async def test_the_groups_of_a_log_whose_recovery_failed_are_not_coordinated(tmp_path, monkeypatch):
-    """It may end before acknowledged offsets, so the offsets in it may not be the last ones.
-
-    Found by the sweep: an error of the disk in the recovery of a partition, and the consumers of
-    its groups were sent back to where they had been at the recovery point.
-    """
-    rig = rig_of(tmp_path, offsets_topic_num_partitions="1")
-    await create(rig)
-    await find(rig)
-    await commit(rig, ("t", 0, 7))
-    await crash(rig)
-    recover = log_loading.recover
-
-    def fails(home: Any, segments: Any, recovery_point: int, *rest: Any) -> Any:
-        if GROUP_TOPIC not in segments[0].files.directory:
-            return recover(home, segments, recovery_point, *rest)
-        return recovery_point, LogFailed(segments[0].files.directory, "on purpose")
-
-    monkeypatch.setattr(log_loading, "recover", fails)
-    again = rig_of(tmp_path)
-    await again.loading
-    assert await committed(again, ("t", 0)) == NOT_COORDINATOR
-    assert await commit(again, ("t", 0, 8)) == [("t", 0, NOT_COORDINATOR)]
     await again.close()
 
 
@@ -239,7 +226,7 @@ async def test_a_commit_that_is_not_written_changes_nothing(rig):
 
 
 async def test_a_commit_that_the_disk_does_not_confirm_is_not_confirmed(rig, monkeypatch):
-    def wait(partition, end_offset, timeout_ms, answer):
+    def wait(partition, end_offset, timeout_ms, answer, *, on_disk):
         answer(ErrorCode.REQUEST_TIMED_OUT)
 
     with monkeypatch.context() as patch:

@@ -17,7 +17,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.broker_rig import Rig, batch
-from tests.support.rig_client import crash, create, produce
+from tests.support.rig_client import crash, create, produce, strays
 from tests.support.slow_metadata import SlowMetadata, hold
 
 SOON_MS = 20
@@ -139,7 +139,7 @@ async def test_a_deletion_that_is_late_takes_no_records_and_is_finished(
     slow.release()
     await settled(rig, monkeypatch)
     assert not rig.services.logs.directory.has_partition("t", 0)
-    assert rig.services.logs.strays() == []
+    assert strays(rig) == []
     await create(rig)
     assert await produce(rig, batch(b"b")) == 0
 
@@ -197,7 +197,7 @@ async def test_a_topic_deleted_before_it_was_online_is_gone(
     await is_late(rig.services.topics.delete("t"))
     slow.release()
     await settled(rig, monkeypatch)
-    assert rig.services.logs.strays() == []
+    assert strays(rig) == []
     assert [log.topic for log in rig.services.logs.all()] == ["__cluster_metadata"]
     await create(rig, "t", 1)
     assert await produce(rig, batch(b"a")) == 0

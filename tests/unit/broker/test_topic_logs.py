@@ -1,6 +1,7 @@
 """Logs of topics are opened and dropped in threads, a few at a time, each independently."""
 
 import asyncio
+import os
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,11 +10,13 @@ from typing import Any
 import pytest
 
 from broker import topic_logs, topics
+from broker.metadata.growth import MorePartitions
+from broker.metadata.topic_rules import NewTopic, TopicError
 from broker.topic_logs import LOGS_PER_JOB
 from protocol.errors import ErrorCode
 from storage.opening import log_opening
 from tests.support.broker_rig import Rig, batch
-from tests.support.rig_client import create, produce
+from tests.support.rig_client import crash, create, produce, strays
 
 
 @pytest.fixture
@@ -46,7 +49,7 @@ async def test_a_topic_deleted_while_it_is_opened(rig: Rig) -> None:
     await creating
     assert rig.services.topics.all() == []
     assert rig.services.partitions.all() == []
-    assert rig.services.logs.strays() == []
+    assert strays(rig) == []
     await create(rig, "t", 1)
     assert await produce(rig, batch(b"a")) == 0
 
@@ -108,9 +111,80 @@ async def test_the_files_of_an_offline_partition_are_deleted_with_its_topic(
     assert rig.services.partitions.offline() == [("t", 0), ("t", 1)]
     await rig.services.topics.delete("t")
     assert rig.services.partitions.offline() == []
-    assert rig.services.logs.strays() == []
+    assert strays(rig) == []
     names = rig.services.logs.directory.filesystem.list(rig.services.logs.directory.path)
     assert len([name for name in names if name.endswith("-delete")]) == 2
+
+
+def break_renames(rig: Rig, name: str, patch: pytest.MonkeyPatch) -> None:
+    disk = type(rig.services.logs.directory.filesystem)
+    rename = disk.rename
+
+    def broken(self: Any, old: str, new: str) -> None:
+        if old.endswith(name):
+            raise OSError(5, "Input/output error", old)
+        rename(self, old, new)
+
+    patch.setattr(disk, "rename", broken)
+
+
+async def test_no_topic_is_created_where_the_directory_of_a_deleted_one_remains(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await create(rig, "t", 2)
+    assert await produce(rig, batch(b"old"), partition=1) == 0
+    break_renames(rig, "t-1", monkeypatch)
+    await rig.services.topics.delete("t")
+    refused = (await rig.services.topics.create([NewTopic(name="t")]))["t"]
+    assert isinstance(refused, TopicError)
+    assert refused.code == ErrorCode.KAFKA_STORAGE_ERROR
+    await create(rig, "other")
+    monkeypatch.undo()
+    await rig.services.topics.open_offline()
+    await create(rig, "t", 2)
+    assert await produce(rig, batch(b"new"), partition=1) == 0
+    assert strays(rig) == []
+    assert rig.services.logs.directory.stray_names() == []
+
+
+async def test_no_partition_is_added_where_a_directory_of_no_topic_remains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Rig(tmp_path / "data")
+    await create(first)
+    break_renames(first, "t-1", monkeypatch)
+    assert await first.close()
+    (tmp_path / "data" / "t-1").mkdir()
+    (tmp_path / "data" / "t-1" / "00000000000000000000.log").write_bytes(b"something")
+    second = Rig(tmp_path / "data")
+    topics, more = second.services.topics, [MorePartitions(name="t", count=2)]
+    refused = (await topics.grow(more))["t"]
+    assert isinstance(refused, TopicError)
+    assert refused.code == ErrorCode.KAFKA_STORAGE_ERROR
+    monkeypatch.undo()
+    await topics.open_offline()
+    await topics.grow(more)
+    assert await produce(second, batch(b"new"), partition=1) == 0
+    assert len(second.services.logs.directory.stray_names()) == 1
+    assert await second.close()
+
+
+async def test_a_deletion_that_a_crash_has_interrupted_is_finished_by_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Rig(tmp_path / "data")
+    await create(first, "t", 2)
+    assert await produce(first, batch(b"old"), partition=1) == 0
+    break_renames(first, "t-1", monkeypatch)
+    await first.services.topics.delete("t")
+    await crash(first)
+    monkeypatch.undo()
+    second = Rig(tmp_path / "data")
+    names = os.listdir(tmp_path / "data")
+    assert [name for name in names if name.startswith("t-") and "-delete" not in name] == []
+    await create(second, "t", 2)
+    assert await produce(second, batch(b"new"), partition=1) == 0
+    assert await second.close()
 
 
 async def test_a_large_creation_runs_in_threads_and_in_short_steps(
@@ -145,4 +219,4 @@ async def test_a_large_creation_runs_in_threads_and_in_short_steps(
         await asyncio.sleep(0)
     await deleting  # the file system of the rig watches the loop's calls
     assert left == set(range(0, 10 * LOGS_PER_JOB + 1, LOGS_PER_JOB))
-    assert rig.services.logs.strays() == []
+    assert strays(rig) == []

@@ -12,7 +12,7 @@ from broker.topic_logs import LOGS_PER_JOB
 from protocol.errors import ErrorCode
 from storage.errors import LogFailed
 from tests.support.broker_rig import Rig, batch
-from tests.support.rig_client import crash, create, produce
+from tests.support.rig_client import crash, create, produce, strays
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ async def test_a_topic_is_found_by_its_name_and_id_and_can_be_written(rig: Rig) 
     assert topics.by_id(topic_id) is topic
     assert topics.all() == [topic]
     assert topics.by_name("u") is topics.by_id(b"x" * 16) is None
-    assert topics.config_of(topic).retention_ms == 5
+    assert topic.configs == {"retention.ms": "5"}
     assert await produce(rig, batch(b"a"), partition=1) == 0
 
 
@@ -43,6 +43,19 @@ async def test_two_clients_create_the_same_topic(rig: Rig) -> None:
     assert isinstance(refused, TopicError)
     assert refused.code == ErrorCode.TOPIC_ALREADY_EXISTS
     assert len(rig.services.partitions) == 1
+
+
+async def test_the_second_of_two_clients_waits_for_a_large_creation_of_the_first(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.topics.RECORDS_ENCODED_HERE_MAX", 0)  # a thread encodes them
+    topics = rig.services.topics
+
+    async def find() -> bool:
+        await topics.create([NewTopic(name="t")])
+        return any(partition.log.topic == "t" for partition in rig.services.partitions.all())
+
+    assert await asyncio.gather(find(), find()) == [True, True]
 
 
 async def test_validation_creates_nothing(rig: Rig) -> None:
@@ -136,7 +149,7 @@ async def test_no_topic_changes_between_a_plan_and_its_records(rig: Rig) -> None
     grown, _ = await asyncio.gather(growing, rig.services.topics.delete("a"))
     assert not isinstance(grown["a"], TopicError)
     assert rig.services.topics.by_name("a") is None
-    assert rig.services.logs.strays() == []
+    assert strays(rig) == []
 
 
 async def test_one_partition_is_logged_in_the_singular(

@@ -6,7 +6,14 @@ import struct
 import pytest
 
 from client.files.batches import LogBytes, entries, next_entry_behind, read_entry
-from client.files.dump import NotDumpable, dump_lines, files_in, is_metadata, kind_of
+from client.files.dump import (
+    NotDumpable,
+    dump_lines,
+    files_in,
+    is_metadata,
+    is_transaction_state,
+    kind_of,
+)
 from client.files.dump_log import JSON, SHORT, Shown
 from client.files.findings import KEPT_MAX, Report
 from client.files.metadata_json import camel, control_text, metadata_object
@@ -16,6 +23,13 @@ from protocol.kafka.codec import encode_message
 from protocol.metadata_records import KRaftVersionRecord, PartitionRecord, TopicRecord
 from protocol.record_errors import CorruptBatch
 from protocol.records import Record, build
+from protocol.transaction_records import (
+    TransactionKey,
+    TransactionPartitions,
+    TransactionValue,
+    encode_key,
+    encode_value,
+)
 from storage.files.os_filesystem import OsFileSystem
 from tests.support import data_directory
 
@@ -141,6 +155,73 @@ def test_every_file_of_a_partition_is_shown(tmp_path):
     assert any('"type":"TOPIC_RECORD"' in line for line in lines(metadata, metadata=True)[0])
     some = next(path for path in files if path.endswith(".index"))
     assert json.loads(lines(some, form=JSON)[0][1]).keys() == {"type", "offset", "position"}
+
+
+ENDING = TransactionValue(
+    producer_id=7,
+    producer_epoch=32767,
+    transaction_timeout_ms=60_000,
+    transaction_status=2,
+    transaction_partitions=[TransactionPartitions(topic="t", partition_ids=[1, 0])],
+    transaction_last_update_timestamp_ms=5,
+    transaction_start_timestamp_ms=4,
+    next_producer_id=9,
+    next_producer_epoch=0,
+    client_transaction_version=2,
+)
+"""The end of the last transaction of a producer id, in which every field is used."""
+KEY = encode_key(TransactionKey(transactional_id='a"b'))
+OLD = b"\0\0" + encode_message(ENDING, 0)
+
+
+def state_log(tmp_path, *pairs):
+    directory = tmp_path / "__transaction_state-12"
+    directory.mkdir()
+    path = directory / "00000000000000000000.log"
+    path.write_bytes(build([Record(n, TIME, *pair) for n, pair in enumerate(pairs)]))
+    assert is_transaction_state(str(path))
+    assert not is_transaction_state(str(tmp_path / "__transaction_state" / path.name))
+    return path
+
+
+def test_the_states_of_transactional_ids_are_shown_as_kafka_shows_them(tmp_path):
+    """The lines are those of DumpLogSegments --transaction-log-decoder, Kafka 4.3."""
+    path = state_log(
+        tmp_path, (KEY, encode_value(ENDING)), (KEY, None), (KEY, OLD), (b"\0\5x", b"\0\0")
+    )
+    found, complaints = lines(path, transactions=True)
+    shown = [line[line.index(" key: ") :] for line in found[3:]]
+    key = """ key: {"type":"0","data":{"transactionalId":"a\\"b"}} payload: """
+    partitions = '"transactionPartitions":[{"topic":"t","partitionIds":[1,0]}]'
+    times = '"transactionLastUpdateTimestampMs":5,"transactionStartTimestampMs":4'
+    assert shown == [
+        (
+            f'{key}{{"version":"1","data":{{"producerId":7,"nextProducerId":9,'
+            '"producerEpoch":32767,"nextProducerEpoch":0,"transactionTimeoutMs":60000,'
+            f'"transactionStatus":2,{partitions},{times},"clientTransactionVersion":2}}}}'
+        ),
+        f"{key}<DELETE>",
+        (
+            f'{key}{{"version":"0","data":{{"producerId":7,"producerEpoch":32767,'
+            f'"transactionTimeoutMs":60000,"transactionStatus":2,{partitions},{times}}}}}'
+        ),
+        " key: Unknown record type 5 at offset 3, skipping.",
+    ]
+    assert complaints == []
+    records = [json.loads(line) for line in lines(path, form=JSON, transactions=True)[0]][2:]
+    assert records[0]["transaction"]["value"]["data"]["nextProducerId"] == 9
+    assert records[1]["transaction"] == {
+        "key": {"type": "0", "data": {"transactionalId": 'a"b'}}, "value": None
+    }  # fmt: skip
+    assert records[3]["transaction"] == {"type": 5}
+
+
+@pytest.mark.parametrize(
+    "pair", [(None, OLD), (b"\0", OLD), (KEY, b""), (KEY, b"\0\7"), (KEY, OLD + b"x")]
+)
+def test_a_state_that_cannot_be_read_is_reported(tmp_path, pair):
+    _, (complaint,) = lines(state_log(tmp_path, pair), transactions=True)
+    assert "(offsets 0 to 0) cannot be opened: " in complaint
 
 
 @pytest.mark.parametrize(

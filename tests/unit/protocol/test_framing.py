@@ -185,6 +185,18 @@ def test_large_frames_reuse_the_memory_of_earlier_ones(kept, step):
     assert not reader.begun
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_large_frame_whose_size_arrives_in_two_pieces(count):
+    """The bytes behind the size are in the same piece as its end."""
+    reader = FrameReader(SIZE_MAX, pool_with(3 * REUSED_BYTES_MIN))
+    stream = sized(large(1)) + sized(b"small")
+    receive(reader, stream[:count])
+    assert receive(reader, stream[count:]) == [large(1), b"small"]
+    receive(reader, stream[:count])
+    assert receive(reader, stream[count:1004]) == []
+    assert arrive(reader, stream[1004:], step=1000) == [large(1), b"small"]
+
+
 def test_a_frame_with_room_reports_its_received_bytes():
     reader = FrameReader(SIZE_MAX, pool_with(3 * REUSED_BYTES_MIN))
     receive(reader, sized(large(1))[:1004])

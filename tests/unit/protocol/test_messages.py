@@ -26,6 +26,7 @@ from tests.unit.protocol import (
     golden_config_messages,
     golden_group_descriptions,
     golden_group_messages,
+    golden_transaction_messages,
 )
 
 CLICKS_ID = bytes([2]) * 16
@@ -438,6 +439,7 @@ GOLDEN += golden_config_messages.GOLDEN
 GOLDEN += golden_administration_messages.GOLDEN
 GOLDEN += golden_group_messages.GOLDEN
 GOLDEN += golden_group_descriptions.GOLDEN
+GOLDEN += golden_transaction_messages.GOLDEN
 
 
 @pytest.mark.parametrize(("message", "version", "golden"), GOLDEN)

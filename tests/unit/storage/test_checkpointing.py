@@ -1,15 +1,18 @@
 """Checkpoints: what is durable before the recovery point advances, and what a failure leaves."""
 
 import errno
+from contextlib import suppress
 
 import pytest
 
 from storage.producers.producer_state import BATCHES_KEPT
 from storage.producers.snapshot_files import PRODUCER_BATCHES_MAX
-from tests.support.log_house import NOW, House, append, batch, checkpoint, flush
+from tests.support.log_house import NOW, House, append, batch, checkpoint, delete_records, flush
 
 SIZE = len(batch())
 BASE = f"{0:020}"
+SMALL = {"internal_segment_bytes": 20 * SIZE, "index_interval_bytes": 4 * SIZE}
+INDEXES = ("index", "timeindex")
 
 
 @pytest.fixture
@@ -122,6 +125,59 @@ def test_a_segment_without_rebuildable_indexes_does_not_block_the_recovery_point
     house.filesystem.heal()
     assert checkpoint(house, log) == 43
     assert not log.segments.all[0].indexes.damage
+
+
+def with_missing_indexes():
+    """Return a house, its log of two segments, and what the indexes of the first one held."""
+    house = House()
+    house.open()
+    busy_log(house, 40, **SMALL)
+    assert house.stop()
+    held = index_bytes(house)
+    for name in (f"{BASE}.index", f"{BASE}.timeindex"):
+        house.filesystem.unlink(house.path(name))
+    log = house.restart(**SMALL)
+    assert log.segments.all[0].indexes.damage == "missing"
+    return house, log, held
+
+
+def index_bytes(house):
+    return [house.filesystem.live_bytes(house.path(f"{BASE}.{kind}")) for kind in INDEXES]
+
+
+@pytest.mark.parametrize("ending", ["lost", "torn", "kept"])
+@pytest.mark.parametrize("call", ["pwrite", "fdatasync", "rename", "sync_directory"])
+@pytest.mark.parametrize("nth", [1, 2, 3, 4])
+def test_indexes_are_rebuilt_wholly_or_not_at_all(call, nth, ending):
+    """An index that a crash has left half made would never be rebuilt."""
+    house, log, held = with_missing_indexes()
+    append(log)
+    flush(log)
+    log.snapshots.take(log.producers, {})
+    house.filesystem.fail(call, nth=nth, forever=True)
+    with suppress(OSError):
+        log.begin_checkpoint().run()
+    house.filesystem.heal()
+    house.crash(ending)
+    log = house.restart(**SMALL)
+    checkpoint(house, log)
+    assert not log.segments.all[0].indexes.damage
+    assert index_bytes(house) == held
+
+
+@pytest.mark.parametrize("sync", [False, True])
+def test_an_index_repair_that_waited_leaves_a_deleted_segment_alone(sync):
+    house, log, _ = with_missing_indexes()
+    delete_records(house, log, log.segments.all[1].base_offset)
+    job = log.begin_checkpoint()
+    assert job.mended is not None
+    deletion = log.begin_deletion(NOW, sync=sync)
+    deletion.run()
+    deletion.finish()
+    job.run()
+    log.finish_checkpoint(job, None)
+    house.purge(NOW + 10**12)
+    assert not [name for name in house.names() if name.startswith(BASE)]
 
 
 @pytest.mark.parametrize("which", [0, 1, 2])

@@ -1,5 +1,6 @@
 """A clean stop: either everything is durable, or the stop reports that it is not clean."""
 
+import errno
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -79,3 +80,13 @@ def test_a_log_whose_flush_fails_does_not_keep_others_from_closing(house):
     assert [log.recovery_point for log in logs].count(3) == 2
     (complaint,) = house.manager.warnings
     assert "was not closed cleanly" in complaint
+
+
+def test_a_stop_without_a_descriptor_is_not_clean(house):
+    """The names of an empty log were never synced, and the mark said that all is on the disk."""
+    house.log()
+    house.filesystem.fail("sync_directory", error=errno.EMFILE)
+    assert not house.stop()
+    assert not house.filesystem.exists(CLEAN_MARK)
+    (complaint,) = house.manager.warnings
+    assert "could not be closed cleanly" in complaint

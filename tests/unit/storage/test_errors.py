@@ -17,6 +17,8 @@ CASES = [
     (errors.OutOfOrderSequence(44, 9, 7), ["producer 44", "9", "expected 7"]),
     (errors.InvalidProducerEpoch(44, 1, 2), ["producer 44", "epoch 1", "2"]),
     (errors.NoTransaction(44), ["producer 44", "transaction"]),
+    (errors.TransactionOpen(45, 17), ["producer 45", "offset 17", "expected"]),
+    (errors.CoordinatorFenced(46, 2, 3), ["producer 46", "epoch 2", "3"]),
     (errors.ProducerInDoubt(44, 9, 7), ["producer 44", "sequence 9", "offset 7", "new epoch"]),
     (errors.AppendTimedOut("/d/t-0"), ["/d/t-0", "timeout", "nothing was appended"]),
     (errors.LogFailed("/d/x.log", "fsync failed"), ["/d/x.log", "fsync failed"]),

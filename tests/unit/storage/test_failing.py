@@ -99,9 +99,9 @@ def test_retention_continues_without_room_for_a_new_segment():
     checkpoint(house, log)
     count = len(log.segments)
     house.filesystem.fail("open", error=errno.ENOSPC, path_part=".log", forever=True)
-    assert apply_retention(log, NOW + 100_000) == count - 1
+    assert apply_retention(house, log, NOW + 100_000) == count - 1
     house.filesystem.heal()
-    assert apply_retention(log, NOW + 100_000) == 1
+    assert apply_retention(house, log, NOW + 100_000) == 1
     assert (log.start_offset, log.end_offset) == (5, 5)
 
 
@@ -149,3 +149,22 @@ def test_a_closed_log_logs_nothing(caplog):
     assert log.failed is not None
     assert offline_lines(caplog) == []
     assert house.manager.unflushed_bytes == 0
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_a_flush_without_a_descriptor_is_left_to_the_next_one(number, caplog):
+    """A new name had to be synced. The log went offline until a restart."""
+    house, log = opened()
+    append(log, 12)
+    assert len(log.segments) > 1
+    house.filesystem.fail("sync_directory", error=number, forever=True)
+    for _ in range(3):
+        flush(log)
+    assert (log.failed, log.durable_offset, log.unflushed_bytes) == (None, 0, 12 * len(batch()))
+    assert len([line for line in caplog.messages if "cannot be flushed yet" in line]) == 1
+    append(log, 12)
+    house.filesystem.heal()
+    flush(log)
+    assert (log.durable_offset, log.high_watermark, log.unflushed_bytes) == (24, 24, 0)
+    house.crash()
+    assert list(read_all(house.restart())) == list(range(24))

@@ -316,7 +316,7 @@ def test_a_roll_retention_and_eviction_do_not_disturb_a_flush():
     append(log, 4)
     append(other, 9)
     checkpoint(house, log)
-    assert apply_retention(log, NOW) == 1
+    assert apply_retention(house, log, NOW) == 1
     house.purge(NOW + 10**9)
     job.run()
     log.finish_flush(job, None)

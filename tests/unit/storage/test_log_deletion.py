@@ -63,14 +63,14 @@ def test_the_end_of_a_checkpoint_removes_no_snapshot_of_the_next_log(house):
     for sequence in range(4):
         log.append(batch(pid=7, epoch=0, sequence=sequence), NOW)
         flush(log)
-        log.snapshots.take(log.producers)
+        log.snapshots.take(log.producers, {})
     job = log.begin_checkpoint(with_snapshot=True)
     job.run()
     after = again(house)
     for sequence in range(2):
         after.append(batch(pid=8, epoch=0, sequence=sequence), NOW)
         flush(after)
-        after.snapshots.take(after.producers)
+        after.snapshots.take(after.producers, {})
         checkpoint(house, after)
     before = files(house)
     log.finish_checkpoint(job, None)
@@ -100,7 +100,7 @@ def test_retention_of_a_closed_log_deletes_no_segment_of_the_next_log(house):
     append(after, 3)
     flush(after)
     before = files(house)
-    assert apply_retention(log, NOW + 10**9) == 0
+    assert apply_retention(house, log, NOW + 10**9) == 0
     assert files(house) == before
     assert sorted(read_all(after)) == [0, 1, 2]
 
@@ -191,3 +191,11 @@ def test_the_directory_of_an_unopenable_log_is_deleted_with_its_topic(house):
     house.purge(NOW)
     left = [name for name in house.filesystem.list(DATA) if name.startswith("t-")]
     assert left == ["t-1", "t-3"], "of another topic, and of an unknown topic"
+    in_the_way = house.manager.in_the_way
+    assert in_the_way.topics == {"t"}
+    clearing = in_the_way.begin()
+    clearing.run()
+    in_the_way.finish(clearing, NOW)
+    assert in_the_way.topics == set()
+    left = [name[:3] for name in house.filesystem.list(DATA) if name.endswith("-stray")]
+    assert left == ["t-1"], "the other has no records"

@@ -4,7 +4,7 @@ import pytest
 
 from protocol.record_batch import read_header
 from storage.errors import OffsetOutOfRange
-from tests.support.log_house import NOW, House, append, batch, flush, read_all
+from tests.support.log_house import NOW, House, append, batch, delete_records, flush, read_all
 from tests.support.lookups import first_found
 
 SIZE = len(batch())
@@ -44,7 +44,7 @@ def test_reads_outside_are_refused_with_the_range(house, offset):
     log = house.log(internal_segment_bytes=5 * SIZE)
     append(log, 20)
     flush(log)
-    log.delete_records_before(4)
+    delete_records(house, log, 4)
     with pytest.raises(OffsetOutOfRange) as caught:
         log.read(offset, 100)
     assert (caught.value.start, caught.value.end) == (4, 20)
@@ -82,4 +82,4 @@ def test_the_end_of_an_epoch(house):
     assert log.end_offset_for_epoch(5) == (5, 6)
     assert log.end_offset_for_epoch(6) == (-1, -1)
     with pytest.raises(OffsetOutOfRange):
-        log.delete_records_before(1)  # above the high watermark, which is 0
+        log.delete_records_before(1)  # above the durable offset, which is 0

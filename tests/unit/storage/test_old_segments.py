@@ -8,7 +8,16 @@ import pytest
 from protocol.legacy_batches import batches_any, read_records_any
 from storage.errors import DamagedLog
 from tests.support.compacting import COMPACTED, clean, keyed, settle
-from tests.support.log_house import NOW, House, append, apply_retention, batch, checkpoint, flush
+from tests.support.log_house import (
+    NOW,
+    House,
+    append,
+    apply_retention,
+    batch,
+    checkpoint,
+    delete_records,
+    flush,
+)
 from tests.support.lookups import first_found
 from tests.support.old_messages import END_OFFSET, message, new_batch, segments
 
@@ -75,13 +84,13 @@ def test_later_batches_are_appended_after_them_and_recovered():
 
 
 def test_timestamps_are_found_inside_wrappers():
-    _, log = house_with_old_segments(clean_stop=True)
+    house, log = house_with_old_segments(clean_stop=True)
     for after, wanted in ((0, 5), (6, 6), (7, 7), (10, 9), (12, 12), (21, 14), (22, 16), (40, 29)):
         found = first_found(log.timestamp_candidates(NOW + after))
         assert (found.offset, found.leader_epoch <= 0) == (wanted, True), after
     assert first_found(log.timestamp_candidates(NOW + 41)) is None
     assert first_found(log.timestamp_candidates(None)).offset == 29
-    log.delete_records_before(12)
+    delete_records(house, log, 12)
     flush(log)
     assert first_found(log.timestamp_candidates(NOW)).offset == 12
     assert min(read(log)) == 12
@@ -101,9 +110,10 @@ def test_missing_indexes_are_rebuilt_and_used():
 def test_retention_uses_their_timestamps():
     house, log = house_with_old_segments(retention_ms=1_000)
     settle(house, log)
-    assert apply_retention(log, NOW + 1_022) == 1  # the newest of the second segment is NOW + 22
+    # The newest of the second segment is NOW + 22.
+    assert apply_retention(house, log, NOW + 1_022) == 1
     assert log.start_offset == 11
-    assert apply_retention(log, NOW + 2_000) == 3
+    assert apply_retention(house, log, NOW + 2_000) == 3
     assert log.start_offset == END_OFFSET
     append(log)
     house.stop()

@@ -1,4 +1,5 @@
-// Idempotent produce in every codec, two kinds of groups and the admin calls, by franz-go.
+// Idempotent produce in every codec, two kinds of groups, the admin calls and transactions, by
+// franz-go.
 //
 // Usage: franz_go ADDRESS. Prints a line for each thing done; ends with 1 at the first surprise.
 package main
@@ -149,4 +150,5 @@ func main() {
 		ctx, os.Args[1], "next", count, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()),
 	)
 	administer(ctx, admin, count)
+	transact(ctx, admin, os.Args[1])
 }

@@ -158,10 +158,10 @@ MUTANTS = (
         " damaged",
         "storage/compaction/copier.py",
         """\
-            horizon_ms = min(self._rules.now_ms + self._rules.delete_retention_ms, TIMESTAMP_MAX)
+        return min(self._rules.now_ms + self._rules.delete_retention_ms, TIMESTAMP_MAX)
 """,
         """\
-            horizon_ms = self._rules.now_ms + self._rules.delete_retention_ms
+        return self._rules.now_ms + self._rules.delete_retention_ms
 """,
     ),
     Mutant(

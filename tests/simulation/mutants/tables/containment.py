@@ -63,7 +63,7 @@ MUTANTS = (
         "broker/partitions/fetch_reading.py",
         """\
         except Exception as error:
-            self._fail(data, log.directory, error)
+            self._fail(data, log, error)
             return data, 0
 """,
         "",
@@ -88,10 +88,12 @@ MUTANTS = (
                     to_look_at[partition] = None
                 else:
                     self._queued.pop(partition, None)
-                self._append_queued(partition, queued)
+                self._metrics.appends_queued_now -= 1
+                self._append_now(queued)
 """,
                 """\
-                self._append_queued(partition, queued)
+                self._metrics.appends_queued_now -= 1
+                self._append_now(queued)
                 if partition.queue:
                     to_look_at[partition] = None
                 else:
@@ -307,10 +309,10 @@ _UNANSWERED: Final = Hold.ANSWERS
         "a fetch whose limit is smaller than the next batch gets nothing, for ever",
         "broker/partitions/fetch_reading.py",
         """\
-            piece = log.read(offset, max(bytes_max, 0), at_least_one_batch=first)
+                    offset, max(bytes_max, 0), at_least_one_batch=first, end_offset=limit
 """,
         """\
-            piece = log.read(offset, max(bytes_max, 0), at_least_one_batch=False)
+                    offset, max(bytes_max, 0), at_least_one_batch=False, end_offset=limit
 """,
     ),
     Mutant(

@@ -74,7 +74,7 @@ MUTANTS = (
         "a log that is opened at the second attempt never has its directory's name synced",
         "storage/opening/log_opening.py",
         """\
-            elif attempt.is_unsynced:
+            if attempt.is_unsynced:
                 self._unsynced.add(key)
 """,
         "",
@@ -209,11 +209,12 @@ MUTANTS = (
         "an OffsetFetch of all topics gives an offset of a deleted topic the id of its successor",
         "broker/groups/commits.py",
         """\
-            if committed.is_of(topic_id):  # else a deleted topic of that name had it
+            elif committed.is_of(topic_id):  # else a deleted topic of that name had it
                 answer.partitions.append(_answer(number, committed))
 """,
         """\
-            answer.partitions.append(_answer(number, committed))
+            else:
+                answer.partitions.append(_answer(number, committed))
 """,
     ),
     Mutant(

@@ -55,10 +55,10 @@ MUTANTS = (
                 "broker/partitions/fetch_reading.py",
                 """\
             with without_waiting(NOTHING):
-                return self._is_enough()
+                return _have_enough(self._topics, self._body, self._bytes_max)
 """,
                 """\
-            return self._is_enough()
+            return _have_enough(self._topics, self._body, self._bytes_max)
 """,
             ),
         ),

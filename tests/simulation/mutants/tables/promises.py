@@ -8,7 +8,7 @@ MUTANTS = (
         "acks=all is answered when the records are in the page cache",
         "broker/partitions/group_commit.py",
         """\
-        if log.high_watermark >= end_offset:
+        if (log.durable_offset if on_disk else log.high_watermark) >= end_offset:
 """,
         """\
         if log.end_offset >= end_offset:
@@ -25,6 +25,7 @@ MUTANTS = (
             wanted,
             self._config.offsets_commit_timeout_ms,
             lambda code: done(code_of_write(code)),
+            on_disk=on_disk,
         )
 """,
         """\
@@ -49,11 +50,11 @@ MUTANTS = (
         """\
     if not header.is_control:
         producers.take(header, header.base_offset, now_ms)
-        return
+        return None
 """,
         """\
     if not header.is_control:
-        return
+        return None
 """,
         (
             (

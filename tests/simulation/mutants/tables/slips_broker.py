@@ -8,22 +8,22 @@ MUTANTS = (
         "other changes of topics come between the check of a new topic and its record",
         "broker/topics.py",
         """\
-        async with self._planning:
-            many =""",
+            async with self._planning:
+                if any(""",
         """\
-        if True:
-            many =""",
+            if True:
+                if any(""",
         (
             (
                 "broker/topics.py",
                 """\
-            now_ms = self._clock.now_ms()
-            batch = None
+                now_ms = self._clock.now_ms()
+                batch = None
 """,
                 """\
-            await asyncio.sleep(0.001)
-            now_ms = self._clock.now_ms()
-            batch = None
+                await asyncio.sleep(0.001)
+                now_ms = self._clock.now_ms()
+                batch = None
 """,
             ),
         ),
@@ -68,10 +68,10 @@ MUTANTS = (
         "the latest offset is the end of the log, durable or not",
         "broker/handlers/list_offsets.py",
         """\
-        answer.offset = log.high_watermark
+        answer.offset = log.last_stable_offset if progress.is_committed else log.high_watermark
 """,
         """\
-        answer.offset = log.end_offset
+        answer.offset = log.last_stable_offset if progress.is_committed else log.end_offset
 """,
         (
             (
@@ -156,12 +156,12 @@ MUTANTS = (
         "broker/partitions/group_commit.py",
         """\
         if log.failed is not None:
-            self.drop(partition, ErrorCode.KAFKA_STORAGE_ERROR)
-        elif log.end_offset""",
+            self.drop(partition, code_of_failed_log(partition.log))
+        elif error is not None""",
         """\
         if log.failed is not None:
             self.drop(partition, ErrorCode.NONE)
-        elif log.end_offset""",
+        elif error is not None""",
     ),
     Mutant(
         "batch-without-timestamp-refused",
@@ -222,10 +222,10 @@ MUTANTS = (
         "a size that arrives in pieces is read wrongly",
         "protocol/framing.py",
         """\
-            position = SIZE_BYTES - len(self._head)
+        position = SIZE_BYTES - len(self._head)
 """,
         """\
-            position = SIZE_BYTES - 1
+        position = SIZE_BYTES - 1
 """,
     ),
 )

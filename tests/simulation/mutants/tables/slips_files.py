@@ -135,7 +135,7 @@ MUTANTS = (
         "a checkpoint moves the recovery point to the end of the log, flushed or not",
         "storage/checkpointing.py",
         """\
-    target = state.durable_offset
+    target = state.checkpointable_offset
 """,
         """\
     target = state.end_offset
@@ -210,14 +210,64 @@ MUTANTS = (
     Mutant(
         "deleted-records-not-noted",
         "the start offset that DeleteRecords has moved is not written before the answer",
+        "broker/handlers/delete_records.py",
+        """\
+    if cuts:
+        await _make_durable(services, cuts)
+    return response
+""",
+        """\
+    for log, offset, result in cuts:
+        log.start_offset = max(log.start_offset, offset)
+        result.low_watermark = log.start_offset
+    return response
+""",
+    ),
+    Mutant(
+        "start-seen-before-it-is-durable",
+        "readers see a log start offset as soon as retention or DeleteRecords moves it",
         "storage/trimming.py",
         """\
-        state.start_offset = offset
+        state.next_start_offset = offset
         state.home.checkpoint_changes += 1
 """,
         """\
-        state.start_offset = offset
+        state.next_start_offset = offset
+        state.home.checkpoint_changes += 1
+        reach_start(state, offset)
 """,
+    ),
+    Mutant(
+        "start-above-the-durable-end",
+        "records of a write.caching topic are deleted before they are durable",
+        "storage/trimming.py",
+        """\
+    if offset > state.durable_offset:
+""",
+        """\
+    if offset > state.high_watermark:
+""",
+        (
+            (
+                "broker/handlers/delete_records.py",
+                """\
+            if target > log.durable_offset:
+""",
+                """\
+            if target > log.high_watermark:
+""",
+            ),
+        ),
+    ),
+    Mutant(
+        "deletion-on-a-full-disk-not-synced",
+        "where the log start checkpoint has no room, deleted segments move the start at once",
+        "storage/trimming.py",
+        """\
+        if self._sync:
+            home.filesystem.sync_directory(self._directory)
+""",
+        "",
     ),
     Mutant(
         "compacted-segment-not-synced",

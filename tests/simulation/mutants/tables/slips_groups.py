@@ -41,11 +41,14 @@ MUTANTS = (
     Mutant(
         "commit-of-an-old-epoch-accepted",
         "a member of a consumer group commits offsets in an earlier epoch",
-        "broker/groups/consumer/consumer_group.py",
+        "broker/groups/consumer/commit_checks.py",
         """\
-        _check_epoch(member, generation)
+    if generation >= member.member_epoch or not _had(topics, member, places, generation):
+        check_epoch(member, generation)
 """,
-        "",
+        """\
+    return
+""",
     ),
     Mutant(
         "sync-of-an-old-generation-accepted",
@@ -139,6 +142,21 @@ MUTANTS = (
                 self._own(before, before.pending_revocation, owner=None)
 """,
         "",
+        (
+            (
+                "broker/groups/consumer/state.py",
+                """\
+        for member, owner in ((before, None), (after, member_id)):
+            self._own(member, member.assigned, owner=owner)
+""",
+                """\
+        for member, owner in ((before, None), (after, member_id)):
+            if value is None:
+                break
+            self._own(member, member.assigned, owner=owner)
+""",
+            ),
+        ),
     ),
     Mutant(
         "range-assigns-what-does-not-exist",
@@ -207,10 +225,32 @@ MUTANTS = (
         " keeps its partitions",
         "broker/groups/consumer/deadlines.py",
         """\
-        if epoch != member.member_epoch:
+        if known is None or (known.epoch, known.to_revoke) != (epoch, to_revoke):
 """,
         """\
-        if epoch or True:
+        if known is None or True:
+""",
+    ),
+    Mutant(
+        "all-revocations-of-an-epoch-in-one-time",
+        "a member that must revoke more partitions has only what is left of its time for the first",
+        "broker/groups/consumer/deadlines.py",
+        """\
+        if known is None or (known.epoch, known.to_revoke) != (epoch, to_revoke):
+""",
+        """\
+        if known is None or known.epoch != epoch:
+""",
+    ),
+    Mutant(
+        "second-assignment-of-a-generation-written",
+        "a leader that syncs twice leaves another assignment in the log than its members got",
+        "broker/groups/classic/syncing.py",
+        """\
+    if leads and rebalance.assigned_generation_id != generation.generation_id:
+""",
+        """\
+    if leads:
 """,
     ),
     Mutant(
@@ -240,12 +280,12 @@ MUTANTS = (
         "the second offset of a commit is acknowledged and not written",
         "broker/groups/commits.py",
         """\
-        groups.write(
+        first_offset = groups.write(
             body.group_id,
             records,
 """,
         """\
-        groups.write(
+        first_offset = groups.write(
             body.group_id,
             records[:1],
 """,
@@ -255,9 +295,11 @@ MUTANTS = (
         "OffsetDelete removes offsets from memory and not from the log",
         "broker/groups/coordinator.py",
         """\
-                    self.write(group_id, piece)
+                    first_offset = self.write(group_id, piece)
 """,
-        "",
+        """\
+                    first_offset = 0
+""",
     ),
     Mutant(
         "last-record-of-a-log-not-loaded",
@@ -268,6 +310,17 @@ MUTANTS = (
 """,
         """\
     while offset < log.end_offset - 1:
+""",
+    ),
+    Mutant(
+        "aborted-offsets-count",
+        "offsets of a transaction that was aborted count after a restart",
+        "broker/groups/replay.py",
+        """\
+                end_transaction(self._registry, batch.producer_id, is_commit=batch.is_commit)
+""",
+        """\
+                end_transaction(self._registry, batch.producer_id, is_commit=True)
 """,
     ),
 )

@@ -17,8 +17,8 @@ MUTANTS = (
             (
                 "broker/partitions/fetch_reading.py",
                 """\
-                if not log.start_offset <= offset <= log.end_offset:
-                    return True
+            if not log.start_offset <= offset <= log.end_offset:
+                return True
 """,
                 "",
             ),
@@ -94,10 +94,10 @@ MUTANTS = (
         "a producer whose sequence wraps to 0 is refused",
         "storage/producers/producer_state.py",
         """\
-            if first == last + 1 or (first == 0 and last == SEQUENCE_MAX):
+            if first != last + 1 and (first != 0 or last != SEQUENCE_MAX):
 """,
         """\
-            if first == last + 1:
+            if first != last + 1:
 """,
     ),
     Mutant(
@@ -127,7 +127,7 @@ MUTANTS = (
         "a batch of an older epoch of its producer is appended",
         "storage/producers/producer_state.py",
         """\
-        if epoch < entry.epoch:
+        elif epoch < entry.epoch:
             raise InvalidProducerEpoch(producer_id, epoch, entry.epoch)
 """,
         "",
@@ -149,11 +149,9 @@ MUTANTS = (
         "storage/producers/producer_state.py",
         """\
         self._generation += 1
-        return list(self.entries.values())
-""",
+        entries, witness""",
         """\
-        return list(self.entries.values())
-""",
+        entries, witness""",
     ),
     Mutant(
         "producer-noted-before-the-write",
@@ -164,11 +162,13 @@ MUTANTS = (
         base_offset = self._write(batch, header, now_ms)
         if header.producer_id >= 0:
             self.producers.take(header, base_offset, now_ms)
+        end_offset = self.end_offset
 """,
         """\
         if header.producer_id >= 0:
             self.producers.take(header, self.end_offset, now_ms)
         base_offset = self._write(batch, header, now_ms)
+        end_offset = self.end_offset
 """,
     ),
     Mutant(
@@ -176,10 +176,10 @@ MUTANTS = (
         "segments are deleted before a snapshot on the disk has what they say about producers",
         "storage/trimming.py",
         """\
-        if end <= state.recovery_point and state.snapshots.covers(state.producers, end)
+    return offset <= state.recovery_point and state.snapshots.covers(state.producers, offset)
 """,
         """\
-        if end
+    return offset <= state.durable_offset
 """,
     ),
     Mutant(

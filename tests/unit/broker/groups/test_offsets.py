@@ -2,8 +2,9 @@
 
 import pytest
 
+from broker.groups.committed import Committed
 from broker.groups.group import Expiry
-from broker.groups.offsets import Committed, Offsets
+from broker.groups.offsets import Offsets
 from protocol.group_records import OffsetCommitKey, OffsetCommitValue
 from protocol.wire import ZERO_UUID
 
@@ -20,9 +21,9 @@ def value(offset=1, **fields):
 
 def test_the_last_record_of_a_key_wins():
     offsets = Offsets()
-    offsets.apply(key(), value(1))
-    offsets.apply(key(), value(2, metadata="m", leader_epoch=4))
-    offsets.apply(key(partition=1), value(3))
+    offsets.apply(key(), value(1), 0)
+    offsets.apply(key(), value(2, metadata="m", leader_epoch=4), 1)
+    offsets.apply(key(partition=1), value(3), 2)
     committed = offsets.get("g", "t", 0)
     assert committed is not None
     assert (committed.offset, committed.metadata, committed.leader_epoch) == (2, "m", 4)
@@ -31,12 +32,12 @@ def test_the_last_record_of_a_key_wins():
 
 def test_a_tombstone_removes_the_offset_and_empty_containers():
     offsets = Offsets()
-    offsets.apply(key(), value())
-    offsets.apply(key(topic="u"), value())
-    offsets.apply(key(), None)
+    offsets.apply(key(), value(), 0)
+    offsets.apply(key(topic="u"), value(), 1)
+    offsets.apply(key(), None, 2)
     assert list(offsets.topics("g")) == ["u"]
-    offsets.apply(key(topic="u"), None)
-    offsets.apply(key(topic="u"), None)
+    offsets.apply(key(topic="u"), None, 3)
+    offsets.apply(key(topic="u"), None, 3)
     assert offsets.topics("g") == {}
 
 
@@ -67,7 +68,7 @@ EXPIRIES = [
 @pytest.mark.parametrize(("name", "expiry", "fields", "now_ms", "gone"), EXPIRIES)
 def test_offsets_expire(name, expiry, fields, now_ms, gone):
     offsets = Offsets()
-    offsets.apply(key(), value(**fields))
+    offsets.apply(key(), value(**fields), 0)
     records = offsets.expired("g", expiry, lambda _: False, now_ms, 1_000)
     assert bool(records) is gone, name
     assert offsets.expired("g", expiry, lambda _: True, now_ms, 1_000) == []
@@ -76,15 +77,13 @@ def test_offsets_expire(name, expiry, fields, now_ms, gone):
 def test_tombstones_cover_a_whole_group_or_a_whole_topic():
     offsets = Offsets()
     for group, topic, partition in (("g", "t", 0), ("g", "t", 1), ("g", "u", 0), ("h", "t", 0)):
-        offsets.apply(key(group, topic, partition), value())
+        offsets.apply(key(group, topic, partition), value(), 0)
     assert [(one.topic, one.partition, gone) for one, gone in offsets.tombstones("g")] == [
         ("t", 0, None),
         ("t", 1, None),
         ("u", 0, None),
     ]
     taken = offsets.take_topic("t")
-    assert {group: list(partitions) for group, partitions in taken} == {"g": [0, 1], "h": [0]}
+    assert {group: list(of) for group, of in taken.items()} == {"g": [0, 1], "h": [0]}
     assert {group: list(offsets.topics(group)) for group in ("g", "h")} == {"g": ["u"], "h": []}
-    assert offsets.take_topic("t") == []
-    offsets.forget("g")
-    assert offsets.tombstones("g") == []
+    assert offsets.take_topic("t") == {}

@@ -68,14 +68,15 @@ async def test_names_of_clients(rig: Rig, name: str, software_version: str, is_v
 
 
 async def test_features_are_only_those_whose_apis_are_served(rig: Rig) -> None:
-    """The metadata log has Kafka's six levels, but transactions are not served."""
+    """The metadata log has Kafka's six levels, but share groups are not served."""
     features = {}
     for version in (2, 3, 4):
         response = await ask(rig, request(), version)
         features[version] = [row.name for row in response.supported_features]
         finalized = {row.name for row in response.finalized_features}
         assert ("group.version" in finalized) == (version >= 3)
-        assert "transaction.version" not in finalized
+        assert ("transaction.version" in finalized) == (version >= 3)
+        assert "share.version" not in finalized
         if version >= 3:
             assert "metadata.version" in finalized
             assert response.finalized_features_epoch >= 0

@@ -62,11 +62,24 @@ async def earliest(rig: Rig) -> int:
     return offset
 
 
-async def test_the_next_request_sees_the_new_start(rig: Rig) -> None:
+async def test_nobody_sees_the_new_start_before_it_is_durable(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power cut once took back what others had seen of a request without an answer."""
     await fill(rig)
-    deleted, start = await asyncio.gather(delete(rig, ("t", 0, 7)), earliest(rig))
-    assert deleted == [("t", 0, 7, 0)]
-    assert start == 7
+    write, go_on = rig.services.checkpoints.write, asyncio.Event()
+
+    async def slow(_: object) -> None:
+        await go_on.wait()
+        await write()
+
+    monkeypatch.setattr(type(rig.services.checkpoints), "write", slow)
+    deleting = asyncio.create_task(delete(rig, ("t", 0, 7)))
+    await asyncio.sleep(0.01)
+    assert await earliest(rig) == 0
+    go_on.set()
+    assert await deleting == [("t", 0, 7, 0)]
+    assert await earliest(rig) == 7
 
 
 @pytest.mark.parametrize("version", range(3))
@@ -202,8 +215,63 @@ async def test_a_start_that_cannot_be_written_is_not_acknowledged(
     with monkeypatch.context() as patched:
         patched.setattr(type(rig.services.checkpoints), "write", lambda _: fail())
         answer = await delete(rig, ("t", 0, 3), ("t", 9, 3))
+        assert await earliest(rig) == 0
     assert answer == [("t", 0, -1, 56), ("t", 9, -1, 3)]
-    assert await delete(rig, ("t", 0, 3)) == [("t", 0, 3, 0)]
+    assert await delete(rig, ("t", 0, 2)) == [("t", 0, 3, 0)]
+
+
+async def test_without_a_checkpoint_the_deleted_segments_make_it_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk; what lies within a segment waits until there is room."""
+    rig = Rig(tmp_path / "data")
+    await fill(rig, 5)
+    log = rig.services.partitions.get("t", 0).log
+    log.roll(0)
+    await produce(rig, batch(b"a", b"b"))
+    job = log.begin_checkpoint()
+    assert job is not None
+    job.run()
+    log.finish_checkpoint(job, None)
+
+    async def fail() -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(rig.services.checkpoints), "write", lambda _: fail())
+        assert await delete(rig, ("t", 0, 6)) == [("t", 0, -1, 56)]
+        assert await earliest(rig) == 5
+        assert await delete(rig, ("t", 0, 5)) == [("t", 0, 5, 0)]
+    await crash(rig)
+    again = Rig(tmp_path / "data")
+    assert await earliest(again) == 5
+    assert await again.close()
+
+
+async def test_records_of_a_write_caching_topic_are_flushed_before_they_are_deleted(
+    rig: Rig,
+) -> None:
+    """A power cut would otherwise leave a log that ends below its start."""
+    await fill(rig, write_caching="true")
+    log = rig.services.partitions.get("t", 0).log
+    assert (log.durable_offset, log.high_watermark) == (0, 10)
+    assert await delete(rig, ("t", 0, 7)) == [("t", 0, 7, 0)]
+    assert log.durable_offset == 10
+
+
+async def test_a_topic_that_is_deleted_meanwhile_is_unknown(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(rig)
+    write = rig.services.checkpoints.write
+
+    async def late(_: object) -> None:
+        monkeypatch.undo()
+        await rig.services.topics.delete("t")
+        await write()
+
+    monkeypatch.setattr(type(rig.services.checkpoints), "write", late)
+    assert await delete(rig, ("t", 0, 7)) == [("t", 0, -1, 3)]
 
 
 async def test_a_failed_log_is_not_trimmed(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from protocol.errors import ErrorCode
 from protocol.messages.fetch import ReplicaState
 from protocol.wire import ZERO_UUID
 from tests.support.broker_rig import Rig, batch
+from tests.support.log_house import flush
+from tests.support.log_transactions import end, mark, send
 from tests.support.rig_client import ask, crash, create, produce
 from tests.support.rig_fetch import (
     BATCH_BYTES,
@@ -76,6 +78,7 @@ async def test_out_of_range_does_not_wait(rig: Rig, offset: int) -> None:
     await fill(rig)
     partition = rig.services.partitions.get("t", 0)
     partition.log.delete_records_before(2)
+    await rig.services.checkpoints.write()
     answer = await read_one(rig, fetch(of(0, offset), max_wait_ms=60_000))
     assert answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     assert answer.high_watermark == answer.last_stable_offset == answer.log_start_offset == -1
@@ -361,3 +364,96 @@ async def test_a_partition_named_twice_is_answered_once(rig: Rig, *, by_id: bool
         for one in topic.partitions
     ]
     assert found == [(0, 0, True), (1, 0, False)]
+
+
+# -- read_committed --------------------------------------------------------------------------------
+
+
+async def committed(rig: Rig, offset: int, **fields: Any) -> tuple[list[bytes], int, int, Any]:
+    """Return values, high watermark, last stable offset and what was aborted."""
+    answer = await read_one(rig, fetch(of(0, offset), isolation_level=READ_COMMITTED, **fields))
+    assert answer.error_code == 0
+    aborted = answer.aborted_transactions
+    if aborted is not None:
+        aborted = [(one.producer_id, one.first_offset) for one in aborted]
+    return values(answer), answer.high_watermark, answer.last_stable_offset, aborted
+
+
+async def test_readers_of_committed_records_stop_at_an_open_transaction(rig: Rig) -> None:
+    await fill(rig)
+    log = rig.services.partitions.get("t", 0).log
+    send(log, 5)
+    await produce(rig, batch(b"behind"))
+    assert await committed(rig, 5) == ([b"3", b"4", b"5", b"6"], 9, 7, [])
+    for offset in (7, 8, 9):
+        assert await committed(rig, offset) == ([], 9, 7, [])
+    answer = await read_one(rig, fetch(of(0, 7)))
+    assert (len(values(answer)), answer.high_watermark, answer.last_stable_offset) == (2, 9, 7)
+    assert answer.aborted_transactions is None
+    answer = await read_one(rig, fetch(of(0, 10), isolation_level=READ_COMMITTED))
+    assert answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    end(log, 5, commit=True)
+    assert (await committed(rig, 7))[1:] == (10, 10, [])
+    assert (await committed(rig, 7))[0][1] == b"behind"
+
+
+async def test_an_outcome_that_is_not_settled_is_not_shown(rig: Rig) -> None:
+    await create(rig)
+    log = rig.services.partitions.get("t", 0).log
+    send(log, 5)
+    offset = mark(log, 5, commit=True)
+    flush(log)
+    assert await committed(rig, 0) == ([], 2, 0, [])
+    log.settle(offset)
+    assert (await committed(rig, 0))[1:] == (2, 2, [])
+
+
+async def test_aborted_transactions_are_listed_with_their_records(rig: Rig) -> None:
+    await create(rig)
+    log = rig.services.partitions.get("t", 0).log
+    send(log, 5)
+    send(log, 6)
+    end(log, 6, commit=False)
+    end(log, 5, commit=False)
+    await produce(rig, batch(b"behind"))
+    assert (await committed(rig, 0))[1:] == (5, 5, [(6, 1), (5, 0)])
+    assert (await committed(rig, 3))[3] == [(5, 0)]
+    assert await committed(rig, 4) == ([b"behind"], 5, 5, [])
+    assert (await committed(rig, 0, max_bytes=1))[3] == [(5, 0)], "the first batch alone"
+    assert (await read_one(rig, fetch(of(0, 0)))).aborted_transactions is None
+
+
+async def test_records_are_not_served_without_their_list(rig: Rig, monkeypatch: Any) -> None:
+    await create(rig)
+    log = rig.services.partitions.get("t", 0).log
+    send(log, 5)
+    end(log, 5, commit=False)
+
+    def unreadable(*_: Any) -> Any:
+        raise OSError(5, "I/O error")
+
+    monkeypatch.setattr(type(log.segments), "aborted", unreadable)
+    answer = await read_one(rig, fetch(of(0, 0), isolation_level=READ_COMMITTED))
+    assert (answer.error_code, answer.records) == (ErrorCode.KAFKA_STORAGE_ERROR, b"")
+    assert (await read_one(rig, fetch(of(0, 0)))).error_code == 0
+
+
+async def test_a_list_that_is_not_in_memory_is_read_in_a_thread(rig: Rig, monkeypatch: Any) -> None:
+    await create(rig)
+    log = rig.services.partitions.get("t", 0).log
+    for epoch in range(9):
+        send(log, 5, epoch=epoch)
+        end(log, 5, commit=False, epoch=epoch + 1)
+    monkeypatch.setattr("storage.segments.abort_index.BLOCK_ENTRIES", 2)
+    wanted = [(5, 2 * epoch) for epoch in range(9)]
+    assert (await committed(rig, 0))[3] == wanted
+
+
+async def test_after_deleting_into_an_open_transaction_readers_stop_at_the_start(rig: Rig) -> None:
+    await create(rig)
+    log = rig.services.partitions.get("t", 0).log
+    send(log, 5, 5)
+    flush(log)
+    log.delete_records_before(3)
+    await rig.services.checkpoints.write()
+    assert await committed(rig, 3) == ([], 5, 3, [])

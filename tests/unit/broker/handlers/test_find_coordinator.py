@@ -1,8 +1,8 @@
-"""FindCoordinator: this broker for groups, and the refusals of other types."""
+"""FindCoordinator: this broker for groups and transactions, and the refusals of other types."""
 
 import pytest
 
-from broker.metadata.topic_rules import GROUP_TOPIC
+from broker.metadata.topic_rules import GROUP_TOPIC, TRANSACTION_TOPIC
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.support.broker_rig import Rig
 from tests.support.rig_client import ask
@@ -13,7 +13,7 @@ NOWHERE = (-1, "", -1)
 
 @pytest.fixture
 async def rig(tmp_path):
-    made = Rig(tmp_path, offsets_topic_num_partitions="1")
+    made = Rig(tmp_path, offsets_topic_num_partitions="1", transaction_state_log_num_partitions="1")
     yield made
     await made.close()
 
@@ -23,12 +23,12 @@ async def rig(tmp_path):
     [
         (0, 0, 0, HERE),
         (3, 0, 0, HERE),
-        (3, 1, 53, NOWHERE),
+        (3, 1, 0, HERE),
         (3, 2, 42, NOWHERE),
         (3, 9, 42, NOWHERE),
         (4, 0, 0, HERE),
         (6, 0, 0, HERE),
-        (6, 1, 53, NOWHERE),
+        (6, 1, 0, HERE),
         (6, 2, 42, NOWHERE),
     ],
 )
@@ -40,7 +40,9 @@ async def test_the_coordinator_of_each_key_type(rig, version, key_type, code, wh
         assert answer.key == "g"
     assert answer.error_code == code
     assert (answer.node_id, answer.host, answer.port) == where
-    assert (rig.services.topics.by_name(GROUP_TOPIC) is not None) == (code == 0)
+    by_name = rig.services.topics.by_name
+    assert (by_name(GROUP_TOPIC) is not None) == (code == 0 and key_type == 0)
+    assert (by_name(TRANSACTION_TOPIC) is not None) == (code == 0 and key_type == 1)
 
 
 async def test_many_keys(rig):

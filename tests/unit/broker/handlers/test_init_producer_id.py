@@ -1,14 +1,17 @@
 """InitProducerId: ids that were never used before, and requests that are refused."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
+from broker.transactions.transaction import EndReason
 from protocol.errors import ErrorCode
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from storage.errors import LogFailed
 from tests.support.broker_rig import Rig
-from tests.support.rig_client import ask
+from tests.support.rig_client import ask, create
+from tests.support.transaction_client import begin
 
 
 def request(
@@ -65,13 +68,43 @@ async def test_older_versions_have_no_id_in_the_request(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("version", range(6))
-async def test_transactional_ids_are_refused(rig: Rig, version: int) -> None:
-    refused = await ask(rig, request("tx"), version)
-    assert refused.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    empty = await ask(rig, request(""), version)
-    assert empty.error_code == ErrorCode.INVALID_REQUEST
-    for answer in (refused, empty):
-        assert (answer.producer_id, answer.producer_epoch) == (-1, -1)
+async def test_an_empty_transactional_id_is_refused(rig: Rig, version: int) -> None:
+    answer = await ask(rig, request(""), version)
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert (answer.producer_id, answer.producer_epoch) == (-1, -1)
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [(3, ErrorCode.INVALID_PRODUCER_EPOCH), (4, ErrorCode.PRODUCER_FENCED)],
+)
+async def test_a_fenced_producer_is_told_so_in_its_version(
+    rig: Rig, version: int, code: ErrorCode
+) -> None:
+    producer = await begin(rig)
+    first = (producer.producer_id, producer.epoch)
+    assert [(await producer.init()).producer_epoch for _ in range(2)] == [1, 2]
+    answer = await producer.init(expected=first, version=version)
+    assert (answer.error_code, answer.producer_id) == (code, -1)
+
+
+@pytest.mark.parametrize("by_operator", [True, False])
+async def test_an_operator_ends_what_is_open_as_a_new_instance_does(
+    rig: Rig, by_operator: bool
+) -> None:
+    producer = await begin(rig)
+    await create(rig, "a", 1)
+    assert not (await producer.produce()).error_code
+    body = InitProducerIdRequest(
+        transactional_id="t", transaction_timeout_ms=60_000, by_operator=by_operator
+    )
+    while (code := (await ask(rig, body, 5)).error_code) == ErrorCode.CONCURRENT_TRANSACTIONS:
+        await asyncio.sleep(0.001)
+    assert code == 0
+    ended = rig.services.transactions.store.by_id["t"].last_end
+    assert ended is not None
+    assert not ended.is_commit
+    assert ended.reason is (EndReason.OPERATOR if by_operator else EndReason.FENCED)
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])

@@ -17,6 +17,8 @@ from protocol.record_batch import write_crc
 from protocol.records import Record, build
 from storage.errors import LogFailed
 from tests.support.broker_rig import Rig, batch
+from tests.support.log_house import flush
+from tests.support.log_transactions import end, send
 from tests.support.rig_client import ask, crash, create, produce
 
 NOW_MS = 1_700_000_000_000
@@ -24,11 +26,14 @@ LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, PENDING_UPLOAD =
 UNSUPPORTED = ErrorCode.UNSUPPORTED_VERSION
 
 
-def asks(*questions: tuple[Any, ...], topic: str = "t", timeout_ms: int = 5_000) -> Any:
+def asks(
+    *questions: tuple[Any, ...], topic: str = "t", timeout_ms: int = 5_000, isolation_level: int = 0
+) -> Any:
     """A request; a question is (partition, timestamp), or those two and a leader epoch."""
     return ListOffsetsRequest(
         replica_id=-1,
         timeout_ms=timeout_ms,
+        isolation_level=isolation_level,
         topics=[
             ListOffsetsTopic(
                 name=topic,
@@ -109,9 +114,14 @@ async def test_an_empty_log(rig: Rig, timestamp: int, expected: tuple[int, int, 
     assert seen(await one(rig, timestamp)) == expected
 
 
+async def cut(rig: Rig, offset: int) -> None:
+    rig.services.partitions.get("t", 0).log.delete_records_before(offset)
+    await rig.services.checkpoints.write()
+
+
 async def test_an_emptied_log_answers_with_its_leader_epoch(rig: Rig) -> None:
     await fill(rig)
-    rig.services.partitions.get("t", 0).log.delete_records_before(7)
+    await cut(rig, 7)
     assert seen(await one(rig, EARLIEST)) == (0, -1, 7, 0)
     assert seen(await one(rig, LATEST)) == (0, -1, 7, 0)
     assert seen(await one(rig, 0)) == (0, -1, -1, -1)
@@ -120,7 +130,7 @@ async def test_an_emptied_log_answers_with_its_leader_epoch(rig: Rig) -> None:
 
 async def test_records_before_the_log_start_are_not_found(rig: Rig) -> None:
     await fill(rig)
-    rig.services.partitions.get("t", 0).log.delete_records_before(2)
+    await cut(rig, 2)
     assert seen(await one(rig, EARLIEST)) == (0, -1, 2, 0)
     assert seen(await one(rig, 0)) == (0, NOW_MS + 5, 2, 0)
 
@@ -132,7 +142,7 @@ async def test_a_batch_with_no_match_after_the_log_start_leads_to_the_next_batch
     for offsets in ((10, 0), (5,)):
         records = [Record(0, NOW_MS + offset, None, b"v") for offset in offsets]
         await produce(rig, memoryview(build(records)))
-    rig.services.partitions.get("t", 0).log.delete_records_before(1)
+    await cut(rig, 1)
     assert seen(await one(rig, NOW_MS + 5)) == (0, NOW_MS + 5, 2, 0)
     assert seen(await one(rig, NOW_MS + 6)) == (0, -1, -1, -1)
 
@@ -349,3 +359,46 @@ async def test_one_request_runs_few_look_ups_at_a_time(rig: Rig) -> None:
     assert [answer.offset for answer in topic.partitions] == [0] * count
     assert rig.services.metrics.record_walks == count
     assert rig.services.metrics.record_walks_waiting_now == 0
+
+
+async def test_readers_of_committed_records_see_nothing_behind_the_last_stable_offset(
+    rig: Rig,
+) -> None:
+    """By time and for the largest timestamp there is no answer then, as in Kafka."""
+    await fill(rig)
+    log = rig.services.partitions.get("t", 0).log
+    records = [Record(0, NOW_MS + 100, None, b"open")]
+    data = build(records, producer_id=5, producer_epoch=0, base_sequence=0, transactional=True)
+    log.append(memoryview(data), NOW_MS, 2)
+    flush(log)
+
+    async def ask_both(timestamp: int) -> list[tuple[int, int, int, int]]:
+        answers = []
+        for level in (0, 1):
+            body = asks((0, timestamp), isolation_level=level)
+            answers.append(seen((await ask(rig, body, 11)).topics[0].partitions[0]))
+        return answers
+
+    nothing = (0, -1, -1, -1)
+    assert await ask_both(LATEST) == [(0, -1, 8, 0), (0, -1, 7, 0)]
+    assert await ask_both(EARLIEST) == [(0, -1, 0, 0)] * 2
+    assert await ask_both(NOW_MS + 1) == [(0, NOW_MS + 10, 1, 0)] * 2
+    assert await ask_both(NOW_MS + 50) == [(0, NOW_MS + 100, 7, 0), nothing]
+    assert await ask_both(MAX_TIMESTAMP) == [(0, NOW_MS + 100, 7, 0), nothing]
+    end(log, 5, commit=False)
+    assert (await ask_both(NOW_MS + 50))[1] == (0, NOW_MS + 100, 7, 0)
+    assert (await ask_both(LATEST))[1] == (0, -1, 9, 0)
+
+
+async def test_the_last_stable_offset_is_exact_after_a_deletion_into_a_transaction(
+    rig: Rig,
+) -> None:
+    """Kafka 4.3 answers an offset below the log start here."""
+    await create(rig)
+    log = rig.services.partitions.get("t", 0).log
+    send(log, 5, 6)
+    flush(log)
+    log.delete_records_before(4)
+    await rig.services.checkpoints.write()
+    answer = (await ask(rig, asks((0, LATEST), isolation_level=1), 11)).topics[0].partitions[0]
+    assert answer.offset == log.start_offset == 4

@@ -7,7 +7,9 @@ import signal
 import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -194,3 +196,33 @@ async def test_a_stop_past_its_deadline_says_whether_the_disk_answers(
     assert reason in line
     jobs.go_on.set()
     logs.abandon()
+
+
+@pytest.mark.parametrize(("ended", "reason"), [(2, "is slow, 2 calls"), (0, "does not answer")])
+async def test_a_stop_that_cannot_drain_says_whether_the_disk_answers(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, ended: int, reason: str
+) -> None:
+    broker = Broker(
+        loaded(tmp_path / "data", "barnabas.shutdown.deadline.ms=300"),
+        replace(system_environment(), leave=leave),
+    )
+    running = await served(broker)
+    services = broker._assembly.services
+    go_on = threading.Event()
+
+    async def answered() -> None:
+        for _ in range(ended):
+            await services.pool.run(lambda: None)
+        with suppress(asyncio.CancelledError):
+            await services.pool.run(partial(go_on.wait, 20))
+
+    broker._serving.answered = answered  # type: ignore[method-assign]
+    broker._signals.received(signal.SIGTERM)
+    with pytest.raises(Left):
+        await running
+    (line,) = [message for message in caplog.messages if "exiting without it" in message]
+    assert reason in line
+    go_on.set()
+    while services.pool.is_busy:
+        await asyncio.sleep(0.001)
+    services.logs.abandon()

@@ -131,7 +131,7 @@ async def test_a_checkpoint_that_fails_is_tried_again(
     house.keeping.start()
     await house.until(lambda: house.log().recovery_point == 1)
     assert failed
-    assert any("No space left" in message for message in caplog.messages)
+    await house.until(lambda: any("No space left" in message for message in caplog.messages))
 
 
 async def test_write_caching_logs_are_flushed_after_flush_ms(house: House) -> None:
@@ -152,18 +152,38 @@ async def test_old_segments_are_deleted_in_every_log_but_a_broken_one(
         await create(house.rig, name, retention_ms="-1" if name == "kept" else "1")
         await produce(house.rig, batch(b"a"), topic=name)
 
-    begin_retention = Log.begin_retention
+    apply_retention = Log.apply_retention
 
-    def sometimes_broken(log: Log, now_ms: int) -> SegmentDeletion | None:
+    def sometimes_broken(log: Log, now_ms: int) -> bool:
         if log.topic == "broken":
             raise OSError(5, "Input/output error")
-        return begin_retention(log, now_ms)
+        return apply_retention(log, now_ms)
 
-    monkeypatch.setattr(Log, "begin_retention", sometimes_broken)
+    monkeypatch.setattr(Log, "apply_retention", sometimes_broken)
     house.keeping.start()
     await house.until(lambda: house.log("old").start_offset == 1)
     assert house.log("kept").start_offset == house.log("broken").start_offset == 0
     await house.until(lambda: any("broken-0 failed" in message for message in caplog.messages))
+
+
+async def test_retention_goes_on_where_checkpoints_cannot_be_written(
+    house: House, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """On a full disk it is what makes room."""
+    for name in ("old", "older"):
+        await create(house.rig, name, retention_ms="1")
+        await produce(house.rig, batch(b"a"), topic=name)
+
+    async def fail(_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(type(house.rig.services.checkpoints), "write", fail)
+    house.keeping.start()
+    for name in ("old", "older"):
+        log = house.log(name)
+        await house.until(lambda log=log: log.start_offset == 1)  # type: ignore[misc]
+        files = [path.name for path in (tmp_path / "data" / f"{name}-0").glob("*.log")]
+        assert files == [f"{1:020}.log"]
 
 
 async def test_deleted_files_are_removed_after_their_delay(house: House, tmp_path: Path) -> None:

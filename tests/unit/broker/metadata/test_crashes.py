@@ -56,6 +56,7 @@ class Started:
             topic_defaults=TopicConfig(),
             directory_id=self.logs.directory.meta.directory_id,
             has_directory=self.logs.directory.has_partition,
+            is_blocked=lambda topic: topic in self.logs.in_the_way.topics,
             random_bytes=random.Random(len(self.metadata_log.image.topics) + 5).randbytes,
         )
         self.controller.take_leadership(NOW_MS, unclean=not self.logs.directory.was_clean)

@@ -255,6 +255,18 @@ def test_ten_thousand_partitions_in_a_batch():
     assert loaded(log.data).image.partition_count == 9_999
 
 
+def test_the_topics_that_were_removed_since_the_snapshot():
+    def removed(number):
+        return RemoveTopicRecord(topic_id=bytes([number]) * 16)
+
+    begin, end = BeginTransactionRecord(), EndTransactionRecord()
+    log = three_topics().records(removed(1)).records(begin, removed(2), end)
+    log.records(begin, removed(3), AbortTransactionRecord())
+    assert loaded(log.data).removed == {bytes([1]) * 16, bytes([2]) * 16}
+    snapshot = {metadata_snapshot_name(6, 1): snapshot_bytes(LEVEL, topic(2), topic(3))}
+    assert loaded(log.data, **snapshot).removed == {bytes([2]) * 16}
+
+
 # -- Snapshots ------------------------------------------------------------------------------------
 
 

@@ -18,6 +18,7 @@ class FakeLogs:
         self.running = 0
         self.most_running = 0
         self.failures = 0
+        self.finished = 0
 
     def begin_write_checkpoints(self) -> Callable[[], None] | None:
         value = self.value
@@ -34,6 +35,9 @@ class FakeLogs:
             self.written.append(value)
 
         return write
+
+    def finish_write_checkpoints(self) -> None:
+        self.finished += 1
 
 
 @pytest.fixture
@@ -66,6 +70,7 @@ async def test_a_waiting_caller_finds_its_change_written_and_callers_share_a_wri
     assert logs.written == sorted(logs.written)
     assert len(logs.written) <= 4
     assert logs.most_running == 1
+    assert logs.finished == len(logs.written) - 1
 
 
 async def test_a_failure_reaches_the_caller_and_the_next_call_retries(logs: FakeLogs) -> None:

@@ -20,6 +20,7 @@ from storage.log import Log
 from storage.segments.log_file import LogSlice
 from tests.support import failures
 from tests.support.broker_rig import Rig, batch
+from tests.support.log_transactions import end, send
 from tests.support.loop_guard import GuardedFile
 from tests.support.rig_client import ask, create, produce
 from tests.support.rig_fetch import (
@@ -68,6 +69,38 @@ async def test_a_fetch_wakes_when_records_become_readable(rig: Rig, acks: int) -
     assert partition.log.durable_offset == 1, "visible means durable"
     assert rig.services.metrics.fetches_parked_now == 0
     assert not partition.watchers
+
+
+async def test_a_reader_of_committed_records_waits_for_the_outcome(rig: Rig) -> None:
+    """And a reader of all records, whose bytes are counted beside it, does not."""
+    await create(rig)
+    partition = rig.services.partitions.get("t", 0)
+    log = partition.log
+    waiting = await parked(rig, fetch(of(0, 0), max_wait_ms=60_000, isolation_level=1))
+    send(log, 5)
+    await produce(rig, batch(b"a"))
+    assert values((await read(rig, fetch(of(0, 0))))[0])[1] == b"a"
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    end(log, 5, commit=True)
+    rig.services.purgatory.notify(partition)
+    (answer,) = await waiting
+    assert (values(answer)[1], answer.last_stable_offset) == (b"a", 3)
+
+
+async def test_min_bytes_are_counted_up_to_the_last_stable_offset(rig: Rig) -> None:
+    await create(rig)
+    partition = rig.services.partitions.get("t", 0)
+    await produce(rig, batch(VALUE))
+    send(partition.log, 5)
+    await produce(rig, batch(VALUE))
+    body = fetch(of(0, 0), max_wait_ms=60_000, min_bytes=2 * BATCH_BYTES, isolation_level=1)
+    waiting = await parked(rig, body)
+    rig.services.purgatory.notify(partition)
+    assert not waiting.done()
+    end(partition.log, 5, commit=True)
+    rig.services.purgatory.notify(partition)
+    assert len(values((await waiting)[0])) >= 3
 
 
 async def test_min_bytes_are_counted_over_partitions(rig: Rig) -> None:
@@ -324,6 +357,19 @@ def break_log(rig: Rig, monkeypatch: pytest.MonkeyPatch, error: Exception) -> No
 
     monkeypatch.setattr(Log, "available_bytes", count)
     monkeypatch.setattr(Log, "read", piece)
+
+
+async def test_a_log_that_is_closed_under_a_read_is_unknown(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its topic is deleted while a thread pulls what the read needs; the disk is sound."""
+    await create(rig)
+    await produce(rig, batch(b"a"))
+    break_log(rig, monkeypatch, LogFailed("p", "No such file or directory"))
+    assert (await read_one(rig, fetch(of(0, 0)))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    monkeypatch.setattr(Log, "is_closed", True)
+    answer = await read_one(rig, fetch(of(0, 0)))
+    assert (answer.error_code, answer.high_watermark) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
 
 
 @pytest.mark.parametrize("wait_ms", [0, 60_000])

@@ -1,23 +1,25 @@
 """Group commit: when waiters are answered, and how, while flushes run, fail and hang."""
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from broker.partitions.group_commit import (
+from broker.partitions.group_commit import GroupCommit
+from broker.partitions.partition import Partition
+from broker.partitions.running_rounds import (
     FLUSH_THREADS,
     ROUNDS_MAX,
     STUCK_ROUNDS_MAX,
     STUCK_SECONDS,
-    GroupCommit,
 )
-from broker.partitions.partition import Partition
 from broker.runtime.blocking_pool import BlockingPool, thread_executor
 from broker.runtime.clock import ManualClock
 from broker.runtime.metrics import Metrics
 from protocol.errors import ErrorCode
+from storage.errors import LogFailed
 from tests.support.fake_log import FakeLog
 
 
@@ -99,6 +101,21 @@ async def test_a_failed_flush_fails_all_waiters_and_is_not_retried(rig: Rig) -> 
     assert rig.metrics.flush_failures == 1
 
 
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+async def test_a_flush_without_a_descriptor_is_tried_again(rig: Rig, number: int) -> None:
+    """Nothing was synced, and nothing lost. The log went offline until a restart."""
+    rig.wait("a", rig.append())
+    await rig.until(lambda: rig.log.flushes)
+    rig.log.flushes[0].error = OSError(number, "Too many open files")
+    rig.log.flushes[0].release.set()
+    await rig.until(lambda: len(rig.log.flushes) == 2)
+    assert rig.answers == []
+    assert rig.metrics.flush_failures == 1
+    rig.log.flushes[1].release.set()
+    await rig.until(lambda: rig.answers)
+    assert rig.answers == [("a", ErrorCode.NONE)]
+
+
 async def test_a_stuck_flush_lets_deadlines_pass_and_still_ends_well(rig: Rig) -> None:
     rig.wait("short", rig.append(), timeout_ms=100)
     rig.wait("long", rig.append(), timeout_ms=10_000)
@@ -129,6 +146,14 @@ async def test_a_removed_partition_answers_its_waiters(rig: Rig) -> None:
     assert rig.answers == [("a", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
 
 
+async def test_a_log_that_is_closed_with_its_topic_is_unknown(rig: Rig) -> None:
+    rig.append()
+    rig.log.failed = LogFailed("/data/t-0", "closed")
+    rig.log.is_closed = True
+    rig.wait("later", 1)
+    assert rig.answers == [("later", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+
+
 async def test_drained_waits_for_the_running_flush(rig: Rig) -> None:
     rig.wait("a", rig.append())
     await rig.until(lambda: rig.log.flushes)
@@ -139,6 +164,41 @@ async def test_drained_waits_for_the_running_flush(rig: Rig) -> None:
     await asyncio.wait_for(drained, 10)
 
 
+async def test_drained_passes_a_stuck_flush(rig: Rig) -> None:
+    """Nobody sweeps at the stop, and a disk that is slow for one file is so for others."""
+    logs = [FakeLog() for _ in range(3)]
+    for log in logs:
+        log.append(memoryview(b"x"), 0)
+        rig.commit.flush_now(Partition(log))  # type: ignore[arg-type]
+    await rig.until(lambda: logs[2].flushes)
+    drained = asyncio.create_task(rig.commit.drained())
+    logs[1].flushes[0].release.set()
+    logs[2].flushes[0].release.set()
+    assert rig.commit.ended_count == 0
+    for _ in range(3):
+        rig.clock.advance(int(STUCK_SECONDS * 1_000) + 1)
+        await asyncio.sleep(STUCK_SECONDS)
+    assert logs[1].durable_offset == logs[2].durable_offset == 1
+    assert rig.commit.ended_count == 2
+    assert not drained.done()
+    logs[0].flushes[0].release.set()
+    await asyncio.wait_for(drained, 10)
+    assert rig.commit.ended_count == rig.metrics.flushes == 3
+
+
+async def test_flushes_of_a_round_that_goes_on_have_ended_too(rig: Rig) -> None:
+    logs = [FakeLog() for _ in range(2)]
+    for log in logs:
+        log.append(memoryview(b"x"), 0)
+        rig.commit.flush_now(Partition(log))  # type: ignore[arg-type]
+    await rig.until(lambda: logs[1].flushes)
+    logs[0].flushes[0].release.set()
+    await rig.until(lambda: rig.commit.ended_count == 1)
+    assert rig.metrics.flushes == 0
+    logs[1].flushes[0].release.set()
+    await rig.commit.drained()
+
+
 async def test_write_caching_notifies_readers_at_once_and_starts_no_flush() -> None:
     rig = Rig(write_caching=True)
     end_offset = rig.append()
@@ -147,6 +207,11 @@ async def test_write_caching_notifies_readers_at_once_and_starts_no_flush() -> N
     assert rig.answers == [("a", ErrorCode.NONE)]
     await asyncio.sleep(0.01)
     assert rig.log.flushes == []
+    durable = asyncio.create_task(rig.commit.durable(rig.partition, end_offset, 1_000))
+    await rig.until(lambda: rig.log.flushes)
+    assert not durable.done()
+    rig.log.flushes[0].release.set()
+    assert await durable == ErrorCode.NONE
     rig.pool.close()
 
 

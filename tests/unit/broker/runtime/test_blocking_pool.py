@@ -43,6 +43,7 @@ async def test_the_pool_is_busy_until_its_calls_return() -> None:
     release = threading.Event()
     back: list[BaseException | None] = []
     assert not pool.is_busy
+    assert pool.ended_count == 0
     pool.submit(Owner.APPEND, release.wait, back.append)
     waiting = asyncio.create_task(pool.run(release.wait))
     await asyncio.sleep(0)
@@ -54,4 +55,5 @@ async def test_the_pool_is_busy_until_its_calls_return() -> None:
         while pool.is_busy:
             await asyncio.sleep(0.001)
     assert back == [None]
+    assert pool.ended_count == 2
     pool.close()

@@ -91,6 +91,20 @@ async def test_an_answer_made_in_steps_is_encoded_in_steps_even_after_a_wait() -
     assert [buffers[0][1] for buffers in bench.connection.sent] == ["response"]
 
 
+async def test_an_answer_may_be_made_in_steps_once_more_after_a_wait() -> None:
+    """As that of OffsetFetch, if the offsets that it has found do not become durable."""
+    bench = Bench()
+    pending = Pending()
+    bench.begin("waits", 3 * SLICE_MS, result=pending)
+    while bench.stepper.is_busy:
+        await bench.turns()
+    pending.complete(bench.steps("again", 3 * SLICE_MS, result="other"))
+    while bench.stepper.is_busy:
+        await bench.turns()
+    assert bench.taken.count("again") == 3 * SLICE_MS
+    assert [buffers[0][1] for buffers in bench.connection.sent] == ["other"]
+
+
 async def test_an_answer_that_is_too_large_is_refused_as_a_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

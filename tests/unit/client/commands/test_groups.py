@@ -41,8 +41,8 @@ def committed(broker):
 BOTH = {("orders", 0): 2, ("orders", 1): 2}
 CASES = [
     ("list", 0, ["readers  Stable  consumer  consumer", "connect  Stable  classic   connect"]),
-    ("describe readers", 0, ["State: Stable  Kind: consumer", "Lag: 7", "orders:0"]),
-    ("describe readers", 0, ["orders          0          5   12    7  m1"]),
+    ("describe readers", 0, ["State: Stable  Kind: consumer", "Lag: 6", "orders:0"]),
+    ("describe readers", 0, ["orders          0          5   11   12    6  m1"]),
     ("describe old", 0, ["Kind: classic", "i1", "old-app", "orders:1", "gone"]),
     ("describe connect", 0, ["(not a consumer's)"]),
     ("describe idle readers", 0, ["Group: idle", "Group: readers"]),
@@ -102,7 +102,7 @@ def test_each_option_resets_the_offsets(broker, options, offsets):
     ("command", "check"),
     [
         ("list", lambda found: found[0]["group"] == "connect" and found[0]["kind"] == "classic"),
-        ("describe readers", lambda found: found[0]["partitions"][0]["lag"] == 7),
+        ("describe readers", lambda found: found[0]["partitions"][0]["lag"] == 6),
         ("describe connect", lambda found: found[0]["members"][0]["partitions"] is None),
         ("describe old", lambda found: found[0]["partitions"][0]["end"] is None),
         ("delete idle --yes", lambda found: found["deleted"]),

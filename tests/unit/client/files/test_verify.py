@@ -13,6 +13,7 @@ import pytest
 from broker.metadata.topic_rules import NewTopic
 from client.files.findings import CACHE, DAMAGE, NOTE
 from client.files.verify import NotVerifiable, Verification
+from protocol.metadata_records import PartitionRecord, TopicRecord
 from protocol.records import Record, batches, build, write_crc
 from storage.compaction.cleanable import find_cleanable
 from storage.compaction.one_pass import compact
@@ -329,7 +330,7 @@ GARBAGE = {
     "__cluster_metadata-0/00000000000000000005-0000000001.checkpoint": (DAMAGE, "metadata"),
     "bootstrap.checkpoint": (DAMAGE, "metadata"),
     "__cluster_metadata-0/00000000000000000000.log": (DAMAGE, "metadata"),
-    "t-0/00000000000000000000.txnindex": (DAMAGE, "txnindex"),
+    "t-0/00000000000000000000.txnindex": (CACHE, "txnindex"),
 }
 
 
@@ -382,16 +383,39 @@ def test_damage_behind_a_valid_checksum_is_found_on_request(data, what):
     assert (DAMAGE, "records") in kinds(run(path, open_records=True))
 
 
-def test_unknown_files_are_noted_and_healthy(data):
+@pytest.mark.parametrize("was_stopped", [True, False])
+def test_unknown_files_are_noted_and_healthy(data, was_stopped):
     (data / "t-0" / "notes.txt").write_text("mine")
     (data / "lost+found").mkdir()
     (data / "stray-0").mkdir()
     shutil.copy(logs(data)[0], data / "stray-0")
+    (data / f"gone-0.{'a' * 32}-stray").mkdir()
+    (data / f"gone-1.{'a' * 32}-delete").mkdir()
     (data / "t-0" / "00000000000000000000.log.7.1700000000000.quarantine").write_bytes(b"cut")
-    (data / ".kafka_cleanshutdown").unlink()
+    if not was_stopped:
+        (data / ".kafka_cleanshutdown").unlink()
     report = run(data)
     assert report.is_sound
     assert {(NOTE, "unknown"), (NOTE, "stray"), (NOTE, "quarantine")} <= kinds(report)
+    strays = [finding.path for finding in report.findings if finding.kind == "stray"]
+    assert [os.path.basename(path)[:6] for path in strays] == ["gone-0", "stray-"]
+
+
+async def test_partitions_of_other_nodes_and_directories_are_not_missed(tmp_path):
+    """Nor is their topic a stray here; one of this directory is missed."""
+    rig = Rig(tmp_path / "data")
+    here = rig.services.logs.directory.meta.directory_id
+    places = {"other": (2, bytes(16)), "elsewhere": (1, b"d" * 16), "here": (1, here)}
+    for name, (node, directory) in places.items():
+        topic_id = name.encode().ljust(16)
+        partition = PartitionRecord(
+            partition_id=0, topic_id=topic_id, replicas=[node], directories=[directory]
+        )
+        topic = TopicRecord(name=name, topic_id=topic_id)
+        rig.services.controller.metadata_log.append([topic, partition], NOW)
+    assert await rig.close()
+    missed = [one.path for one in run(tmp_path / "data").findings if one.weight == DAMAGE]
+    assert missed == [str(tmp_path / "data" / "here-0")]
 
 
 @pytest.mark.parametrize("name", ["nowhere", "data/meta.properties", "."])

@@ -41,6 +41,12 @@ def test_an_old_broker_is_asked_again_for_its_versions_in_version_0():
         assert [header.api_version for header in broker.headers] == [4, 0, 13]
 
 
+def test_finalized_features_are_known_if_the_broker_tells_them():
+    for features in ({"transaction.version": 2}, {}):
+        with ScriptedBroker({}, features=features) as broker, Connection(broker.address, 5) as one:
+            assert one.features == features
+
+
 @pytest.mark.parametrize(
     ("versions", "words"),
     [({}, "does not serve it"), ({DeleteTopicsRequest: (7, 9)}, "serves versions 7 to 9")],

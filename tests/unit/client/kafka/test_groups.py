@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from client.kafka import groups
+from client.kafka import coordinators, groups
 from client.kafka.connection import BrokerError, Connection
 from client.places import Place
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -24,7 +24,7 @@ def scripted():
 
 @pytest.fixture
 def broker(scripted, monkeypatch):
-    monkeypatch.setattr(groups, "RETRY_S", 0)
+    monkeypatch.setattr(coordinators, "RETRY_S", 0)
     with ScriptedBroker(scripted.answers) as found:
         yield found
 
@@ -114,7 +114,7 @@ def test_a_missing_coordinator_is_retried(scripted, broker, connection, code):
 
 
 def test_a_coordinator_on_another_broker_is_named(scripted, connection):
-    scripted.codes = {DeleteGroupsRequest: [16] * groups.TRIES}
+    scripted.codes = {DeleteGroupsRequest: [16] * coordinators.TRIES}
     (why,) = groups.delete(connection, ["g"])
     assert "NOT_COORDINATOR (16)" in why
     assert "elsewhere:9192: ask there" in why

@@ -112,3 +112,26 @@ async def test_a_damaged_batch_hides_only_its_own_records():
         assert consumer.positions == {0: 2, 1: 1}
         with pytest.raises(RecordError):  # the position stays, and the error comes again
             await consumer.poll(partitions=[1])
+
+
+async def test_a_committed_only_consumer_asks_for_that_and_leaves_out_what_was_aborted():
+    asked = []
+
+    class Transactional(Script):
+        def __call__(self, api, body):
+            if api != "metadata":
+                asked.append((api, body["isolation_level"]))
+            answer = super().__call__(api, body)
+            if api == "fetch":
+                raw = build([Record(0, 5, None, b"a")], producer_id=7, transactional=True)
+                for part in answer["responses"][0]["partitions"]:
+                    part["records"] = bytes(raw) + batch(1, b"b")
+                    part["aborted_transactions"] = [{"producer_id": 7, "first_offset": 0}]
+            return answer
+
+    async with (
+        MsgpackPeer(Transactional()) as peer,
+        Consumer(peer.address, "t", partitions=[0], committed_only=True) as consumer,
+    ):
+        assert [one.record.value for one in await consumer.poll()] == [b"b"]
+    assert asked == [("list_offsets", 1), ("fetch", 1)]

@@ -2,7 +2,14 @@
 
 import pytest
 
-from client.msgpack.fetching import FETCH_BYTES, PARTITION_BYTES, fetch_body, opened
+from client.msgpack.fetching import (
+    FETCH_BYTES,
+    PARTITION_BYTES,
+    READ_COMMITTED,
+    fetch_body,
+    opened,
+)
+from protocol.control_records import Marker, build_marker
 from protocol.record_errors import RecordError
 from protocol.records import Record, build
 
@@ -60,3 +67,62 @@ def test_a_damaged_batch_is_not_read():
     raw[-2] ^= 1
     with pytest.raises(RecordError):
         read(raw, 0)
+
+
+def written(base_offset, producer_id, text, *, transactional=True):
+    return bytes(
+        build(
+            [Record(0, 5, None, text)],
+            base_offset=base_offset,
+            producer_id=producer_id,
+            producer_epoch=0,
+            base_sequence=0,
+            transactional=transactional,
+        )
+    )
+
+
+def marker(offset, producer_id, *, is_commit):
+    raw = build_marker(Marker(producer_id, 1, is_commit, 0), 5)
+    raw[:8] = offset.to_bytes(8, "big")
+    return bytes(raw)
+
+
+# Producer 1 aborts, commits, aborts again; producer 2 commits beside it; 3 writes without any.
+LOG = (
+    written(0, 1, b"aborted")
+    + written(1, 2, b"committed")
+    + written(2, 3, b"plain", transactional=False)
+    + marker(3, 1, is_commit=False)
+    + written(4, 1, b"kept")
+    + marker(5, 2, is_commit=True)
+    + marker(6, 1, is_commit=True)
+    + written(7, 1, b"aborted too")
+    + marker(8, 1, is_commit=False)
+    + written(9, 1, b"the next")
+)
+ABORTED = [{"producer_id": 1, "first_offset": 7}, {"producer_id": 1, "first_offset": 0}]
+
+
+@pytest.mark.parametrize(
+    ("position", "aborted", "offsets"),
+    [
+        (0, ABORTED, [1, 2, 4, 9]),
+        (4, ABORTED[:1], [4, 9]),
+        (1, ABORTED, [1, 2, 4, 9]),
+        (8, ABORTED[:1], [9]),
+        (0, [], [0, 1, 2, 4, 7, 9]),
+    ],
+)
+def test_what_was_aborted_is_left_out_up_to_its_marker(position, aborted, offsets):
+    found = []
+    for records, batch in opened(LOG, position, aborted):
+        found += [one.offset for one in records]
+        position = batch.next_offset
+    assert found == offsets
+    assert position == 10
+
+
+def test_an_isolation_is_asked_for():
+    assert fetch_body({}, 1)["isolation_level"] == 0
+    assert fetch_body({}, 1, READ_COMMITTED)["isolation_level"] == 1

@@ -24,7 +24,7 @@ class Called:
         return self._peer(api, body)
 
 
-async def reader_of(peer, *numbers, reset="earliest"):
+async def reader_of(peer, *numbers, reset="earliest", isolation=0):
     membership = Membership(MemberSettings(group_id="g", member_id="m"), Subscription(), 0)
     membership.state = State.MEMBER
     transport, positions = Called(peer), Positions()
@@ -32,7 +32,8 @@ async def reader_of(peer, *numbers, reset="earliest"):
     names = TopicNames(transport)
     await names.learn({TOPIC_ID})
     offsets = GroupOffsets(transport, membership, positions, 5)
-    return GroupReader(transport, membership, positions, offsets, names, reset), positions
+    reader = GroupReader(transport, membership, positions, offsets, names, reset, isolation)
+    return reader, positions
 
 
 def at(positions):
@@ -73,3 +74,14 @@ async def test_a_retriable_error_waits_for_the_group_and_any_other_is_kept(code,
     else:
         assert found == []
         assert trouble in str(reader.trouble)
+
+
+@pytest.mark.parametrize("isolation", [0, 1])
+async def test_every_request_has_the_isolation(isolation):
+    peer = GroupPeer()
+    reader, _ = await reader_of(peer, 0, isolation=isolation)
+    await reader.find_positions()
+    await reader.read(10)
+    await reader.end_offsets()
+    asked = [*peer.asked("list_offsets"), *peer.asked("fetch")]
+    assert [body["isolation_level"] for body in asked] == [isolation] * 3

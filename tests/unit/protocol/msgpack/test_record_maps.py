@@ -5,11 +5,12 @@ from typing import Any
 import msgpack
 import pytest
 
+from protocol.control_records import Marker, build_marker
 from protocol.errors import ErrorCode
 from protocol.msgpack import record_maps
 from protocol.msgpack.reader import BodyError, Reader
 from protocol.msgpack.record_maps import Opener, read_batch
-from protocol.records import Record, build, read_records, verify_produced
+from protocol.records import Record, build, read_records, stamp, verify_produced
 
 NOW_MS = 1_700_000_000_000
 NONE = ErrorCode.NONE
@@ -116,6 +117,50 @@ def test_control_records_are_skipped() -> None:
     records, next_offset, _ = Opener().open(batch(1, 0) + control, 0)
     assert ([record["offset"] for record in records], next_offset) == ([0], 2)
     assert Opener().open(control, 1) == ([], 2, NONE)
+
+
+def test_records_of_aborted_transactions_are_skipped() -> None:
+    def sent(value: bytes, pid: int, *, is_transactional: bool = True) -> bytearray:
+        offset = len(kinds)
+        kinds.append(value)
+        return build(
+            [Record(0, 0, None, value)],
+            base_offset=offset,
+            producer_id=pid,
+            producer_epoch=0,
+            base_sequence=0,
+            transactional=is_transactional,
+        )
+
+    def ended(pid: int, *, is_commit: bool) -> bytearray:
+        marker = build_marker(Marker(pid, 0, is_commit=is_commit, coordinator_epoch=0), 0)
+        stamp(marker, 0, len(kinds), 0)
+        kinds.append(b"marker")
+        return marker
+
+    kinds: list[bytes] = []
+    data = b"".join(
+        (
+            sent(b"committed", 1),
+            sent(b"aborted", 2),
+            sent(b"plain", 2, is_transactional=False),
+            ended(1, is_commit=True),
+            sent(b"aborted", 2),
+            ended(2, is_commit=False),
+            sent(b"committed", 2),
+            sent(b"aborted", 1),
+            sent(b"plain", -1, is_transactional=False),
+        )
+    )
+    aborted = [(1, 7), (2, 1)]
+    records, next_offset, code = Opener().open(data, 0, aborted)
+    assert [record["value"] for record in records] == [b"committed", b"plain"] * 2
+    assert [record["offset"] for record in records] == [0, 2, 6, 8]
+    assert (next_offset, code) == (9, NONE)
+    records, _, _ = Opener().open(data, 2, aborted)
+    assert [record["offset"] for record in records] == [2, 6, 8]
+    records, _, _ = Opener().open(data, 0)
+    assert len(records) == 7
 
 
 def walk(data: bytes, end: int) -> tuple[list[int], int]:
@@ -225,3 +270,30 @@ def test_other_threads_run_while_a_thread_opens_many_records() -> None:
     records, _, _ = Opener(lambda: rests.append(1)).open(batch(5_000), 0)
     assert len(records) == 5_000
     assert len(rests) == 10
+
+
+def test_records_of_aborted_transactions_are_left_out() -> None:
+    def sent(offset: int, pid: int, *, transactional: bool = True) -> bytearray:
+        records = [Record(0, NOW_MS, None, b"%d" % offset)]
+        return build(records, base_offset=offset, producer_id=pid, producer_epoch=0,
+                     base_sequence=0, transactional=transactional)  # fmt: skip
+
+    def marked(offset: int, pid: int, *, commit: bool) -> bytearray:
+        marker = build_marker(Marker(pid, 1, commit, 0), NOW_MS)
+        stamp(marker, 0, offset, 0)
+        return marker
+
+    answer = (
+        sent(0, 5) + sent(1, 6) + sent(2, 5, transactional=False) + marked(3, 6, commit=True)
+        + marked(4, 5, commit=False) + sent(5, 5) + marked(6, 5, commit=True) + sent(7, 5)
+    )  # fmt: skip
+    for aborted, wanted in (
+        ([], [0, 1, 2, 5, 7]),
+        ([(5, 0)], [1, 2, 5, 7]),
+        ([(5, 7)], [0, 1, 2, 5]),
+        ([(5, 7), (5, 0)], [1, 2, 5]),
+        ([(6, 0)], [0, 2, 5, 7]),
+    ):
+        records, next_offset, code = Opener().open(answer, 0, aborted)
+        assert ([record["offset"] for record in records], next_offset, code) == (wanted, 8, NONE)
+    assert Opener().open(answer[-len(sent(7, 5)) :], 7, [(5, 7)]) == ([], 8, NONE)

@@ -4,7 +4,7 @@ import pytest
 
 from storage.compaction.cleanable import Cleanable, find_cleanable
 from tests.support.compacting import COMPACTED, clean, fill, keyed, settle
-from tests.support.log_house import NOW, House
+from tests.support.log_house import NOW, House, delete_records
 
 ONE = len(keyed([(b"k01", b"010")]))
 HOUR = 3_600_000
@@ -77,13 +77,13 @@ def test_old_dirty_records_are_overdue():
 
 
 def test_a_checkpoint_outside_the_log_counts_as_none(caplog):
-    _, log = filled()
+    house, log = filled()
     log.segments.cleaned_offset = 24
     assert find_cleanable(log, NOW).start_offset == 0
     assert "larger than the log end offset 23" in caplog.text
     assert log.segments.cleaned_offset == 0
     log.segments.cleaned_offset = 3
-    log.delete_records_before(7)
+    delete_records(house, log, 7)
     assert find_cleanable(log, NOW).start_offset == 7
 
 

@@ -28,7 +28,7 @@ from tests.support.compacting import (
     records_of_all,
     settle,
 )
-from tests.support.log_house import NOW, House, append, apply_retention, flush
+from tests.support.log_house import NOW, House, append, apply_retention, delete_records, flush
 from tests.support.thorough import share_of
 
 
@@ -211,10 +211,23 @@ def test_retention_waits_for_the_pass():
     settle(house, log)
     steps = compact(log, find_cleanable(log, NOW), limits(), NOW)
     next(steps)()
-    assert apply_retention(log, NOW) == 0
+    assert apply_retention(house, log, NOW) == 0
     drive(steps)
-    assert apply_retention(log, NOW) >= 4
+    assert apply_retention(house, log, NOW) >= 4
     assert log.start_offset >= 20
+
+
+def test_a_pass_does_not_begin_during_a_deletion():
+    house, log = keyed_house(23, cleanup_policy=("compact", "delete"))
+    settle(house, log)
+    delete_records(house, log, 7)
+    deletion = log.begin_deletion(NOW)
+    with pytest.raises(CompactionAborted, match="being deleted"):
+        next(compact(log, find_cleanable(log, NOW), limits(), NOW))
+    assert log.segments.held
+    deletion.run()
+    deletion.finish()
+    assert drive(compact(log, find_cleanable(log, NOW), limits(), NOW)).end_offset == 20
 
 
 def test_an_aborted_pass_leaves_no_file():

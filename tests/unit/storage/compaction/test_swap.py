@@ -7,8 +7,19 @@ import pytest
 from storage.compaction.cleanable import find_cleanable
 from storage.compaction.one_pass import CompactionAborted, compact
 from storage.errors import LogFailed
-from tests.support.compacting import ONE, clean, drive, keyed_house, limits, offsets, settle
-from tests.support.log_house import NOW, batch, flush
+from tests.support.compacting import (
+    FIVE,
+    ONE,
+    clean,
+    drive,
+    fill,
+    keyed_house,
+    limits,
+    offsets,
+    settle,
+)  # fmt: skip
+from tests.support.log_house import NOW, House, batch, flush
+from tests.support.log_transactions import end, send
 
 
 def test_a_slice_from_before_the_swap_stays_readable():
@@ -81,12 +92,39 @@ def test_what_a_pass_could_not_remove_the_next_one_does():
     assert not house.names(".cleaned") + house.names(".swap")
 
 
-def test_lists_of_aborted_transactions_are_taken_along():
-    house, log = keyed_house(23)
-    for base, data in ((5, b"a" * 34), (10, b"b" * 34)):
-        house.filesystem.replace(house.path(f"{base:020}.txnindex"), data)
+def test_aborts_with_data_are_taken_along():
+    """Each pass leaves those out whose data an earlier one has removed."""
+    house = House()
+    house.open()
+    log = house.log(**FIVE)
+    for pid in range(3):
+        fill(log, 3)
+        send(log, pid)
+        end(log, pid, commit=pid == 1)
+        log.roll(NOW)
+    listed = log.aborted(0, log.end_offset)
+    assert listed == [(0, 3), (2, 13)]
     settle(house, log)
+    assert len(house.names(".txnindex")) > 1
     log.update_config(log.config.with_overrides({"internal.segment.bytes": str(100 * ONE)}))
     clean(house, log)
     assert house.names(".txnindex") == [f"{0:020}.txnindex"]
-    assert house.filesystem.read(house.path(f"{0:020}.txnindex")) == b"a" * 34 + b"b" * 34
+    assert log.aborted(0, log.end_offset) == listed
+    for stop in (house.stop, house.kill):
+        stop()
+        log = house.restart(**FIVE)
+        assert log.aborted(0, log.end_offset) == listed
+        assert "txnindex" not in str(house.manager.reports), "nothing was built anew"
+    log.roll(NOW)
+    fill(log, 1)
+    flush(log)
+    log.settle_replayed()
+    log.roll(NOW)
+    settle(house, log)
+    clean(house, log)
+    assert house.names(".txnindex") == []
+    assert log.aborted(0, log.end_offset) == []
+    for _ in range(2):
+        assert house.stop()
+        log = house.restart(**FIVE)
+        assert "txnindex" not in str(house.manager.reports), "nothing was built anew"

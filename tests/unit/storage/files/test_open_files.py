@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from storage.files.open_files import OpenFiles
+from storage.files.open_files import EVICTED_FOR_ONE_MAX, OpenFiles
 from tests.support.memory_filesystem import MemoryFile, MemoryFileSystem
 
 
@@ -77,14 +77,44 @@ def test_rename_keeps_the_open_file(disk: MemoryFileSystem) -> None:
 def test_a_failed_open_or_rename_changes_nothing(disk: MemoryFileSystem) -> None:
     files = OpenFiles(disk, 4)
     file = files.get("/a")
-    disk.fail("open", error=errno.EMFILE)
-    with pytest.raises(OSError, match="Too many open files"):
+    disk.fail("open", error=errno.EACCES)
+    with pytest.raises(OSError, match="Permission denied"):
         files.get("/b")
     disk.fail("rename")
     with pytest.raises(OSError, match="Input/output"):
         files.rename("/a", "/z")
     assert files.get("/a") is file
     assert len(files) == 1
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_files_that_are_not_used_make_room_if_there_is_no_descriptor(
+    disk: MemoryFileSystem, number: int
+) -> None:
+    """Connections have taken more than the quarter that the capacity leaves to them."""
+    files = OpenFiles(disk, 10)
+    files.get("/a").pwrite(b"A", 0)
+    files.get("/b")
+    files.get("/c")
+    disk.fail("open", error=number)
+    assert files.get("/d") is files.peek("/d")
+    assert files.evicted_count == 1
+    assert files.peek("/a") is not None
+    disk.fail("open", error=number, forever=True)
+    with pytest.raises(OSError, match="open files"):
+        files.get("/e")
+    assert [path for path in ("/a", "/b", "/c", "/d") if files.peek(path)] == ["/a"]
+
+
+def test_only_some_files_are_closed_for_one(disk: MemoryFileSystem) -> None:
+    """If their descriptors do not help, the others stay open."""
+    files = OpenFiles(disk, 100)
+    for number in range(40):
+        files.get(f"/{number}", create=True)
+    disk.fail("open", error=errno.ENFILE, forever=True)
+    with pytest.raises(OSError, match="open files"):
+        files.get("/e")
+    assert len(files) == 40 - EVICTED_FOR_ONE_MAX
 
 
 def test_create_and_forget(disk: MemoryFileSystem) -> None:

@@ -15,19 +15,6 @@ def test_foreign_files_are_left_alone_and_named():
     assert log.end_offset == 12
 
 
-def test_aborted_transactions_are_named():
-    house = stopped_house()
-    path = house.path(f"{FIRST}.txnindex")
-    house.filesystem.open(path, create=True)
-    assert list(read_all(house.restart(**SEGMENTS))) == list(range(12))
-    assert warnings_of(house) == []
-    house.stop()
-    house.filesystem.open(path).pwrite(bytes(34), 0)
-    assert list(read_all(house.restart(**SEGMENTS))) == list(range(12))
-    (warning,) = warnings_of(house)
-    assert f"{FIRST}.txnindex" in warning
-
-
 def test_an_orphaned_index_is_removed():
     house = stopped_house()
     for kind in ("index", "timeindex", "txnindex"):
@@ -47,3 +34,12 @@ def test_files_marked_as_deleted_are_removed():
     assert not house.names("deleted")
     assert not house.names("cleaned")
     assert list(read_all(log)) == list(range(12))
+
+
+def test_replacements_that_a_crash_interrupted_are_removed():
+    house = stopped_house()
+    for name in (f"{FIRST}.index.tmp", f"{12:020}.snapshot.tmp", "leader-epoch-checkpoint.tmp"):
+        house.filesystem.open(house.path(name), create=True).pwrite(b"half", 0)
+    assert list(read_all(house.restart(**SEGMENTS))) == list(range(12))
+    assert not house.names("tmp")
+    assert warnings_of(house) == []

@@ -114,5 +114,5 @@ def test_a_log_start_beyond_the_end_deletes_nothing():
     house.filesystem.replace("/data/log-start-offset-checkpoint", b"0\n1\nt 0 500\n")
     log = house.restart(**SEGMENTS)
     assert (log.start_offset, log.end_offset) == (0, 12)
-    assert apply_retention(log, NOW) == 0
+    assert apply_retention(house, log, NOW) == 0
     assert list(read_all(log)) == list(range(12))

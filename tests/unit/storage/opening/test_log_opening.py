@@ -60,9 +60,10 @@ def test_a_log_is_not_opened_twice(house):
 @pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex"])
 def test_a_second_try_makes_the_directory_name_durable_too(house, suffix):
     """The first try found no free descriptor; a power cut then lost acknowledged records."""
-    house.filesystem.fail("open", error=errno.EMFILE, path_part=suffix)
+    house.filesystem.fail("open", error=errno.EMFILE, path_part=suffix, forever=True)
     with pytest.raises(Exception, match=r"Too many open files|cannot be opened"):
         house.log()
+    house.filesystem.heal()
     log = house.log()
     assert append(log, 3) == [0, 1, 2]
     flush(log)

@@ -4,6 +4,7 @@ import struct
 
 import pytest
 
+from protocol.control_records import Marker
 from protocol.records import Record, build
 from storage.errors import OutOfOrderSequence, ProducerInDoubt
 from tests.support.log_house import NOW, House, append, batch, checkpoint, flush
@@ -21,6 +22,7 @@ def test_a_bad_snapshot_is_skipped_for_an_older_one(content):
     house.filesystem.replace(house.path(f"{12:020}.snapshot"), content)
     log = house.restart(**SEGMENTS)
     assert "Failed to load producer snapshot" in warnings_of(house)[0]
+    assert not house.filesystem.exists(house.path(f"{12:020}.snapshot")), "it stays for ever"
     assert log.append(batch(pid=5, epoch=0, sequence=9), NOW).base_offset == 9
     assert log.append(batch(pid=5, epoch=0, sequence=12), NOW).base_offset == 12
 
@@ -74,9 +76,7 @@ def test_the_replay_ends_transactions_at_their_markers():
     data = build([Record(0, NOW, None, b"x")], producer_id=5, producer_epoch=0, base_sequence=0,
                  transactional=True)  # fmt: skip
     log.append_own(data, NOW)
-    marker = build([Record(0, NOW, b"\0\0\0\1", struct.pack(">hi", 0, 77))], producer_id=5,
-                   producer_epoch=1, transactional=True, control=True)  # fmt: skip
-    log.append_own(marker, NOW)
+    log.append_marker(Marker(5, 1, is_commit=True, coordinator_epoch=77), NOW)
     flush(log)
     house.kill()
     entry = house.restart().producers.entries[5]

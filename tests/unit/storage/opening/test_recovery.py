@@ -125,6 +125,21 @@ def test_the_indexes_that_a_killed_process_had_not_synced_are_synced(below):
     assert house.filesystem.durable_bytes(path) == entry
 
 
+def test_the_last_entry_of_a_stop_that_was_killed_is_synced():
+    """The recovery point is the end of the log, and the next stop need not add the entry."""
+    config = {"index_interval_bytes": 10**6}
+    house = house_with(4, below=4, **config)
+    house.manager.get("t", 0).segments.active.on_roll()
+    house.kill()
+    house.restart(**config)
+    assert house.stop()
+    path = house.path("00000000000000000000.timeindex")
+    entry = house.filesystem.live_bytes(path)
+    assert len(entry) == 12
+    house.crash()
+    assert house.filesystem.durable_bytes(path) == entry
+
+
 def test_zeros_that_a_power_cut_left_after_index_entries_are_cut():
     """They would stay in the file once the segment is closed."""
     house = house_with(40, below=39, index_interval_bytes=5 * SIZE)
@@ -188,36 +203,6 @@ def test_a_compacted_log_does_not_end_after_a_hole(torn):
         house.kill()
     assert ends == [4, 4, 4]
     assert [len(data) for data in quarantined(house).values()] == [SIZE] * torn
-
-
-@pytest.mark.parametrize("operation", ["pwrite", "fdatasync"])
-def test_after_a_failed_rewrite_only_durable_records_are_visible(operation):
-    house = house_with(10, below=4)
-    house.kill()
-    house.filesystem.fail(operation, path_part=".log", forever=True)
-    log = house.restart()
-    assert log.failed is not None
-    assert (log.end_offset, log.high_watermark) == (4, 4)
-    assert list(read_all(log)) == [0, 1, 2, 3]
-    house.filesystem.heal()
-    house.kill()
-    assert house.restart().end_offset == 10
-
-
-def test_deleted_records_stay_deleted_when_the_disk_fails_a_recovery():
-    """The log start offset is above the durable end. It was lost, and the records came back."""
-    house = house_with(10)
-    house.manager.get("t", 0).delete_records_before(3)
-    house.manager.write_checkpoints()
-    house.kill()
-    house.filesystem.fail("fdatasync", path_part=".log")
-    log = house.restart()
-    assert log.failed is not None
-    assert (log.start_offset, log.end_offset, log.high_watermark) == (3, 3, 3)
-    assert read_all(log) == {}
-    house.stop()
-    log = house.restart()
-    assert (log.start_offset, list(read_all(log))) == (3, list(range(3, 10)))
 
 
 def test_a_recovery_interrupted_at_any_step_is_completed_by_the_next():

@@ -4,7 +4,8 @@ import pytest
 
 from protocol.record_batch import HEADER_SIZE
 from storage.errors import DamagedLog, LogFailed
-from tests.support.log_house import append, flush, read_all
+from storage.files.text_files import encode_offsets
+from tests.support.log_house import DATA, append, flush, read_all
 from tests.support.stopped_logs import LOG, SIZE, house_with, quarantined, report_of
 
 
@@ -50,6 +51,61 @@ def test_a_flip_in_the_last_batch_below_the_recovery_point_is_never_cut(position
     assert [log.read(start, SIZE).position for start in range(9)] == [n * SIZE for n in range(9)]
     with pytest.raises(DamagedLog):
         log.read(9, SIZE)
+
+
+COMPACTED = {"cleanup_policy": ("compact",)}
+
+
+@pytest.mark.parametrize(("index", "byte", "bit"), [(1, 2, 0x10), (1, 7, 0x40), (9, 7, 0x40)])
+@pytest.mark.parametrize("above", [0, 3])
+def test_a_rotten_base_offset_of_a_compacted_log_is_never_cut(above, index, byte, bit):
+    """The batch seemed to begin behind a hole, above the recovery point.
+
+    Recovery began with it, and cut it and the acknowledged batches behind it.
+    """
+    house = house_with(10 + above, below=10, **COMPACTED)
+    at = index * SIZE + byte
+    data = house.filesystem.live_bytes(house.path(LOG))
+    house.filesystem.edit(house.path(LOG), at, bytes([data[at] ^ bit]))
+    house.kill()
+    for name in house.names("index"):
+        house.filesystem.unlink(house.path(name))
+    log = house.restart(**COMPACTED)
+    assert not quarantined(house)
+    assert log.end_offset == 10 + above
+    with pytest.raises(DamagedLog):
+        log.read(index, SIZE)
+    assert append(log) == [10 + above]
+    flush(log)
+    assert list(read_all(log, 10)) == list(range(10, 11 + above))
+
+
+@pytest.mark.parametrize("below", [7, 10])
+def test_nor_in_a_closed_segment(below):
+    config = COMPACTED | {"internal_segment_bytes": 10 * SIZE}
+    house = house_with(15, below=below, **config)
+    house.filesystem.edit(house.path(LOG), 3 * SIZE + 7, bytes([3 | 0x40]))
+    house.kill()
+    log = house.restart(**config)
+    assert not quarantined(house)
+    assert log.end_offset == 15
+    assert list(read_all(log, 10)) == list(range(10, 15))
+
+
+def test_holes_of_a_compacted_log_are_no_damage():
+    """Even around the recovery point, and in the last segment if it has been cleaned."""
+    for below in (2, 4, 5, 8):
+        house = house_with(10, below=below, **COMPACTED)
+        data = house.filesystem.live_bytes(house.path(LOG))
+        holed = b"".join(data[n * SIZE : (n + 1) * SIZE] for n in (0, 3, 7, 9))
+        house.kill()
+        house.filesystem.replace(house.path(LOG), holed)
+        checkpoint = encode_offsets({("t", 0): 10})
+        house.filesystem.replace(f"{DATA}/cleaner-offset-checkpoint", checkpoint)
+        log = house.restart(**COMPACTED)
+        assert not quarantined(house)
+        assert (log.end_offset, log.failed) == (10, None)
+        assert list(read_all(log)) == [0, 3, 7, 9]
 
 
 def test_recovery_skips_damage_that_hides_the_recovery_point():

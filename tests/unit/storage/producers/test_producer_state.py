@@ -149,7 +149,8 @@ def test_a_marker_ends_the_transaction_and_fences_the_older_epoch():
     state.take(header(0, 10, attributes=TRANSACTIONAL), 40, 1000)
     state.take(header(10, 10, attributes=TRANSACTIONAL), 50, 1000)
     assert state.entries[PID].txn_first_offset == 40
-    state.take_marker(header(-1, epoch=1, attributes=TRANSACTIONAL | CONTROL), 6, 2000)
+    ended = state.take_marker(header(-1, epoch=1, attributes=TRANSACTIONAL | CONTROL), 6, 60, 2000)
+    assert ended == (0, 40, -1)
     entry = state.entries[PID]
     assert (entry.txn_first_offset, entry.coordinator_epoch, entry.epoch) == (-1, 6, 1)
     with pytest.raises(InvalidProducerEpoch):
@@ -159,7 +160,8 @@ def test_a_marker_ends_the_transaction_and_fences_the_older_epoch():
 
 def test_a_marker_of_the_same_epoch_keeps_the_sequence():
     state = state_after((0, 10, 0))
-    state.take_marker(header(-1, attributes=TRANSACTIONAL | CONTROL), 0, 2000)
+    ended = state.take_marker(header(-1, attributes=TRANSACTIONAL | CONTROL), 0, 60, 2000)
+    assert ended == (None, -1, -1)
     assert state.check(header(10)) is None
     with pytest.raises(OutOfOrderSequence):
         state.check(header(11))
@@ -218,10 +220,15 @@ def test_each_step_of_expiry_is_bounded_and_skips_removed_producers(monkeypatch)
     assert list(state.entries) == [3]
 
 
-def test_the_last_offset_of_a_producer_may_be_unknown():
+def test_the_last_batch_of_a_producer_says_what_it_sent_last():
     state = ProducerState()
-    assert state.last_offset_of(5) is None
-    state.entries[5] = ProducerEntry(5, 0)
-    assert state.last_offset_of(5) is None, "only a marker"
-    state.entries[5].batches.append(AppendedBatch(3, 9, 3, 1))
-    assert state.last_offset_of(5) == 9
+    data = header(0, pid=5)
+    marker = data._replace(attributes=0x30, producer_epoch=1)
+    assert not state.is_last_of_its_producer(data)
+    state.entries[5] = ProducerEntry(5, 1)
+    assert state.is_last_of_its_producer(marker), "it has only markers"
+    assert not state.is_last_of_its_producer(marker._replace(producer_epoch=0))
+    assert not state.is_last_of_its_producer(data._replace(producer_epoch=1))
+    state.entries[5].batches.append(AppendedBatch(3, data.last_offset, 3, 1))
+    assert state.is_last_of_its_producer(data)
+    assert not state.is_last_of_its_producer(data._replace(base_offset=data.base_offset + 1))

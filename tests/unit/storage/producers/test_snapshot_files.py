@@ -27,7 +27,7 @@ def test_a_snapshot_is_due_by_batches_of_producers_or_by_all_batches():
         assert not files.is_due(state_at(9))
         files.count_batch()
     assert files.is_due(state_at(9))
-    files.take(state_at(9))
+    files.take(state_at(9), {})
     assert not files.is_due(state_at(9))
 
 
@@ -49,7 +49,7 @@ def test_taken_written_and_read_again():
     filesystem.mkdir("/d")
     files = SnapshotFiles("/d", [])
     state = state_at(9)
-    files.take(state)
+    files.take(state, {})
     assert state.changes == 0
     assert files.begin_write(8, ()) == ([], [], [])
     write = files.begin_write(9, ())
@@ -59,16 +59,17 @@ def test_taken_written_and_read_again():
     files.finish_write(write)
     assert files.offsets == [9]
     assert files.begin_write(99, ()) == ([], [], [])
-    loaded, warnings = SnapshotFiles("/d", [9]).load(filesystem, 9, 100, 1000)
-    assert (loaded.entries, loaded.end_offset, warnings) == (state.entries, 9, [])
-    loaded, _ = SnapshotFiles("/d", [9]).load(filesystem, 8, 100, 1000)
+    loaded, warnings, bad, _ = SnapshotFiles("/d", [9]).load(filesystem, 9, 100, 1000)
+    assert (loaded.entries, loaded.end_offset, warnings, bad) == (state.entries, 9, [], [])
+    loaded, *_ = SnapshotFiles("/d", [9]).load(filesystem, 8, 100, 1000)
     assert (loaded.entries, loaded.end_offset) == ({}, 0)
-    loaded, _ = SnapshotFiles("/d", [9]).load(filesystem, 9, 1060, 1000)
+    loaded, *_ = SnapshotFiles("/d", [9]).load(filesystem, 9, 1060, 1000)
     assert (loaded.entries, loaded.end_offset) == ({}, 9), "expired"
     filesystem.replace(f"/d/{9:020}.producers", b"rot")
-    loaded, warnings = SnapshotFiles("/d", [9]).load(filesystem, 9, 100, 1000)
+    loaded, warnings, bad, _ = SnapshotFiles("/d", [9]).load(filesystem, 9, 100, 1000)
     assert len(loaded.entries[5].batches) == 1
     assert "producer history" in warnings[0]
+    assert bad == [f"{9:020}.producers"]
 
 
 def test_a_snapshot_is_encoded_where_it_is_written(monkeypatch):
@@ -80,7 +81,7 @@ def test_a_snapshot_is_encoded_where_it_is_written(monkeypatch):
             patched.setattr(
                 f"storage.producers.snapshot_files.{name}", lambda _: pytest.fail("encoded")
             )
-        files.take(state)
+        files.take(state, {})
         assert len(files.begin_write(9, ()).files) == 2
     before = ProducerState()
     before.replace([entry.copy(0) for entry in state.entries.values()], 9)
@@ -88,14 +89,14 @@ def test_a_snapshot_is_encoded_where_it_is_written(monkeypatch):
     state.take(header._replace(base_sequence=100), 20, 2)
     ((_, history), (_, snapshot)) = files.begin_write(9, ()).files
     assert snapshot() == encode_snapshot(before.frozen())
-    assert history() == encode_history(before.frozen())
+    assert history() == encode_history(before.frozen(), {})
 
 
 def test_kept_are_segment_starts_and_the_newest_two():
     files = SnapshotFiles("/d", [1, 2, 3, 4, 5])
     write = files.begin_write(99, {2})
     assert write == ([], [], [1, 3])
-    files.take(state_at(6))
+    files.take(state_at(6), {})
     assert files.begin_write(5, {2}).obsolete_offsets == [1, 3], "it is not written"
     assert files.begin_write(6, {2}).obsolete_offsets == [1, 3, 4]
     files.finish_write(write)
@@ -105,7 +106,7 @@ def test_kept_are_segment_starts_and_the_newest_two():
 
 def test_snapshots_are_dropped_at_either_end():
     files = SnapshotFiles("/d", [1, 5, 9])
-    files.take(state_at(3))
+    files.take(state_at(3), {})
     assert files.forget_before(5) == [1]
     assert files.begin_write(99, ()).files == []
     assert files.forget_from(9) == [9]
@@ -118,6 +119,7 @@ def test_an_unreadable_snapshot_is_written_again():
     filesystem.mkdir("/d")
     filesystem.replace(f"/d/{9:020}.snapshot", b"")
     files = SnapshotFiles("/d", [9])
-    loaded, warnings = files.load(filesystem, 9, 100, 1000)
+    loaded, warnings, bad, _ = files.load(filesystem, 9, 100, 1000)
     assert (loaded.end_offset, files.offsets, len(warnings)) == (0, [], 1)
+    assert tuple(bad) == names(9)
     assert files.is_behind(state_at(9))

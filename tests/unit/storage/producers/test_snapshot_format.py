@@ -1,6 +1,7 @@
 """Producer snapshots: Kafka's bytes, our addition, and what damage does to either."""
 
 import struct
+from functools import partial
 
 import pytest
 from crc32c import crc32c
@@ -36,7 +37,7 @@ def test_the_snapshot_keeps_the_last_batch_only():
 
 def reload(snapshot_of, history_of):
     entries = {e.producer_id: e for e in decode_snapshot(encode_snapshot(snapshot_of), "x")}
-    apply_history(encode_history(history_of), entries, "y")
+    apply_history(encode_history(history_of, {}), entries, "y")
     return entries
 
 
@@ -64,7 +65,22 @@ def test_an_inconsistent_history_is_ignored(name, history):
     assert reload([FULL], [history])[4].batches == BATCHES[-1:], name
 
 
-@pytest.mark.parametrize("encode", [encode_snapshot, encode_history])
+ABORTS = {0: (3, 0x12345678), 100: (1, 9)}
+
+
+def test_what_was_aborted_is_restored():
+    for aborts in ({}, ABORTS):
+        data = encode_history([FULL, NO_BATCH], aborts)
+        assert data[4:6] == b"\0\2", "the log has had transactions"
+        assert apply_history(data, {}, "x") == aborts
+    assert encode_history([FULL], {})[4:6] == b"\0\1"
+    assert apply_history(encode_history([FULL], {}), {}, "x") is None
+
+
+@pytest.mark.parametrize(
+    "encode",
+    [encode_snapshot, partial(encode_history, aborts={}), partial(encode_history, aborts=ABORTS)],
+)
 def test_every_flipped_bit_and_every_cut_is_detected(encode):
     good = encode([FULL, NO_BATCH, IN_TXN])
 

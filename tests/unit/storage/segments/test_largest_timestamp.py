@@ -102,6 +102,22 @@ def test_damage_in_the_log_does_not_hide_the_largest_timestamp(disk: MemoryFileS
     assert reopen(disk, segment).max_timestamp == 1_029  # of the readable batches
 
 
+@pytest.mark.parametrize(("at", "rotten"), [(0, b"\x7f"), (8, b"\x7f"), (16, b"\x09")])
+def test_batches_that_damage_hides_are_not_taken_for_old(
+    disk: MemoryFileSystem, at: int, rotten: bytes
+) -> None:
+    """Retention deleted a segment with young records because the length before them had rotted."""
+    segment = create(disk, interval=100_000)
+    fill(segment, TIMES["rising"])
+    segment.on_roll()
+    disk.edit(segment.log_file.path, at, rotten)
+    assert reopen(disk, segment).max_timestamp == 1_059
+    path = segment.indexes.time.path
+    for offset in (-1, 60):  # of no record here: the index is damaged, too
+        disk.edit(path, len(disk.live_bytes(path)) - 4, struct.pack(">i", offset))
+        assert reopen(disk, segment).max_timestamp < 1_059
+
+
 def look_up(segment: Segment, pulled: Pulled) -> int:
     with without_waiting(pulled):
         return segment.max_timestamp
@@ -140,7 +156,8 @@ def test_what_a_thread_finds_is_dropped_if_the_segment_has_changed(disk: MemoryF
     missing = miss(segment, Pulled())
     missing.pull()
     position, header = segment.position_of(30)  # type: ignore[misc]
-    segment.truncate(position, 30)
+    segment.truncate_indexes(30)
+    segment.log_file.truncate(position)
     missing.keep(Pulled())
     assert segment.max_timestamp == header.max_timestamp - 1
 

@@ -57,6 +57,29 @@ def test_the_last_row_not_above_the_offset(
 
 @pytest.mark.parametrize("written", [True, False])
 @pytest.mark.parametrize(
+    ("relative", "expected"),
+    [(-5, (1, 0)), (1, (1, 0)), (2, (3, 497)), (3, (3, 497)), (4, (6, 1407)), (6, (6, 1407)),
+     (7, None), (2**40, None)],
+)  # fmt: skip
+def test_the_first_row_not_below_the_offset(
+    disk: MemoryFileSystem, written: bool, relative: int, expected: tuple[int, int] | None
+) -> None:
+    index = index_of(disk, ROWS, written=written)
+    found = index.lookup_behind(BASE + relative)
+    assert found == (expected and (BASE + expected[0], expected[1]))
+
+
+def test_the_first_row_not_below_the_offset_in_file_and_memory(disk: MemoryFileSystem) -> None:
+    index = index_of(disk, ROWS[:2])
+    index.append(BASE + 6, 1407)
+    assert [index.lookup_behind(BASE + at) for at in (1, 3, 4)] == [
+        (BASE + relative, position) for relative, position in ROWS
+    ]
+    assert index_of(MemoryFileSystem()).lookup_behind(0) is None
+
+
+@pytest.mark.parametrize("written", [True, False])
+@pytest.mark.parametrize(
     ("position", "expected"),
     [(0, (1, 0)), (496, (1, 0)), (497, (3, 497)), (1406, (3, 497)), (9999, (6, 1407))],
 )

@@ -4,6 +4,7 @@ import pytest
 
 from storage.errors import AppendFailed
 from storage.segments.row import HoleInLogError, create_segment
+from storage.segments.segment import Segment
 from tests.support.log_house import NOW, House, append, batch, flush
 
 SIZE = len(batch())
@@ -45,6 +46,20 @@ def test_the_durable_end_needs_no_read(house, log):
     before = house.filesystem.counts["pread"]
     assert log.segments.position_of_end(log.segments.active, 12, 14) == 2 * SIZE
     assert house.filesystem.counts["pread"] == before
+
+
+def test_segments_below_the_limit_are_counted_without_a_look_up(log, monkeypatch):
+    """A last stable offset is no durable offset, whose position is remembered."""
+    looked_at = []
+    position_of = Segment.position_of
+
+    def noted(segment, *arguments):
+        looked_at.append((segment.base_offset, *arguments))
+        return position_of(segment, *arguments)
+
+    monkeypatch.setattr(Segment, "position_of", noted)
+    assert log.segments.available_bytes(1, 11, 14) == 10 * SIZE
+    assert looked_at == [(0, 1, 5 * SIZE), (10, 11)]
 
 
 def test_a_hole_is_an_error_unless_compaction_made_it(log):

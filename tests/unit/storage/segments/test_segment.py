@@ -225,47 +225,6 @@ def test_recovery_continues_from_a_point(disk: MemoryFileSystem) -> None:
     assert not opened.indexes.damage
 
 
-@pytest.mark.parametrize(("offset", "left"), [(60, 60), (59, 59), (31, 31), (1, 1), (0, 0)])
-def test_truncate(disk: MemoryFileSystem, offset: int, left: int) -> None:
-    segment = create(disk)
-    fill(segment, TIMES["rising"])
-    segment.read(40, 500)  # cached positions must be dropped as well
-    assert segment.truncate(400 * offset, offset) == 400 * (60 - left)
-    assert (segment.size, segment.next_offset) == (400 * left, left)
-    assert segment.position_of(left) is None
-    assert segment.max_timestamp == (999 + left if left else -1)
-    fill(segment, [5_000])
-    assert segment.max_timestamp == 5_000
-    segment.on_roll()
-    opened = reopen(disk, segment, known_end=False)
-    assert opened.read_next_offset() == left + 1
-    found = opened.position_of(left)
-    assert found is not None
-    assert found[0] == 400 * left
-    last = opened.indexes.offset.last_entry
-    assert last is None or last[1] <= 400 * left
-
-
-def test_indexes_never_point_past_the_data_when_a_truncate_fails(disk: MemoryFileSystem) -> None:
-    segment = create(disk, interval=0)
-    fill(segment, TIMES["rising"])
-    segment.indexes.write()
-    for path in [".index", ".timeindex", ".log"]:
-        disk.heal()
-        disk.fail("truncate", path_part=path)
-        with pytest.raises(OSError, match="Input/output"):
-            segment.truncate(12_000, 30)
-        assert segment.size == 24_000
-        found = segment.position_of(45)
-        assert found is not None
-        assert found[0] == 18_000
-    disk.heal()
-    segment.truncate(12_000, 30)
-    last = segment.indexes.offset.last_entry
-    assert last is not None
-    assert last[1] < 12_000
-
-
 def test_headers_are_those_of_the_batches(disk: MemoryFileSystem) -> None:
     segment = create(disk, interval=0)
     laid = []

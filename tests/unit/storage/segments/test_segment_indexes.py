@@ -40,7 +40,7 @@ def test_an_index_that_cannot_be_opened_does_not_fail_an_append(disk: MemoryFile
     assert opened.max_timestamp == 1_000
     opened.files.forget()
     opened = reopen(disk, segment)
-    disk.fail("open", error=errno.EMFILE, forever=True, path_part="index")
+    disk.fail("open", forever=True, path_part="index")
     fill(opened, [1_001, 1_002])
     assert opened.next_offset == 5
     assert "cannot be read" in opened.indexes.damage
@@ -48,6 +48,58 @@ def test_an_index_that_cannot_be_opened_does_not_fail_an_append(disk: MemoryFile
     disk.heal()
     assert opened.rebuild_indexes() is None
     assert opened.indexes.offset.entry_count == 4
+
+
+@pytest.mark.parametrize("part", [".index", ".timeindex"])
+def test_an_append_does_not_read_an_index_again_that_could_not_be_read(
+    disk: MemoryFileSystem, part: str
+) -> None:
+    """It runs on the loop: `load_end` has tried, in a thread or before the broker listened."""
+    segment = create(disk, interval=0)
+    fill(segment, [1_000] * 3)
+    segment.on_roll()
+    opened = reopen(disk, segment)
+    assert opened.max_timestamp == 1_000
+    opened.files.forget()
+    opened = reopen(disk, segment)
+    disk.fail("open", forever=True, path_part=part)
+    opened.load_end()
+    assert "cannot be read" in opened.indexes.damage
+    opened.files.forget()
+    tried = disk.counts["open"]
+    fill(opened, [1_001, 1_002])
+    opened.on_roll()
+    assert not opened.indexes.is_full
+    assert disk.counts["open"] - tried == 1, "only the log"
+    disk.heal()
+    assert opened.rebuild_indexes() is None
+    assert opened.indexes.offset.entry_count == 4
+    fill(opened, [1_003])
+    assert opened.indexes.offset.entry_count == 5
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_an_index_without_a_descriptor_is_not_damaged(disk: MemoryFileSystem, number: int) -> None:
+    segment = create(disk, interval=0)
+    fill(segment, [1_000] * 3)
+    segment.indexes.write()
+    opened = reopen(disk, segment)
+    assert opened.max_timestamp == 1_000
+    opened.files.forget()
+    opened = reopen(disk, segment)
+    disk.fail("open", error=number, forever=True, path_part="index")
+    fill(opened, [1_001, 1_002])
+    assert opened.indexes.lookup(1) is None
+    assert not opened.indexes.is_full
+    found = opened.position_of(1)
+    assert found is not None
+    assert found[1].base_offset == 1
+    assert opened.indexes.damage == ""
+    disk.heal()
+    assert opened.indexes.lookup(1) is not None
+    fill(opened, [1_003])
+    assert opened.indexes.last_offset_entry() == (5, found[1].size * 5)
+    assert opened.indexes.damage == ""
 
 
 def test_full_indexes_and_offsets_that_do_not_fit(disk: MemoryFileSystem) -> None:

@@ -139,6 +139,97 @@ def test_batches_appended_by_this_process_are_not_walked():
     assert len(reads) <= 2, "the header, and the bytes"
 
 
+def flipped(house, at, bit):
+    """Flip a bit of the log file under the process that has it open."""
+    data = house.filesystem.live_bytes(house.path(LOG))
+    house.filesystem.edit(house.path(LOG), at, bytes([data[at] ^ bit]))
+
+
+def looked_at(log, start, size_max=10**6):
+    """Offsets as `served`, by a reader that looks at what it has read."""
+    piece = log.read(start, size_max)
+    if piece is not None and not log.is_in_order(piece, piece.load(), start):
+        log.distrust(piece)
+        piece = log.read(start, size_max)
+    return [] if piece is None else [header.base_offset for _, header in batches(piece.load())]
+
+
+@pytest.mark.parametrize("bit", [0x01, 0x10, 0x80])
+@pytest.mark.parametrize("byte", [0, 3, 6, 7, 8, 11, 12, 15, 16])
+@pytest.mark.parametrize("index", [0, 13, 29])
+@pytest.mark.parametrize("is_found", [False, True])
+def test_a_later_flip_outside_the_crc_is_not_served_either(is_found, index, byte, bit):
+    """The bytes were written by this process, or found and checked, when they were sound."""
+    if is_found:
+        house, log = reopened()
+        assert looked_at(log, 0) == list(range(30))
+    else:
+        house = House()
+        house.open()
+        log = house.log(internal_segment_bytes=10**6, index_interval_bytes=4 * SIZE)
+        append(log, 30)
+        flush(log)
+    flipped(house, index * SIZE + byte, bit)
+    for size_max in (10**6, 5 * SIZE, SIZE):
+        for start in range(30):
+            try:
+                offsets = looked_at(log, start, size_max)
+            except (DamagedLog, LogFailed):
+                assert start <= index + 8, "only near the damage"
+                continue
+            assert offsets == list(range(start, start + len(offsets)))
+            assert index not in offsets
+            assert log.read(start, size_max).position == start * SIZE, "none for another"
+    assert index == 0 or looked_at(log, 0) == list(range(index))
+    append(log, 3)
+    flush(log)
+    assert looked_at(log, 30) == [30, 31, 32], "what is written from now on is trusted"
+
+
+def test_the_first_header_of_a_read_is_looked_at_in_any_case():
+    """The look-up reads it, so records that are sent as mapped pages need no look of their own."""
+    house = House()
+    house.open()
+    log = house.log(internal_segment_bytes=10**6)
+    append(log, 30)
+    flush(log)
+    flipped(house, 29 * SIZE + 6, 0x01)
+    log.segments.active.next_offset = 400  # so that the header is possible by itself
+    with pytest.raises(DamagedLog):
+        log.read(29, 10**6)
+
+
+def test_where_a_hole_is_sound_a_doubt_costs_time_only():
+    """Kafka had compacted the log, and its checkpoint is lost: nobody knows of the holes."""
+    house = House()
+    house.open()
+    log = house.log(internal_segment_bytes=10**6)
+    append(log, 10)
+    house.stop()
+    data = house.filesystem.live_bytes(house.path(LOG))
+    house.filesystem.replace(house.path(LOG), data[: 3 * SIZE] + data[5 * SIZE :])
+    log = house.restart(internal_segment_bytes=10**6)
+    for _ in range(2):
+        assert looked_at(log, 0) == [0, 1, 2, 5, 6, 7, 8, 9]
+        assert looked_at(log, 3) == [5, 6, 7, 8, 9]
+
+
+def test_two_batches_of_a_compacted_log_that_overlap_are_not_served():
+    house = House()
+    house.open()
+    config = {"internal_segment_bytes": 8 * SIZE, "cleanup_policy": frozenset({"compact"})}
+    log = house.log(**config)
+    append(log, 30)
+    flush(log)
+    assert looked_at(log, 8) == list(range(8, 16))
+    path = house.path("00000000000000000008.log")
+    for index, wrong in ((3, 15), (3, 10), (7, 31), (7, 13)):
+        sound = house.filesystem.live_bytes(path)
+        house.filesystem.edit(path, index * SIZE + 7, bytes([wrong]))
+        assert max(looked_at(log, 8)) < 8 + index
+        house.filesystem.replace(path, sound)
+
+
 def test_each_part_is_walked_once(monkeypatch):
     _, log = reopened(30)
     walks = []

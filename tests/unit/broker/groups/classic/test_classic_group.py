@@ -6,6 +6,7 @@ from broker.groups.classic.classic_group import ClassicGroup
 from broker.groups.errors import GroupError
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequestProtocol
+from protocol.messages.offset_commit import OffsetCommitRequest
 from tests.support.classic_party import REBALANCE_MS, SESSION_MS, Party, protocols
 from tests.support.group_host import FakeHost
 
@@ -44,7 +45,13 @@ def test_which_members_may_commit(state, member, generation, instance_id, code):
     assert party.state == state
     got = 0
     try:
-        party.group.check_commit(ids.get(member, member), instance_id, generation, 9)
+        body = OffsetCommitRequest(
+            group_id="g",
+            member_id=ids.get(member, member),
+            group_instance_id=instance_id,
+            generation_id_or_member_epoch=generation,
+        )
+        party.group.check_commit(body, [], 9)
     except GroupError as error:
         got = error.code
     assert got == code

@@ -23,6 +23,7 @@ from protocol.messages.join_group import (
     JoinGroupResponse,
 )
 from protocol.messages.leave_group import MemberIdentity
+from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.support.fake_topics import FakeTopics
 from tests.support.group_host import FakeHost
@@ -54,22 +55,20 @@ class House:
         self.beat(self.epochs[-1])
         self.beat(self.epochs[-1], topic_partitions=[])
 
-    def join(
+    def request(
         self,
         member_id: str = "old",
         *,
         owned: list[int] | None = None,
-        version: int = 9,
         protocols: tuple[str, ...] = ("range",),
         protocol_type: str = "consumer",
         **said: Any,
-    ) -> JoinGroupResponse:
+    ) -> JoinGroupRequest:
         subscription = ConsumerProtocolSubscription(
             topics=["a"],
             owned_partitions=[TopicPartition(topic="a", partitions=owned)] if owned else [],
         )
-        answers: list[JoinGroupResponse] = []
-        body = JoinGroupRequest(
+        return JoinGroupRequest(
             group_id="g",
             session_timeout_ms=SESSION_MS,
             rebalance_timeout_ms=REBALANCE_MS,
@@ -81,7 +80,11 @@ class House:
             ],
             **said,
         )
-        self.group.join(body, Caller("c", "/h", version), answers.append)
+
+    def join(self, member_id: str = "old", *, version: int = 9, **said: Any) -> JoinGroupResponse:
+        answers: list[JoinGroupResponse] = []
+        caller = Caller("c", "/h", version)
+        self.group.join(self.request(member_id, **said), caller, answers.append)
         (answer,) = answers
         return answer
 
@@ -257,10 +260,39 @@ def test_members_leave_by_id_and_by_static_id(house: House) -> None:
         ]
     )
     unknown = ErrorCode.UNKNOWN_MEMBER_ID
-    assert [response.error_code for response in responses] == [0, unknown, 0, unknown]
+    assert [response.error_code for response in responses] == [0, unknown, 0, 0]
+    assert house.group.state.members == {}, "administrators remove members of either protocol"
+
+
+def test_static_members_leave_by_their_ids(house: House) -> None:
+    member_id = house.join("", group_instance_id="i").member_id
+    refused, gone = house.group.leave(
+        [
+            MemberIdentity(member_id="other", group_instance_id="i"),
+            MemberIdentity(member_id=member_id, group_instance_id="i"),
+        ]
+    )
+    assert (refused.error_code, gone.error_code) == (ErrorCode.FENCED_INSTANCE_ID, 0)
     assert set(house.group.state.members) == {"new"}
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.NOT_COORDINATOR])
+def test_a_sync_waits_until_its_partitions_are_durable(house: House, code: ErrorCode) -> None:
+    house.join()
+    house.give_up()
+    house.host.holds = True
+    answers: list[Any] = []
+    house.group.join(house.request(), Caller("c", "/h", 9), answers.append)
+    house.group.sync(
+        SyncGroupRequest(group_id="g", generation_id=3, member_id="old"), answers.append
+    )
+    assert answers == []
+    house.host.flush(code)
+    assert [answer.error_code for answer in answers] == [code, code]
+    assert bool(answers[1].assignment) is (code == ErrorCode.NONE)
 
 
 def test_commits_name_the_generation(house: House) -> None:
     house.join()
-    house.group.check_commit("old", None, 3, 8)
+    body = OffsetCommitRequest(group_id="g", member_id="old", generation_id_or_member_epoch=3)
+    house.group.check_commit(body, [("a", 0)], 8)

@@ -10,11 +10,13 @@ from broker.groups.consumer.consumer_group import ConsumerGroup
 from broker.groups.errors import GroupError
 from broker.groups.group import Caller
 from protocol.errors import ErrorCode
+from protocol.group_records import MemberState
 from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from protocol.messages.offset_commit import OffsetCommitRequest
 from tests.support.fake_topics import FakeTopics, topic_id
 from tests.support.group_host import FakeHost
 
@@ -33,16 +35,11 @@ class House:
         self.answers: list[ConsumerGroupHeartbeatResponse] = []
 
     def beat(self, member_id: str, epoch: int, owned: list[int] | None = None, **said: Any) -> None:
+        if owned is not None:
+            pieces = [TopicPartitions(topic_id=topic_id("a"), partitions=owned)]
+            said = {"topic_partitions": pieces if owned else [], **said}
         body = ConsumerGroupHeartbeatRequest(
-            group_id="g",
-            member_id=member_id,
-            member_epoch=epoch,
-            topic_partitions=None
-            if owned is None
-            else [TopicPartitions(topic_id=topic_id("a"), partitions=owned)]
-            if owned
-            else [],
-            **said,
+            group_id="g", member_id=member_id, member_epoch=epoch, **said
         )
         self.group.consumer_group_heartbeat(body, CALLER, self.answers.append)
 
@@ -56,6 +53,17 @@ class House:
         return [
             number for topic in answer.assignment.topic_partitions for number in topic.partitions
         ]
+
+    def may_commit(self, member_id: str, epoch: int, *partitions: int, version: int = 9) -> int:
+        body = OffsetCommitRequest(
+            group_id="g", member_id=member_id, generation_id_or_member_epoch=epoch
+        )
+        places = [("a", number) for number in partitions]
+        try:
+            self.group.check_commit(body, places, version)
+        except GroupError as error:
+            return error.code
+        return 0
 
 
 @pytest.fixture
@@ -235,7 +243,7 @@ def test_a_group_knows_the_topics_it_reads(house: House) -> None:
 @pytest.mark.parametrize(
     ("member_id", "epoch", "version", "code"),
     [
-        ("m1", 2, 9, None),
+        ("m1", 2, 9, ErrorCode.NONE),
         ("m1", 1, 9, ErrorCode.STALE_MEMBER_EPOCH),
         ("m1", 3, 9, ErrorCode.STALE_MEMBER_EPOCH),
         ("m1", 2, 8, ErrorCode.UNSUPPORTED_VERSION),
@@ -244,16 +252,73 @@ def test_a_group_knows_the_topics_it_reads(house: House) -> None:
     ],
 )
 def test_only_members_may_commit(
-    house: House, member_id: str, epoch: int, version: int, code: ErrorCode | None
+    house: House, member_id: str, epoch: int, version: int, code: ErrorCode
 ) -> None:
-    house.group.check_commit("", None, -1, 9)
+    assert house.may_commit("", -1, 0) == 0
     house.join("m1")
-    if code is None:
-        house.group.check_commit(member_id, None, epoch, version)
-    else:
-        with pytest.raises(GroupError) as refused:
-            house.group.check_commit(member_id, None, epoch, version)
-        assert refused.value.code == code
+    assert house.may_commit(member_id, epoch, 0, version=version) == code
+
+
+def test_an_older_epoch_will_do_for_partitions_that_the_member_has_had_since(house: House) -> None:
+    """KIP-1251: its epoch may have grown without its knowing it yet."""
+    stale = ErrorCode.STALE_MEMBER_EPOCH
+    house.join("m1")
+    house.join("m2")
+    assert house.may_commit("m1", 2, 0, 1, 2, 3) == 0, "in its epoch, it may commit all"
+    house.beat("m1", 2)
+    house.beat("m1", 2, [0, 1])
+    house.beat("m2", 3, [])
+    assert house.may_commit("m1", 2, 0, 1) == 0
+    assert house.may_commit("m1", 2, 0, 2) == stale, "it has not got 2 any more"
+    assert house.may_commit("m1", 1, 0) == stale, "it got 0 later"
+    assert house.may_commit("m1", 4, 0) == stale
+    house.beat("m2", -1)
+    house.beat("m1", 3, [0, 1])
+    assert house.may_commit("m1", 3, 0, 1) == 0
+    assert house.may_commit("m1", 3, 2) == stale, "it got 2 again in epoch 4"
+    assert house.may_commit("m1", 4, 2) == 0
+
+
+@pytest.mark.parametrize("numbers", [([0, 1], [2, 3]), ([2, 3], [0, 1])])
+def test_a_member_owns_all_partitions_that_it_names_in_whatever_pieces(
+    house: House, numbers: tuple[list[int], list[int]]
+) -> None:
+    house.join("m1")
+    house.join("m2")
+    pieces = [TopicPartitions(topic_id=topic_id("a"), partitions=of) for of in numbers]
+    house.beat("m1", 2, topic_partitions=pieces)
+    assert house.group.state.members["m1"].state == MemberState.UNREVOKED_PARTITIONS
+    house.beat("m2", 3, [])
+    assert house.numbers(house.answers[-1]) in (None, [])
+
+
+def test_a_static_member_that_leaves_for_a_while_need_not_revoke(house: House) -> None:
+    house.join("m1", instance_id="i", rebalance_timeout_ms=1_000)
+    house.join("m2")
+    house.beat("m1", 2, instance_id="i")
+    house.beat("m1", -2, instance_id="i")
+    house.host.advance(SESSION_MS - 1)
+    assert "m1" in house.group.state.members, "its session is not over"
+    house.host.advance(1)
+    assert "m1" not in house.group.state.members
+
+
+def test_a_member_that_must_revoke_more_gets_its_time_anew(house: House) -> None:
+    house.host.topics = FakeTopics(a=4, b=1)
+    house.join("m1", subscribed_topic_names=["a", "b"])
+    house.join("m2")
+    house.beat("m1", 2)
+    house.host.advance(REBALANCE_MS // 2)
+    house.beat("m1", 2)
+    house.beat("m2", 3)
+    house.host.advance(REBALANCE_MS // 2 - 1)
+    house.beat("m1", 2, subscribed_topic_names=["b"])
+    house.beat("m2", 3)
+    house.host.advance(REBALANCE_MS // 2)
+    assert "m1" in house.group.state.members
+    house.beat("m1", 2)
+    house.host.advance(REBALANCE_MS // 2)
+    assert "m1" not in house.group.state.members
 
 
 @pytest.mark.parametrize(

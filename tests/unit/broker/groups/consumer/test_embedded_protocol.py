@@ -5,10 +5,15 @@ from __future__ import annotations
 import pytest
 
 from broker.groups.consumer.consumer_member import ConsumerGroupMember
-from broker.groups.consumer.embedded_protocol import assignment_bytes, read_subscription
+from broker.groups.consumer.embedded_protocol import (
+    assignment_bytes,
+    partitions_of,
+    read_subscription,
+)
 from broker.groups.errors import GroupError
 from protocol.consumer_protocol import (
     ConsumerProtocolSubscription,
+    TopicPartition,
     decode_assignment,
     encode_subscription,
 )
@@ -26,6 +31,13 @@ def test_an_assignment_names_the_topics_that_exist() -> None:
         ("a", [0]),
         ("b", [0, 1]),
     ]
+
+
+def test_a_topic_that_is_named_again_has_all_its_partitions() -> None:
+    named = [("a", [0]), ("b", []), ("gone", [1]), ("a", [2, 0])]
+    topics = FakeTopics(a=3, b=1)
+    found = partitions_of([TopicPartition(topic=name, partitions=of) for name, of in named], topics)
+    assert found == {topic_id("a"): frozenset({0, 2})}
 
 
 def test_a_subscription_is_read_or_refused() -> None:

@@ -274,6 +274,30 @@ def test_a_group_that_is_classic_again_knows_the_protocols_of_its_members() -> N
     assert of.group.generation.protocol_name == "sticky", "two of three prefer it, as Kafka counts"
 
 
+@pytest.mark.parametrize("unread", [b"", b"\0", b"\xff\xff"])
+def test_the_protocol_of_a_classic_group_need_not_be_readable(unread: bytes) -> None:
+    """A join reads the first protocol of a member; the members share another."""
+    of = host()
+    group = ConsumerGroup("g", of)
+    draft = Draft(group.state)
+    sides = {
+        "one": (("range", subscription_of("a")), ("own", unread)),
+        "two": (("own", unread), ("sticky", unread)),
+    }
+    for member in (
+        ConsumerGroupMember(member_id="new", topic_names=frozenset({"a"})),
+        *[
+            replace(spoken_by(name), classic=ClassicSide(10_000, protocols))
+            for name, protocols in sides.items()
+        ],
+    ):
+        draft.put_member(member)
+        draft.put_current(member)
+    group.membership.write(draft, None)
+    leave(group)
+    assert of.group.generation.protocol_name == "own"
+
+
 def static_pair(of: FakeHost, *, is_settled: bool) -> ConsumerGroup:
     """An absent static member of the new protocol, and a static member of the classic protocol."""
     group = ConsumerGroup("g", of)

@@ -108,6 +108,15 @@ def test_a_late_revocation_does_not_take_the_partition_from_its_new_owner() -> N
     assert draft.state.owners == {(A, 0): "m2"}
 
 
+def test_a_member_that_takes_another_instance_id_leaves_nothing_under_the_first() -> None:
+    draft = Draft(ConsumerState("g"))
+    for instance_id in ("i", "j"):
+        draft.put_member(ConsumerGroupMember(member_id="m", instance_id=instance_id))
+    assert draft.state.static_ids == {"j": "m"}
+    draft.remove_member("m")
+    assert draft.state.static_ids == {}
+
+
 def test_the_successor_of_a_static_member_keeps_the_instance_id() -> None:
     draft = Draft(ConsumerState("g"))
     draft.put_member(ConsumerGroupMember(member_id="old", instance_id="i"))

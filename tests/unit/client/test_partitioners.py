@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from client.msgpack.partitioners import PARTITIONERS, murmur2, partition_of_key
+from client.partitioners import PARTITIONERS, murmur2, partition_of_key
 
 # Computed by Apache Kafka 4.3's own classes: Utils.murmur2 of each key, and
 # BuiltInPartitioner.partitionForKey of the key among COUNTS partitions.

@@ -1,0 +1,138 @@
+"""`__transaction_state`: finds the partition of a transactional id, appends to it, waits for it.
+
+The topic is Kafka's, in name, partition count, configs, keys and values. An id belongs to the same
+partition as in Kafka: the hash of the id modulo the number of partitions. A record is a batch of
+its own and bypasses the append queue, as those of groups do: it is small, and its client waits for
+the disk anyway. `write.caching` does not hold here: what counts is `durable_offset`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from broker.error_mapping import error_code_of
+from broker.groups.group_log import partition_of
+from broker.metadata.topic_rules import TRANSACTION_TOPIC, NewTopic, TopicError
+from broker.partitions.group_commit import GroupCommit
+from broker.partitions.partition import Partition, Partitions
+from broker.runtime.clock import Clock
+from broker.topics import Topics
+from broker.transactions.transaction import Written
+from broker.transactions.transaction_errors import TransactionError, refusal_of
+from config.broker import BrokerConfig
+from config.topic import SEGMENT_BYTES_MIN
+from protocol.errors import ErrorCode
+from protocol.records import Record, build
+from protocol.transaction_records import (
+    TransactionKey,
+    TransactionValue,
+    encode_key,
+    encode_value,
+)
+from storage.errors import BatchTooLarge, StorageError
+
+# Kafka's request.timeout.ms: how long a record may take to become durable.
+DURABLE_TIMEOUT_MS: Final = 30_000
+
+
+class StateLog:
+    """The partitions of `__transaction_state`."""
+
+    def __init__(
+        self,
+        topics: Topics,
+        partitions: Partitions,
+        commit: GroupCommit,
+        config: BrokerConfig,
+        clock: Clock,
+    ) -> None:
+        self._topics = topics
+        self._partitions = partitions
+        self._commit = commit
+        self._config = config
+        self._clock = clock
+
+    def count(self) -> int:
+        """Return the topic's number of partitions; 0 if it does not exist."""
+        topic = self._topics.by_name(TRANSACTION_TOPIC)
+        return 0 if topic is None else len(topic.partitions)
+
+    async def create(self) -> None:
+        """Create the topic unless it exists. Raises TransactionError."""
+        config = self._config
+        segment_bytes = max(config.transaction_state_log_segment_bytes, SEGMENT_BYTES_MIN)
+        wanted = NewTopic(
+            name=TRANSACTION_TOPIC,
+            partition_count=config.transaction_state_log_num_partitions,
+            replication_factor=1,
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "segment.bytes": str(segment_bytes),
+                "unclean.leader.election.enable": "false",
+            },
+        )
+        try:
+            outcome = (await self._topics.create([wanted]))[TRANSACTION_TOPIC]
+        except (StorageError, TopicError) as error:
+            code = error_code_of(error)
+            raise TransactionError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{code.name}") from error
+        if isinstance(outcome, TopicError) and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise TransactionError(ErrorCode.COORDINATOR_NOT_AVAILABLE, outcome.message)
+
+    def number_of(self, transactional_id: str) -> int:
+        """Return the number of the partition of an id. The topic exists."""
+        return partition_of(transactional_id, self.count())
+
+    def partition(self, number: int) -> Partition:
+        """Return a partition of the topic.
+
+        Raises UnknownPartition if it does not exist, LogFailed if its log is offline.
+        """
+        return self._partitions.get(TRANSACTION_TOPIC, number)
+
+    def coordinator_epoch(self, transactional_id: str) -> int:
+        """Return the epoch that markers carry: that of the leader of the id's partition."""
+        try:
+            return self.partition(self.number_of(transactional_id)).log.leader_epoch
+        except StorageError as error:
+            raise refusal_of(error) from error
+
+    def append(self, transactional_id: str, value: TransactionValue | None) -> Written:
+        """Append the record of an id, None for a tombstone.
+
+        Raises TransactionError if nothing was appended.
+        """
+        number = self.number_of(transactional_id)
+        return self.append_all(number, [(transactional_id, value)])
+
+    def append_all(
+        self, number: int, records: Sequence[tuple[str, TransactionValue | None]]
+    ) -> Written:
+        """Append records of ids of one partition, in one batch; as `append`."""
+        now_ms = self._clock.now_ms()
+        batch = build(
+            [
+                Record(
+                    0, now_ms, encode_key(TransactionKey(transactional_id=one)), encode_value(value)
+                )
+                for one, value in records
+            ]
+        )
+        try:
+            partition = self.partition(number)
+            size_max = partition.log.config.max_message_bytes
+            if len(batch) > size_max:
+                raise BatchTooLarge(len(batch), size_max)
+            appended = partition.log.append_own(batch, now_ms)
+        except StorageError as error:
+            raise refusal_of(error) from error
+        self._commit.appended(partition)
+        return Written(partition, appended.last_offset + 1)
+
+    async def durable(self, written: Written) -> None:
+        """Return when a record is durable. Raises TransactionError if it may not be."""
+        code = await self._commit.durable(written.partition, written.end_offset, DURABLE_TIMEOUT_MS)
+        if code:
+            raise TransactionError(ErrorCode.COORDINATOR_NOT_AVAILABLE, code.message)

@@ -1,0 +1,110 @@
+"""What time ends: transactions that were open for too long, and ids that nobody uses.
+
+A transaction counts from the start in its record, so the time that the broker was down counts as
+well. Its abort raises the epoch: the producer that comes too late is told so at its next request.
+An id that was idle for `transactional.id.expiration.ms` gets a tombstone; open transactions and
+those whose markers are owed never expire.
+
+Both go through all transactions in turns of the loop. Neither waits for a disk that is stuck.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from typing import Final
+
+from broker.runtime.metrics import Metrics
+from broker.transactions.transaction import EndReason, Transaction
+from broker.transactions.transaction_coordinator import TransactionCoordinator
+from broker.transactions.transaction_errors import TransactionError
+
+logger = logging.getLogger("barnabas.transactions")
+
+LOOKED_AT_PER_TURN: Final = 1_000
+ABORTS_AT_A_TIME: Final = 64
+TOMBSTONES_PER_BATCH: Final = 200
+TOMBSTONE_BYTES_PER_BATCH: Final = 512 * 1024  # of ids: an id may have 32 KiB, a batch 1 MiB
+CHARACTER_BYTES_MAX: Final = 4
+
+
+async def abort_late(coordinator: TransactionCoordinator, metrics: Metrics) -> None:
+    """Abort the open transactions whose timeout has passed."""
+    late: list[Transaction] = []
+    for count, transaction in enumerate(list(coordinator.store.open), 1):
+        if count % LOOKED_AT_PER_TURN == 0:
+            await asyncio.sleep(0)
+        if transaction.is_due(coordinator.clock.now_ms()):
+            late.append(transaction)
+    for start in range(0, len(late), ABORTS_AT_A_TIME):
+        some = late[start : start + ABORTS_AT_A_TIME]
+        await coordinator.endings.run_beside(_abort(coordinator, metrics, one) for one in some)
+
+
+async def _abort(
+    coordinator: TransactionCoordinator, metrics: Metrics, transaction: Transaction
+) -> None:
+    if not transaction.is_due(coordinator.clock.now_ms()):
+        return  # it ended while the others were looked at
+    producer_id, epoch = transaction.producer_id, transaction.epoch
+    try:
+        coordinator.check_served(transaction.transactional_id)  # held against the logs first
+        await coordinator.abort(transaction, EndReason.TIMEOUT)
+    except TransactionError as error:
+        logger.warning(
+            "%s: its transaction has timed out, and is not aborted yet: %s",
+            transaction.transactional_id,
+            error,
+        )
+        return
+    metrics.transactions_timed_out += 1
+    logger.info(
+        "%s: aborted the transaction of producer %d, epoch %d: it was open for more than %d ms",
+        transaction.transactional_id,
+        producer_id,
+        epoch,
+        transaction.timeout_ms,
+    )
+
+
+async def expire_ids(coordinator: TransactionCoordinator, metrics: Metrics) -> None:
+    """Forget the ids that nobody has used for `transactional.id.expiration.ms`."""
+    store = coordinator.store
+    expiration_ms = coordinator.config.transactional_id_expiration_ms
+    expired: dict[int, list[Transaction]] = defaultdict(list)
+    for count, transaction in enumerate(list(store.by_id.values()), 1):
+        if count % LOOKED_AT_PER_TURN == 0:
+            await asyncio.sleep(0)
+        if transaction.is_expired(coordinator.clock.now_ms(), expiration_ms):
+            expired[store.log.number_of(transaction.transactional_id)].append(transaction)
+    for number, transactions in expired.items():
+        while transactions:
+            now_ms = coordinator.clock.now_ms()
+            some = [
+                one
+                for one in _taken_out(transactions)
+                if one.is_expired(now_ms, expiration_ms)  # it may have been used meanwhile
+            ]
+            if not some:
+                continue
+            try:
+                store.remove(number, some)
+            except TransactionError as error:
+                logger.warning("%d transactional ids are not forgotten yet: %s", len(some), error)
+                break
+            metrics.transactional_ids_expired += len(some)
+            await asyncio.sleep(0)
+
+
+def _taken_out(transactions: list[Transaction]) -> list[Transaction]:
+    """Take out as many ids as have tombstones that fit into one batch.
+
+    To free all of them at the end, in one step, would hold up the loop.
+    """
+    taken: list[Transaction] = []
+    size = 0
+    while transactions and len(taken) < TOMBSTONES_PER_BATCH and size < TOMBSTONE_BYTES_PER_BATCH:
+        taken.append(transactions.pop())
+        size += CHARACTER_BYTES_MAX * len(taken[-1].transactional_id)
+    return taken

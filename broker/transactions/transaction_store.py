@@ -1,0 +1,87 @@
+"""All transactions of this broker, by id and by producer id, and their log: changed together.
+
+`write` is the one way to change a transaction: it appends the record, then lets the transaction
+take the step. An operation that cannot be written has changed nothing.
+
+The number of ids is bounded (`barnabas.transactional.ids.max`) and counted: clients that make up a
+new id for each start would otherwise fill the memory until the ids expire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from broker.runtime.metrics import Metrics
+from broker.transactions.state_log import StateLog
+from broker.transactions.transaction import Transaction
+from broker.transactions.transaction_errors import TransactionError
+from broker.transactions.transaction_states import TransactionState
+from broker.transactions.transaction_step import TransactionStep
+from protocol.errors import ErrorCode
+
+
+class TransactionStore:
+    """The transactions that this broker coordinates."""
+
+    def __init__(self, log: StateLog, metrics: Metrics, ids_max: int) -> None:
+        self.log = log
+        self.by_id: dict[str, Transaction] = {}
+        self.by_producer_id: dict[int, Transaction] = {}
+        self.open: dict[Transaction, None] = {}  # Ongoing
+        self._metrics = metrics
+        self._ids_max = ids_max
+
+    def check_room(self) -> None:
+        """Raise TransactionError (POLICY_VIOLATION) if there may not be another id."""
+        if len(self.by_id) >= self._ids_max:
+            self._metrics.transactional_ids_refused += 1
+            raise TransactionError(
+                ErrorCode.POLICY_VIOLATION,
+                f"There are {len(self.by_id)} transactional ids, the most that"
+                " barnabas.transactional.ids.max allows. Use the ids again, or raise the limit.",
+            )
+
+    def write(self, transaction: Transaction, step: TransactionStep) -> None:
+        """Append the record of `step`, and take it. Raises TransactionError: nothing changed."""
+        written = self.log.append(transaction.transactional_id, transaction.value_after(step))
+        self.by_producer_id.pop(transaction.producer_id, None)
+        transaction.take(step)
+        transaction.written = written
+        self.put(transaction)
+
+    def put(self, transaction: Transaction) -> None:
+        """Keep a transaction as it is now; it may have been kept before."""
+        self.by_id[transaction.transactional_id] = transaction
+        self.by_producer_id[transaction.producer_id] = transaction
+        if transaction.state is TransactionState.ONGOING:
+            self.open[transaction] = None
+        else:
+            self.open.pop(transaction, None)
+        self._count()
+
+    def take_out(self, transaction: Transaction) -> None:
+        """Forget a transaction: another one of the same id is put in its place."""
+        self.by_producer_id.pop(transaction.producer_id, None)
+        self.open.pop(transaction, None)
+
+    def remove(self, number: int, expired: Sequence[Transaction]) -> None:
+        """Write tombstones for ids of one partition of the log, in one batch, and forget them.
+
+        Raises TransactionError: nothing changed.
+        """
+        self.log.append_all(number, [(one.transactional_id, None) for one in expired])
+        for transaction in expired:
+            del self.by_id[transaction.transactional_id]
+            self.by_producer_id.pop(transaction.producer_id, None)
+        self._count()
+
+    def clear(self) -> None:
+        """Forget every transaction: the broker stops."""
+        self.by_id.clear()
+        self.by_producer_id.clear()
+        self.open.clear()
+        self._count()
+
+    def _count(self) -> None:
+        self._metrics.transactional_ids_now = len(self.by_id)
+        self._metrics.transactions_open_now = len(self.open)

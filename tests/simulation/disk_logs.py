@@ -1,0 +1,74 @@
+"""Whether a log is on a disk in memory: the bytes of its batches, and the names of its files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from storage.files import filenames
+from storage.files.filenames import Kind
+from tests.simulation.bit_flip import batches_below
+from tests.support.memory_inodes import Directory, Inode
+
+
+def missing(directory: Directory, end_offset: int, begin_offset: int = 0) -> str:
+    """Say what of a log is not on the disk; "" if all of it is.
+
+    It is about the batches below `end_offset`, without the segments that end below `begin_offset`.
+    """
+    segments = sorted(_segments(directory), key=lambda one: one[0])
+    on_disk = {id(node) for node in directory.durable.values()}
+    for place, (base_offset, name, inode) in enumerate(segments):
+        if base_offset >= end_offset:
+            break
+        next_base = segments[place + 1][0] if place + 1 < len(segments) else None
+        if next_base is not None and next_base <= begin_offset:
+            continue
+        if id(inode) not in on_disk:
+            return f"the name {name}"
+        size = len(inode.live)
+        if next_base is None or next_base > end_offset:
+            size = max((one.end for one in batches_below(inode.live, end_offset)), default=0)
+        if inode.durable[:size] != inode.live[:size]:
+            return f"{name}, as far as byte {size}"
+    return ""
+
+
+def missing_anywhere(data: Directory) -> Iterator[tuple[str, str]]:
+    """Yield the directory of each log that is not wholly on the disk, and what of it is missing."""
+    for name, node in sorted(data.live.items(), key=lambda entry: entry[0]):
+        parsed = filenames.parse(name)
+        if parsed is None or parsed.kind is not Kind.PARTITION or not isinstance(node, Directory):
+            continue
+        what = missing(node, filenames.OFFSET_MAX) or missing_name(data, name)
+        if what:
+            yield name, what
+
+
+def missing_name(data: Directory, name: str) -> str:
+    """Say whether a directory's own name is missing on the disk."""
+    is_there = data.live.get(name) is data.durable.get(name)
+    return "" if is_there else "the name of its directory"
+
+
+def end_offset(directory: Directory) -> int | None:
+    """Return the offset behind the last batch of a log; None if that cannot be read."""
+    for base_offset, _, inode in sorted(_segments(directory), key=lambda one: -one[0]):
+        if not inode.live:
+            return base_offset
+        *_, last = [None, *batches_below(inode.live, filenames.OFFSET_MAX)]
+        return last.next_offset if last is not None and last.end == len(inode.live) else None
+    return 0
+
+
+def _segments(directory: Directory) -> Iterator[tuple[int, str, Inode]]:
+    """Yield the base offset, name and file of each segment."""
+    for name, node in directory.live.items():
+        parsed = filenames.parse(name)
+        if (
+            isinstance(node, Inode)
+            and parsed is not None
+            and parsed.kind is Kind.SEGMENT
+            and parsed.file == filenames.LOG
+            and not parsed.transit
+        ):
+            yield parsed.base_offset, name, node

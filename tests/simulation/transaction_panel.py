@@ -1,0 +1,65 @@
+"""The panel's part for transactions: when their judge looks, and at what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from tests.simulation.clients.settled import end_transactions, read_committed
+from tests.simulation.judges import quiet, transactions
+from tests.simulation.judges.transactions import LateWatch
+from tests.simulation.plan import SLOW_FSYNC_NS
+from tests.support.history_checker import Key
+
+if TYPE_CHECKING:
+    from tests.simulation.context import Context
+    from tests.simulation.life import Life
+
+JUDGE: Final = "transactions"
+UNSOUND: Final = frozenset({quiet.DISK, quiet.FULL, quiet.FLIP})
+
+
+class TransactionPanel:
+    """Asks the judge of transactions in its time; see the module."""
+
+    def __init__(self, context: Context, objects: Callable[[str, list[str]], None]) -> None:
+        self._context = context
+        self._object = objects
+        self._watch: LateWatch | None = None
+        self._seen: dict[Key, set[bytes]] = {}
+
+    def life_serves(self, life: Life) -> None:
+        """Watch how long transactions are open, where a clock tells the time."""
+        plan = self._context.plan
+        kinds = {fault.kind for fault in plan.faults}
+        if not kinds & {"clock jump", "slow disk", "stuck disk"}:
+            self._watch = LateWatch(life.broker, plan.shape.fsync_ns)
+
+    def look(self) -> None:
+        """Look at what is open."""
+        if self._watch is not None and not self._context.injected & UNSOUND:
+            self._watch.look(self._context.world.now_ns)
+
+    def life_is_over(self, life: Life) -> None:
+        """Stop watching."""
+        if self._watch is not None:
+            self._object(JUDGE, self._watch.found)
+        self._watch = None
+        is_slow = self._context.plan.shape.fsync_ns >= SLOW_FSYNC_NS
+        is_cut_short = is_slow or bool(self._context.injected & {quiet.SLOW, quiet.HURRY})
+        if life.has_served and life.told_to_stop_ns and is_cut_short:
+            partitions = life.broker._assembly.services.partitions.all()
+            if any(partition.log.unsettled_from is not None for partition in partitions):
+                self._context.injected.add(quiet.OWED)
+
+    async def finale(self) -> None:
+        """End all transactions, and read what is committed."""
+        self._object(JUDGE, await end_transactions(self._context))
+        self._seen = await read_committed(self._context)
+
+    def verdict(self) -> None:
+        """Judge the history; the judge of groups comes after this."""
+        may_lose = bool(self._context.power_cuts_ns or self._context.injected & UNSOUND)
+        record = self._context.record
+        self._object(JUDGE, transactions.judge(record, self._seen, may_lose=may_lose))
+        transactions.settle(record, self._seen, may_lose=may_lose)

@@ -1,0 +1,161 @@
+"""Ends of transactions at odds: with old clients, long ids, and logs that are stuck or offline."""
+
+import asyncio
+from unittest import mock
+
+import pytest
+
+from broker.metadata.topic_rules import GROUP_TOPIC, TRANSACTION_TOPIC
+from broker.transactions import endings, timeouts
+from broker.transactions.transaction_states import TransactionState
+from protocol.errors import ErrorCode
+from protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from storage.errors import LogFailed
+from tests.support.broker_rig import Rig
+from tests.support.rig_client import ask, create
+from tests.support.transaction_client import SETTINGS, begin
+
+TV1 = 4  # a version of EndTxn
+
+
+@pytest.fixture
+async def rig(tmp_path):
+    made = Rig(tmp_path / "data", **SETTINGS)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def producer(rig):
+    made = await begin(rig)
+    await create(rig, "a", 3)
+    return made
+
+
+def state_of(rig, transactional_id="t"):
+    return rig.services.transactions.store.by_id[transactional_id]
+
+
+def log_of(rig, number):
+    return rig.services.partitions.get("a", number).log
+
+
+async def until(condition):
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+def is_aborted(rig, transactional_id):
+    return state_of(rig, transactional_id).state is TransactionState.COMPLETE_ABORT
+
+
+async def test_an_older_client_that_comes_during_an_end_is_told_to_retry(rig, producer):
+    """CONCURRENT_TRANSACTIONS would be fatal for it; Kafka answers the same."""
+    assert await producer.add("a", [0, 1]) == [0, 0]
+    assert not (await producer.produce(version=9)).error_code
+    with mock.patch.object(rig.services.appends, "_must_wait", return_value=True):
+        ending = asyncio.create_task(producer.end(version=TV1))
+        await asyncio.sleep(0.01)
+        transactions = rig.services.transactions
+        asked = "t", producer.producer_id, producer.epoch
+        codes = [
+            transactions.admit(*asked, topic, 0, version)
+            for topic, version in [("a", 11), ("a", 12), (GROUP_TOPIC, 4), (GROUP_TOPIC, 5)]
+        ]
+    assert codes == [
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+    ]
+    rig.services.appends.drain()
+    assert await ending == 0
+
+
+async def test_ids_of_any_length_are_forgotten(rig, producer):
+    """The tombstones of many long ones do not fit into one batch."""
+    for number in range(100):
+        await begin(rig, f"{number:03}" + "x" * 30_000)
+    store = rig.services.transactions.store
+    for transaction in store.by_id.values():
+        transaction.updated_ms = 0
+    await timeouts.expire_ids(rig.services.transactions, rig.services.metrics)
+    assert not store.by_id
+    assert rig.services.metrics.transactional_ids_expired == 101
+
+
+def stuck(rig, number):
+    """One log does not take appends now: its disk does not answer."""
+    partition = rig.services.partitions.get("a", number)
+    return mock.patch.object(rig.services.appends, "_must_wait", lambda one: one is partition)
+
+
+async def test_a_stuck_log_holds_up_no_other_timeout(rig, producer, monkeypatch):
+    monkeypatch.setattr(endings, "WAIT_SECONDS", 0.01)
+    other = await begin(rig, "other")
+    assert not (await producer.produce("a", 0)).error_code
+    assert not (await other.produce("a", 1)).error_code
+    transactions, metrics = rig.services.transactions, rig.services.metrics
+    with stuck(rig, 0):
+        for name in ("t", "other"):
+            state_of(rig, name).started_ms = 0
+            await asyncio.wait_for(timeouts.abort_late(transactions, metrics), 5)
+        await until(lambda: is_aborted(rig, "other"))
+        assert state_of(rig).state is TransactionState.PREPARE_ABORT
+    rig.services.appends.drain()
+    await transactions.finish()
+    assert is_aborted(rig, "t")
+    assert metrics.transactions_timed_out == 2
+
+
+async def test_a_stuck_log_holds_up_no_other_marker_that_is_owed(rig, producer, monkeypatch):
+    monkeypatch.setattr(endings, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(endings, "OWED_AT_A_TIME", 1)
+    other = await begin(rig, "other")
+    for number, one in enumerate((producer, other)):
+        assert not (await one.produce("a", number)).error_code
+        log_of(rig, number).failed = LogFailed("a", "fsync failed")
+        assert await one.end(is_commit=False) == 0
+        log_of(rig, number).failed = None
+    transactions = rig.services.transactions
+    with stuck(rig, 0):
+        await asyncio.wait_for(transactions.endings.retry(), 5)
+        await until(lambda: is_aborted(rig, "other"))
+        assert state_of(rig).state is TransactionState.PREPARE_ABORT
+    rig.services.appends.drain()
+    await transactions.finish()
+    assert is_aborted(rig, "t")
+
+
+async def test_an_end_costs_the_same_however_many_others_are_owed(rig, producer):
+    class Unlisted(dict):
+        def __iter__(self):
+            raise AssertionError("all of them were looked at")
+
+    rig.services.transactions.endings._markers = Unlisted()
+    assert not (await producer.produce()).error_code
+    assert await producer.end() == 0
+    assert rig.services.metrics.transactions_owed_now == 0
+    rig.services.transactions.endings._markers = {}
+
+
+async def test_no_marker_comes_into_the_log_of_the_transactions(rig, producer):
+    answer = await producer.produce(TRANSACTION_TOPIC, 0)
+    assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert state_of(rig).state is TransactionState.EMPTY
+    asked = AddPartitionsToTxnTransaction(
+        transactional_id="t",
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        topics=[AddPartitionsToTxnTopic(name=TRANSACTION_TOPIC, partitions=[0])],
+    )
+    added = await ask(rig, AddPartitionsToTxnRequest(transactions=[asked]), 5)
+    (topic,) = added.results_by_transaction[0].topic_results
+    code = topic.results_by_partition[0].partition_error_code
+    assert code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert state_of(rig).state is TransactionState.EMPTY
