@@ -187,6 +187,7 @@ class Adoption:
         self._store.by_producer_id.pop(transaction.producer_id, None)
         before, stage = decision.stages[number - 1 : number + 1]
         following = self._put(transaction.transactional_id, before, stage)
+        following.is_held = transaction.is_held  # a late log may know of what follows, too
         return self._finish(following, decision, number)
 
     def name_what_is_left(self, *, are_all_read: bool) -> None:

@@ -99,6 +99,7 @@ class LateLogs:
 
     async def hold(self, transactional_ids: Collection[str]) -> None:
         """Hold those of the ids that cannot be judged yet: they were loaded, and are not served."""
+        self._follow()
         self._hold_owners()
         if transactional_ids:
             self._patient_until_ns = self._clock.monotonic_ns() + PATIENCE_SECONDS * SECOND_NS
@@ -133,6 +134,15 @@ class LateLogs:
     def _hold(self, transaction: Transaction, *, is_judged: bool = False) -> None:
         transaction.is_held = True
         self._held[transaction] = is_judged
+
+    def _follow(self) -> None:
+        """Hold what has taken the place of held transactions: a later stage of the same id."""
+        for former in list(self._held):
+            current = self._store.by_id.get(former.transactional_id)
+            if current is not former:
+                self._let_go(former)
+                if current is not None and current.is_held:
+                    self._hold(current)
 
     def _hold_owners(self) -> None:
         """Hold the ids whose producers the late logs know."""
@@ -182,8 +192,9 @@ class LateLogs:
         for transaction in list(self._held):
             if transaction not in self._held:
                 continue  # given up meanwhile
-            if transaction.is_busy_ending:
-                self._all_judged = False  # first that decision
+            is_former = self._store.by_id.get(transaction.transactional_id) is not transaction
+            if is_former or transaction.is_busy_ending:
+                self._all_judged = False  # first that decision, or what follows it (`_follow`)
                 continue
             is_whole = self._unseen_of(transaction) is None and transaction not in self._patient
             self._held[transaction] = True  # unless another log opens meanwhile

@@ -11,6 +11,7 @@ from broker.transactions.transaction_states import TransactionState
 from protocol.errors import ErrorCode
 from protocol.records import Record, build
 from protocol.transaction_records import TransactionKey, encode_key, encode_value
+from storage.errors import LogFailed
 from tests.support.late_logs import (
     add_unrecorded,
     log_of,
@@ -24,7 +25,7 @@ from tests.support.late_logs import (
     state_of,
     time_out,
 )
-from tests.support.rig_client import create
+from tests.support.rig_client import crash, create
 from tests.support.transaction_client import Transactor, begin
 
 CONCURRENT = ErrorCode.CONCURRENT_TRANSACTIONS
@@ -345,4 +346,45 @@ async def test_nothing_times_out_before_it_is_held_against_the_logs(tmp_path):
     states[number] = served
     await time_out(again)
     assert outcomes(again, 0) == [False]
+    await again.close()
+
+
+def put(rig, value):
+    """Write a record of the id."""
+    log = rig.services.transactions.store.log
+    record = Record(0, 1, encode_key(TransactionKey(transactional_id="id")), encode_value(value))
+    log.partition(log.number_of("id")).log.append_own(build([record]), 1)
+
+
+async def test_a_later_stage_of_an_owed_decision_is_held_as_well(tmp_path):
+    """Kafka left a commit at the epoch before. The next decision is in a late log alone."""
+    rig, producer = await opened_transaction(tmp_path, 0)
+    found = rig.services.transactions.store.by_id["id"]
+    value = found.value_after(found.add_step({"t": [1]}, 1, 2))
+    value.producer_epoch, value.transaction_partitions = 1, []
+    value.transaction_status = TransactionState.COMPLETE_COMMIT
+    put(rig, value)
+    producer.epoch = 1
+    for number in (1, 2):
+        add_unrecorded(rig, number, producer)
+    mark(rig, 2, producer)
+    for partition in rig.services.partitions.all():
+        rig.services.commit.flush_now(partition)
+    await crash(rig)
+    with offline("t-2"):
+        again = producer.rig = rig_of(tmp_path)
+    log_of(again, 0).failed = LogFailed("t-0", "on purpose")
+    await again.services.transactions.loading.load()
+    assert state_of(again) is TransactionState.PREPARE_COMMIT
+    await look_again(again)
+    log_of(again, 0).failed = None
+    await again.services.transactions.endings.retry()
+    await again.services.transactions.finish()
+    assert state_of(again) is TransactionState.ONGOING
+    assert await producer.end(is_commit=False) == CONCURRENT
+    await look_again(again)
+    await look_again(again)
+    assert outcomes(again, 0, 1, 2) == [True, True, True]
+    assert set(again.services.transactions.store.open) == set()
+    assert await producer.end() == 0, "it is asked again"
     await again.close()
