@@ -49,6 +49,7 @@ class Metrics:
     transactional_ids_refused: int = 0  # barnabas.transactional.ids.max
     transactional_ids_expired: int = 0  # transactional.id.expiration.ms
     transactions_open_now: int = 0
+    transactions_too_large: int = 0  # partitions that were refused: the record would be too large
     transactions_committed: int = 0
     transactions_aborted: int = 0
     transactions_timed_out: int = 0

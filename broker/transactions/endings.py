@@ -226,11 +226,12 @@ class Endings:
         try:
             self._store.write(transaction, step)
         except TransactionError as error:
-            logger.warning(
-                "%s: the end of its transaction stands, and is recorded later: %s",
-                transaction.transactional_id,
-                error,
-            )
+            if self._store.is_news(transaction):
+                logger.warning(
+                    "%s: the end of its transaction stands, and is recorded later: %s",
+                    transaction.transactional_id,
+                    error,
+                )
             return
         if transaction.client_version < TV2:
             transaction.awaited = transaction.written

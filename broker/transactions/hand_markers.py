@@ -3,6 +3,8 @@
 Kafka writes such a marker and tells its coordinator nothing. The transaction is then torn: its
 producer commits, and in one partition it is aborted. Here the coordinator has a say:
 
+    some ids could not be read                  COORDINATOR_NOT_AVAILABLE, unless another id has
+                                                the producer: one of them may have it
     epoch above that of the id's producer       INVALID_PRODUCER_EPOCH: a start would take it for
                                                 the coordinator's own decision
     the transaction is being ended              CONCURRENT_TRANSACTIONS
@@ -86,6 +88,7 @@ class HandMarkers:
         self._transactions.check_all_loaded()
         owner = self._transactions.by_producer_id(marker.producer_id)
         if owner is None:
+            self._transactions.check_all_read()
             return None
         if marker.producer_epoch > owner.epoch:
             raise TransactionError(ErrorCode.INVALID_PRODUCER_EPOCH)

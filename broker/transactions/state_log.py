@@ -34,6 +34,7 @@ from storage.errors import BatchTooLarge, StorageError
 
 # Kafka's request.timeout.ms: how long a record may take to become durable.
 DURABLE_TIMEOUT_MS: Final = 30_000
+END_BYTES_OVER: Final = 64  # by which the records that end a transaction may be larger
 
 
 class StateLog:
@@ -99,18 +100,25 @@ class StateLog:
         except StorageError as error:
             raise refusal_of(error) from error
 
-    def append(self, transactional_id: str, value: TransactionValue | None) -> Written:
-        """Append the record of an id, None for a tombstone.
+    def append(
+        self, transactional_id: str, value: TransactionValue, *, is_bounded: bool = False
+    ) -> Written:
+        """Append the record of an id.
 
-        Raises TransactionError if nothing was appended.
+        If it `is_bounded`, it fits into `max.message.bytes`, and every later record of the same
+        transaction does. Raises TransactionError if nothing was appended.
         """
         number = self.number_of(transactional_id)
-        return self.append_all(number, [(transactional_id, value)])
+        return self.append_all(number, [(transactional_id, value)], is_bounded=is_bounded)
 
     def append_all(
-        self, number: int, records: Sequence[tuple[str, TransactionValue | None]]
+        self,
+        number: int,
+        records: Sequence[tuple[str, TransactionValue | None]],
+        *,
+        is_bounded: bool = False,
     ) -> Written:
-        """Append records of ids of one partition, in one batch; as `append`."""
+        """Append records of ids of one partition, None for a tombstone, in one batch."""
         now_ms = self._clock.now_ms()
         batch = build(
             [
@@ -122,8 +130,9 @@ class StateLog:
         )
         try:
             partition = self.partition(number)
-            size_max = partition.log.config.max_message_bytes
-            if len(batch) > size_max:
+            config = partition.log.config
+            size_max = min(config.max_message_bytes, config.segment_bytes_max) - END_BYTES_OVER
+            if is_bounded and len(batch) > size_max:
                 raise BatchTooLarge(len(batch), size_max)
             appended = partition.log.append_own(batch, now_ms)
         except StorageError as error:

@@ -52,11 +52,12 @@ async def _abort(
         coordinator.check_served(transaction.transactional_id)  # held against the logs first
         await coordinator.abort(transaction, EndReason.TIMEOUT)
     except TransactionError as error:
-        logger.warning(
-            "%s: its transaction has timed out, and is not aborted yet: %s",
-            transaction.transactional_id,
-            error,
-        )
+        if coordinator.store.is_news(transaction):
+            logger.warning(
+                "%s: its transaction has timed out, and is not aborted yet: %s",
+                transaction.transactional_id,
+                error,
+            )
         return
     metrics.transactions_timed_out += 1
     logger.info(

@@ -54,6 +54,10 @@ class StartLoading(Protocol):
         """Raise TransactionError while a list of all ids would be incomplete."""
         ...
 
+    def check_all_read(self) -> None:
+        """Raise TransactionError if there may be ids that could not be read."""
+        ...
+
     def look_again(self) -> None:
         """Load what the disk did not give, if it may by now."""
         ...
@@ -142,6 +146,11 @@ class TransactionAdmission:
         """Raise TransactionError while a list of all ids would be incomplete for a moment."""
         if self.loading is not None:
             self.loading.check_all()
+
+    def check_all_read(self) -> None:
+        """Raise TransactionError if there may be ids that could not be read."""
+        if self.loading is not None:
+            self.loading.check_all_read()
 
     def by_producer_id(self, producer_id: int) -> Transaction | None:
         """Return the transaction whose producer has an id now."""

@@ -180,7 +180,8 @@ class TransactionCoordinator(TransactionAdmission):
             try:
                 await self.abort(transaction, reason)
             except TransactionError as error:
-                logger.warning("%s: not aborted: %s", transaction.transactional_id, error)
+                if self.store.is_news(transaction):
+                    logger.warning("%s: not aborted: %s", transaction.transactional_id, error)
 
         name = f"the abort of {transaction.transactional_id}"
         owners.spawn(Owner.TRANSACTION, run(), name, among=self._aborting)

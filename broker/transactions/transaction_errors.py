@@ -18,8 +18,18 @@ class TransactionError(Exception):
         self.code = code
 
 
+class RecordTooLarge(TransactionError):
+    """The record of a transaction does not fit into a batch: it has too many partitions.
+
+    The code is Kafka's.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, message)
+
+
 def refusal_of(error: StorageError) -> TransactionError:
     """Return the error of an operation whose record could not be written."""
     if isinstance(error, BatchTooLarge):
-        return TransactionError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+        return RecordTooLarge(str(error))
     return TransactionError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error))

@@ -88,6 +88,14 @@ class TransactionLoading:
         if self._is_loading:
             raise TransactionError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
+    def check_all_read(self) -> None:
+        """Raise TransactionError if there may be ids that could not be read."""
+        if any(state is not ShardState.SERVING for state in self._states):
+            raise TransactionError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                f"a part of {TRANSACTION_TOPIC} is offline or damaged: see the broker's log",
+            )
+
     @property
     def _is_loading(self) -> bool:
         return ShardState.LOADING in self._states

@@ -4,20 +4,27 @@
 take the step. An operation that cannot be written has changed nothing.
 
 The number of ids is bounded (`barnabas.transactional.ids.max`) and counted: clients that make up a
-new id for each start would otherwise fill the memory until the ids expire.
+new id for each start would otherwise fill the memory until the ids expire. So is the number of
+partitions in one transaction: by the size of its record, which the coordinator must be able to
+write again when the transaction ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from broker.runtime.metrics import Metrics
 from broker.transactions.state_log import StateLog
 from broker.transactions.transaction import Transaction
-from broker.transactions.transaction_errors import TransactionError
+from broker.transactions.transaction_errors import RecordTooLarge, TransactionError
 from broker.transactions.transaction_states import TransactionState
 from broker.transactions.transaction_step import TransactionStep
 from protocol.errors import ErrorCode
+
+NAMED_MAX: Final = 20  # transactions that cannot be ended, at a time
+
+_ADMITTING: Final = (TransactionState.EMPTY, TransactionState.ONGOING)
 
 
 class TransactionStore:
@@ -30,6 +37,7 @@ class TransactionStore:
         self.open: dict[Transaction, None] = {}  # Ongoing
         self._metrics = metrics
         self._ids_max = ids_max
+        self._named: set[Transaction] = set()  # for `is_news`
 
     def check_room(self) -> None:
         """Raise TransactionError (POLICY_VIOLATION) if there may not be another id."""
@@ -42,8 +50,19 @@ class TransactionStore:
             )
 
     def write(self, transaction: Transaction, step: TransactionStep) -> None:
-        """Append the record of `step`, and take it. Raises TransactionError: nothing changed."""
-        written = self.log.append(transaction.transactional_id, transaction.value_after(step))
+        """Append the record of `step`, and take it. Raises TransactionError: nothing changed.
+
+        What begins or grows is bounded in size. What ends is not: it was admitted.
+        """
+        value = transaction.value_after(step)
+        try:
+            written = self.log.append(
+                transaction.transactional_id, value, is_bounded=step.state in _ADMITTING
+            )
+        except RecordTooLarge:
+            self._metrics.transactions_too_large += 1
+            raise
+        self._named.discard(transaction)
         self.by_producer_id.pop(transaction.producer_id, None)
         transaction.take(step)
         transaction.written = written
@@ -59,10 +78,21 @@ class TransactionStore:
             self.open.pop(transaction, None)
         self._count()
 
+    def is_news(self, transaction: Transaction) -> bool:
+        """Whether the log shall say that a transaction cannot be ended: once until its next record.
+
+        Of many, it says so of the first.
+        """
+        if transaction in self._named or len(self._named) >= NAMED_MAX:
+            return False
+        self._named.add(transaction)
+        return True
+
     def take_out(self, transaction: Transaction) -> None:
         """Forget a transaction: another one of the same id is put in its place."""
         self.by_producer_id.pop(transaction.producer_id, None)
         self.open.pop(transaction, None)
+        self._named.discard(transaction)
 
     def remove(self, number: int, expired: Sequence[Transaction]) -> None:
         """Write tombstones for ids of one partition of the log, in one batch, and forget them.

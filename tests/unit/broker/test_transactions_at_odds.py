@@ -5,14 +5,21 @@ from unittest import mock
 
 import pytest
 
+from broker.metadata.image import CONFIG_TOPIC
 from broker.metadata.topic_rules import GROUP_TOPIC, TRANSACTION_TOPIC
 from broker.transactions import endings, timeouts
+from broker.transactions.transaction import EPOCH_LAST
 from broker.transactions.transaction_states import TransactionState
 from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
+)
+from protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
 )
 from storage.errors import LogFailed
 from tests.support.broker_rig import Rig
@@ -40,8 +47,8 @@ def state_of(rig, transactional_id="t"):
     return rig.services.transactions.store.by_id[transactional_id]
 
 
-def log_of(rig, number):
-    return rig.services.partitions.get("a", number).log
+def log_of(rig, number, topic="a"):
+    return rig.services.partitions.get(topic, number).log
 
 
 async def until(condition):
@@ -159,3 +166,60 @@ async def test_no_marker_comes_into_the_log_of_the_transactions(rig, producer):
     code = topic.results_by_partition[0].partition_error_code
     assert code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert state_of(rig).state is TransactionState.EMPTY
+
+
+async def bound(rig, size):
+    """Set how large a batch of `__transaction_state` may be."""
+    log = log_of(rig, 0, TRANSACTION_TOPIC)
+    config = AlterableConfig(name="max.message.bytes", config_operation=0, value=str(size))
+    topic = AlterConfigsResource(
+        resource_type=CONFIG_TOPIC, resource_name=TRANSACTION_TOPIC, configs=[config]
+    )
+    body = IncrementalAlterConfigsRequest(resources=[topic])
+    (answer,) = (await ask(rig, body, 1)).responses
+    assert answer.error_code == 0
+    assert log.config.max_message_bytes == size
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+@pytest.mark.parametrize("epoch", [0, EPOCH_LAST])
+async def test_a_transaction_takes_no_more_partitions_than_it_can_end(
+    rig, producer, epoch, is_commit
+):
+    """Its last record is larger by the producer id that follows."""
+    await create(rig, "many", 40)
+    for size in range(240, 244):  # a partition takes four bytes
+        state_of(rig).epoch = producer.epoch = epoch
+        await bound(rig, size)
+        number = 0
+        while (code := (await producer.add("many", [number]))[0]) == 0:
+            number += 1
+        assert code == ErrorCode.UNKNOWN_SERVER_ERROR
+        answer = await producer.produce("many", number)
+        assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert await producer.end(is_commit=is_commit) == 0
+    assert rig.services.metrics.transactions_too_large > 0
+
+
+@pytest.mark.parametrize("version", [TV1, 5])
+async def test_what_was_admitted_ends_under_any_bound(rig, producer, version):
+    assert await producer.add("a", [0, 1]) == [0, 0]
+    await bound(rig, 100)
+    assert await producer.end(version=version) == 0
+    assert state_of(rig).state is TransactionState.COMPLETE_COMMIT
+    assert (await producer.init()).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+async def test_that_a_transaction_cannot_be_aborted_is_said_once(rig, producer, caplog):
+    assert not (await producer.produce()).error_code
+    for number in (0, 1):
+        log_of(rig, number, TRANSACTION_TOPIC).failed = LogFailed("p", "fsync failed")
+    for _ in range(3):
+        state_of(rig).started_ms = 0
+        await timeouts.abort_late(rig.services.transactions, rig.services.metrics)
+    assert caplog.text.count("has timed out, and is not aborted yet") == 1
+    for number in (0, 1):
+        log_of(rig, number, TRANSACTION_TOPIC).failed = None
+    await timeouts.abort_late(rig.services.transactions, rig.services.metrics)
+    assert is_aborted(rig, "t")
+    assert not rig.services.transactions.store._named, "the next one is news"

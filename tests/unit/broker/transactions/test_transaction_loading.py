@@ -11,6 +11,11 @@ from broker.transactions.transaction_errors import TransactionError
 from broker.transactions.transaction_states import TransactionState
 from protocol.control_records import Marker
 from protocol.errors import ErrorCode
+from protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from protocol.record_batch import HEADER_SIZE, write_crc
 from protocol.records import Record, build
 from protocol.transaction_records import (
@@ -23,7 +28,7 @@ from protocol.transaction_records import (
 from storage.errors import LogFailed
 from storage.opening.log_loading import load_log
 from tests.support.broker_rig import Rig, batch
-from tests.support.rig_client import create
+from tests.support.rig_client import ask, create
 from tests.support.transaction_client import SETTINGS, begin
 
 NOT_COORDINATOR, LOADING = ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -246,6 +251,7 @@ async def test_a_transaction_goes_on_once_the_decision_before_it_is_finished(
     is_gone = False
     await again.services.topics.open_offline()
     await transactions.endings.retry()
+    await loaded(again)  # as every second: t-1 knows of nothing more
     found = transactions.find(A)
     assert (found.state, list(found.places())) == (TransactionState.ONGOING, [("t", 0)])
     assert await transactions.end(A, 7_000, 6, is_commit=True, version=5) == (7_000, 7)
@@ -338,7 +344,7 @@ async def test_a_decision_that_cannot_be_written_is_found_again(directory, caplo
     again = rig_of(directory)
     store = again.services.transactions.store
 
-    def refuse(name, stage):
+    def refuse(name, stage, **_):
         raise TransactionError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "on purpose")
 
     monkeypatch.setattr(store.log, "append", refuse)
@@ -390,3 +396,37 @@ async def test_others_run_between_many_ids(directory, monkeypatch):
     await loaded(rig)
     assert all(isinstance(one, Transaction) for one in rig.services.transactions.all())
     await rig.close()
+
+
+async def marked(rig, pid, epoch):
+    """Return the code of an abort by hand in t-0."""
+    wanted = WritableTxnMarker(
+        producer_id=pid,
+        producer_epoch=epoch,
+        transaction_result=False,
+        coordinator_epoch=0,
+        topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])],
+    )
+    answer = await ask(rig, WriteTxnMarkersRequest(markers=[wanted]), 2)
+    return answer.markers[0].topics[0].partitions[0].error_code
+
+
+async def test_no_hand_marker_tears_what_belongs_to_an_id_that_cannot_be_read(directory):
+    rig = rig_of(directory)
+    await loaded(rig)
+    put(rig, A, value(TransactionState.ONGOING, 5))
+    put(rig, B, value(TransactionState.EMPTY, 5, pid=8_000))
+    open_data(rig, 0, 5)
+    await rig.close()
+    again = rig_of(directory)
+    log = again.services.partitions.get(TRANSACTION_TOPIC, 1).log
+    log.failed = LogFailed("a", "on purpose")
+    await loaded(again)
+    assert await marked(again, 7_000, 5) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert await marked(again, 8_000, 5) == ErrorCode.NONE, "its id is known, and has nothing open"
+    log.failed = None
+    again.services.transactions.look_again()
+    await loaded(again)
+    assert await marked(again, 7_000, 5) == ErrorCode.NONE
+    assert again.services.transactions.find(A).state is TransactionState.COMPLETE_ABORT, "the whole"
+    await again.close()
