@@ -61,6 +61,7 @@ DAY_MS: Final = 24 * HOUR_MS
 LOST_DOWN_MS: Final = 20
 BAD_STOP_CHANCE: Final = 0.15  # that the disk fails when the broker stops
 LOCKED_CHANCE: Final = 0.1
+WIDE_CHANCE: Final = 0.7  # that the end of a life waits for a commit in several partitions
 REFUSALS: Final = ("CorruptMetadata", "DirectoryLocked")
 
 
@@ -118,8 +119,13 @@ def _ending_with_a_transaction(*, cuts_power: bool) -> Fault:
     """Return the end of a life that comes while a transaction is being ended."""
 
     async def end(stage: Stage, chance: random.Random) -> None:
-        asked = stage.world.waiter()
-        stage.context.record.ending = asked.set
+        asked, only_wide = stage.world.waiter(), chance.random() < WIDE_CHANCE
+
+        def ending(is_wide: bool) -> None:
+            if is_wide or not only_wide:
+                asked.set()
+
+        stage.context.record.ending = ending
         try:
             await stage.world.wait(asked, ASKED_WITHIN_MS)
         except TimedOut:

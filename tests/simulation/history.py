@@ -31,7 +31,7 @@ from tests.simulation.left_files import leave_files
 from tests.simulation.life import DATA, End, Life, loaded_from
 from tests.simulation.network import Network
 from tests.simulation.panel import Panel
-from tests.simulation.plan import ClientPlan, Plan
+from tests.simulation.plan import LATE_IDS, ClientPlan, Plan
 from tests.simulation.record import Record
 from tests.simulation.world import MS, Actor, Defect, Stuck, TimedOut, World
 
@@ -44,11 +44,13 @@ ANSWERS_MS: Final = 2_000  # for answers to requests under way when the machine 
 READING_CHANCE: Final = 0.1  # that the directory is served once more, for reading only
 LEAVING_CHANCE: Final = 0.5  # that it is then as another has left it
 NEVER_MS: Final = 1 << 40
+NEVER_INT_MS: Final = 2**31 - 1
 STILL: Final = {
     "log.cleaner.enable": "false",
     "log.initial.task.delay.ms": str(NEVER_MS),
     "log.retention.check.interval.ms": str(NEVER_MS),
     "offsets.retention.check.interval.ms": str(NEVER_MS),
+    LATE_IDS: str(NEVER_INT_MS),
 }
 
 

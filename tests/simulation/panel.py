@@ -21,7 +21,7 @@ from storage.files import filenames
 from tests.simulation.clients.heirs import inherit
 from tests.simulation.clients.in_vain import ask_in_vain
 from tests.simulation.clients.read_back import ReadLog, look_again, read_back
-from tests.simulation.clients.topics import topics_of
+from tests.simulation.clients.topics import CUT, topics_of
 from tests.simulation.clients.wire import Wire
 from tests.simulation.context import KAFKA_PORT
 from tests.simulation.judges import (
@@ -475,10 +475,10 @@ def _per_address(context: Context) -> dict[str, int]:
 def _trimmed_to(context: Context) -> dict[Key, int]:
     """Return how far logs may have lost their beginning whose records only requests delete."""
     is_ruled = context.plan.settings.get("log.retention.bytes", "-1") != "-1"
-    topic = topics_of(context).get("cut")
-    if topic is None or is_ruled or any(one.kind == "config admin" for one in context.plan.clients):
+    if is_ruled or any(one.kind == "config admin" for one in context.plan.clients):
         return {}
-    keys = [topic.key(number) for number in range(topic.partition_count)]
+    topics = [topic for name, topic in topics_of(context).items() if name in CUT]
+    keys = [topic.key(number) for topic in topics for number in range(topic.partition_count)]
     return {key: max(context.record.trims.get(key, ()), default=0) for key in keys}
 
 

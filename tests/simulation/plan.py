@@ -139,8 +139,19 @@ SLOW_FSYNC_NS: Final = 100 * MS
 TRANSACTIONS_CHANCE: Final = 0.3
 TRANSACTION_STEPS_MAX: Final = 30
 OTHERS_MAX: Final = 4  # clients beside those that run transactions
-END_FAULTS: Final = ("kill at an end", "power cut at an end")  # in histories with transactions
+# Clients in histories with transactions, and in which share of these each comes.
+BESIDE_TRANSACTIONS: Final = {
+    "member transactor": 0.3,
+    "marker": 0.25,
+    "trimmer": 0.25,
+    "deleter": 0.25,
+}
+# Faults in histories with transactions.
+END_FAULTS: Final = ("kill at an end", "power cut at an end", "power cut at an end")
 LATE_TRANSACTIONS: Final = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
+LATE_IDS: Final = "transaction.remove.expired.transaction.cleanup.interval.ms"
+EXPIRY: Final = "transactional.id.expiration.ms"
+EXPIRY_CHANCE: Final = 0.25
 PER_ADDRESS: Final = "max.connections.per.ip.overrides"
 # 50 partitions cost 20 s of virtual time at a start.
 NEVER_DEFAULT: Final = frozenset(
@@ -161,7 +172,10 @@ def write_plan(seed: str) -> Plan:
     if transactions.random() < TRANSACTIONS_CHANCE:
         clients = _with_transactions(transactions, clients)
         settings[LATE_TRANSACTIONS] = str(transactions.choice((200, 1_000, 3_000)))
-        for number in range(transactions.choice((0, 1, 2)) if faults else 0):
+        if transactions.random() < EXPIRY_CHANCE:
+            settings[EXPIRY] = str(transactions.choice((700, 2_000)))
+            settings[LATE_IDS] = str(transactions.choice((200, 1_000)))
+        for number in range(transactions.choice((0, 1, 2, 3)) if faults else 0):
             kind = transactions.choice(END_FAULTS)
             faults += (FaultPlan(f"{kind} {number}", kind, transactions.randrange(SPAN_MS)),)
     return Plan(
@@ -206,8 +220,9 @@ def _clients(chance: random.Random) -> tuple[ClientPlan, ...]:
 def _with_transactions(
     chance: random.Random, clients: tuple[ClientPlan, ...]
 ) -> tuple[ClientPlan, ...]:
-    """Return the first of the clients, and some that run transactions."""
+    """Return the first of the clients, and some that run transactions, or meddle with them."""
     kinds = ["transactor"] * chance.randint(1, 3) + ["rival"] * chance.choice((0, 0, 2, 3))
+    kinds += [kind for kind, share in BESIDE_TRANSACTIONS.items() if chance.random() < share]
     return clients[:OTHERS_MAX] + tuple(
         ClientPlan(
             name=f"{kind} {number}",
@@ -215,7 +230,7 @@ def _with_transactions(
             steps=chance.randint(5, TRANSACTION_STEPS_MAX),
             begins_ms=0 if chance.random() < 0.6 else chance.randrange(SPAN_MS),
         )
-        for number, kind in enumerate(kinds, start=1)
+        for number, kind in enumerate(kinds, start=OTHERS_MAX + 1)
     )
 
 

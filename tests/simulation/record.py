@@ -104,7 +104,7 @@ def _nobody_hears(_event: Event) -> None:
     """Take an event."""
 
 
-def _nobody_waits() -> None:
+def _nobody_waits(_is_wide: bool) -> None:
     """Take the news."""
 
 
@@ -140,7 +140,11 @@ class Record:
     transactions: list[Transaction] = field(default_factory=list)
     instances: list[Instance] = field(default_factory=list)
     committed_reads: list[CommittedRead] = field(default_factory=list)
-    ending: Callable[[], None] = _nobody_waits  # who hears that an EndTxn is sent next
+    # What it knows at the end: values that compaction removes whatever their keys.
+    not_committed: set[tuple[Key, bytes]] = field(default_factory=set)
+    maybe_committed: set[bytes] = field(default_factory=set)  # some of these
+    # Who hears that an EndTxn is sent next: whether it commits in several partitions.
+    ending: Callable[[bool], None] = _nobody_waits
 
     # Logs.
     history: History = field(default_factory=History)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,15 +31,25 @@ def test_a_fault_whose_time_comes_late_does_nothing(is_finale: bool) -> None:
 
 @pytest.mark.parametrize("is_asked", [False, True])
 def test_a_life_ends_with_a_transaction_only_if_one_is_ended(is_asked: bool) -> None:
-    world, record, ended = World("w"), Record(), []
+    ended = _ends(lambda record: record.ending(True) if is_asked else None)
+    assert ended == [True] * is_asked
+
+
+def test_a_life_often_ends_with_a_transaction_in_several_partitions_only() -> None:
+    narrow = [len(_ends(lambda record: record.ending(False), f"w{n}")) for n in range(40)]
+    assert 0 < sum(narrow) < len(narrow) / 2
+
+
+def _ends(act: Callable[[Record], None], seed: str = "w") -> list[bool]:
+    world, record, ended = World(seed), Record(), []
     stage: Any = SimpleNamespace(
         world=world,
-        context=SimpleNamespace(is_finale=False, record=record, plan=Plan("w")),
+        context=SimpleNamespace(is_finale=False, record=record, plan=Plan(seed)),
         end_life=lambda **how: ended.append(how["cuts_power"]),
     )
     plan = FaultPlan("power cut at an end 0", "power cut at an end", 5)
     actor = world.spawn("fault", run_fault(stage, plan))
-    world.after(20 * MS, lambda: record.ending() if is_asked else None)
+    world.after(20 * MS, lambda: act(record))
     world.run_until(lambda: actor.ended.is_set)
     assert not world.defects
-    assert ended == [True] * is_asked
+    return ended

@@ -52,6 +52,8 @@ class Transaction:
     commit_asked_ns: int | None = None  # the first time
     done_asked_ns: int | None = None  # ... that was answered as done
     life: int | None = None  # of the broker, which was asked for that and answered
+    # Of the brokers that were asked to commit; None among them: it is not known which it was.
+    commit_lives: set[int | None] = field(default_factory=set)
 
 
 class Instance(NamedTuple):

@@ -26,7 +26,7 @@ class TransactionPanel:
         self._context = context
         self._object = objects
         self._watch: LateWatch | None = None
-        self._seen: dict[Key, set[bytes]] = {}
+        self._seen: dict[Key, dict[bytes, int]] = {}
 
     def life_serves(self, life: Life) -> None:
         """Watch how long transactions are open, where a clock tells the time."""
@@ -63,3 +63,6 @@ class TransactionPanel:
         record = self._context.record
         self._object(JUDGE, transactions.judge(record, self._seen, may_lose=may_lose))
         transactions.settle(record, self._seen, may_lose=may_lose)
+        record.not_committed, record.maybe_committed = transactions.not_committed(
+            record, self._seen
+        )

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.simulation.clients import admin, consumers, groups, hostile, producers, transactors
+from tests.simulation.clients import (
+    admin,
+    consumers,
+    groups,
+    hand_markers,
+    hostile,
+    member_transactors,
+    producers,
+    transactors,
+)
 
 if TYPE_CHECKING:
     from tests.simulation.context import Context
@@ -20,4 +29,6 @@ KINDS: Final[dict[str, Run]] = {
     **admin.KINDS,
     **hostile.KINDS,
     **transactors.KINDS,
+    **member_transactors.KINDS,
+    **hand_markers.KINDS,
 }

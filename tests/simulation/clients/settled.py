@@ -17,7 +17,7 @@ from protocol.messages.offset_fetch import (
 )
 from tests.simulation.clients.client import Client
 from tests.simulation.clients.committed_reads import committed_in
-from tests.simulation.clients.groups import SIMPLE_GROUPS
+from tests.simulation.clients.groups import GROUPS
 from tests.simulation.clients.read_back import ReadLog, _Reader
 from tests.simulation.clients.readings import Reading
 from tests.simulation.group_events import Fetched
@@ -43,8 +43,8 @@ async def end_transactions(context: Context) -> list[str]:
     return ender.found
 
 
-async def read_committed(context: Context) -> dict[Key, set[bytes]]:
-    """Return the committed values of all ledgers, and read the offsets of groups."""
+async def read_committed(context: Context) -> dict[Key, dict[bytes, int]]:
+    """Return the committed values of all ledgers, with offsets; read the offsets of groups."""
     reader = _CommittedReader(context, ClientPlan("committed reader", "reader", 0))
     await reader.run()
     return reader.seen
@@ -95,7 +95,7 @@ class _Ender(Client):
 class _CommittedReader(_Reader):
     def __init__(self, context: Context, plan: ClientPlan) -> None:
         super().__init__(context, plan)
-        self.seen: dict[Key, set[bytes]] = {}
+        self.seen: dict[Key, dict[bytes, int]] = {}
 
     async def live(self) -> None:
         if any(one.startswith("__transaction_state") for one in self.context.damaged):
@@ -106,7 +106,7 @@ class _CommittedReader(_Reader):
                     if f"{topic.name}-{number}" in self.context.damaged:
                         continue
                     reading = Reading(topic, number, topic.key(number), topic.topic_id)
-                    self.seen[reading.key] = set()
+                    self.seen[reading.key] = {}
                     await self._read(reading)
                 await self._offsets(topic.name, topic.partition_count)
 
@@ -118,13 +118,13 @@ class _CommittedReader(_Reader):
     def _take(self, reading: Reading, part: Any, log: ReadLog, times: tuple[int, int]) -> bool:
         aborted = part.aborted_transactions or ()
         found = committed_in(part.records, aborted, reading.position)
-        self.seen[reading.key].update(value for _, value in found)
+        self.seen[reading.key].update((value, offset) for offset, value in found)
         return super()._take(reading, part, log, times)
 
     async def _offsets(self, topic: str, count: int) -> None:
         asked = OffsetFetchRequestTopics(name=topic, partition_indexes=list(range(count)))
         body = OffsetFetchRequest(
-            groups=[OffsetFetchRequestGroup(group_id=one, topics=[asked]) for one in SIMPLE_GROUPS],
+            groups=[OffsetFetchRequestGroup(group_id=one, topics=[asked]) for one in GROUPS],
             require_stable=True,
         )
         for _ in range(TRIES):

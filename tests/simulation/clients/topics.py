@@ -43,7 +43,7 @@ class Topic:
     is_sized: bool = False  # deleted by retention.bytes, and by nothing else
     is_ageless: bool = False  # some records are of a far future, and retention must keep them
     may_be_gone: bool = False
-    is_ledger: bool = False  # transactions write to it; whole logs, not compacted
+    is_ledger: bool = False  # transactions write to it
     topic_id: bytes = ZERO_UUID
     is_known: bool = False
 
@@ -137,9 +137,16 @@ KINDS_OF_TOPIC: Final[dict[str, tuple[dict[str, str], tuple[str, ...]]]] = {
 LEDGERS: Final[dict[str, tuple[dict[str, str], tuple[str, ...]]]] = {
     "ledger": (ROLLS, ("is_ledger",)),
     "cached-ledger": (ROLLS | {"write.caching": "true"}, ("is_ledger", "is_volatile")),
+    "compacted-ledger": (
+        ROLLS | {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.0"},
+        ("is_ledger", "is_compacted"),
+    ),
+    "cut-ledger": (ROLLS, ("is_ledger", "is_trimmed")),
+    "passing-ledger": (ROLLS | {"file.delete.delay.ms": "100"}, ("is_ledger", "may_be_gone")),
 }
-LEDGER_KINDS: Final = frozenset({"transactor", "rival"})  # of clients
-CACHED_CHANCE: Final = 0.3
+LEDGER_KINDS: Final = frozenset({"transactor", "rival", "member transactor"})  # of clients
+MORE_LEDGERS: Final = (0, 1, 1, 2)
+CUT: Final = ("cut", "cut-ledger")  # by requests alone
 
 NEEDED: Final = {"deleter": "passing", "trimmer": "cut"}  # by kinds of clients
 
@@ -154,11 +161,13 @@ class Topics(dict[str, Topic]):
         names += [name for kind, name in NEEDED.items() if kind in kinds and name not in names]
         is_trimmed = context.plan.settings.get("log.retention.bytes", "-1") != "-1"
         if kinds & LEDGER_KINDS:
-            is_cached = context.world.chance("ledgers").random() < CACHED_CHANCE
-            names += list(LEDGERS)[: 2 if is_cached else 1]
+            ledgers = context.world.chance("ledgers")
+            first, *others = LEDGERS
+            names += [first, *ledgers.sample(others, ledgers.choice(MORE_LEDGERS))]
         for name in names:
             configs, flags = (KINDS_OF_TOPIC | LEDGERS)[name]
-            topic = Topic(name, configs, chance.choice((1, 1, 2, 3)), **dict.fromkeys(flags, True))
+            counts = (2, 2, 3) if name in LEDGERS else (1, 1, 2, 3)
+            topic = Topic(name, configs, chance.choice(counts), **dict.fromkeys(flags, True))
             topic.is_trimmed |= is_trimmed and "retention.bytes" not in configs
             self[name] = topic
         self._record = context.record

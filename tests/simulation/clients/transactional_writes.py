@@ -1,7 +1,9 @@
 """What belongs to a transaction: batches and committed offsets, sent until they are answered.
 
 `is_spoilt` says that something of the transaction was refused, or that its outcome is not known. A
-batch is sent again with its number, so it is in the log once.
+batch is sent again with its number, so it is in the log once, unless its topic is trimmed.
+
+An id that was used a short while ago cannot have expired: nobody is told then that it is unknown.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
 )
+from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -22,7 +25,7 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from tests.simulation.clients.client import Over
-from tests.simulation.clients.committed import OFFSET_BITS
+from tests.simulation.clients.committed import NOBODY, OFFSET_BITS, Member
 from tests.simulation.clients.groups import SIMPLE_GROUPS
 from tests.simulation.clients.producing import BY_ID, Producer, Sent
 from tests.simulation.clients.topics import Topic
@@ -56,6 +59,7 @@ PASSING: Final = frozenset(
 OVER: Final = frozenset(
     {
         ErrorCode.RECORD_LIST_TOO_LARGE,  # for a segment
+        ErrorCode.INVALID_TIMESTAMP,  # after a jump of the clock
         ErrorCode.INVALID_PRODUCER_EPOCH,
         ErrorCode.INVALID_TXN_STATE,
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
@@ -67,11 +71,25 @@ OVER: Final = frozenset(
 SEQUENCES: Final = frozenset(
     {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID}
 )
+GONE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+# A member that the group does not know in this generation, or not now.
+NO_MEMBER: Final = frozenset(
+    {
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.FENCED_INSTANCE_ID,
+    }
+)
 CONCURRENT: Final = int(ErrorCode.CONCURRENT_TRANSACTIONS)
+NO_MAPPING: Final = int(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+SLOWEST_CLOCK: Final = 0.75  # of the time after which an id expires
 BEGINNINGS: Final = ("Produce", "TxnOffsetCommit")  # of a transaction of TV2
 UNADDED_CHANCE: Final = 0.05  # that a producer of TV1 forgets to add its partitions
 IMPLICIT: Final = 12  # the version of Produce that adds its partitions
 OLD_PRODUCES, OLD_COMMITS, OLD_ADDS = range(3, 12), range(5), range(4)
+FIND_VERSION: Final = 6
+MEMBERS_SINCE: Final = 3  # the version of TxnOffsetCommit that names members
 COMMIT_VERSION: Final = 5  # of TxnOffsetCommit, in TV2
 
 
@@ -92,6 +110,7 @@ class TransactionalWriter(Producer):
         self.added: set[Key] = set()
         self.is_spoilt = False
         self.begins_in = -1  # the life that answered the EndTxn before this transaction
+        self.used_ns: int | None = None  # when the id was last used for sure
 
     @property
     def life(self) -> int:
@@ -112,20 +131,39 @@ class TransactionalWriter(Producer):
 
     def is_sure(self, one: Written) -> bool:
         """Whether what was acknowledged of a batch is on the disk."""
-        return one.acks == -1 and not self.topics[one.key[0]].is_volatile
+        return one.acks == -1 and not self.topics[one.key[0].partition(":")[0]].is_volatile
+
+    @property
+    def may_be_expired(self) -> bool:
+        """Whether the broker may have forgotten the id."""
+        if any(fault.kind == "clock jump" for fault in self.context.plan.faults):
+            return True
+        after_ms = self.context.lives[0].loaded.config.transactional_id_expiration_ms
+        used_ns = self.world.now_ns if self.used_ns is None else self.used_ns
+        return self.world.now_ns - used_ns > SLOWEST_CLOCK * after_ms * MS
 
     def expect(self, what: str, code: int, expected: Iterable[int]) -> None:
         """Note a code that cannot be right, and one that comes too late to be right."""
         self.note(f"{what}: code {code}")
         if code not in expected:
             self.record.fail(self.name, f"{what} of {self.transactional_id}: code {code}")
+        if code == NO_MAPPING and self.is_sound and not self.may_be_expired:
+            self.record.fail(self.name, f"{what}: {self.transactional_id} is unknown too early")
         is_first = self.begins_in == self.life and what in BEGINNINGS
         if code == CONCURRENT and is_first and self.is_sound and not self.may_be_late:
             self.record.fail(self.name, f"{what}: the transaction before has ended, and is busy")
 
-    async def ledger(self) -> Topic:
-        """Choose a topic that transactions write to; create it if need be. Raises Over."""
-        ledgers = [topic for topic in self.topics.values() if topic.is_ledger]
+    async def ledger(self, *, lasts: bool = False) -> Topic:
+        """Choose a topic that transactions write to; create it if need be. Raises Over.
+
+        Partitions are added by name with TV1, so not those of a topic that is made anew.
+        """
+        lasts = lasts or not self.is_tv2
+        ledgers = [
+            topic
+            for topic in self.topics.values()
+            if topic.is_ledger and not (lasts and topic.may_be_gone)
+        ]
         for _ in range(LEDGER_TRIES):
             topic = self.chance.choice(ledgers)
             if topic.is_known or await self._learn(topic):
@@ -146,6 +184,8 @@ class TransactionalWriter(Producer):
         if adds and not await self._add(places):
             return
         version = self.chance.choice((IMPLICIT, BY_ID) if self.is_tv2 else OLD_PRODUCES)
+        if any(topic.may_be_gone for topic, _ in places.values()):
+            version = BY_ID
         acks = self.chance.choice((-1, -1, -1, 1))
         waiting: list[tuple[Sent, Written]] = []
         for key, (topic, number) in places.items():
@@ -161,6 +201,8 @@ class TransactionalWriter(Producer):
             waiting = await self._produce(waiting, acks, version)
             if not waiting or self.is_spoilt:
                 break
+            if any(sent.topic.is_trimmed for sent, _ in waiting):
+                break  # what was written may be gone, and would be written again
             await self.pause(1, 20, 100)
         for sent, _ in waiting:
             self.settled(self.process, sent, INFO)
@@ -208,17 +250,24 @@ class TransactionalWriter(Producer):
                 written.base = part.base_offset
                 written.life = life if life == self.life else None
                 self.settled(self.process, sent, OK, part.base_offset)
+                self.used_ns = sent.asked_ns
                 continue
             left.append((sent, written))
             self.refused(
                 "produce", sent.topic, sent.partition, part.error_code, None, sent.asked_ns
             )
-            may_gap = not self.is_sound or self.context.power_cuts_ns or self.context.clock_leaps
-            self.expect(
-                "Produce", part.error_code, PASSING | OVER | (SEQUENCES if may_gap else set())
-            )
+            more = SEQUENCES if self._may_gap(sent.topic) else frozenset()
+            more |= GONE if sent.topic.may_be_gone else frozenset()
+            self.expect("Produce", part.error_code, PASSING | OVER | more)
             self.is_spoilt = self.is_spoilt or part.error_code not in PASSING
         return left
+
+    def _may_gap(self, topic: Topic) -> bool:
+        """Whether the broker may rightly not know the batch before."""
+        context = self.context
+        is_lost = context.has_lost_files and topic.is_compacted
+        may_lose = not self.is_sound or context.power_cuts_ns or context.clock_leaps
+        return bool(may_lose or is_lost or topic.is_trimmed or topic.may_be_gone)
 
     async def _add(self, places: dict[Key, tuple[Topic, int]]) -> bool:
         """Add partitions that are not in the transaction (TV1); return whether all are."""
@@ -258,12 +307,16 @@ class TransactionalWriter(Producer):
 
     # -- Offsets ------------------------------------------------------------------------------
 
+    async def member(self) -> tuple[str, Member, bool]:
+        """Return a group, as what offsets are committed there, and whether that must be refused."""
+        return self.chance.choice(SIMPLE_GROUPS), NOBODY, False
+
     async def commit_offsets(self) -> None:
         """Commit offsets of a group in the transaction."""
-        group = self.chance.choice(SIMPLE_GROUPS)
+        group, member, is_refused = await self.member()
         if not self.is_tv2 and not await self._add_offsets(group):
             return
-        topic = await self.ledger()
+        topic = await self.ledger(lasts=True)
         event = Commit(
             who=self.name,
             group=group,
@@ -273,6 +326,8 @@ class TransactionalWriter(Producer):
             partition=self.chance.randrange(topic.partition_count),
             offset=self.chance.getrandbits(OFFSET_BITS),
             metadata=self.open.who[:3],
+            member_id=member.member_id,
+            epoch=member.epoch,
             is_transactional=True,
         )
         self.record.group_events.append(event)
@@ -286,9 +341,12 @@ class TransactionalWriter(Producer):
             group_id=group,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
+            generation_id=member.epoch,
+            member_id=member.member_id,
             topics=[TxnOffsetCommitRequestTopic(name=topic.name, partitions=[part])],
         )
-        version = COMMIT_VERSION if self.is_tv2 else self.chance.choice(OLD_COMMITS)
+        lowest = MEMBERS_SINCE if member is not NOBODY else 0
+        version = COMMIT_VERSION if self.is_tv2 else self.chance.choice(OLD_COMMITS[lowest:])
         for _ in range(TRIES):
             answer = await self.ask(body, version, f"{group} {event.offset}")
             if answer is None:
@@ -297,11 +355,17 @@ class TransactionalWriter(Producer):
             code = LOST if answer is None else answer.topics[0].partitions[0].error_code
             if code == 0:
                 self.open.offsets.append(event)
+                if is_refused:
+                    self.record.fail(self.name, f"{group}: {member} of the past commits offsets")
                 break
             if code != LOST:
-                self.expect("TxnOffsetCommit", code, PASSING | OVER)
+                more = NO_MEMBER if member is not NOBODY else frozenset()
+                self.expect("TxnOffsetCommit", code, PASSING | OVER | more)
                 if code not in PASSING:
                     break
+                if code == ErrorCode.NOT_COORDINATOR:  # the first who asks creates its topic
+                    key = FindCoordinatorRequest(key=group, coordinator_keys=[group])
+                    await self.ask(key, FIND_VERSION, group)
                 await self.pause(1, 20, 100)
         self.is_spoilt = self.is_spoilt or code != 0
         self.begins_in = -1

@@ -9,7 +9,8 @@ somebody else does. Lost answers are asked for again. With TV2 an EndTxn may als
 once more when the next transaction is open already.
 
 With TV1 a request that a network delays may take effect in the producer's next transaction
-(docs/transactions.md). So after a lost answer the client begins a new epoch, as Java's does.
+(docs/transactions.md). So after a lost answer the client begins a new epoch, as Java's does. After
+a lost answer to EndTxn it often does so at once: to ask again would mend what a crash has torn.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ SHARED_ID: Final = "shared"
 REQUESTS_A_TRANSACTION: Final = 5  # in the mean: a client has so many steps for each
 END_TRIES: Final = 8
 INIT_TRIES: Final = 40
+LEAVES_CHANCE: Final = 0.5  # that an EndTxn without an answer is not sent again
+EXPIRES_SOON_MS: Final = 60_000
+LATE_CHANCE: Final = 0.1  # that an id that expires soon is not used for long
 FIND_VERSIONS, INIT_VERSIONS, OLD_ENDS = range(1, 7), range(6), range(5)
 END_VERSION: Final = 5  # of TV2
 NAMED_SINCE: Final = 3  # InitProducerId with the epoch that the producer has
@@ -61,12 +65,17 @@ class Transactor(TransactionalWriter):
     """See the module."""
 
     shares_id: ClassVar[bool] = False
+    writing: ClassVar[float] = 0.7  # how often it writes, and does not commit offsets
 
     def __init__(self, context: Context, plan: ClientPlan) -> None:
         super().__init__(context, plan)
         self.transactional_id = SHARED_ID if self.shares_id else self.name
         self.timeout_ms = self.chance.choice(TIMEOUTS_MS)
         self.ended: tuple[int, int] | None = None  # the id and epoch of the last EndTxn of TV2
+        # Whether anybody else may end its transactions.
+        self.has_others = self.shares_id or any(
+            one.kind == "marker" for one in context.plan.clients
+        )
 
     async def live(self) -> None:
         """Run transactions."""
@@ -81,6 +90,14 @@ class Transactor(TransactionalWriter):
             await self.finish()
             if self.chance.random() < 0.3:
                 await self.pause(1, 20, 200)
+            await self.let_expire()
+
+    async def let_expire(self) -> None:
+        """Sometimes let the id expire, and go on as if nothing had happened."""
+        expires_ms = self.context.lives[0].loaded.config.transactional_id_expiration_ms
+        if expires_ms < EXPIRES_SOON_MS and self.chance.random() < LATE_CHANCE:
+            self.note("lets its id expire")
+            await self.pause(expires_ms, 2 * expires_ms)
 
     # -- Identity -----------------------------------------------------------------------------
 
@@ -125,6 +142,7 @@ class Transactor(TransactionalWriter):
     def is_now(self, ids: tuple[int, int], began_ns: int, *, is_init: bool, is_again: bool) -> None:
         """Go on with a producer id and epoch that were answered."""
         self.producer_id, self.epoch = ids
+        self.used_ns = began_ns
         self.note(f"is producer {ids[0]}, epoch {ids[1]}")
         self.needs_id = False
         self.sequences.clear()
@@ -149,7 +167,8 @@ class Transactor(TransactionalWriter):
         """Write, and commit offsets; return whether the client stays."""
         chance = self.chance
         for _ in range(chance.choice((1, 1, 2, 3))):
-            await (self.write if chance.random() < 0.7 else self.commit_offsets)()
+            writes = chance.random() < self.writing
+            await (self.write if writes else self.commit_offsets)()
             if self.is_spoilt:
                 break
             if self.ended is not None and chance.random() < 0.15:
@@ -184,16 +203,21 @@ class Transactor(TransactionalWriter):
         if is_commit:
             one.outcome, one.commit_asked_ns = Outcome.UNKNOWN, self.world.now_ns
         for _ in range(END_TRIES):
+            await self.connected()
             asked_ns, life = self.world.now_ns, self.life
             code, ids = await self._ask_end(version, is_commit=is_commit)
+            if is_commit:
+                one.commit_lives.add(life if life == self.life else None)
             if code == 0:
-                one.done_asked_ns = asked_ns
+                one.done_asked_ns = self.used_ns = asked_ns
                 one.life = life if life == self.life else None
                 self._has_ended(ids, asked_ns, is_commit=is_commit)
                 return
             is_unsure = is_unsure or code in UNSURE or code == LOST
             if code == LOST:
                 self.needs_id = self.needs_id or not self.is_tv2
+                if self.chance.random() < LEAVES_CHANCE:
+                    break
                 continue
             self.expect("EndTxn", code, PASSING | ANSWERS)
             if code in ANSWERS:
@@ -212,7 +236,7 @@ class Transactor(TransactionalWriter):
             committed=is_commit,
         )
         what = f"{self.transactional_id} {self.epoch} {'commit' if is_commit else 'abort'}"
-        self.record.ending()
+        self.record.ending(is_commit and len({one.key for one in self.open.written}) > 1)
         waiters = []
         if self.is_tv2 and self.chance.random() < 0.15:
             await self.connected()
@@ -235,7 +259,7 @@ class Transactor(TransactionalWriter):
         if self.is_tv2:
             self.ended = before
             self.is_now(ids, asked_ns, is_init=False, is_again=True)
-            self.begins_in = -1 if self.shares_id else self.life
+            self.begins_in = -1 if self.has_others else self.life
         elif self.is_spoilt:
             self.needs_id = True
         if is_commit:
@@ -270,6 +294,8 @@ class Transactor(TransactionalWriter):
             return
         written = self.chance.choice(known)
         key, base = written.key, written.base
+        if key[0] not in self.topics or self.topics[key[0]].is_trimmed:
+            return  # it may be made anew, or deleted
         first = min(each.base for each in known if each.key == key and each.base is not None)
         topic = self.topics[key[0]]
         asked = FetchPartition(partition=key[1], fetch_offset=base, partition_max_bytes=1 << 20)
@@ -292,7 +318,7 @@ class Transactor(TransactionalWriter):
             seen = {
                 value for _, value in committed_in(part.records, part.aborted_transactions, base)
             }
-            if not seen.issuperset(written.values):
+            if not (topic.is_compacted or seen.issuperset(written.values)):
                 self.record.fail(self.name, f"{key} at {base}: committed, and not served")
 
 

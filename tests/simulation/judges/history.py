@@ -16,7 +16,8 @@ A key is a topic's partition, of one topic: a topic that was deleted and made an
 
 What a flipped bit explains is left out: the records of its batch are taken for never written, in
 the operations as in the logs. All else of that partition must be as without it, so a broker that
-gives up the records behind the batch is found. Loss is otherwise excused only by a `Cut`.
+gives up the records behind the batch is found. So are records of a compacted log whose transaction
+is not committed. Loss is otherwise excused only by a `Cut`.
 """
 
 from __future__ import annotations
@@ -107,7 +108,10 @@ def _anomalies(
 ) -> Iterator[str]:
     history = record.sealed()
     lost = _values_in(flips, history.ops, finals)
+    aborted = {one for one in record.not_committed if one[0] in record.compacted}
+    lost |= {one for one in aborted if one[1] in record.maybe_committed}
     lost |= _superseded(lost, history.ops, record.compacted, flips)
+    lost |= aborted
     if lost:
         history = dataclasses.replace(history, ops=[_without(op, lost) for op in history.ops])
     history.final = {

@@ -3,7 +3,15 @@
 from types import SimpleNamespace
 
 from tests.simulation.group_events import Commit
-from tests.simulation.judges.transactions import DRIFT_MIN, GRACE_MS, MS, LateWatch, judge, settle
+from tests.simulation.judges.transactions import (
+    DRIFT_MIN,
+    GRACE_MS,
+    MS,
+    LateWatch,
+    judge,
+    not_committed,
+    settle,
+)
 from tests.simulation.record import Record
 from tests.simulation.transaction_events import (
     ABORTED_CODE,
@@ -29,9 +37,13 @@ def instance(epoch, answered_ns, who="producer", *, is_init=True, is_again=False
     return Instance(who, "t", 7, epoch, answered_ns - 1, answered_ns, is_init, is_again)
 
 
+def at(seen):
+    return {key: dict.fromkeys(sorted(values), 0) for key, values in seen.items()}
+
+
 def found(one, seen, *, may_lose=False, **more):
     record = Record(transactions=[one], **more)
-    return judge(record, seen, may_lose=may_lose)
+    return judge(record, at(seen), may_lose=may_lose)
 
 
 def test_what_is_whole_has_no_objection():
@@ -73,6 +85,47 @@ def test_who_commits_what_it_has_taken_makes_it_durable_first():
         for written in one.written:
             written.life = other
         assert bool(found(one, {A: {b"a"}, B: set()}, may_lose=True)) == is_lost
+
+
+def test_no_other_broker_was_asked_to_commit():
+    """Then the one that was asked has made all durable before it decided."""
+    one, torn = transaction(Outcome.UNKNOWN, acks=1), {A: {b"a"}, B: set()}
+    for lives, is_lost in (({2}, True), ({2, 3}, False), ({2, None}, False), (set(), False)):
+        one.commit_lives = lives
+        for written in one.written:
+            written.life = 2
+        assert bool(found(one, torn, may_lose=True)) == is_lost
+
+
+def test_what_was_deleted_need_not_be_seen():
+    torn = {A: {b"a"}, B: set()}
+    for limit, is_missed in ((5, True), (6, False)):
+        said = found(transaction(Outcome.COMMITTED), torn, trims={B: [limit]})
+        assert bool(said) == is_missed
+    assert found(transaction(Outcome.ABORTED), torn, trims={A: [9], B: [9]}) != []
+
+
+def test_what_a_later_record_replaces_need_not_be_seen():
+    one = transaction(Outcome.COMMITTED)
+    one.written[1].values = [b"k:1"]
+    for other, is_missed in ((b"k:2", False), (b"j:2", True)):
+        seen = {A: {b"a": 0}, B: {other: 9}}
+        record = Record(transactions=[one], compacted={B})
+        assert bool(judge(record, seen, may_lose=False)) == is_missed
+        assert judge(Record(transactions=[one]), seen, may_lose=False) != []
+    record = Record(transactions=[one], compacted={B})
+    assert judge(record, {A: {b"a": 0}, B: {b"k:2": 4}}, may_lose=False) != []  # it is an older one
+
+
+def test_what_compaction_removes_whatever_its_key():
+    one = transaction(Outcome.ABORTED)
+    other = transaction(Outcome.UNKNOWN)
+    other.written = [Written(A, [b"x", b"y"], -1, 20, 0)]
+    done = transaction(Outcome.COMMITTED)
+    done.written = [Written(A, [b"z"], -1, 20, 0)]
+    removed, maybe = not_committed(Record(transactions=[one, other, done]), {A: {b"y": 1}, B: {}})
+    assert removed == {(A, b"a"), (B, b"b"), (A, b"x")}
+    assert maybe == {b"x"}
 
 
 def test_a_partition_that_was_not_read_is_not_judged():
@@ -123,7 +176,7 @@ def test_offsets_share_the_end_of_their_records():
     for seen, code in ((b"a", 0), (b"x", ABORTED_CODE)):
         one = transaction(Outcome.UNKNOWN)
         one.offsets = [commit()]
-        settle(Record(transactions=[one]), {A: {seen}}, may_lose=False)
+        settle(Record(transactions=[one]), at({A: {seen}}), may_lose=False)
         assert one.offsets[0].code == code
     one = transaction(Outcome.OPEN)
     one.offsets = [commit()]

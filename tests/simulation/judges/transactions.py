@@ -12,11 +12,15 @@
 A batch with acks=1, or in a log with write.caching, may be lost before its transaction is
 committed, by a power cut or a disk that fails. It is judged only in histories without them, and
 where the same broker has taken the batch and committed the transaction: it makes all durable first.
+It did so if it answered, and if no other broker was asked to commit.
+
+What DeleteRecords has deleted, and what compaction may have removed for a later record that is
+committed, need not be seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from tests.simulation.record import Record
@@ -27,7 +31,7 @@ from tests.simulation.transaction_events import (
     Transaction,
     Written,
 )
-from tests.support.history_checker import Key
+from tests.support.history_checker import Key, record_key
 
 if TYPE_CHECKING:
     from broker.server import Broker
@@ -38,18 +42,18 @@ DRIFT_MIN: Final = 0.9  # of the broker's wall clock
 GRACE_MS: Final = 2_000
 FLUSHES_MAX: Final = 30  # that the end of a transaction may wait for, beside others
 
-Seen = Mapping[Key, Collection[bytes]]
+Seen = Mapping[Key, Mapping[bytes, int]]  # the committed values of a partition, and their offsets
 
 
 def judge(record: Record, seen: Seen, *, may_lose: bool) -> list[str]:
-    """Object to what clients saw. `seen`: the committed values of each partition, at the end.
+    """Object to what clients saw. `seen`: the committed values at the end, and their offsets.
 
     `may_lose`: the power was cut, or the disk failed. Partitions that are not in `seen` are not
     judged.
     """
     found: list[str] = []
     for one in record.transactions:
-        sure = _sure(one, seen, record.volatile, may_lose=may_lose)
+        sure = _sure(one, record, seen, may_lose=may_lose)
         name = f"{one.who}, epoch {one.epoch} of {one.transactional_id}"
         found += [f"{name}: {what}" for what in _whole(one, sure, seen)]
         found += [f"{name}: {what}" for what in _fenced(one, record.instances, seen)]
@@ -66,28 +70,73 @@ def settle(record: Record, seen: Seen, *, may_lose: bool) -> None:
             for event in one.offsets:
                 event.answered(event.ended_ns, ABORTED_CODE)
         elif one.outcome is Outcome.UNKNOWN:
-            sure = _sure(one, seen, record.volatile, may_lose=may_lose)
+            sure = _sure(one, record, seen, may_lose=may_lose)
             if sure:
                 is_seen = any(_is_seen(written, seen) for written in sure)
                 for event in one.offsets:
                     event.answered(event.ended_ns, 0 if is_seen else ABORTED_CODE)
 
 
-def _sure(
-    one: Transaction, seen: Seen, volatile: Collection[Key], *, may_lose: bool
-) -> list[Written]:
+def not_committed(record: Record, seen: Seen) -> tuple[set[tuple[Key, bytes]], set[bytes]]:
+    """Return what compaction removes whatever its key: values that are not committed, by partition.
+
+    The second are those among them that may be committed all the same, and be removed for a later
+    record.
+    """
+    found: set[tuple[Key, bytes]] = set()
+    unknown: set[bytes] = set()
+    for one in record.transactions:
+        if one.outcome is Outcome.COMMITTED:
+            continue
+        for written in one.written:
+            for value in written.values:
+                if value not in seen.get(written.key, ()):
+                    found.add((written.key, value))
+                    if one.outcome is Outcome.UNKNOWN:
+                        unknown.add(value)
+    return found, unknown
+
+
+def _sure(one: Transaction, record: Record, seen: Seen, *, may_lose: bool) -> list[Written]:
     """Return the batches that must share the transaction's end."""
     return [
         written
         for written in one.written
         if written.base is not None
         and written.key in seen
+        and not _may_be_removed(written, record, seen)
         and (
             not may_lose
-            or (written.acks == -1 and written.key not in volatile)
-            or (written.life is not None and written.life == one.life)
+            or (written.acks == -1 and written.key not in record.volatile)
+            or _is_decided_in(one, written.life)
         )
     ]
+
+
+def _is_decided_in(one: Transaction, life: int | None) -> bool:
+    """Whether the transaction, if it is committed, was so by the broker of that life."""
+    return life is not None and (life == one.life or one.commit_lives == {life})
+
+
+def _may_be_removed(written: Written, record: Record, seen: Seen) -> bool:
+    """Whether a record of the batch is not seen, and may have been removed."""
+    assert written.base is not None
+    here = seen[written.key]
+    return any(
+        value not in here and _is_removed(written.key, value, offset, record, here)
+        for offset, value in enumerate(written.values, written.base)
+    )
+
+
+def _is_removed(
+    key: Key, value: bytes, offset: int, record: Record, here: Mapping[bytes, int]
+) -> bool:
+    if offset < max(record.trims.get(key, ()), default=0):
+        return True
+    own = record_key(value)
+    return key in record.compacted and any(
+        at > offset and record_key(other) == own for other, at in here.items()
+    )
 
 
 def _is_seen(written: Written, seen: Seen) -> bool:
@@ -135,20 +184,27 @@ def _fenced(one: Transaction, instances: Iterable[Instance], seen: Seen) -> Iter
 
 def _early(record: Record, seen: Seen) -> Iterator[str]:
     writers = {
-        (written.key, value): one
+        (written.key, value): (one, written)
         for one in record.transactions
         for written in one.written
         for value in written.values
     }
     for read in record.committed_reads:
+        may_be_removed = bool(record.trims.get(read.key)) or read.key in record.compacted
         for value in read.values:
-            one = writers.get((read.key, value))
-            if one is None:
+            if (read.key, value) not in writers:
                 continue
+            one, written = writers[read.key, value]
+            is_sure = written.base is not None or not may_be_removed
             what = f"{read.who} saw {value[:40]!r} of {read.key} at {read.at_ns} ns"
             if one.commit_asked_ns is None or read.at_ns < one.commit_asked_ns:
                 yield f"{what}, whose commit was not asked for"
-            elif read.key in seen and value not in seen[read.key]:
+            elif (
+                read.key in seen
+                and value not in seen[read.key]
+                and is_sure
+                and (written.base is None or not _may_be_removed(written, record, seen))
+            ):
                 yield f"{what}, which is not committed"
 
 
