@@ -31,10 +31,10 @@ class LoadError(Exception):
 
 def varint(value: int) -> bytes:
     """Zigzag varint, as inside records."""
-    return _unsigned((value << 1) ^ (value >> 63))
+    return unsigned((value << 1) ^ (value >> 63))
 
 
-def _unsigned(value: int) -> bytes:
+def unsigned(value: int) -> bytes:
     out = bytearray()
     while value > 0x7F:
         out.append(0x80 | (value & 0x7F))
@@ -79,14 +79,14 @@ def filled_batch(value_size: int, batch_size: int, timestamp_ms: int) -> tuple[b
     return batch, count
 
 
-def _framed(key: int, version: int, body: bytes, *, flexible: bool) -> bytes:
+def framed(key: int, version: int, body: bytes, *, flexible: bool) -> bytes:
     header = struct.pack(">hhih", key, version, 1, len(CLIENT_ID)) + CLIENT_ID
     header += b"\x00" if flexible else b""
     return struct.pack(">i", len(header) + len(body)) + header + body
 
 
-def _compact(text: bytes) -> bytes:
-    return _unsigned(len(text) + 1) + text
+def compact(text: bytes) -> bytes:
+    return unsigned(len(text) + 1) + text
 
 
 def _string(text: bytes) -> bytes:
@@ -94,15 +94,15 @@ def _string(text: bytes) -> bytes:
 
 
 def _topic(name_or_id: str | bytes) -> bytes:
-    return _compact(name_or_id.encode()) if isinstance(name_or_id, str) else name_or_id
+    return compact(name_or_id.encode()) if isinstance(name_or_id, str) else name_or_id
 
 
 def produce(topic: str | bytes, partition: int, batch: bytes, acks: int) -> bytes:
     """A Produce request, version 12 for a name, 13 for an id."""
     body = b"\x00" + struct.pack(">hi", acks, 30_000)
     body += b"\x02" + _topic(topic) + b"\x02" + struct.pack(">i", partition)
-    body += _unsigned(len(batch) + 1) + batch + b"\x00\x00\x00"
-    return _framed(PRODUCE, 12 if isinstance(topic, str) else 13, body, flexible=True)
+    body += unsigned(len(batch) + 1) + batch + b"\x00\x00\x00"
+    return framed(PRODUCE, 12 if isinstance(topic, str) else 13, body, flexible=True)
 
 
 def produced_layout(topic: str | bytes) -> tuple[int, int]:
@@ -116,11 +116,11 @@ def fetch(
 ) -> tuple[bytearray, int]:
     """A Fetch request, version 12, without a session; and where its offset stands, to patch it."""
     body = struct.pack(">iiiibii", -1, wait_ms, 1, 50 << 20, 0, 0, -1)
-    body += b"\x02" + _compact(topic.encode()) + b"\x02" + struct.pack(">ii", partition, -1)
+    body += b"\x02" + compact(topic.encode()) + b"\x02" + struct.pack(">ii", partition, -1)
     tail = (
         struct.pack(">qiqi", offset, -1, -1, size_max) + b"\x00\x00" + b"\x01" + b"\x01" + b"\x00"
     )
-    frame = bytearray(_framed(FETCH, 12, body + tail, flexible=True))
+    frame = bytearray(framed(FETCH, 12, body + tail, flexible=True))
     return frame, len(frame) - len(tail)
 
 
@@ -130,7 +130,7 @@ def fetched(answer: memoryview, topic: str) -> tuple[int, int]:
     Raises LoadError when an error code is not 0.
     """
     error_at = 4 + 4 + 1 + 4
-    partition_error_at = error_at + 2 + 4 + 1 + len(_compact(topic.encode())) + 1 + 4
+    partition_error_at = error_at + 2 + 4 + 1 + len(compact(topic.encode())) + 1 + 4
     if any(answer[error_at : error_at + 2]):
         raise LoadError(f"Fetch failed as a whole: {bytes(answer[:64]).hex()}")
     if any(answer[partition_error_at : partition_error_at + 2]):
@@ -147,7 +147,7 @@ def list_offsets(topic: str, partition: int, timestamp_ms: int) -> bytes:
     """A ListOffsets request, version 5: the first offset at or after a timestamp."""
     body = struct.pack(">ibi", -1, 0, 1) + _string(topic.encode())
     body += struct.pack(">iiiq", 1, partition, -1, timestamp_ms)
-    return _framed(LIST_OFFSETS, 5, body, flexible=False)
+    return framed(LIST_OFFSETS, 5, body, flexible=False)
 
 
 def listed_offset(answer: bytes, topic: str) -> int:
@@ -161,7 +161,7 @@ def listed_offset(answer: bytes, topic: str) -> int:
 
 def api_versions() -> bytes:
     """An ApiVersions request, version 0: the first thing a broker answers."""
-    return _framed(API_VERSIONS, 0, b"", flexible=False)
+    return framed(API_VERSIONS, 0, b"", flexible=False)
 
 
 def create_topic(topic: str, partitions: int, configs: Mapping[str, str]) -> bytes:
@@ -170,13 +170,13 @@ def create_topic(topic: str, partitions: int, configs: Mapping[str, str]) -> byt
     body += struct.pack(">ihi", partitions, 1, 0) + struct.pack(">i", len(configs))
     for name, value in configs.items():
         body += _string(name.encode()) + _string(value.encode())
-    return _framed(CREATE_TOPICS, 4, body + struct.pack(">ib", 30_000, 0), flexible=False)
+    return framed(CREATE_TOPICS, 4, body + struct.pack(">ib", 30_000, 0), flexible=False)
 
 
 def delete_topic(topic: str) -> bytes:
     """A DeleteTopics request, version 3."""
     body = struct.pack(">i", 1) + _string(topic.encode()) + struct.pack(">i", 30_000)
-    return _framed(DELETE_TOPICS, 3, body, flexible=False)
+    return framed(DELETE_TOPICS, 3, body, flexible=False)
 
 
 def topic_error(answer: bytes, topic: str) -> int:

@@ -213,9 +213,12 @@ def cached_share(file: int) -> float:
     return sum(page & 1 for page in pages) / len(pages)
 
 
-def kafka(directory: Path) -> Server:
-    """Apache Kafka 4.3 with its own default flags, formatted and not yet started."""
-    settings = {"log.segment.delete.delay.ms": DELETE_DELAY_MS}
+def kafka(directory: Path, more: Mapping[str, str] | None = None) -> Server:
+    """Apache Kafka 4.3 with its own default flags, formatted and not yet started.
+
+    `more` are further settings.
+    """
+    settings = {"log.segment.delete.delay.ms": DELETE_DELAY_MS, **(more or {})}
     node = KafkaNode(directory, settings=settings)
     return Server("Apache Kafka 4.3", node.prepare(), node.port, node.data)
 
