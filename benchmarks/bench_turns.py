@@ -3,8 +3,8 @@
 `python -m benchmarks.bench_turns [BEGINNING OF A NAME …]`. While a turn runs, every other client
 waits; 20 ms are the most that a turn may take (docs/design.md). A broker without sockets on a
 directory of its own; a request is read, handled and answered as an IO worker does it. Shown are the
-longest turn and the sum of all, in ms of the loop's CPU time, of the best of three rounds: the first
-one also compiles codecs, and waiting does not count.
+longest turn and the sum of all, in ms of the loop's CPU time, in the best of three rounds: the
+first one also compiles codecs, and waiting does not count.
 """
 
 from __future__ import annotations
