@@ -6,6 +6,11 @@ A stop has a deadline, and each log needs several syncs, one after the other. So
 the disk is a job for any thread: `stop_logs` yields the jobs of many logs at a time, which may run
 side by side. It needs no lock, because it begins and finishes them itself. Waves bound what is
 captured at a time: open files, and snapshots of producers.
+
+A stop may come while a transaction is being ended: a marker keeps the recovery point below it until
+its decision is durable. When all logs are flushed it is, since decisions are appended first. Then
+these logs go on to their ends. Markers that the last start has found, and nobody has looked at, are
+left to the next start, which has to find them again: such a stop is not a clean one.
 """
 
 from __future__ import annotations
@@ -44,16 +49,25 @@ def stop_logs(logs: Sequence[Log], complain: Callable[[str], None]) -> Steps:
 
     Run all jobs of a list before asking for the next list.
     """
-    are_closed = True
+    left = yield from _stop(logs)
+    if left and all(stop.is_held for stop in left):
+        for stop in left:
+            stop.log.settle_appended()
+        left = yield from _stop([stop.log for stop in left])
+    for stop in left:
+        complain(stop.complaint())
+    return not left
+
+
+def _stop(logs: Sequence[Log]) -> Generator[Sequence[StopJob], None, list[_Stop]]:
+    """Stop logs; return those that have complaints."""
+    left = []
     for first in range(0, len(logs), LOGS_PER_WAVE):
         stops = [_Stop(log) for log in logs[first : first + LOGS_PER_WAVE]]
         while jobs := [job for stop in stops if (job := stop.next_job()) is not None]:
             yield jobs
-        for stop in stops:
-            if complaint := stop.complaint():
-                complain(complaint)
-                are_closed = False
-    return are_closed
+        left += [stop for stop in stops if stop.complaint()]
+    return left
 
 
 def run_in_turn(steps: Steps) -> bool:
@@ -70,10 +84,10 @@ def run_in_turn(steps: Steps) -> bool:
 class _Stop:
     """The stop of one log."""
 
-    __slots__ = ("_error", "_jobs", "_log")
+    __slots__ = ("_error", "_jobs", "log")
 
     def __init__(self, log: Log) -> None:
-        self._log = log
+        self.log = log
         self._jobs = _last_jobs(log)
         self._error: Exception | None = None
 
@@ -85,11 +99,24 @@ class _Stop:
             self._error = error
             return None
 
+    @property
+    def is_held(self) -> bool:
+        """Whether everything is durable, and only markers keep the recovery point from the end."""
+        log = self.log
+        has_failed = self._error is not None or log.failed is not None
+        is_durable = log.durable_offset == log.end_offset
+        return not has_failed and is_durable and log.recovery_point == log.unsettled_from
+
     def complaint(self) -> str:
         """Return why the stop is not clean, or ""."""
-        log = self._log
+        log = self.log
         if self._error is not None:
             return f"{log.directory} could not be closed cleanly: {self._error}"
+        if self.is_held:
+            return (
+                f"{log.directory} has markers of transactions from offset {log.unsettled_from} on"
+                " that the last start has found, and that were not looked at yet"
+            )
         if log.failed is not None or log.recovery_point != log.end_offset:
             offsets = f"recovery point {log.recovery_point}, end offset {log.end_offset}"
             return f"{log.directory} was not closed cleanly: {log.failed or offsets}"

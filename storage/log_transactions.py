@@ -38,6 +38,10 @@ class LogTransactions(LogReader):
         assert marker_offset < self.durable_offset, f"marker {marker_offset} is not durable"
         self.producers.transactions.settle(marker_offset)
 
+    def settle_appended(self) -> None:
+        """Settle what was appended since the opening, for a stop that has flushed all logs."""
+        self.producers.transactions.settle_from(self.opened_at)
+
     def open_transactions(self) -> list[OpenTransaction]:
         """Return the transactions that no marker has ended, by their first offsets."""
         return self.producers.open_transactions()

@@ -151,7 +151,7 @@ class Shutdown:
         elif is_clean:
             logger.info("stopped; everything is on disk")
         else:
-            logger.error("stopped, but not everything could be written: the next start recovers")
+            logger.error("stopped, but not cleanly, as warned above: the next start recovers")
         return is_clean
 
     async def _closed_logs(self) -> bool:

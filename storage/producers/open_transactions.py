@@ -126,6 +126,11 @@ class OpenTransactions:
         for marker_offset in [one for one in self._unsettled if one < offset]:
             self.settle(marker_offset)
 
+    def settle_from(self, offset: int) -> None:
+        """Settle the markers at or above `offset`."""
+        for marker_offset in [one for one in self._unsettled if one >= offset]:
+            self.settle(marker_offset)
+
     @property
     def first_open(self) -> int:
         """The first offset of the oldest transaction that no marker has ended, or -1."""

@@ -48,8 +48,9 @@ class TransactionPanel:
         is_slow = self._context.plan.shape.fsync_ns >= SLOW_FSYNC_NS
         is_cut_short = is_slow or bool(self._context.injected & {quiet.SLOW, quiet.HURRY})
         if life.has_served and life.told_to_stop_ns and is_cut_short:
-            partitions = life.broker._assembly.services.partitions.all()
-            if any(partition.log.unsettled_from is not None for partition in partitions):
+            logs = [one.log for one in life.broker._assembly.services.partitions.all()]
+            firsts = [(log.unsettled_from, log.opened_at) for log in logs]
+            if any(first is not None and first < opened_at for first, opened_at in firsts):
                 self._context.injected.add(quiet.OWED)
 
     async def finale(self) -> None:

@@ -31,8 +31,8 @@ SLOW: Final = "slow"  # the disk did not answer for a while
 FLIP: Final = "flip"  # bits of a file have changed
 ACCEPT: Final = "accept"  # accept failed
 HURRY: Final = "hurry"  # a stop was told more than once to stop
-# A stop came while a transaction was being ended, or looked at by a start, and did not wait for
-# that: it was told twice, or a flush took too long. The marker is left to the next start.
+# A stop came before the markers that a crash has left were looked at, and did not wait for that: it
+# was told twice, or a flush took too long. They are left to the next start.
 OWED: Final = "owed"
 
 _BROKEN: Final = frozenset({DISK, FULL, FLIP})
@@ -49,7 +49,7 @@ EXPLAINED: Final[tuple[tuple[str, frozenset[str]], ...]] = (
         r"the disk of \S+ (does not answer|is slow, .*|is being written to): ",
         frozenset({SLOW, HURRY}),
     ),
-    (r"stopped, but not everything could be written: ", _BROKEN | {OWED}),
+    (r"stopped, but not cleanly, ", _BROKEN | {OWED}),
     (r"cannot start or continue: ", _BROKEN),
     (r".*\. It is offline until it can be opened\.", _BROKEN),
     (r"\S+ is offline for writes, ", _BROKEN),

@@ -223,3 +223,29 @@ async def test_that_a_transaction_cannot_be_aborted_is_said_once(rig, producer, 
     await timeouts.abort_late(rig.services.transactions, rig.services.metrics)
     assert is_aborted(rig, "t")
     assert not rig.services.transactions.store._named, "the next one is news"
+
+
+@pytest.mark.parametrize("version", [TV1, 5])
+async def test_a_stop_during_an_end_is_clean_and_the_next_start_goes_on(tmp_path, version):
+    """A stop that is told twice does not wait for the flushes of the end: it makes its own."""
+    rig = Rig(tmp_path / "data", **SETTINGS)
+    producer = await begin(rig)
+    await create(rig, "a", 2)
+    assert await producer.add("a", [0, 1]) == [0, 0]
+    assert not (await producer.produce("a", 0)).error_code
+
+    def refuse(places, done):
+        done([ErrorCode.COORDINATOR_NOT_AVAILABLE] * len(places))
+
+    rig.services.commit.durable_together = refuse
+    assert await producer.end(version=version) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert state_of(rig).state is TransactionState.PREPARE_COMMIT
+    assert log_of(rig, 0).unsettled_from == 1
+    assert await rig.close()
+    again = Rig(tmp_path / "data", **SETTINGS)
+    await again.services.transactions.loading.load()
+    assert state_of(again).state is TransactionState.COMPLETE_COMMIT
+    assert [log_of(again, number).end_offset for number in (0, 1)] == [2, 1]
+    assert log_of(again, 0).last_stable_offset == 2
+    assert not log_of(again, 0).aborted(0, 2)
+    await again.close()

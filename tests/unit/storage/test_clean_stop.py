@@ -5,8 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from protocol.control_records import Marker
 from storage.clean_stop import LOGS_PER_WAVE
-from tests.support.log_house import CLEAN_MARK, House, append, read_all
+from storage.errors import LogFailed
+from tests.support.log_house import CLEAN_MARK, NOW, House, append, batch, read_all
 
 
 @pytest.fixture
@@ -90,3 +92,44 @@ def test_a_stop_without_a_descriptor_is_not_clean(house):
     assert not house.filesystem.exists(CLEAN_MARK)
     (complaint,) = house.manager.warnings
     assert "could not be closed cleanly" in complaint
+
+
+def ended(log, *, producer_id=7):
+    """Write a transaction and its marker."""
+    log.append(batch(pid=producer_id, epoch=1, sequence=0, transactional=True), NOW, 2)
+    log.append_marker(Marker(producer_id, 1, is_commit=True, coordinator_epoch=0), NOW)
+
+
+def test_a_marker_whose_decision_was_not_waited_for_goes_with_a_clean_stop(house):
+    """A decision is appended before its markers, so both are on the disk."""
+    ended(house.log())
+    append(house.log(partition=1), 3)
+    assert house.stop()
+    log = house.restart()
+    assert house.manager.directory.was_clean
+    assert log.take_replayed_markers() == []
+    assert log.last_stable_offset == log.recovery_point == log.end_offset == 2
+
+
+def test_a_marker_stays_while_any_log_is_not_flushed(house):
+    """It may be the one with the decision."""
+    ended(house.log())
+    other = house.log(partition=1)
+    append(other, 3)
+    other.failed = LogFailed("t-1", "on purpose")
+    assert not house.stop()
+    log = house.restart()
+    assert [one.offset for one in log.take_replayed_markers()] == [1]
+
+
+def test_markers_that_a_start_has_not_looked_at_are_left_to_the_next(house):
+    ended(house.log())
+    house.kill()
+    log = house.restart()
+    ended(log, producer_id=8)
+    assert not house.stop()
+    assert log.recovery_point == 1
+    log = house.restart()
+    assert [one.offset for one in log.take_replayed_markers()] == [1, 3]
+    log.settle_replayed()
+    assert house.stop()
