@@ -63,6 +63,12 @@ def an_id_that_says_what_it_had(t: Transactor) -> Any:
     ]
 
 
+@case(["e+0", 0])
+def an_unknown_id_that_says_what_it_had(t: Transactor) -> Any:
+    """It has expired, perhaps: it gets a new producer id."""
+    return [t.init(having=(7_000_000, 3)), t.epoch]
+
+
 @case(["e+0", "e+2", ([], 2, 2, [0])])
 def a_second_instance_ends_the_first_ones_transaction(t: Transactor) -> Any:
     first = t.init()
@@ -209,6 +215,24 @@ def internal_topics_are_added_by_name(t: Transactor) -> Any:
 def a_partition_is_added_twice(t: Transactor) -> Any:
     t.init()
     return [t.add(0, 1), t.add(1), t.describe()]
+
+
+@case(
+    [*["UNKNOWN_SERVER_ERROR"] * 6, "NONE", "UNKNOWN_SERVER_ERROR", "Ongoing"],
+    ours=[*["UNKNOWN_SERVER_ERROR"] * 6, "NONE", "e+1", "CompleteCommit"],
+)
+def more_than_fits_into_a_record(t: Transactor) -> Any:
+    """Kafka can neither commit nor abort what was added before the bound was lowered."""
+    t.init()
+    found: list[Any] = []
+    with t.bounded_states(100):
+        found += [t.add(), t.add(version=5), t.add_offsets(), t.commit_offset(), t.produce()]
+        found.append(t.init())
+    found.append(t.add())
+    with t.bounded_states(100):
+        found.append(t.end())
+        t.rest()
+        return [*found, t.state_name()]
 
 
 # --- batches ---------------------------------------------------------------------------------

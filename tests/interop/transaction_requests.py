@@ -13,7 +13,8 @@ after it has answered EndTxn. `init` asks again until that is over; `rest` waits
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, Self
 
 from client.kafka.connection import Connection
@@ -30,6 +31,11 @@ from protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
 from protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -39,6 +45,12 @@ from protocol.messages.find_coordinator import (
     TRANSACTION,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
+)
+from protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
 )
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
@@ -53,6 +65,10 @@ POLL_S: Final = 0.01
 UNCOMMITTED, COMMITTED = 0, 1
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 READ_BYTES_MAX: Final = 1 << 20
+TOPIC_RESOURCE: Final = 2
+SET, DELETE = 0, 1
+SIZE_MAX: Final = "max.message.bytes"
+SIZE_MAX_DEFAULT: Final = "1048588"
 OWN_ID: Final = "the own id"
 BEING_ENDED = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 NOT_YET = ("COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS")
@@ -158,6 +174,33 @@ class TransactionalId:
         self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
         self.sequences.clear()
         return self.told(self.producer_id, self.epoch)
+
+    @contextmanager
+    def bounded_states(self, size: int) -> Iterator[None]:
+        """Bound the records of transactions for a while."""
+        self._alter(AlterableConfig(name=SIZE_MAX, config_operation=SET, value=str(size)))
+        try:
+            yield
+        finally:
+            self._alter(AlterableConfig(name=SIZE_MAX, config_operation=DELETE, value=None))
+
+    def _alter(self, config: AlterableConfig) -> None:
+        topic = AlterConfigsResource(
+            resource_type=TOPIC_RESOURCE, resource_name=STATE_TOPIC, configs=[config]
+        )
+        request = IncrementalAlterConfigsRequest(resources=[topic])
+        (answer,) = self.state.call(request, IncrementalAlterConfigsResponse).responses
+        assert answer.error_code == 0, answer
+        until(lambda: self._bound() == (config.value or SIZE_MAX_DEFAULT), "the config")
+
+    def _bound(self) -> str | None:
+        wanted = DescribeConfigsResource(
+            resource_type=TOPIC_RESOURCE, resource_name=STATE_TOPIC, configuration_keys=[SIZE_MAX]
+        )
+        request = DescribeConfigsRequest(resources=[wanted])
+        (answer,) = self.state.call(request, DescribeConfigsResponse).results
+        value: str | None = answer.configs[0].value
+        return value
 
     def having(self, epoch: int = 0, producer_id: int = 0) -> tuple[int, int]:
         """Return the own ids, with what is added to each."""

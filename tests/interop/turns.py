@@ -84,6 +84,7 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "test_record_fields": (*MSGPACK, "protocol/records.py"),
     "test_refusals": (*ADMIN, *METADATA),
     "test_topic_formats": ("broker/handlers/produce.py", "*/recompression.py"),
+    "test_transactions_expire": TRANSACTIONS,
     "test_transactions_answers": (*TRANSACTIONS, *LOG, *PROTOCOL),
     "test_transactions_clients": (*TRANSACTIONS, "tests/interop/programs/*"),
     "test_transactions_move": (*TRANSACTIONS, *LOG),
