@@ -36,6 +36,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog=".venv/bin/python -m tests.faults")
     parser.add_argument("kind", choices=("kill", "power", "flip"))
     parser.add_argument("cycles", type=int)
+    parser.add_argument("--transactions", action="store_true", help="clients of transactions")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--broken", choices=sorted(VARIANTS), default="")
     parser.add_argument("--directory", type=Path, help="where to work; default: a new one")
@@ -48,7 +49,13 @@ def main() -> int:
         environment = {**os.environ, "BARNABAS_FAULTS_UNSHARED": "1"}
         return subprocess.run(command, env=environment, check=False).returncode
     directory = options.directory or Path(tempfile.mkdtemp(prefix="barnabas-faults-"))
-    campaign = Campaign(directory, options.kind, options.seed, broken=options.broken)
+    campaign = Campaign(
+        directory,
+        options.kind,
+        options.seed,
+        broken=options.broken,
+        transactional=options.transactions,
+    )
     tally = asyncio.run(campaign.run(options.cycles, keep_going=options.keep_going))
     print(tally.summary())
     if not tally.found:

@@ -1,14 +1,13 @@
 """Brokers with one promise broken on purpose; the harness must detect each of them.
 
-A variant says how the promise is broken, which crashes expose it, and as which anomalies. The
-promise is broken in the broker's own process (`tests.faults.faulty_broker`).
+A promise is broken in the broker's own process (`tests.faults.faulty_broker`). Those of
+transactions are in `tests.faults.broken_transactions`.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from broker.groups.group_log import GroupLog
@@ -26,22 +25,12 @@ from storage.log import Log
 from storage.log_manager import LogManager
 from storage.opening import log_loading, producer_replay, recovery
 from storage.producers.producer_state import ProducerState
+from tests.faults import broken_transactions
 from tests.faults.failpoints import DATA_LOG, GROUP_LOG, Crash
+from tests.faults.variant import LOSS, Variant
 
 # The time between an append and its fsync, long enough that a crash falls into it.
 SLOW_FSYNC = f"delay:60 before fdatasync {DATA_LOG} 1+"
-# Where acknowledged bytes were, a log may be shorter, hold other batches, or not be readable.
-LOSS = frozenset({"unseen", "vanished", "lost-write", "inconsistent-offsets", "unreadable"})
-
-
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """One broken promise. `kind` is the campaign that detects it."""
-
-    apply: Callable[[], None]
-    kind: str
-    crashes: Sequence[Crash]
-    shows_as: frozenset[str] = field(default=LOSS)
 
 
 def _acknowledge_before_fsync() -> None:
@@ -233,4 +222,5 @@ VARIANTS = {
         LOSS | {"lost-topic", "H6"},
     ),
     "forget-acknowledged-pages": Variant(_forget_acknowledged_pages, "kill", [KILL]),
+    **broken_transactions.VARIANTS,
 }

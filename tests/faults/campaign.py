@@ -12,10 +12,21 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.faults.base_life import BaseLife, Tally
 from tests.faults.broken_brokers import VARIANTS
-from tests.faults.failpoints import DATA_LOG, GROUP_LOG, RECOVERING, SERVING, Crash
-from tests.faults.life import Life, Tally
+from tests.faults.failpoints import (
+    DATA_LOG,
+    GROUP_LOG,
+    RECOVERING,
+    SERVING,
+    STATE_LOG,
+    TRANSACTIONAL_RECOVERING,
+    TRANSACTIONAL_SERVING,
+    Crash,
+)
+from tests.faults.life import Life
 from tests.faults.power import SHAPES
+from tests.faults.transactional_life import TransactionalLife
 
 CYCLES_PER_LIFE = 10
 
@@ -30,13 +41,33 @@ DISK_ERRORS = (
 )
 
 
+TRANSACTIONAL_DISK_ERRORS = (
+    f"eio before fdatasync {STATE_LOG}",
+    f"eio half pwrite {STATE_LOG}",
+    f"enospc half pwrite {STATE_LOG}",
+    f"eio before fdatasync {DATA_LOG}",
+    f"enospc half pwrite {DATA_LOG}",
+    f"eio before fdatasync {GROUP_LOG}",
+    f"delay:200 before fdatasync {STATE_LOG}",
+)
+
+
 class Campaign:
     """Crashes of one kind (kill, power or flip) in directories below `directory`."""
 
-    def __init__(self, directory: Path, kind: str, seed: int, *, broken: str = "") -> None:
+    def __init__(
+        self,
+        directory: Path,
+        kind: str,
+        seed: int,
+        *,
+        broken: str = "",
+        transactional: bool = False,
+    ) -> None:
         self.directory = directory
         self.kind = kind
         self.broken = broken
+        self.transactional = transactional or (bool(broken) and VARIANTS[broken].transactional)
         self.chance = random.Random(seed)
         self.seed = seed
 
@@ -50,14 +81,15 @@ class Campaign:
             lives += 1
             directory = self.directory / f"life-{lives}"
             directory.mkdir(parents=True)
-            life = Life(directory, self.seed * 1000 + lives, shape=shape, broken=self.broken)
+            lived = TransactionalLife if self.transactional else Life
+            life = lived(directory, self.seed * 1000 + lives, shape=shape, broken=self.broken)
             count = min(CYCLES_PER_LIFE, cycles - total.kills - total.power_cuts)
             await self._live(life, count, crashes)
             total.add(life.tally)
             print(f"life {lives} {shape}: {life.tally.summary()}", flush=True)
         return total
 
-    async def _live(self, life: Life, count: int, crashes: Iterator[Crash]) -> None:
+    async def _live(self, life: BaseLife, count: int, crashes: Iterator[Crash]) -> None:
         names = []
         try:
             for _ in range(count):
@@ -86,8 +118,11 @@ class Campaign:
         if self.kind == "flip":  # rotten batches stay: not too many in one life
             yield from itertools.cycle([Crash("kill"), Crash("flip", "flip")])
         while True:
-            places = [("serving", place) for place in SERVING]
-            places += [("recovering", place) for place in RECOVERING]
+            serving, recovering = SERVING, RECOVERING
+            if self.transactional:
+                serving, recovering = TRANSACTIONAL_SERVING, TRANSACTIONAL_RECOVERING
+            places = [("serving", place) for place in serving]
+            places += [("recovering", place) for place in recovering]
             self.chance.shuffle(places)
             for phase, place in places:
                 yield self._at_random()
@@ -100,11 +135,14 @@ class Campaign:
         if choice < 0.1:
             return Crash("stop", "stop", power_after=self.kind == "power")
         if choice < 0.3:
-            error = self.chance.choice(DISK_ERRORS)
+            errors = TRANSACTIONAL_DISK_ERRORS if self.transactional else DISK_ERRORS
+            error = self.chance.choice(errors)
             nth = self.chance.randint(1, 60)
             return Crash(
                 f"{self.kind} after {error} ({nth})", self.kind, serving=[f"{error} {nth}"]
             )
         if choice < 0.4 and self.kind == "kill":
             return Crash("tail", "tail")
+        if choice < 0.55 and self.kind == "kill" and self.transactional:
+            return Crash("lists", "lists")
         return Crash(self.kind, self.kind)

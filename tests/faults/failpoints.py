@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 DATA_LOG = "*/data/[a-z]*.log"
 GROUP_LOG = "*/data/__consumer_offsets-*.log"
+STATE_LOG = "*/data/__transaction_state-*.log"
+ABORTS = "*/data/[a-z]*.txnindex"
 METADATA_LOG = "*/__cluster_metadata-0/*.log"
 POINTS = "*recovery-point-offset-checkpoint"
 STARTS = "*log-start-offset-checkpoint"
@@ -35,7 +37,8 @@ class Place(NamedTuple):
 class Crash:
     """How a cycle ends: by kill, power cut or stop, or by a kill after which files change.
 
-    The last are flip (a bit of an old batch) and tail (torn ends of logs). The crash happens unless
+    The last are flip (a bit of an old batch), tail (torn ends of logs) and lists (those of aborted
+    transactions are lost or spoilt). The crash happens unless
     a fault has ended the broker before. `recovering` are faults from the start of the
     process, `serving` ones from when it listens.
     """
@@ -105,4 +108,50 @@ RECOVERING = (
     *_each("taking the clean mark away", "unlink", "*.kafka_cleanshutdown", 1),
     *_each("the new leader epoch", "pwrite", METADATA_LOG, 1),
     *_each("the fsync of the metadata log", "fdatasync", METADATA_LOG, 2),
+)
+
+
+def _compacted(name: str, directory: str, nth_max: int) -> tuple[Place, ...]:
+    """Return the steps of compacting an internal topic."""
+    return (
+        *_each(f"writing a compacted segment of {name}", "pwrite", f"{directory}.cleaned", nth_max),
+        *_each(f"the fsync of a segment of {name}", "fdatasync", f"{directory}.cleaned", nth_max),
+        *_each(f"the swap of a segment of {name}", "rename", f"{directory}.swap", nth_max),
+        *_each(f"putting a segment of {name} in place", "rename", f"{directory}0.log", nth_max),
+    )
+
+
+# With transactional clients. The state log takes each id that is given out, each added partition,
+# each decision and completion, and the tombstones of expired ids; data logs and the group log take
+# batches and markers.
+TRANSACTIONAL_SERVING = (
+    *_each("a batch or a marker", "pwrite", DATA_LOG, 100),
+    *_each("the fsync of a batch or a marker", "fdatasync", DATA_LOG, 60),
+    *_each("a state of a transaction", "pwrite", STATE_LOG, 60),
+    *_each("the fsync of states", "fdatasync", STATE_LOG, 40),
+    *_each("offsets or their marker", "pwrite", GROUP_LOG, 20),
+    *_each("the fsync of offsets", "fdatasync", GROUP_LOG, 15),
+    *_each("making a list of aborts", "create", ABORTS, 2),
+    *_each("writing a list of aborts", "pwrite", ABORTS, 3),
+    *_each("the fsync of a list of aborts", "fdatasync", ABORTS, 3),
+    *_replaced("a producer snapshot", "*.snapshot", 2),
+    *_replaced("a producer history", "*.producers", 2),
+    *_replaced("the recovery points", POINTS, 3),
+    *_each("making a segment", "create", DATA_LOG, 2),
+    *_each("making a segment of states", "create", STATE_LOG, 1),
+    *_compacted("states", "*/data/__transaction_state-*", 2),
+    *_compacted("offsets", "*/data/__consumer_offsets-*", 1),
+    *_compacted("data", "*/data/packed-*", 1),
+)
+
+TRANSACTIONAL_RECOVERING = (
+    *_each("writing again", "pwrite", DATA_LOG, 3),
+    *_each("the fsync of what was written again", "fdatasync", DATA_LOG, 3),
+    *_each("the cut of a tail", "truncate", DATA_LOG, 1),
+    *_each("writing states again, or anew", "pwrite", STATE_LOG, 5),
+    *_each("the fsync of states", "fdatasync", STATE_LOG, 4),
+    *_each("writing offsets again, or a marker", "pwrite", GROUP_LOG, 3),
+    *_each("the cut of a list of aborts", "truncate", ABORTS, 1),
+    *_replaced("a list of aborts", ABORTS, 1),
+    *_each("ending a swap", "rename", "*0.log", 1),
 )

@@ -1,10 +1,4 @@
-"""One data directory, from crash to crash, judged after each.
-
-A cycle: the broker starts (with faults, possibly dying during recovery), every partition is read
-from end to end and checked against the whole history, then the clients run until
-the crash: a place in the code that kills, or a kill, a power cut or a stop at a random moment. The
-clients outlive the broker. `finish` stops it without load: then `barnabas verify` must find nothing
-(H8). A cycle with too few acknowledgements proves nothing and counts as a failure (H9).
+"""The life of a data directory without transactions: its topics, and how its history is judged.
 
 `tests.support.scripted_life` differs: there the broker runs in this process, one fixed sequence of
 requests repeats, and a fault meets each file call in turn. Here a process runs under a random load.
@@ -12,44 +6,18 @@ requests repeats, and a fault meets each file call in turn. Here a process runs 
 
 from __future__ import annotations
 
-import asyncio
-import random
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from client.files.findings import DAMAGE, NOTE
-from client.files.verify import Verification
-from storage.files.os_filesystem import OsFileSystem
 from tests.faults import group_members
-from tests.faults.failpoints import Crash
-from tests.faults.faulty_broker import FaultyBroker
-from tests.faults.faulty_filesystem import cut_power_of
-from tests.faults.power import Ext4
-from tests.faults.rot import flip_a_bit, spoil_the_ends
+from tests.faults.base_life import COMPACTING, LOAD_S_MAX, SETTINGS, SMALL, BaseLife
 from tests.faults.wire import Connection
 from tests.faults.workload import Plan, Workload
-from tests.support.broker_process import BrokerNotReady
 from tests.support.history_checker import OK, Anomaly, FinalLog, History, Key, Op, Poll, check
-from tests.support.log_ledger import HIGH_WATERMARK, Ledger, SeenBatch, batches_in
-from tests.support.raw_client import EARLIEST, LATEST, Closed
+from tests.support.log_ledger import Ledger, SeenBatch
+from tests.support.raw_client import EARLIEST, LATEST
 
-SETTINGS = {
-    "barnabas.recovery.point.interval.ms": "100",
-    "log.retention.check.interval.ms": "150",
-    "log.initial.task.delay.ms": "100",
-    "auto.create.topics.enable": "false",
-    "log.cleaner.backoff.ms": "50",
-    **group_members.SETTINGS,
-}
-SMALL = {"index.interval.bytes": "256", "file.delete.delay.ms": "200"}
-COMPACTING = {
-    "cleanup.policy": "compact",
-    "internal.segment.bytes": "16384",
-    "min.cleanable.dirty.ratio": "0.01",
-    **SMALL,
-}
 TOPICS = {
     "orders": (3, {"index.interval.bytes": "512"}),
     "rolls": (2, {"internal.segment.bytes": "16384", "retention.bytes": "150000", **SMALL}),
@@ -79,287 +47,52 @@ PLAN = Plan(
     trimmed=[("trimmed", 0)],
     keyed=frozenset({("compacted", 0)}),
 )
-ACKNOWLEDGED_MIN = 10  # in a cycle without a failpoint, or the cycle proves nothing
-LOAD_S_MAX = 10.0
-START_S_MAX = 90.0  # for a machine that is busy with other work
-REFUSALS_OF_ROT = {2, 56}  # CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR
-FAILPOINT_S_MAX = 1.0  # how long to wait for a failpoint
 
 
-@dataclass(slots=True)
-class Tally:
-    """The figures of one life, or of many."""
+class Life(BaseLife):
+    """See the module."""
 
-    cycles: int = 0
-    kills: int = 0
-    power_cuts: int = 0
-    stops: int = 0
-    by_failpoint: int = 0
-    acknowledged: int = 0
-    committed: int = 0
-    lag_s_max: float = 0.0
-    found: list[str] = field(default_factory=list)
-
-    def summary(self) -> str:
-        """Return one line for a person."""
-        return (
-            f"{self.cycles} cycles: {self.kills} kills, {self.power_cuts} power cuts, "
-            f"{self.stops} clean stops ({self.by_failpoint} at a failpoint); "
-            f"{self.acknowledged} operations acknowledged, "
-            f"{self.committed} offsets committed, {len(self.found)} anomalies; "
-            f"a reader was at most {self.lag_s_max:.3f} s late"
-        )
-
-    def add(self, other: Tally) -> None:
-        """Add the figures of another tally."""
-        for field_ in fields(self):
-            if field_.type == "int":
-                setattr(self, field_.name, getattr(self, field_.name) + getattr(other, field_.name))
-        self.lag_s_max = max(self.lag_s_max, other.lag_s_max)
-        self.found += other.found
-
-
-class Life:
-    """See the module. With a `shape` the directory is on an ext4 whose power can be cut."""
+    topics = {**TOPICS, GROUP_TOPIC[0]: GROUP_TOPIC[1]}  # noqa: RUF012
+    settings = {**SETTINGS, **group_members.SETTINGS}  # noqa: RUF012
+    rots = KEYS[:3]
 
     def __init__(self, directory: Path, seed: int, *, shape: str = "", broken: str = "") -> None:
-        self.directory = directory
-        self.disk = Ext4(directory, shape) if shape else None
-        data = (self.disk.mountpoint if self.disk else directory) / "data"
-        self.broker = FaultyBroker(data, SETTINGS, broken=broken)
-        self.broker.output_path = directory / "output"
-        self.chance = random.Random(seed)
         self.history = History(volatile_keys=VOLATILE, compacted_keys=COMPACTED)
-        self.ledger = Ledger(VOLATILE, COMPACTED)
-        address = self.broker.host, self.broker.port
-        self.workload = Workload(address, PLAN, self.history, self.ledger, self.chance)
-        self.tally = Tally()
-        self.rotten: list[tuple[Key, int]] = []  # where a bit was flipped: key, offset
-        self._was_cut = False
-        self._topics_are_made = False
+        super().__init__(directory, seed, Ledger(VOLATILE, COMPACTED), shape=shape, broken=broken)
 
-    # -- the cycle ----------------------------------------------------------------------------
-
-    async def live_through(self, crash: Crash) -> list[str]:
-        """Run one cycle; return what is wrong with the state that the earlier crashes left."""
-        await self._start(crash.recovering, crash.serving)
-        found = await self._look()
-        before, committed = self.workload.acknowledged, self.workload.committed
-        self.workload.gate.set()
-        died = await self._load(crash, before)
-        await self._end(crash, died=died)
-        acknowledged = self.workload.acknowledged - before
-        if not died and not crash.serving and acknowledged < ACKNOWLEDGED_MIN:
-            found.append(f"H9: only {acknowledged} acknowledged in a cycle")
-        self.tally.cycles += 1
-        self.tally.acknowledged += acknowledged
-        self.tally.committed += self.workload.committed - committed
-        return found
-
-    async def finish(self) -> list[str]:
-        """Check once more, stop without load, verify, and check after a clean start, too."""
-        await self._start()
-        found = await self._look()
-        await self.workload.stop()
-        found += await self._stop_cleanly()
-        found += self._verify()
-        await self._start()
-        found += await self._look()
-        await self._kill()
-        return found
-
-    async def abandon(self) -> None:
-        """Stop all processes and unmount, whatever has happened."""
-        if self.broker.running:
-            await self._kill()
-        for task in self.workload._tasks:
-            task.cancel()
-        if self.disk is None or not self.disk.image.exists():
-            return
-        if self.tally.found:
-            self.disk.unmount()  # the image stays for inspection
-        else:
-            self.disk.remove()
-
-    async def _start(self, recovering: Sequence[str] = (), serving: Sequence[str] = ()) -> None:
-        """Start until the broker listens; a fault may end it before that once."""
-        self.broker.recovering, self.broker.serving = recovering, serving
-        try:
-            await asyncio.to_thread(self.broker.start, START_S_MAX)
-        except BrokerNotReady:
-            self._note_death()
-            self.broker.recovering = self.broker.serving = ()
-            await asyncio.to_thread(self.broker.start, START_S_MAX)
-
-    def _note_death(self) -> None:
-        """Check that a fault that kills ended the broker."""
-        process = self.broker.process
-        assert process is not None
-        assert process.returncode == -9, (
-            f"exit {process.returncode}:\n{self.broker.output()[-3000:]}"
+    def _clients(self, address: tuple[str, int]) -> Workload:
+        self.workload = Workload(
+            address=address,
+            plan=PLAN,
+            history=self.history,
+            ledger=self.ledger,
+            chance=self.chance,
         )
-        self.tally.by_failpoint += 1
-        faults = (*self.broker.recovering, *self.broker.serving)
-        self._count_crash(power=any(line.startswith("power") for line in faults))
+        return self.workload
 
-    def _count_crash(self, *, power: bool) -> None:
-        self.tally.kills += not power
-        self.tally.power_cuts += power
-        if power:
-            assert self.disk is not None
-            self.disk.unmount()
-            self.disk.mount()
-            self._was_cut = True
-
-    async def _load(self, crash: Crash, before: int) -> bool:
-        """Let the clients work until the crash is due; return whether the broker died by itself."""
-        began_s = time.monotonic()
-        span_s = self.chance.uniform(0.02, 0.4)
-        if crash.serving:
-            span_s = FAILPOINT_S_MAX
-        while time.monotonic() - began_s < LOAD_S_MAX:
-            if not self.broker.running:
-                return True
-            self.workload.check_alive()
-            spent_s = time.monotonic() - began_s
-            if spent_s >= span_s and (
-                self.workload.acknowledged - before >= ACKNOWLEDGED_MIN or crash.serving
-            ):
-                return False
-            await asyncio.sleep(0.005)
-        return False
-
-    async def _end(self, crash: Crash, *, died: bool) -> None:
-        if died:
-            await self.workload.pause()
-            self._note_death()
-        elif crash.ending == "stop":
-            code = await asyncio.to_thread(self.broker.stop)
-            await self.workload.pause()
-            self.tally.stops += 1
-            if code == 0:
-                self.history.harden()
-            if crash.power_after and self.disk is not None:
-                self.disk.cut()
-                self._count_crash(power=True)
-        else:
-            if crash.ending == "power":
-                assert self.disk is not None
-                await asyncio.to_thread(cut_power_of, self.broker.pid, str(self.disk.mountpoint))
-            await asyncio.to_thread(self.broker.kill)
-            await self.workload.pause()
-            self._count_crash(power=crash.ending == "power")
-            if crash.ending == "flip":
-                flipped = flip_a_bit(self.broker.data, KEYS[:3], self.chance)
-                self.rotten += [flipped] if flipped else []
-            if crash.ending == "tail":
-                spoil_the_ends(self.broker.data, self.chance)
-
-    async def _has_died(self) -> bool:
-        """Return whether a broker that does not answer has exited; wait a moment for its exit."""
-        for _ in range(200):
-            if not self.broker.running:
-                return True
-            await asyncio.sleep(0.005)
-        return False
-
-    async def _kill(self) -> None:
-        await asyncio.to_thread(self.broker.kill)
-
-    async def _stop_cleanly(self) -> list[str]:
-        code = await asyncio.to_thread(self.broker.stop)
+    def _harden(self) -> None:
         self.history.harden()
-        return [] if code == 0 else [f"H8: a stop without load ended with {code}"]
 
-    def _verify(self) -> list[str]:
-        report = Verification(OsFileSystem(), open_records=True).run([str(self.broker.data)])
-        if self.rotten:
-            found = any(one.weight == DAMAGE for one in report.findings)
-            return [] if found else [f"H8: verify does not find the rot at {self.rotten}"]
-        return [f"H8: {one}" for one in report.findings if one.weight != NOTE]
-
-    # -- checks -------------------------------------------------------------------------------
-
-    async def _look(self) -> list[str]:
-        """Read everything, and judge all that is known so far."""
-        if not self._topics_are_made:
-            await self._make_topics()
-        while True:
-            try:
-                await self._read_all()
-                break
-            except (Closed, OSError):
-                if not await self._has_died():
-                    raise
-                self._note_death()  # from a fault in its housekeeping, for example
-                await self._start()
+    def _judge(self) -> list[Anomaly]:
         verdict = check(self.history)
         self.tally.lag_s_max = max(self.tally.lag_s_max, verdict.lag_s_max)
-        found = [*verdict.anomalies, *self.ledger.found, *self.workload.found]
-        self.ledger.found.clear()
-        self.workload.found.clear()
-        return [f"{anomaly.name}: {anomaly.detail}" for anomaly in found]
+        return verdict.anomalies
 
-    async def _make_topics(self) -> None:
-        while True:
-            try:
-                connection = await Connection.open(self.broker.host, self.broker.port)
-                for name, (partitions, configs) in (*TOPICS.items(), GROUP_TOPIC):
-                    error = await connection.create_topic(name, partitions, configs)
-                    assert error in (0, 36), f"creating {name}: error {error}"  # 36: it exists
-                connection.close()
-                break
-            except (Closed, OSError):
-                if not await self._has_died():
-                    raise
-                self._note_death()
-                await self._start()
-        self._topics_are_made = True
-        self.workload.start()
-
-    async def _read_all(self) -> None:
-        connection = await Connection.open(self.broker.host, self.broker.port)
-        try:
-            ends = {}
-            for key in (*KEYS, *GROUP_KEYS):
-                _, ends[key] = await connection.offset_at(*key, LATEST)
-            if self._was_cut:
-                self.history.cut(ends)
-                self.ledger.cut(ends)
-                self._was_cut = False
-            for key, end in ends.items():
-                start, batches = await self._read(connection, key, end)
-                if key in KEYS:
-                    await self._note_records(connection, key, start, batches)
-            await group_members.look(self.workload, connection, LOAD_S_MAX)
-            missing = self.workload.topics - await connection.topics()
-            self.ledger.found += [Anomaly("lost-topic", name) for name in sorted(missing)]
-        finally:
-            connection.close()
-
-    async def _read(
-        self, connection: Connection, key: Key, end: int
-    ) -> tuple[int, Sequence[SeenBatch]]:
-        """Read a key from its start to its end; return the start and the batches."""
-        _, start = await connection.offset_at(*key, EARLIEST)
-        batches: list[SeenBatch] = []
-        position = start
-        while position < end:
-            answer = await connection.fetch(*key, position, size_max=4 << 20)
-            got = list(batches_in(answer.records))
-            known = self.ledger.batch_with(key, position)
-            if known and answer.error in REFUSALS_OF_ROT and self._is_rotten(key, known):
-                got = [known]  # refused as it should be; the broker has not lost its records
-            elif answer.error or not got:
-                self.ledger.found.append(
-                    Anomaly("unreadable", f"{key} at {position} of {end}: error {answer.error}")
-                )
-                break
-            batches += got
-            position = got[-1].last_offset + 1
-        self.ledger.saw_mark(key, HIGH_WATERMARK, end)
-        self.ledger.saw_log(key, start, batches)
-        return start, batches
+    async def _read_all(self, connection: Connection) -> None:
+        ends = {}
+        for key in (*KEYS, *GROUP_KEYS):
+            _, ends[key] = await connection.offset_at(*key, LATEST)
+        if self._was_cut:
+            self.history.cut(ends)
+            self.ledger.cut(ends)
+            self._was_cut = False
+        for key, end in ends.items():
+            start, batches = await self._read(connection, key, end)
+            if key in KEYS:
+                await self._note_records(connection, key, start, batches)
+        await group_members.look(self.workload, connection, LOAD_S_MAX)
+        missing = self.workload.topics - await connection.topics()
+        self.ledger.found += [Anomaly("lost-topic", name) for name in sorted(missing)]
 
     async def _note_records(
         self, connection: Connection, key: Key, start: int, batches: Sequence[SeenBatch]
@@ -386,9 +119,3 @@ class Life:
             _, start_now = await connection.offset_at(*key, EARLIEST)
             if start_now == start:  # unless retention ran meanwhile
                 self.ledger.saw_offset_of_time(key, start, batches, asked, told)
-
-    def _is_rotten(self, key: Key, batch: SeenBatch) -> bool:
-        return any(
-            key == where and batch.base_offset <= offset <= batch.last_offset
-            for where, offset in self.rotten
-        )

@@ -53,6 +53,20 @@ def spoil_the_ends(data: Path, chance: random.Random) -> None:
             file.write(chance.choice((b"", bytes(5000), torn, chance.randbytes(300))))
 
 
+def spoil_the_lists(data: Path, chance: random.Random) -> None:
+    """Remove the lists of aborted transactions, or empty them, or leave the beginning of each.
+
+    They are caches, so the broker must build them anew.
+    """
+    for path in data.glob("[a-z]*-*/*.txnindex"):
+        content = path.read_bytes()
+        kept = chance.choice((None, None, b"", content[: len(content) // 2]))
+        if kept is None:
+            path.unlink()
+        else:
+            path.write_bytes(kept)
+
+
 def _log(data: Path, key: Key) -> Path:
     return data / f"{key[0]}-{key[1]}" / f"{0:020}.log"
 

@@ -14,7 +14,12 @@ from subprocess import CompletedProcess
 import pytest
 
 from tests.faults.campaign import Campaign
-from tests.faults.failpoints import RECOVERING, SERVING
+from tests.faults.failpoints import (
+    RECOVERING,
+    SERVING,
+    TRANSACTIONAL_RECOVERING,
+    TRANSACTIONAL_SERVING,
+)
 from tests.faults.faulty_filesystem import Fault
 from tests.support.broker_process import ROOT
 
@@ -58,7 +63,10 @@ def test_a_flipped_bit_in_an_old_batch_costs_that_batch_alone(
 # -- the harness itself ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("place", [*SERVING, *RECOVERING], ids=lambda place: place.name)
+PLACES = [*SERVING, *RECOVERING, *TRANSACTIONAL_SERVING, *TRANSACTIONAL_RECOVERING]
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.name)
 def test_every_failpoint_is_a_valid_fault(place) -> None:
     fault = Fault.parse(place.fault("kill", 3))
     assert (fault.action, fault.moment, fault.operation) == ("kill", place.moment, place.operation)
@@ -97,11 +105,15 @@ def test_a_fault_hits_only_its_call(line: str, hits: list[int]) -> None:
     assert [n for n in range(1, 5) if fault.hits("before", "pwrite", "/d/t-0/0.log")] == hits
 
 
-def test_a_long_campaign_reaches_every_failpoint() -> None:
-    crashes = Campaign(Path("nowhere"), "kill", 1).crashes()
-    met = {next(crashes).name.rpartition(" (")[0] for _ in range(2 * len([*SERVING, *RECOVERING]))}
-    wanted = {f"serving: kill {place.name}" for place in SERVING}
-    wanted |= {f"recovering: kill {place.name}" for place in RECOVERING}
+@pytest.mark.parametrize(
+    ("transactional", "serving", "recovering"),
+    [(False, SERVING, RECOVERING), (True, TRANSACTIONAL_SERVING, TRANSACTIONAL_RECOVERING)],
+)
+def test_a_long_campaign_reaches_every_failpoint(transactional, serving, recovering) -> None:
+    crashes = Campaign(Path("nowhere"), "kill", 1, transactional=transactional).crashes()
+    met = {next(crashes).name.rpartition(" (")[0] for _ in range(2 * len([*serving, *recovering]))}
+    wanted = {f"serving: kill {place.name}" for place in serving}
+    wanted |= {f"recovering: kill {place.name}" for place in recovering}
     assert wanted <= met
 
 

@@ -9,24 +9,24 @@
     admin         creates topics and asks for producer ids
     members       of groups (`tests.faults.group_members`)
 
-They outlive the broker: `gate` holds them back while it is down or being checked. Only the
-idempotent producer retries, and no library retries unseen.
+They outlive the broker (`tests.faults.clients`). Only the idempotent producer retries, and no
+library retries unseen.
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
-import random
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass
 
 from tests.faults import group_members, group_wire
+from tests.faults.clients import RETRY_S, Clients
 from tests.faults.wire import Connection
 from tests.support.history_checker import FAIL, INFO, OK, Anomaly, History, Key, Op, Poll, Send
-from tests.support.log_ledger import HIGH_WATERMARK, START, Ledger, batches_in
+from tests.support.log_ledger import HIGH_WATERMARK, START, batches_in
 from tests.support.raw_batches import batch, record
 from tests.support.raw_client import EARLIEST, Closed, produced
 
@@ -34,7 +34,6 @@ IN_FLIGHT_MAX = 5  # the limit of Kafka's clients, and of the broker's producer 
 NONE, OFFSET_OUT_OF_RANGE = 0, 1
 SEQUENCE_ERRORS = {45, 46, 47, 59}  # out of order, duplicate, old epoch, unknown producer
 SURE_FAILURES = {2, 10, 18, 32, 87}  # refused before anything was written
-RETRY_S = 0.02
 PADDING = b"x" * 120  # so that segments fill
 REST_S = 0.003  # pause of a producer after each batch: a crash needs load, not the maximum
 
@@ -60,95 +59,25 @@ class _InFlight:
     future: asyncio.Future | None = None  # type: ignore[type-arg]
 
 
-@dataclass(slots=True)
-class Workload:
-    """All clients of one data directory. `address` is read at each connection."""
+@dataclass(slots=True, kw_only=True)
+class Workload(Clients):
+    """All clients of one data directory that use no transactions."""
 
-    address: tuple[str, int]
     plan: Plan
     history: History
-    ledger: Ledger
-    chance: random.Random
-    gate: asyncio.Event = field(default_factory=asyncio.Event)
-    topics: set[str] = field(default_factory=set)  # acknowledged
-    found: list[Anomaly] = field(default_factory=list)
-    acknowledged: int = 0  # operations with acks=all
-    committed: int = 0  # committed offsets
-    _processes: int = 0
-    _number: int = 0
-    _stopping: bool = False
-    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
-    _connections: set[Connection] = field(default_factory=set)
-    _busy: int = 0
 
-    # -- life ---------------------------------------------------------------------------------
-
-    def start(self) -> None:
-        """Start all clients; they wait at the gate."""
-        runs: list[Awaitable[None]] = [
+    def runs(self) -> Sequence[Awaitable[None]]:
+        """Return the work of every client."""
+        return [
             *map(self._idempotent, self.plan.idempotent),
             *(self._plain(keys, acks=1) for keys in self.plan.plain),
             *(self._plain(keys, acks=0) for keys in self.plan.careless),
             *map(self._consumer, self.plan.consumers),
             *map(self._trimmer, self.plan.trimmed),
             self._admin(),
-            *(self._while_connected(one.work) for one in group_members.members(self)),
-            self._while_connected(functools.partial(group_members.commit_alone, self)),
+            *(self.while_connected(one.work) for one in group_members.members(self)),
+            self.while_connected(functools.partial(group_members.commit_alone, self)),
         ]
-        self._tasks = [asyncio.ensure_future(run) for run in runs]
-
-    async def pause(self) -> None:
-        """Close the gate and all connections, and wait until every client has reached it."""
-        self.gate.clear()
-        async with asyncio.timeout(30):
-            while self._busy:
-                for connection in tuple(self._connections):
-                    connection.close()
-                await asyncio.sleep(0.001)
-
-    async def stop(self) -> None:
-        """End all clients."""
-        await self.pause()
-        for task in self._tasks:
-            task.cancel()
-        for outcome in await asyncio.gather(*self._tasks, return_exceptions=True):
-            if isinstance(outcome, Exception):
-                raise outcome
-
-    def check_alive(self) -> None:
-        """Raise the error that ended a client; none may end."""
-        for task in self._tasks:
-            if task.done():
-                task.result()
-
-    def new_process(self) -> int:
-        """Return the number of a new process of the history."""
-        self._processes += 1
-        return self._processes
-
-    def next_number(self) -> int:
-        """Return a number that is higher than all before."""
-        self._number += 1
-        return self._number
-
-    async def _while_connected(self, work: Callable[[Connection], Awaitable[None]]) -> None:
-        """Run `work` on a connection, and again on a new one whenever it ends."""
-        while True:
-            await self.gate.wait()
-            self._busy += 1
-            connection = None
-            try:
-                connection = await Connection.open(*self.address)
-                self._connections.add(connection)
-                await work(connection)
-            except (OSError, Closed):  # TimeoutError is an OSError, too
-                pass
-            finally:
-                self._busy -= 1
-                if connection is not None:
-                    self._connections.discard(connection)
-                    connection.close()
-            await asyncio.sleep(RETRY_S)
 
     def _values(self, key: Key) -> list[bytes]:
         """Values for one batch; each is unique, and carries its record key if it has one."""
@@ -213,7 +142,7 @@ class Workload:
                     await asyncio.sleep(RETRY_S)
                     return  # the unacknowledged batches are sent again, in order
 
-        await self._while_connected(work)
+        await self.while_connected(work)
 
     async def _settle_first(self, process: int, unacknowledged: deque[_InFlight]) -> bool:
         """Wait for the oldest batch and return whether it was acknowledged; collect the others."""
@@ -290,7 +219,7 @@ class Workload:
                 if outcome != OK and acks:
                     return  # the outcome is unknown: a new process continues
 
-        await self._while_connected(work)
+        await self.while_connected(work)
 
     # -- consumers ----------------------------------------------------------------------------
 
@@ -304,7 +233,7 @@ class Workload:
                 for key in keys:
                     await self.poll(connection, process, key, positions, sought)
 
-        await self._while_connected(work)
+        await self.while_connected(work)
 
     async def poll(
         self,
@@ -375,7 +304,7 @@ class Workload:
                         self.ledger.saw_mark(key, START, left)
                 await asyncio.sleep(self.chance.random() * 0.2)
 
-        await self._while_connected(work)
+        await self.while_connected(work)
 
     async def _admin(self) -> None:
         async def work(connection: Connection) -> None:
@@ -387,4 +316,4 @@ class Workload:
                     await self._new_producer_id(connection)
                     await asyncio.sleep(self.chance.random() * 0.1)
 
-        await self._while_connected(work)
+        await self.while_connected(work)

@@ -28,9 +28,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tests.simulation.group_events import Event
-from tests.simulation.transaction_events import CommittedRead, Instance, Transaction
 from tests.support.history_checker import OK, Anomaly, Cut, History, Key, Op, Poll, Send
 from tests.support.log_ledger import HIGH_WATERMARK, Ledger, SeenBatch
+from tests.support.transaction_history import CommittedRead, Instance, Transaction
 
 SECOND_NS = 1_000_000_000
 

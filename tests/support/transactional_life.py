@@ -7,11 +7,13 @@ transaction whole: in both topics or in none, and as it was answered.
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from broker.metadata.topic_rules import NewTopic
+from broker.metadata.topic_rules import TRANSACTION_TOPIC, NewTopic
+from broker.transactions.transaction_states import TransactionState
 from protocol.control_records import read_marker
+from protocol.errors import ErrorCode
 from protocol.records import batches, read_records
 from tests.support.memory_broker import Killed, MemoryBroker
 from tests.support.memory_filesystem import MemoryFileSystem
@@ -86,11 +88,17 @@ def start(filesystem: MemoryFileSystem, **settings: str) -> tuple[MemoryBroker, 
     return broker, Peer(broker)
 
 
-def prepared() -> tuple[MemoryBroker, Client]:
-    """Return a broker with two topics, and a producer that has its id."""
+def prepared(states: Mapping[str, str] | None = None) -> tuple[MemoryBroker, Client]:
+    """Return a broker with two topics, and a producer that has its id.
+
+    `states` are the configs of `__transaction_state`, the defaults without.
+    """
     broker, peer = start(MemoryFileSystem())
 
     async def prepare() -> Transactor:
+        if states is not None:
+            topic = NewTopic(name=TRANSACTION_TOPIC, partition_count=1, configs=states)
+            await broker.services.topics.create([topic])
         for topic in TOPICS:
             await broker.services.topics.create([NewTopic(name=topic, partition_count=1)])
         return await begin(peer)
@@ -98,9 +106,9 @@ def prepared() -> tuple[MemoryBroker, Client]:
     return broker, Client(broker.run(prepare()))
 
 
-def count_writes(script: Script) -> int:
+def count_writes(script: Script, states: Mapping[str, str] | None = None) -> int:
     """Return how many file calls that change something the script makes."""
-    broker, client = prepared()
+    broker, client = prepared(states)
     seen = 0
 
     def before(op: str, path: str) -> None:
@@ -114,9 +122,11 @@ def count_writes(script: Script) -> int:
     return seen
 
 
-def killed_at(script: Script, nth: int) -> tuple[MemoryFileSystem, Client]:
+def killed_at(
+    script: Script, nth: int, states: Mapping[str, str] | None = None
+) -> tuple[MemoryFileSystem, Client]:
     """Play the script until its nth call that changes something; return the disk."""
-    broker, client = prepared()
+    broker, client = prepared(states)
     seen = 0
 
     def before(op: str, path: str) -> tuple[BaseException, float] | None:
@@ -189,3 +199,45 @@ def read(peer: Peer, topic: str) -> list[bytes]:
             read = [record.value or b"" for record in records]
             pending.setdefault(header.producer_id, []).extend(read)
     return values
+
+
+async def _told(peer: Peer, client: Client, seen: dict[str, list[bytes]]) -> None:
+    """Hold what a consumer sees against what was answered, and ask again for the rest."""
+    asked = client.asked[0] if client.asked else b""
+    for topic in TOPICS:
+        for value, is_commit in client.answered.items():
+            assert (value in seen[topic]) == is_commit, f"{value!r} in {topic}: answered otherwise"
+    assert (asked in seen["a"]) == (asked in seen["b"]), f"{asked!r} is torn"
+    if client.asked:
+        _, is_commit, version = client.asked
+        kept = [asked in stored(peer, topic) for topic in TOPICS]
+        assert all(kept) or client.acks == 1, "acknowledged records are gone"
+        code = await client.producer.end(is_commit=is_commit, version=version)
+        if code == ErrorCode.INVALID_TXN_STATE:
+            assert (is_commit, any(kept)) == (True, False), "asked again for the same outcome"
+        else:
+            assert code == ErrorCode.NONE, "asked again for the same outcome"
+        for topic, is_kept in zip(TOPICS, kept, strict=True):
+            assert (asked in read(peer, topic)) == (is_commit and is_kept), f"{asked!r} in {topic}"
+
+
+async def judge(peer: Peer, client: Client) -> None:
+    """Find every transaction whole, and nothing that holds readers back; then go on."""
+    seen = {topic: read(peer, topic) for topic in TOPICS}
+    await _told(peer, client, seen)
+    # A new instance ends whatever is open. Then nothing holds readers back.
+    for _ in range(5):
+        answer = await client.producer.init()
+        if answer.error_code != ErrorCode.CONCURRENT_TRANSACTIONS:
+            break
+        await peer.rest()
+    assert answer.error_code == 0, answer
+    for topic in TOPICS:
+        log = peer.services.partitions.get(topic, 0).log
+        assert log.open_transactions() == []
+        assert log.last_stable_offset == log.high_watermark
+    await client.transaction(b"last", is_commit=True)
+    for topic in TOPICS:
+        assert (read(peer, topic))[-1] == b"last"
+    (state,) = peer.services.transactions.store.by_id.values()
+    assert state.state in (TransactionState.COMPLETE_COMMIT, TransactionState.PREPARE_COMMIT)

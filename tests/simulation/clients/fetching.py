@@ -30,10 +30,11 @@ from tests.simulation.clients.unserved import (
 )
 from tests.simulation.clients.wire import Disconnected, MsgpackWire
 from tests.simulation.record import Corrupt, LongPoll
-from tests.simulation.transaction_events import STABLE, CommittedRead
+from tests.simulation.transaction_events import STABLE
 from tests.simulation.world import TimedOut
 from tests.support.history_checker import Poll
 from tests.support.log_ledger import HIGH_WATERMARK, START
+from tests.support.transaction_history import CommittedRead
 
 if TYPE_CHECKING:
     from tests.simulation.bit_flip import Flip

@@ -31,9 +31,9 @@ from tests.simulation.clients.producing import BY_ID, Producer, Sent
 from tests.simulation.clients.topics import Topic
 from tests.simulation.group_events import Commit
 from tests.simulation.judges import quiet
-from tests.simulation.transaction_events import Transaction, Written
 from tests.simulation.world import MS
 from tests.support.history_checker import INFO, OK, Key
+from tests.support.transaction_history import Transaction, Written
 
 if TYPE_CHECKING:
     from tests.simulation.context import Context

@@ -25,7 +25,8 @@ from protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.simulation.clients.client import Over, runs
 from tests.simulation.clients.committed_reads import committed_in
 from tests.simulation.clients.transactional_writes import LOST, PASSING, TransactionalWriter
-from tests.simulation.transaction_events import ABORTED_CODE, Instance, Outcome, Transaction
+from tests.simulation.transaction_events import ABORTED_CODE
+from tests.support.transaction_history import Instance, Outcome, Transaction
 
 if TYPE_CHECKING:
     from tests.simulation.context import Context

@@ -13,8 +13,8 @@ from tests.simulation.judges.transactions import (
     settle,
 )
 from tests.simulation.record import Record
-from tests.simulation.transaction_events import (
-    ABORTED_CODE,
+from tests.simulation.transaction_events import ABORTED_CODE
+from tests.support.transaction_history import (
     CommittedRead,
     Instance,
     Outcome,

@@ -6,19 +6,14 @@ its shapes: while the transaction is open, while it is decided, between its mark
 
 import pytest
 
-from broker.transactions.transaction_states import TransactionState
-from protocol.errors import ErrorCode
 from tests.support.transactional_life import (
-    TOPICS,
     TV1,
     Client,
-    Peer,
     count_writes,
     dies_in_start,
+    judge,
     killed_at,
-    read,
     start,
-    stored,
 )
 
 
@@ -54,47 +49,6 @@ def crash(filesystem, shape):
         filesystem.kill()
     else:
         filesystem.crash(shape)
-
-
-async def told(peer: Peer, client: Client, seen: dict[str, list[bytes]]) -> None:
-    """Hold what a consumer sees against what was answered, and ask again for the rest."""
-    asked = client.asked[0] if client.asked else b""
-    for topic in TOPICS:
-        for value, is_commit in client.answered.items():
-            assert (value in seen[topic]) == is_commit, f"{value!r} in {topic}: answered otherwise"
-    assert (asked in seen["a"]) == (asked in seen["b"]), f"{asked!r} is torn"
-    if client.asked:
-        _, is_commit, version = client.asked
-        kept = [asked in stored(peer, topic) for topic in TOPICS]
-        assert all(kept) or client.acks == 1, "acknowledged records are gone"
-        code = await client.producer.end(is_commit=is_commit, version=version)
-        if code == ErrorCode.INVALID_TXN_STATE:
-            assert (is_commit, any(kept)) == (True, False), "asked again for the same outcome"
-        else:
-            assert code == ErrorCode.NONE, "asked again for the same outcome"
-        for topic, is_kept in zip(TOPICS, kept, strict=True):
-            assert (asked in read(peer, topic)) == (is_commit and is_kept), f"{asked!r} in {topic}"
-
-
-async def judge(peer: Peer, client: Client) -> None:
-    seen = {topic: read(peer, topic) for topic in TOPICS}
-    await told(peer, client, seen)
-    # A new instance ends whatever is open. Then nothing holds readers back.
-    for _ in range(5):
-        answer = await client.producer.init()
-        if answer.error_code != ErrorCode.CONCURRENT_TRANSACTIONS:
-            break
-        await peer.rest()
-    assert answer.error_code == 0, answer
-    for topic in TOPICS:
-        log = peer.services.partitions.get(topic, 0).log
-        assert log.open_transactions() == []
-        assert log.last_stable_offset == log.high_watermark
-    await client.transaction(b"last", is_commit=True)
-    for topic in TOPICS:
-        assert (read(peer, topic))[-1] == b"last"
-    (state,) = peer.services.transactions.store.by_id.values()
-    assert state.state in (TransactionState.COMPLETE_COMMIT, TransactionState.PREPARE_COMMIT)
 
 
 @pytest.mark.parametrize("shape", ["kill", "lost", "kept", "torn", "zeros"])
