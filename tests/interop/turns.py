@@ -85,8 +85,10 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "test_refusals": (*ADMIN, *METADATA),
     "test_topic_formats": ("broker/handlers/produce.py", "*/recompression.py"),
     "test_transactions_expire": TRANSACTIONS,
+    "test_transactional_copier": (*TRANSACTIONS, *LOG),
     "test_transactions_answers": (*TRANSACTIONS, *LOG, *PROTOCOL),
     "test_transactions_clients": (*TRANSACTIONS, "tests/interop/programs/*"),
+    "test_transactions_command": TRANSACTIONS,
     "test_transactions_move": (*TRANSACTIONS, *LOG),
     "interop-pipelines": ("pipelines/*",),
 }
