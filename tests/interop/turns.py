@@ -83,6 +83,7 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "test_read_only": ("broker/read_only/*", "storage/files/overlay.py", *LOG, *METADATA),
     "test_record_fields": (*MSGPACK, "protocol/records.py"),
     "test_refusals": (*ADMIN, *METADATA),
+    "test_streams": (*TRANSACTIONS, *LOG, "broker/handlers/delete_records.py"),
     "test_topic_formats": ("broker/handlers/produce.py", "*/recompression.py"),
     "test_transactions_expire": TRANSACTIONS,
     "test_transactional_copier": (*TRANSACTIONS, *LOG),
