@@ -96,6 +96,11 @@ class BarnabasDataSource(DataSource):
                 'mode overwrite is impossible: a log is only appended to, use mode("append")'
             )
         options = sink_options(self.options)
+        if options.exactly_once:
+            raise BadOption(
+                "exactlyOnce is for streams: a batch write has no id under which Spark would "
+                "repeat it. Write without the option, or with writeStream"
+            )
         warn_without_effect(self.options, "a batch write")
         return WireWriter(schema, options)
 

@@ -43,6 +43,7 @@ _READING: Final = (
 _WRITING: Final = (
     "kafka.acks", "kafka.batch.size", "kafka.compression.type", "kafka.delivery.timeout.ms",
 )  # fmt: skip
+_TRANSACTIONS: Final = ("exactlyOnce", "decisionTopic", "kafka.transaction.timeout.ms")
 _JAVA_NAMES: Final = """
     acks allow.auto.create.topics auto.commit.interval.ms auto.include.jmx.reporter
     auto.offset.reset batch.size bootstrap.servers buffer.memory check.crcs client.dns.lookup
@@ -70,7 +71,7 @@ _EFFECTIVE: Final = {
     "a batch read": (*_PLACES, *_ENDINGS, *_CONNECTION, *_READING),
     "a stream": (*_PLACES, *_ENDINGS, *_LIMITS, *_CONNECTION, *_READING),
     "a batch write": ("topic", *_CONNECTION, *_WRITING),
-    "a streaming write": ("topic", "deduplicate", *_CONNECTION, *_WRITING),
+    "a streaming write": ("topic", "deduplicate", *_TRANSACTIONS, *_CONNECTION, *_WRITING),
 }
 _KNOWN: Final = {
     name.lower(): name

@@ -10,8 +10,9 @@ client's. What happens to an option:
     it tunes the Java client        accepted with a warning (`pyspark_barnabas.known_options`)
     nobody knows it                 refused
 
-`batchBytesMax` (how large one compressed batch may be when decompressed), `batchHeadersMax` and
-`deduplicate` (of the streaming sink) exist only here. Nothing here asks a broker.
+`batchBytesMax` (how large one compressed batch may be when decompressed), `batchHeadersMax`, and
+`deduplicate`, `exactlyOnce` and `decisionTopic` (of the streaming sink) exist only here. Nothing
+here asks a broker.
 """
 
 from __future__ import annotations
@@ -291,6 +292,9 @@ class SinkOptions:
     acks: int
     batch_bytes: int
     deduplicate: bool  # whether a rerun micro-batch looks for what it wrote before
+    exactly_once: bool  # whether a micro-batch is written in transactions
+    transaction_timeout_ms: int
+    decision_topic: str
 
 
 def sink_options(options: Mapping[str, str]) -> SinkOptions:
@@ -306,7 +310,16 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         )
     if settings.boolean("kafka.partitioner.ignore.keys", default=False):
         raise BadOption("kafka.partitioner.ignore.keys is true, but equal keys share a partition")
-    settings.refuse("kafka.transactional.id", reason="each task is its own idempotent producer")
+    settings.refuse(
+        "kafka.transactional.id",
+        reason="each task is its own producer; exactlyOnce computes ids from the query's",
+    )
+    exactly_once = settings.boolean("exactlyOnce", default=False)
+    if exactly_once:
+        settings.refuse("deduplicate", reason="with exactlyOnce there is nothing to deduplicate")
+    else:
+        for name in ("kafka.transaction.timeout.ms", "decisionTopic"):
+            settings.refuse(name, reason="it belongs to exactlyOnce=true, which is not given")
     return SinkOptions(
         cluster=cluster,
         topic=settings.get("topic"),
@@ -314,4 +327,7 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         acks=-1,
         batch_bytes=settings.number("kafka.batch.size", 256 * 1024),
         deduplicate=settings.boolean("deduplicate", default=True),
+        exactly_once=exactly_once,
+        transaction_timeout_ms=settings.number("kafka.transaction.timeout.ms", 900_000),
+        decision_topic=settings.get("decisionTopic") or "barnabas-sink-decisions",
     )

@@ -167,6 +167,10 @@ def test_a_sink_is_told_topic_codec_and_size():
         ({"kafka.acks": "1"}, "kafka.acks is 1, but"),
         ({"kafka.compression.type": "brotli"}, "kafka.compression.type is 'brotli', expected one"),
         ({"kafka.transactional.id": "x"}, "kafka.transactional.id cannot be used here"),
+        ({"exactlyOnce": "yes"}, "exactlyOnce is 'yes', expected one of true, false"),
+        ({"exactlyOnce": "true", "deduplicate": "true"}, "deduplicate cannot be used here"),
+        ({"kafka.transaction.timeout.ms": "9"}, "belongs to exactlyOnce=true, which is not given"),
+        ({"decisionTopic": "d"}, "decisionTopic cannot be used here"),
         (
             {"kafka.partitioner.class": "x"},
             "partitioner.class is not supported: .* partition",
@@ -179,6 +183,16 @@ def test_a_sink_is_told_topic_codec_and_size():
 def test_a_sink_refuses(options, words):
     with pytest.raises(BadOption, match=words):
         sink_options(BASE | options)
+
+
+def test_a_sink_is_told_how_to_write_exactly_once():
+    found = sink_options(BASE | {"exactlyOnce": "True"})
+    assert (found.exactly_once, found.transaction_timeout_ms) == (True, 900_000)
+    assert found.decision_topic == "barnabas-sink-decisions"
+    assert not sink_options(BASE).exactly_once
+    named = {"exactlyOnce": "true", "decisionTopic": "d", "kafka.transaction.timeout.ms": "5"}
+    found = sink_options(BASE | named)
+    assert (found.decision_topic, found.transaction_timeout_ms) == ("d", 5)
 
 
 @pytest.mark.parametrize("name", ["path", "paths"])

@@ -148,7 +148,7 @@ def test_rows_of_a_wrong_type_are_refused_before_anything_is_written(spark, topi
     assert load(spark, topic).count() == 0
 
 
-def copy(spark, source, target, directory, **options):
+def copy(spark, source, target, directory, sink=None, **options):
     """Copy a topic by a stream up to its current end; return the rows of each micro-batch."""
     query = (
         spark.readStream.format("barnabas")
@@ -156,7 +156,7 @@ def copy(spark, source, target, directory, **options):
         .load()
         .select("key", "value", "headers", "timestamp")
         .writeStream.format("barnabas")
-        .options(**target.options(topic=target.name))
+        .options(**target.options(topic=target.name), **(sink or {}))
         .option("checkpointLocation", str(directory))
         .trigger(availableNow=True)
         .start()
@@ -175,3 +175,45 @@ def test_a_stream_copies_a_topic_and_goes_on_after_a_restart(spark, topic, broke
         assert copy(spark, topic, target, tmp_path) == [60]
         columns = ("key", "value", "headers", "timestamp")
         assert sorted(target.rows(columns), key=repr) == sorted(topic.rows(columns), key=repr)
+
+
+def test_a_stream_with_exactly_once_is_seen_whole_and_goes_on_after_a_restart(
+    spark, topic, broker, tmp_path
+):
+    from topics import Topic
+
+    fill(topic, 300)
+    sink = {"exactlyOnce": "true"}
+    columns = ("key", "value", "headers", "timestamp")
+    with Topic(broker.address) as target:
+        steps = copy(spark, topic, target, tmp_path, sink, maxOffsetsPerTrigger="150")
+        assert (sum(steps), len(steps)) == (300, 2)
+        fill(topic, 60, first=300)
+        assert copy(spark, topic, target, tmp_path, sink) == [60]
+        found = target.rows(columns, kafka_isolation_level="read_committed")
+        assert sorted(found, key=repr) == sorted(topic.rows(columns), key=repr)
+        again = spark.read.format("barnabas").options(**target.options()).load()
+        with pytest.raises(Exception, match="BadOption: exactlyOnce is for streams") as refused:
+            (
+                again.select("value").write.format("barnabas").mode("append")
+                .options(**to(target), **sink).save()
+            )  # fmt: skip
+        require_plain(refused.value, "exactlyOnce is for streams")
+
+
+def test_a_batch_that_was_decided_when_its_driver_died_is_written_once(
+    spark, topic, broker, tmp_path
+):
+    """Spark's note that the batch is complete is gone, so it runs it again."""
+    from topics import Topic
+
+    fill(topic, 300)
+    sink = {"exactlyOnce": "true"}
+    with Topic(broker.address) as target:
+        copy(spark, topic, target, tmp_path, sink)
+        (tmp_path / "commits" / "0").unlink()
+        (tmp_path / "commits" / ".0.crc").unlink(missing_ok=True)
+        copy(spark, topic, target, tmp_path, sink)
+        assert len(target.rows()) == 600  # what an uncommitted reader sees
+        found = target.rows(kafka_isolation_level="read_committed")
+        assert sorted(found) == sorted(topic.rows())

@@ -51,7 +51,7 @@ class Topic:
         body = protocol.produce_request(-1, 10_000, {at: build_batch(records, **settings)})
         leader = self.cluster.leader(*at)
         answer = parse(protocol.read_produce, leader.call(protocol.PRODUCE, body))
-        assert answer == {at: (0, "")}
+        assert answer[at][:2] == (0, "")
 
     def options(self, **options):
         return {"kafka.bootstrap.servers": self.address, "subscribe": self.name} | {

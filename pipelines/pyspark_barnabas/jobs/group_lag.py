@@ -10,24 +10,20 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from pyspark_barnabas.wire import protocol
 from pyspark_barnabas.wire.brokers import ClusterOptions
 from pyspark_barnabas.wire.cluster import Cluster
-from pyspark_barnabas.wire.error_codes import Retriable, check
+from pyspark_barnabas.wire.error_codes import COORDINATOR_PASSING, Retriable, check
 from pyspark_barnabas.wire.primitives import Reader, string
 from pyspark_barnabas.wire.protocol import (
     FIND_COORDINATOR,
+    GROUP,
     LIST_GROUPS,
     METADATA,
     OFFSET_FETCH,
     TopicPartition,
 )
-
-_GROUP: Final = 0  # the type of a coordinator's key
-# The coordinator is loading, unavailable, or another one: all of that passes.
-_PASSING: Final = frozenset({14, 15, 16})
 
 
 @dataclass(slots=True)
@@ -70,7 +66,7 @@ def lag_of_cluster(options: ClusterOptions, ends: Mapping[TopicPartition, int]) 
                 groups.update(one.ask("listing groups", LIST_GROUPS, b"", _read_groups))
         for group in sorted(groups):
             what = f"finding the coordinator of group {group}"
-            body = string(group) + bytes([_GROUP])
+            body = protocol.find_coordinator_request(GROUP, group)
             host, port = cluster.ask(what, FIND_COORDINATOR, body, _read_coordinator)
             with _at(options, host, port) as one:
                 what = f"asking for the offsets of group {group}"
@@ -86,7 +82,7 @@ def _at(options: ClusterOptions, host: str, port: int) -> Cluster:
 
 
 def _check(error: int, what: str) -> None:
-    if error in _PASSING:
+    if error in COORDINATOR_PASSING:
         raise Retriable(f"{what}: the coordinator is not ready")
     check(error, what)
 
@@ -98,11 +94,9 @@ def _read_groups(reader: Reader) -> list[str]:
 
 
 def _read_coordinator(reader: Reader) -> tuple[str, int]:
-    reader.int32()
-    error, _ = reader.int16(), reader.string()
+    error, host, port = protocol.read_coordinator(reader)
     _check(error, "finding a coordinator")
-    reader.int32()
-    return reader.string(), reader.int32()
+    return host, port
 
 
 def _read_offsets(reader: Reader) -> dict[TopicPartition, int]:

@@ -15,6 +15,9 @@ because its epoch is older.
 A task without identity (a batch query) gets a producer id from the broker, so a request that is
 sent twice is written once; a rerun task writes its rows again.
 
+With exactlyOnce, a task writes in a transaction that the driver ends; a rerun task begins another
+one. `digest` then tells whether two runs of a task had the same rows.
+
 One request is under way while the next batches are built, with at most one batch a partition. What
 is lost is sent again with the same sequence numbers.
 """
@@ -22,22 +25,25 @@ is lost is sent again with the same sequence numbers.
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pyspark_barnabas.columns import Decoder
 from pyspark_barnabas.options import SinkOptions
+from pyspark_barnabas.sink.transaction import Transaction
 from pyspark_barnabas.wire import protocol
-from pyspark_barnabas.wire.batches import Batch
+from pyspark_barnabas.wire.batches import TRANSACTIONAL, Batch
 from pyspark_barnabas.wire.cluster import Cluster
 from pyspark_barnabas.wire.connection import Connection
 from pyspark_barnabas.wire.encode import Producer, Record, build_batch
-from pyspark_barnabas.wire.error_codes import Retriable, check, error_name
+from pyspark_barnabas.wire.error_codes import NOT_LEADER, Retriable, check, error_name
 from pyspark_barnabas.wire.errors import RecordsRefused
 from pyspark_barnabas.wire.fetcher import Fetcher, FetchPlan
 from pyspark_barnabas.wire.primitives import parse
-from pyspark_barnabas.wire.protocol import EARLIEST, LATEST, TopicPartition
+from pyspark_barnabas.wire.protocol import EARLIEST, LATEST, Produced, TopicPartition
+from pyspark_barnabas.wire.transactions import OVER
 
 EPOCHS: Final = 32_768  # an epoch is a non-negative int16
 _SEQUENCES: Final = 1 << 31
@@ -82,10 +88,15 @@ class Outbox:
     """Writes the records of one task; `close` returns once all are acknowledged."""
 
     def __init__(
-        self, cluster: Cluster, options: SinkOptions, producer: tuple[int, int] | None
+        self,
+        cluster: Cluster,
+        options: SinkOptions,
+        producer: tuple[int, int] | None,
+        transaction: Transaction | None = None,
     ) -> None:
         self._cluster = cluster
         self._options = options
+        self._transaction = transaction
         self._identity = producer
         self._fresh: tuple[int, int] | None = None
         self._outgoing: dict[TopicPartition, _Outgoing] = {}
@@ -94,6 +105,8 @@ class Outbox:
         self._sent: list[tuple[Connection, list[TopicPartition]]] = []
         self.sent_count = 0
         self.skipped_count = 0
+        self.digest = 0
+        self.first_place: tuple[str, int, int] | None = None  # topic, partition, offset
 
     def open_topic(self, topic: str) -> int:
         """Find the topic, which the broker may create, and return its number of partitions.
@@ -131,6 +144,8 @@ class Outbox:
             outgoing.written = []
             outgoing.producer_id, outgoing.epoch = self._new_producer()
             outgoing.sequence = 0
+        if self._transaction is not None:
+            self.digest = _digest(record, self.digest)
         size = len(record.key or b"") + len(record.value or b"") + _RECORD_OVERHEAD
         size += sum(2 * len(name) + len(value or b"") for name, value in record.headers)
         if outgoing.size + size > self._options.batch_bytes and outgoing.records:
@@ -147,6 +162,8 @@ class Outbox:
         self._await_acknowledgements()
 
     def _new_producer(self) -> tuple[int, int]:
+        if self._transaction is not None:
+            return self._transaction.begin()[1:]
         if self._fresh is None:
             self._fresh = self._cluster.new_producer_id()
         return self._fresh
@@ -167,7 +184,12 @@ class Outbox:
 
     def _batch(self, outgoing: _Outgoing) -> bytearray:
         producer = Producer(outgoing.producer_id, outgoing.epoch, outgoing.sequence)
-        batch = build_batch(outgoing.records, codec=self._options.codec, producer=producer)
+        batch = build_batch(
+            outgoing.records,
+            codec=self._options.codec,
+            producer=producer,
+            attributes=0 if self._transaction is None else TRANSACTIONAL,
+        )
         outgoing.sequence = (outgoing.sequence + len(outgoing.records)) % _SEQUENCES
         self.sent_count += len(outgoing.records)
         outgoing.records, outgoing.size = [], 0
@@ -175,6 +197,10 @@ class Outbox:
 
     def _post(self) -> None:
         """Send the unacknowledged batches to their leaders."""
+        transactional_id = None
+        if self._transaction is not None:
+            self._transaction.add(self._unacknowledged)
+            transactional_id = self._transaction.transactional_id
         parts: dict[Connection, list[TopicPartition]] = {}
         for topic, partition in self._unacknowledged:
             leader = self._cluster.leader(topic, partition)
@@ -184,6 +210,7 @@ class Outbox:
                 self._options.acks,
                 self._options.cluster.request_timeout_ms,
                 {at: self._unacknowledged[at] for at in part},
+                transactional_id,
             )
             connection.send(protocol.PRODUCE, body)
             self._sent.append((connection, part))
@@ -202,8 +229,9 @@ class Outbox:
         for connection, part in sent:
             answer = parse(protocol.read_produce, connection.receive())
             for at in part:
-                code, said = answer.get(at, (6, ""))
+                code, said, offset = answer.get(at, Produced(NOT_LEADER, "", -1))
                 if code in (0, _DUPLICATE):
+                    self.first_place = self.first_place or (*at, max(0, offset))
                     del self._unacknowledged[at]
                     continue
                 reason = self._refusal(at, code, said)
@@ -213,6 +241,8 @@ class Outbox:
     def _refusal(self, at: TopicPartition, code: int, said: str) -> str:
         """Return the reason if the batch can be sent again; else raise it."""
         what = f"writing to {at[0]}-{at[1]}"
+        if self._transaction is not None and code in OVER:
+            raise self._transaction.lost()
         if code in _CURES:
             detail = f" ({said})" if said else ""
             raise RecordsRefused(f"{what}: {error_name(code)}{detail}: {_CURES[code]}")
@@ -253,6 +283,16 @@ class Outbox:
         for fetched, batches in Fetcher(self._cluster, plan, *at, start, end):
             for batch in batches:
                 yield fetched.data, batch
+
+
+def _digest(record: Record, digest: int) -> int:
+    """Continue a digest by a record. Each size comes first, so that no two rows look the same."""
+    key, value, _, headers = record
+    parts = (key, value) if not headers else (key, value, repr(headers).encode())
+    for part in parts:
+        size = -1 if part is None else len(part)
+        digest = zlib.crc32(part or b"", zlib.crc32(size.to_bytes(4, "big", signed=True), digest))
+    return digest
 
 
 def _comparable(record: Record) -> tuple[Any, ...]:

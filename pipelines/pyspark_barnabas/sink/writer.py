@@ -6,7 +6,8 @@ these, `timestamp`. Other columns are ignored.
 
 What a task writes is in the log at once; Spark's commit adds nothing and its abort undoes nothing.
 For what that means when a micro-batch is rerun, see `pyspark_barnabas.sink.outbox` and, for users,
-docs/pyspark.md.
+docs/pyspark.md. With exactlyOnce, a task writes in a transaction, and Spark's commit ends those of
+all tasks: `pyspark_barnabas.sink.commit`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType, T
 from pyspark_barnabas.columns import TYPES
 from pyspark_barnabas.options import SinkOptions
 from pyspark_barnabas.plain_errors import plainly
+from pyspark_barnabas.sink.commit import abort_parts, commit_batch
+from pyspark_barnabas.sink.decisions import Part, transactional_id
 from pyspark_barnabas.sink.outbox import Outbox, identity
+from pyspark_barnabas.sink.transaction import Transaction
 from pyspark_barnabas.wire.cluster import Cluster
 from pyspark_barnabas.wire.encode import Record
 from pyspark_barnabas.wire.errors import BadOption, RecordsRefused
@@ -48,6 +52,8 @@ class Written(WriterCommitMessage):
 
     sent_count: int
     skipped_count: int
+    part: Part | None = None  # with exactlyOnce
+    query: tuple[str, str] = ("", "")  # its id, and the id of its run
 
 
 def check_schema(schema: StructType, options: SinkOptions) -> None:
@@ -110,16 +116,39 @@ class WireStreamWriter(_StreamWriter):  # type: ignore[misc]
         query_id = context.getLocalProperty("sql.streaming.queryId")
         batch_id = context.getLocalProperty("streaming.sql.batchId")
         producer = None
+        tables = iterator if HAS_ARROW_STREAMS else _tables(self._schema, iterator)
+        if self._options.exactly_once:
+            run_id = context.getLocalProperty("spark.jobGroup.id")  # StreamExecution sets it
+            if not query_id or not run_id:
+                raise BadOption("exactlyOnce needs a streaming query with an id, and there is none")
+            task, attempt = context.partitionId(), context.attemptNumber()
+            return write_part(self._options, tables, (query_id, run_id), task, attempt)
         if self._options.deduplicate and query_id and batch_id:
             producer = identity(query_id, context.partitionId(), int(batch_id))
-        tables = iterator if HAS_ARROW_STREAMS else _tables(self._schema, iterator)
         return write_task(self._options, tables, producer)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Do nothing: every record is acknowledged."""
+        """Commit what the tasks wrote. Without exactlyOnce, every record is acknowledged."""
+        written = [one for one in messages if isinstance(one, Written) and one.part is not None]
+        if written:
+            parts = [one.part for one in written if one.part is not None]
+            with Cluster(self._options.cluster) as cluster:
+                commit_batch(cluster, self._options, written[0].query, batchId, parts)
 
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Do nothing: a rerun of the micro-batch finds what was written."""
+    def abort(
+        self,
+        messages: list[WriterCommitMessage | None],
+        batchId: int,  # noqa: N803, ARG002 - Spark's
+    ) -> None:
+        """Abort what the tasks wrote, unless a commit was begun: Spark also calls this after it.
+
+        A commit has the message of every task. Without exactlyOnce there is nothing to do: a rerun
+        of the micro-batch finds what was written.
+        """
+        parts = [one.part for one in messages if isinstance(one, Written) and one.part is not None]
+        if parts and None in messages:
+            with Cluster(self._options.cluster) as cluster:
+                abort_parts(cluster, parts)
 
 
 def _tables(schema: StructType, rows: Iterator[Any]) -> Iterator[Any]:
@@ -157,6 +186,29 @@ def write_task(
             rows.add(table)
         outbox.close()
         return Written(outbox.sent_count, outbox.skipped_count)
+
+
+def write_part(
+    options: SinkOptions, tables: Iterator[Any], query: tuple[str, str], task: int, attempt: int
+) -> Written:
+    """Write RecordBatches in a transaction, and leave it open for the driver to end."""
+    name = transactional_id(*query, task, attempt)
+    with Cluster(options.cluster) as cluster:
+        transaction = Transaction(cluster, name, options.transaction_timeout_ms)
+        try:
+            outbox = Outbox(cluster, options, None, transaction)
+            rows = _Rows(cluster, options, outbox, task)
+            for table in tables:
+                rows.add(table)
+            outbox.close()
+        except BaseException:
+            transaction.abort()
+            raise
+        part = Part(task)
+        if outbox.first_place is not None:
+            held = transaction.begin()
+            part = Part(task, *held, outbox.sent_count, outbox.digest, *outbox.first_place)
+        return Written(outbox.sent_count, 0, part, query)
 
 
 class _Rows:

@@ -44,6 +44,10 @@ class Brokers:
             connection.close()
         self._connections.clear()
 
+    def addresses(self) -> list[tuple[str, int]]:
+        """Return the address of every broker in the last Metadata response."""
+        return list(self._addresses.values())
+
     def any(self) -> Connection:
         """Return a connection to the first broker that answers: a known one, or a bootstrap one.
 
@@ -53,7 +57,7 @@ class Brokers:
         bootstrap = self._options.bootstrap
         for address in [*self._connections, *self._addresses.values(), *bootstrap]:
             try:
-                return self._connection(address)
+                return self.connection(address)
             except OSError as error:
                 failed = error
         assert failed is not None, "bootstrap is never empty"
@@ -72,7 +76,7 @@ class Brokers:
         address = self._addresses.get(metadata.leaders[partition])
         if address is None:
             raise Retriable(f"{topic}-{partition} has no leader")
-        return self._connection(address)
+        return self.connection(address)
 
     def refresh(self, names: Sequence[str] | None, *, create: bool = False) -> None:
         """Ask for the metadata of these topics, or of all (None). Raises OSError, Retriable."""
@@ -96,7 +100,8 @@ class Brokers:
             "and kafka.bootstrap.servers, or create the topic first"
         )
 
-    def _connection(self, address: tuple[str, int]) -> Connection:
+    def connection(self, address: tuple[str, int]) -> Connection:
+        """Return an open connection to an address. Raises OSError."""
         connection = self._connections.get(address)
         if connection is None:
             host, port = address

@@ -21,6 +21,7 @@ from pyspark_barnabas.wire import protocol
 from pyspark_barnabas.wire.brokers import Brokers, ClusterOptions
 from pyspark_barnabas.wire.connection import Connection
 from pyspark_barnabas.wire.error_codes import (
+    COORDINATOR_PASSING,
     NOT_LEADER,
     UNKNOWN_TOPIC,
     Retriable,
@@ -66,6 +67,19 @@ class Cluster:
     def leader(self, topic: str, partition: int) -> Connection:
         """Return a connection to a partition's leader; Retriable if it has none now."""
         return self._brokers.leader(topic, partition)
+
+    def any(self) -> Connection:
+        """Return a connection to some broker. Raises OSError."""
+        return self._brokers.any()
+
+    def at(self, host: str, port: int) -> Connection:
+        """Return a connection to the broker at an address. Raises OSError."""
+        return self._brokers.connection((host, port))
+
+    def every(self) -> list[Connection]:
+        """Return a connection to each broker. Raises OSError, Retriable."""
+        self._brokers.refresh([])
+        return [self._brokers.connection(address) for address in self._brokers.addresses()]
 
     # -- retrying --------------------------------------------------------------------------------
 
@@ -223,7 +237,7 @@ class Cluster:
                 protocol.read_init_producer_id,
                 self._brokers.any().call(protocol.INIT_PRODUCER_ID, body),
             )
-            if error in (14, 15, 16, 51):  # the coordinator is loading, or not found yet
+            if error in COORDINATOR_PASSING:
                 raise Retriable(f"no producer id yet: {error_name(error)}")
             check(error, "a producer id")
             return producer_id, epoch

@@ -15,8 +15,11 @@ from collections import deque
 from pyspark_barnabas.wire.errors import BrokerRefused
 from pyspark_barnabas.wire.primitives import parse
 from pyspark_barnabas.wire.protocol import (
+    ADMIN_VERSIONS,
     API_NAMES,
     API_VERSIONS,
+    DESCRIBE_TRANSACTIONS,
+    LIST_TRANSACTIONS,
     VERSIONS,
     read_api_versions,
     request,
@@ -26,6 +29,7 @@ RESPONSE_BYTES_MAX = 1 << 30  # no broker sends more: a fetch asks for far less
 
 _size = struct.Struct(">i")
 _CORRELATION_BYTES = 4
+_SINCE_KAFKA_3 = (DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS)
 
 
 class ConnectionLost(OSError):
@@ -40,6 +44,7 @@ class Connection:
         self._client_id = client_id
         self._correlation_id = 0
         self._waiting: deque[int] = deque()
+        self._served: dict[int, tuple[int, int]] = {}
         self._socket = socket.create_connection((host, port), timeout_ms / 1000)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
@@ -59,6 +64,8 @@ class Connection:
 
     def send(self, api_key: int, body: bytes) -> None:
         """Send a request; a later `receive` returns its response."""
+        if api_key in ADMIN_VERSIONS:
+            self._require(api_key, ADMIN_VERSIONS[api_key])
         self._correlation_id += 1
         self._socket.sendall(request(api_key, self._correlation_id, self._client_id, body))
         self._waiting.append(self._correlation_id)
@@ -88,13 +95,16 @@ class Connection:
         return data
 
     def _check_versions(self) -> None:
-        served: dict[int, tuple[int, int]] = parse(read_api_versions, self.call(API_VERSIONS, b""))
+        self._served = parse(read_api_versions, self.call(API_VERSIONS, b""))
         for key, version in VERSIONS.items():
-            lowest, highest = served.get(key, (0, -1))
-            if not lowest <= version <= highest:
-                raise BrokerRefused(
-                    35,
-                    f"the broker at {self.address} serves {API_NAMES[key]} in versions {lowest} "
-                    f"to {highest}, and this source speaks {version}: use Apache Kafka 2.8 or "
-                    "later, or Barnabas",
-                )
+            self._require(key, version)
+
+    def _require(self, key: int, version: int) -> None:
+        lowest, highest = self._served.get(key, (0, -1))
+        if not lowest <= version <= highest:
+            raise BrokerRefused(
+                35,
+                f"the broker at {self.address} serves {API_NAMES.get(key, key)} in versions "
+                f"{lowest} to {highest}, and this source speaks {version}: use Apache Kafka "
+                f"{3 if key in _SINCE_KAFKA_3 else 2.8} or later, or Barnabas",
+            )

@@ -10,6 +10,8 @@
     ├── CorruptArchive       the files of an archive are not as they were written
     ├── RunCut               a process that a pipeline needs was killed
     ├── RecordsRefused       a row cannot be written: type, size, partition
+    ├── TransactionLost      a transaction of a micro-batch ended before the sink ended it
+    ├── MicroBatchTorn       only a part of a micro-batch was committed, and the rest cannot be
     └── CorruptBatch         the bytes of a record batch are not as they were written
         └── BatchTooLarge    the decoded batch would exceed a bound that an option sets
 
@@ -66,6 +68,14 @@ class RunCut(BarnabasError):
 
 class RecordsRefused(BarnabasError):
     """A row cannot be written as a record."""
+
+
+class TransactionLost(BarnabasError):
+    """A transaction ended before the sink ended it; the query, started again, writes it again."""
+
+
+class MicroBatchTorn(BarnabasError):
+    """Some rows of a micro-batch are committed, and the others cannot be added exactly once."""
 
 
 class CorruptBatch(BarnabasError):

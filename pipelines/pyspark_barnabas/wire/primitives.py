@@ -1,7 +1,7 @@
 """The primitive fields of Kafka's messages: numbers, strings, arrays, varints, tagged fields.
 
-`Reader` takes them from a response in order; `string`, `array` and `uvarint` write them. Names
-with `compact` are of the flexible encoding (KIP-482). `parse` applies a function to a whole
+`Reader` takes them from a response in order; the functions write them. Names with `compact` are of
+the flexible encoding (KIP-482). `parse` applies a function to a whole
 response and raises BrokerRefused for bytes that do not parse: whatever answered is no broker.
 """
 
@@ -123,10 +123,22 @@ def string(text: str | None) -> bytes:
     return _int16.pack(len(encoded)) + encoded
 
 
+def compact_string(text: str) -> bytes:
+    """Return a string of the flexible encoding as bytes."""
+    encoded = text.encode()
+    return uvarint(len(encoded) + 1) + encoded
+
+
 def array(items: Iterable[bytes]) -> bytes:
     """Return an array of encoded elements."""
     parts = list(items)
     return _int32.pack(len(parts)) + b"".join(parts)
+
+
+def compact_array(items: Iterable[bytes]) -> bytes:
+    """Return an array of the flexible encoding as bytes."""
+    parts = list(items)
+    return uvarint(len(parts) + 1) + b"".join(parts)
 
 
 def uvarint(value: int) -> bytes:

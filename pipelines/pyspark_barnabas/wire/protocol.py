@@ -6,8 +6,9 @@ Each has one version, which both Apache Kafka 2.8 to 4.x and Barnabas serve;
     Produce 8 · Fetch 11 · ListOffsets 5 · Metadata 10 · ApiVersions 0 · InitProducerId 1 ·
     DescribeProducers 0 (this and Metadata in the flexible encoding of KIP-482)
 
-Reading and writing need no others. Pipelines send five more, which a broker may lack:
-DescribeConfigs 1, CreateTopics 4, ListGroups 2, FindCoordinator 2, OffsetFetch 5.
+Reading and writing need no others. Pipelines and the option exactlyOnce send more, which a broker
+may lack: DescribeConfigs 1, CreateTopics 4, ListGroups 2, FindCoordinator 2, OffsetFetch 5,
+AddPartitionsToTxn 1, EndTxn 1, DescribeTransactions 0, ListTransactions 0.
 
 The schemas are Kafka's (ProduceRequest.json and its neighbours); their fields are read and written
 by `pyspark_barnabas.wire.primitives`. Nothing here waits or owns a socket.
@@ -19,13 +20,22 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from pyspark_barnabas.wire.primitives import UUID_BYTES, Reader, array, string, uvarint
+from pyspark_barnabas.wire.primitives import (
+    UUID_BYTES,
+    Reader,
+    array,
+    compact_array,
+    compact_string,
+    string,
+    uvarint,
+)
 
 TopicPartition = tuple[str, int]
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS = 0, 1, 2, 3, 18
 INIT_PRODUCER_ID, DESCRIBE_PRODUCERS = 22, 61
 CREATE_TOPICS, DESCRIBE_CONFIGS = 19, 32
+ADD_PARTITIONS_TO_TXN, END_TXN, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS = 24, 26, 65, 66
 OFFSET_FETCH, FIND_COORDINATOR, LIST_GROUPS = 9, 10, 16
 VERSIONS: Final = {
     PRODUCE: 8,
@@ -42,8 +52,14 @@ ADMIN_VERSIONS: Final = {
     LIST_GROUPS: 2,
     CREATE_TOPICS: 4,
     DESCRIBE_CONFIGS: 1,
+    ADD_PARTITIONS_TO_TXN: 1,
+    END_TXN: 1,
+    DESCRIBE_TRANSACTIONS: 0,
+    LIST_TRANSACTIONS: 0,
 }
-FLEXIBLE: Final = frozenset({METADATA, DESCRIBE_PRODUCERS})
+FLEXIBLE: Final = frozenset(
+    {METADATA, DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS}
+)
 API_NAMES: Final = {
     PRODUCE: "Produce",
     FETCH: "Fetch",
@@ -52,8 +68,18 @@ API_NAMES: Final = {
     API_VERSIONS: "ApiVersions",
     INIT_PRODUCER_ID: "InitProducerId",
     DESCRIBE_PRODUCERS: "DescribeProducers",
+    OFFSET_FETCH: "OffsetFetch",
+    FIND_COORDINATOR: "FindCoordinator",
+    LIST_GROUPS: "ListGroups",
+    CREATE_TOPICS: "CreateTopics",
+    DESCRIBE_CONFIGS: "DescribeConfigs",
+    ADD_PARTITIONS_TO_TXN: "AddPartitionsToTxn",
+    END_TXN: "EndTxn",
+    DESCRIBE_TRANSACTIONS: "DescribeTransactions",
+    LIST_TRANSACTIONS: "ListTransactions",
 }
 
+GROUP, TRANSACTION = 0, 1  # what a coordinator's key is
 EARLIEST, LATEST = -2, -1  # timestamps of ListOffsets that mean the ends of the log
 
 
@@ -123,8 +149,7 @@ def metadata_request(topics: Sequence[str] | None, *, create: bool = False) -> b
     """Ask for the metadata of these topics, or of all (None)."""
     body = bytearray(uvarint(0 if topics is None else len(topics) + 1))
     for topic in topics or ():
-        name = topic.encode()
-        body += bytes(UUID_BYTES) + uvarint(len(name) + 1) + name + b"\0"
+        body += bytes(UUID_BYTES) + compact_string(topic) + b"\0"
     return bytes(body) + struct.pack(">bbbb", create, 0, 0, 0)  # no authorized operations, no tags
 
 
@@ -170,7 +195,8 @@ def read_metadata(reader: Reader) -> Metadata:
     return Metadata(brokers, cluster_id, dict(reader.compact_array(topic)))
 
 
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Return the partitions of each topic."""
     topics: dict[str, list[int]] = {}
     for topic, partition in partitions:
         topics.setdefault(topic, []).append(partition)
@@ -182,7 +208,7 @@ def list_offsets_request(times: Mapping[TopicPartition, int], isolation: int) ->
     return struct.pack(">ib", -1, isolation) + array(
         string(topic)
         + array(struct.pack(">iiq", index, -1, times[topic, index]) for index in indexes)
-        for topic, indexes in _by_topic(times).items()
+        for topic, indexes in by_topic(times).items()
     )
 
 
@@ -246,11 +272,14 @@ def read_fetch(reader: Reader) -> Fetched:
 
 
 def produce_request(
-    acks: int, timeout_ms: int, batches: Mapping[TopicPartition, bytes | bytearray]
+    acks: int,
+    timeout_ms: int,
+    batches: Mapping[TopicPartition, bytes | bytearray],
+    transactional_id: str | None = None,
 ) -> bytes:
     """Send one batch to each of these partitions."""
     return (
-        string(None)
+        string(transactional_id)
         + struct.pack(">hi", acks, timeout_ms)
         + array(
             string(topic)
@@ -258,24 +287,31 @@ def produce_request(
                 struct.pack(">ii", index, len(batches[topic, index])) + batches[topic, index]
                 for index in indexes
             )
-            for topic, indexes in _by_topic(batches).items()
+            for topic, indexes in by_topic(batches).items()
         )
     )
 
 
-def read_produce(reader: Reader) -> dict[TopicPartition, tuple[int, str]]:
-    """Return the error code and the broker's message for each partition."""
-    found: dict[TopicPartition, tuple[int, str]] = {}
+class Produced(NamedTuple):
+    """What a broker says of a batch: an error code, its message, and the batch's first offset."""
+
+    error: int
+    said: str
+    offset: int
+
+
+def read_produce(reader: Reader) -> dict[TopicPartition, Produced]:
+    """Return the answer for each partition."""
+    found: dict[TopicPartition, Produced] = {}
 
     def topic() -> None:
         name = reader.string()
 
         def partition() -> None:
             index, error = reader.int32(), reader.int16()
-            for _ in range(3):
-                reader.int64()
+            offset, _, _ = reader.int64(), reader.int64(), reader.int64()
             reader.array(lambda: (reader.int32(), reader.string()))
-            found[name, index] = (error, reader.string())
+            found[name, index] = Produced(error, reader.string(), offset)
 
         reader.array(partition)
 
@@ -283,9 +319,9 @@ def read_produce(reader: Reader) -> dict[TopicPartition, tuple[int, str]]:
     return found
 
 
-def init_producer_id_request() -> bytes:
-    """Ask for a new producer id."""
-    return string(None) + struct.pack(">i", 0)
+def init_producer_id_request(transactional_id: str | None = None, timeout_ms: int = 0) -> bytes:
+    """Ask for a producer id: a new one, or the next epoch of a transactional id."""
+    return string(transactional_id) + struct.pack(">i", timeout_ms)
 
 
 def read_init_producer_id(reader: Reader) -> tuple[int, int, int]:
@@ -294,15 +330,26 @@ def read_init_producer_id(reader: Reader) -> tuple[int, int, int]:
     return reader.int16(), reader.int64(), reader.int16()
 
 
+def find_coordinator_request(kind: int, key: str) -> bytes:
+    """Ask which broker coordinates a group or a transactional id."""
+    return string(key) + bytes([kind])
+
+
+def read_coordinator(reader: Reader) -> tuple[int, str, int]:
+    """Return (error, host, port)."""
+    reader.int32()
+    error, _ = reader.int16(), reader.string()
+    reader.int32()
+    return error, reader.string(), reader.int32()
+
+
 def describe_producers_request(partitions: Iterable[TopicPartition]) -> bytes:
     """Ask which producers a broker remembers in these partitions."""
-    topics = _by_topic(partitions)
-    body = bytearray(uvarint(len(topics) + 1))
-    for topic, indexes in topics.items():
-        name = topic.encode()
-        body += uvarint(len(name) + 1) + name + uvarint(len(indexes) + 1)
-        body += struct.pack(f">{len(indexes)}i", *indexes) + b"\0"
-    return bytes(body) + b"\0"
+    topics = compact_array(
+        compact_string(topic) + compact_array(struct.pack(">i", index) for index in indexes) + b"\0"
+        for topic, indexes in by_topic(partitions).items()
+    )
+    return topics + b"\0"
 
 
 def read_describe_producers(
