@@ -93,7 +93,16 @@ STEPS = {
 
 
 def cut(monkeypatch, step):
-    """Let the driver die at a step."""
+    """Let the driver die at a step, by an exception."""
+
+    def die():
+        raise Cut
+
+    monkeypatch.setattr(*cut_by(die, step))
+
+
+def cut_by(die, step):
+    """Return a place, a name there, and the function that dies at a step, for setattr."""
     place, name, when = STEPS[step]
     real = getattr(place, name)
 
@@ -103,6 +112,6 @@ def cut(monkeypatch, step):
             real(cluster, transactions, options, parts[:1])
         if when == "after":
             real(*arguments)
-        raise Cut
+        die()
 
-    monkeypatch.setattr(place, name, dies)
+    return place, name, dies

@@ -115,7 +115,7 @@ def under_kills(command, broker, progress, *, kills, kinds, seed, output, longes
                     assert not waiting, f"it ended before {waiting}: {done}"
                     return done
                 assert done.starts <= 2 * kills, f"it ends by itself: {output.read_text()[-3000:]}"
-                process = _start(command, output)
+                process = start(command, output)
                 done.starts += 1
                 before, began = progress(), time.monotonic()
                 early_s = dice.uniform(0, 12) if dice.random() < 0.2 else None
@@ -154,7 +154,7 @@ def under_kills(command, broker, progress, *, kills, kinds, seed, output, longes
             kill(everyone)
 
 
-def _start(command, output):
+def start(command, output):
     with output.open("ab") as written:
         return subprocess.Popen(
             command, env=environment(), cwd=PIPELINES, stdin=subprocess.DEVNULL,

@@ -6,7 +6,7 @@ import pytest
 
 from pyspark_barnabas.sink.decisions import (
     Decision,
-    Outcome,
+    Ending,
     Part,
     decider_id,
     decode,
@@ -19,7 +19,7 @@ from pyspark_barnabas.sink.decisions import (
 )
 from pyspark_barnabas.wire.errors import BarnabasError, MicroBatchTorn, RecordsRefused
 
-C, A, U = Outcome.COMMITTED, Outcome.ABORTED, Outcome.UNKNOWN
+C, A, U = Ending.COMMITTED, Ending.ABORTED, Ending.UNKNOWN
 
 
 def part(task, run, rows=5, digest=77):
@@ -66,8 +66,8 @@ def test_a_batch_that_was_decided_before(outcomes, new, decided):
 
 def test_every_row_is_decided_exactly_once_or_it_is_torn():
     """Over all outcomes and reruns: the committed old ones and the decided ones are the rows."""
-    for first in Outcome:
-        for second in Outcome:
+    for first in Ending:
+        for second in Ending:
             for new in (NEW[:2], OTHER_ROWS[:2], ONE_LESS[:1], NEW):
                 known, outcomes = OLD[:2], (first, second)
                 committed = {one for one, how in zip(known, outcomes, strict=True) if how is C}

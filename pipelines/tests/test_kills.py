@@ -5,13 +5,16 @@ Minutes long. Each test prints what was killed; `-s` shows it.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import time
 
 import pyarrow.dataset as dataset
 import pytest
 from broker_process import BrokerProcess
-from kills import PIPELINES, environment, pipeline, under_kills
+from driver_runs import STEPS
+from kills import PIPELINES, environment, kill, pipeline, start, under_kills, victims
 from test_archive_writer import records
 from topics import PARTITIONS, Topic
 
@@ -78,8 +81,8 @@ def test_an_archive_under_kills_is_the_topic(own, source, tmp_path):
 COPIER = """
 import sys
 from pyspark.sql import SparkSession
-address, source, target, directory = sys.argv[1:]
-spark = (SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+address, source, target, directory, exactly_once = sys.argv[1:]
+spark = (SparkSession.builder.master("local[2, 4]").config("spark.ui.enabled", "false")
          .config("spark.driver.memory", "600m")
          .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
          .getOrCreate())
@@ -89,27 +92,80 @@ query = (spark.readStream.format("barnabas").option("kafka.bootstrap.servers", a
          .select("key", "value", "headers", "timestamp", "partition")
          .writeStream.format("barnabas").option("kafka.bootstrap.servers", address)
          .option("kafka.batch.size", 4000)
+         .option("exactlyOnce", exactly_once)
          .option("topic", target).option("checkpointLocation", directory)
          .trigger(availableNow=True).start())
 query.awaitTermination()
 """
 
 
-def test_a_stream_into_a_topic_under_kills_leaves_no_duplicate(own, source, tmp_path):
-    """The four conditions of docs/pyspark.md hold here, so there must be none."""
+def copier(tmp_path, address, source, target, exactly_once):
     script = tmp_path / "copier.py"
     script.write_text(COPIER)
+    names = [source.name, target.name, str(tmp_path / "checkpoint"), str(exactly_once).lower()]
+    return [sys.executable, str(script), address, *names]
+
+
+KEPT = ("partition", "key", "value", "headers", "timestamp")
+COMMITTED = {"kafka_isolation_level": "read_committed"}
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_a_stream_into_a_topic_under_kills_leaves_no_duplicate(own, source, tmp_path, exactly_once):
+    """The four conditions of docs/pyspark.md hold here, so there must be none."""
     with Topic(own.address) as target:
-        command = [sys.executable, str(script), own.address, source.name, target.name,
-                   str(tmp_path / "checkpoint")]  # fmt: skip
+        command = copier(tmp_path, own.address, source, target, exactly_once)
         done = under_kills(
             command, own, lambda: end(target), kills=KILLS, kinds=KINDS, seed=2,
             output=tmp_path / "output",
         )  # fmt: skip
-        kept = ("partition", "key", "value", "headers", "timestamp")
-        before, after = source.rows(kept), target.rows(kept)
+        before, after = source.rows(KEPT), target.rows(KEPT, **(COMMITTED if exactly_once else {}))
     print(f"sink: {done}, {len(after) - len(before)} duplicates")
     assert len(after) == len(before)
+    assert after == before
+
+
+# Each Python process of Spark runs this at its start; that of the sink's commits stops at a step.
+STOP = """
+import os, sys, time
+if "python_streaming_sink_runner" in " ".join(sys.orig_argv):
+    from pathlib import Path
+    import driver_runs
+
+    def stop():
+        Path(os.environ["CUT_REACHED"]).touch()
+        time.sleep(600)
+
+    setattr(*driver_runs.cut_by(stop, os.environ["CUT_STEP"]))
+"""
+
+
+def test_a_driver_killed_at_each_step_of_a_commit_leaves_no_duplicate(
+    own, source, tmp_path, monkeypatch
+):
+    site, reached = tmp_path / "site", tmp_path / "reached"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(STOP)
+    plain = os.environ.get("PYTHONPATH", "")
+    paths = [str(site), str(PIPELINES / "tests"), plain]
+    monkeypatch.setenv("CUT_REACHED", str(reached))
+    with Topic(own.address) as target:
+        command = copier(tmp_path, own.address, source, target, exactly_once=True)
+        for step in STEPS:
+            monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+            monkeypatch.setenv("CUT_STEP", step)
+            reached.unlink(missing_ok=True)
+            process = start(command, tmp_path / "output")
+            while not reached.exists():
+                assert process.poll() is None, (tmp_path / "output").read_text()[-3000:]
+                time.sleep(0.05)
+            kill(victims(process.pid, "all"))
+            process.wait(60)
+        monkeypatch.setenv("PYTHONPATH", plain)
+        assert start(command, tmp_path / "output").wait(1200) == 0
+        before, after = source.rows(KEPT), target.rows(KEPT, **COMMITTED)
+        everything = target.rows(KEPT)
+    print(f"{len(STEPS)} kills, {len(everything) - len(after)} rows aborted")
     assert after == before
 
 

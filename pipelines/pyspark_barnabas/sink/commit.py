@@ -23,7 +23,7 @@ from pyspark_barnabas.columns import Decoder
 from pyspark_barnabas.options import SinkOptions
 from pyspark_barnabas.sink.decisions import (
     Decision,
-    Outcome,
+    Ending,
     Part,
     decider_id,
     decode,
@@ -161,7 +161,7 @@ def commit_batch(
         _require_open(transactions, batch_id, [part for part in with_rows if part in parts])
         decisions.write(Decision(batch_id, run_id, with_rows))
         outcomes = _commit(cluster, transactions, options, with_rows)
-        if any(outcome is not Outcome.COMMITTED for outcome in outcomes):
+        if any(outcome is not Ending.COMMITTED for outcome in outcomes):
             raise _lost(batch_id, "ended before the driver committed it")
     # Whatever an earlier run left open is aborted once; an earlier run that is still alive has
     # been refused by then. After that only this run's failed attempts are left to be aborted.
@@ -196,34 +196,34 @@ def _lost(batch_id: int, how: str) -> TransactionLost:
 
 def _commit(
     cluster: Cluster, transactions: Transactions, options: SinkOptions, parts: Sequence[Part]
-) -> list[Outcome]:
+) -> list[Ending]:
     """Commit the transactions of parts; return how each ended, if not now, then before."""
     codes = transactions.end([part.holder for part in parts], committed=True)
     return [
-        Outcome.COMMITTED if not codes[part.holder] else _ended(cluster, options, part)
+        Ending.COMMITTED if not codes[part.holder] else _ended(cluster, options, part)
         for part in parts
     ]
 
 
-def _ended(cluster: Cluster, options: SinkOptions, part: Part) -> Outcome:
+def _ended(cluster: Cluster, options: SinkOptions, part: Part) -> Ending:
     """Find the marker that ended a part's transaction, in the log.
 
     The coordinator cannot tell any more: the id has moved on, or has expired.
     """
     at = (part.topic, part.partition)
 
-    def attempt() -> Outcome:
+    def attempt() -> Ending:
         end = cluster.list_offsets({at: LATEST})[at]
         for data, batch in _batches(cluster, options, at, part.offset, end):
             of_part = batch.producer_id == part.producer_id and batch.producer_epoch >= part.epoch
             if of_part and batch.is_control:
-                return Outcome.ABORTED if is_abort_marker(data, batch) else Outcome.COMMITTED
+                return Ending.ABORTED if is_abort_marker(data, batch) else Ending.COMMITTED
         raise Retriable(f"{at[0]}-{at[1]} has no marker yet behind offset {part.offset}")
 
     try:
         return cluster.persist(f"asking how {part.transactional_id} ended", attempt)
     except (DataLost, UnknownTopic):
-        return Outcome.UNKNOWN
+        return Ending.UNKNOWN
 
 
 def _abort_open(transactions: Transactions, prefix: str) -> None:

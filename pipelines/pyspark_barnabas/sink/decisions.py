@@ -59,7 +59,7 @@ class Decision(NamedTuple):
     parts: tuple[Part, ...]
 
 
-class Outcome(Enum):
+class Ending(Enum):
     """How a decided transaction ended."""
 
     COMMITTED = "committed"
@@ -101,20 +101,20 @@ def is_decided(known: Decision | None, batch_id: int) -> bool:
 
 
 def resolve(
-    batch_id: int, known: Sequence[Part], outcomes: Sequence[Outcome], new: Sequence[Part]
+    batch_id: int, known: Sequence[Part], outcomes: Sequence[Ending], new: Sequence[Part]
 ) -> list[Part] | None:
     """Return what a micro-batch that was decided before consists of; None if it stands as it was.
 
     Raises MicroBatchTorn if what is missing cannot be added.
     """
-    if all(outcome is Outcome.COMMITTED for outcome in outcomes):
+    if all(outcome is Ending.COMMITTED for outcome in outcomes):
         return None
-    if all(outcome is Outcome.ABORTED for outcome in outcomes):
+    if all(outcome is Ending.ABORTED for outcome in outcomes):
         return list(new)
     written = {part.task: part for part in new}
     missing = [part for part, outcome in zip(known, outcomes, strict=True)
-               if outcome is not Outcome.COMMITTED]  # fmt: skip
-    if Outcome.UNKNOWN in outcomes or not _are_same_rows(known, new):
+               if outcome is not Ending.COMMITTED]  # fmt: skip
+    if Ending.UNKNOWN in outcomes or not _are_same_rows(known, new):
         raise MicroBatchTorn(_torn(batch_id, known, missing, outcomes))
     return [written[part.task] if part in missing else part for part in known]
 
@@ -126,7 +126,7 @@ def _are_same_rows(known: Sequence[Part], new: Sequence[Part]) -> bool:
 
 
 def _torn(
-    batch_id: int, known: Sequence[Part], missing: Sequence[Part], outcomes: Sequence[Outcome]
+    batch_id: int, known: Sequence[Part], missing: Sequence[Part], outcomes: Sequence[Ending]
 ) -> str:
     rows = sum(part.rows for part in missing)
     ended = ", ".join(sorted({outcome.value for outcome in outcomes} - {"committed"}))
