@@ -61,6 +61,7 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "test_compaction": ("storage/compaction/*", "broker/maintenance/*"),
     "test_compaction_of_transactions": ("storage/compaction/*", *TRANSACTIONS),
     "test_configs": (*ADMIN, "config/*"),
+    "test_connect": (*TRANSACTIONS, "tests/interop/programs/java/Counting.java"),
     "test_directory_of_all_kinds": (*LOG, *METADATA, "storage/producers/*"),
     "test_dump": ("client/files/*", "client/commands/dump.py", *LOG),
     "test_dump_agrees": ("client/files/*", "client/commands/dump.py"),
