@@ -218,7 +218,7 @@ class Comparison:
                     self._once(name, run, server, seconds)
 
     def _chosen(self) -> dict[str, Run]:
-        only = self._options.only.split(",") if self._options.only else [""]
+        only = self._options.only or [""]
         return {name: run for name, run in cells().items() if any(part in name for part in only)}
 
     def run(self) -> None:
@@ -313,7 +313,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--only", default="", help="parts of names of cells, comma-separated")
+    parser.add_argument("--only", action="append", help="cells with this in their names")
     parser.add_argument("--side", action="append", choices=SIDES, help="instead of all")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2.0, help="length of one run")
