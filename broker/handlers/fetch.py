@@ -43,6 +43,7 @@ from broker.partitions.fetch_reading import (
 )
 from broker.partitions.partition import ParkedFetch
 from broker.runtime.request import Pending, Request
+from broker.runtime.steps import Steps
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import (
@@ -59,7 +60,7 @@ EPOCH_FULL = 0
 EPOCH_FINAL = -1
 
 
-def handle(request: Request, services: Services) -> FetchResponse | Pending:
+def handle(request: Request, services: Services) -> FetchResponse | Steps | Pending:
     """Read now, or park until there is enough to read."""
     body: FetchRequest = request.body
     if body.session_epoch not in (EPOCH_FULL, EPOCH_FINAL):  # within a session

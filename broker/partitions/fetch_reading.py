@@ -25,15 +25,16 @@ from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from broker.error_mapping import code_of_failed_read
+from broker.partitions.aborted_names import names_for
 from broker.partitions.epoch_fencing import UNDEFINED, divergence
 from broker.partitions.partition import Partition
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.metrics import Metrics
 from broker.runtime.owners import Owner
 from broker.runtime.request import Pending, Request
+from broker.runtime.steps import Steps
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import (
-    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchPartition,
@@ -81,6 +82,7 @@ class FetchReading:
     """The partitions of one fetch, read as often as the fetch is woken."""
 
     __slots__ = (
+        "_aborted",
         "_answers",
         "_body",
         "_bytes_max",
@@ -118,6 +120,7 @@ class FetchReading:
         self._cold: list[_ColdRecords] = []
         self._checked_anew: list[Log] = []  # because of what was read first
         self._missing: list[Cold] = []  # bytes that look-ups need
+        self._aborted = names_for(request, is_committed=self._is_committed)
         self._pulled = NOTHING  # for the look-ups of one reading
         self._unforeseen_count = 0  # failures that are not in the metrics yet
 
@@ -154,7 +157,7 @@ class FetchReading:
         if response is not pending:
             pending.complete(response)
 
-    def read_or_load(self) -> FetchResponse | Pending:
+    def read_or_load(self) -> FetchResponse | Steps | Pending:
         """Read and return the answer; return `pending` if a thread must load something first."""
         if self._pulled.starts_left:
             with without_waiting(self._pulled):
@@ -166,7 +169,7 @@ class FetchReading:
         if not self._missing:
             self._pulled = NOTHING
             if not self._cold:
-                return response
+                return self._aborted.whole(response)
         if self.pending is None:
             self.pending = Pending()
         if self._missing:
@@ -183,6 +186,7 @@ class FetchReading:
             left = min(left, PRESSED_BYTES_MAX)
         by_id = self._request.header.api_version >= TOPIC_ID_VERSION
         response = FetchResponse(session_id=SESSION_NONE)
+        self._aborted.begin()
         nothing_yet = True
         for topic, partitions in self._topics:
             answers = []
@@ -220,7 +224,7 @@ class FetchReading:
             records=b"",
         )
         limit = data.last_stable_offset if self._is_committed else data.high_watermark
-        bytes_max = min(left, asked.partition_max_bytes)
+        bytes_max = max(0, min(left, asked.partition_max_bytes))
         offset = asked.fetch_offset
         try:
             if asked.last_fetched_epoch >= 0:
@@ -232,22 +236,20 @@ class FetchReading:
                     epoch, end_offset = diverged
                     data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
                     return data, 0
-            if bytes_max <= 0 and not first:
+            if not bytes_max and not first:
                 # Out of range is reported even if there is no room for bytes.
                 if not log.start_offset <= offset <= log.end_offset:
                     _say_error(data, ErrorCode.OFFSET_OUT_OF_RANGE)
                 return data, 0
             copies = self._request.header.copies_records
             while True:
-                piece = log.read(
-                    offset, max(bytes_max, 0), at_least_one_batch=first, end_offset=limit
-                )
+                piece = log.read(offset, bytes_max, at_least_one_batch=first, end_offset=limit)
                 if piece is None:
                     return data, 0
                 records = piece.read_hot() if copies else piece.load_hot()
                 if records is None or not self._must_read_again(log, offset, piece, records):
                     break
-            _say_aborted(data, log, piece, offset)
+            self._aborted.name(data, log, piece, offset)
         except Cold as cold:
             self._missing.append(cold)
             return data, 0
@@ -308,7 +310,7 @@ class FetchReading:
         if doubtful:
             self.answer()
         else:
-            self.pending.complete(response)
+            self.pending.complete(self._aborted.whole(response))
 
     def _is_doubtful(self, cold: _ColdRecords) -> bool:
         data, log, offset, piece = cold
@@ -360,15 +362,6 @@ def _have_enough(topics: ResolvedTopics, body: FetchRequest, bytes_max: int) -> 
                 if wanted <= 0:
                     return True
     return none_known or wanted <= 0
-
-
-def _say_aborted(data: PartitionData, log: Log, piece: LogSlice, offset: int) -> None:
-    """Say what was aborted in a slice that was read for `offset`. Raises Cold."""
-    if data.aborted_transactions is not None:
-        data.aborted_transactions = [
-            AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
-            for producer_id, first_offset in log.aborted_in(piece, offset, data.last_stable_offset)
-        ]
 
 
 def refused(asked: FetchPartition, code: ErrorCode) -> PartitionData:

@@ -309,10 +309,10 @@ _UNANSWERED: Final = Hold.ANSWERS
         "a fetch whose limit is smaller than the next batch gets nothing, for ever",
         "broker/partitions/fetch_reading.py",
         """\
-                    offset, max(bytes_max, 0), at_least_one_batch=first, end_offset=limit
+                piece = log.read(offset, bytes_max, at_least_one_batch=first, end_offset=limit)
 """,
         """\
-                    offset, max(bytes_max, 0), at_least_one_batch=False, end_offset=limit
+                piece = log.read(offset, bytes_max, at_least_one_batch=False, end_offset=limit)
 """,
     ),
     Mutant(

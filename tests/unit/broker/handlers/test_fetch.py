@@ -423,6 +423,19 @@ async def test_aborted_transactions_are_listed_with_their_records(rig: Rig) -> N
     assert (await read_one(rig, fetch(of(0, 0)))).aborted_transactions is None
 
 
+async def test_many_aborted_transactions_are_named_in_steps(rig: Rig, monkeypatch: Any) -> None:
+    await create(rig)
+    log = rig.services.partitions.get("t", 0).log
+    for epoch in range(9):
+        send(log, 5, epoch=epoch)
+        end(log, 5, commit=False, epoch=epoch + 1)
+    monkeypatch.setattr("broker.partitions.aborted_names.NAMED_PER_STEP", 2)
+    wanted = [(5, 2 * epoch) for epoch in range(9)]
+    assert (await committed(rig, 0))[3] == wanted
+    waiting = {"min_bytes": 1 << 20, "max_wait_ms": 5}
+    assert (await committed(rig, 0, **waiting))[3] == wanted, "a fetch that was parked"
+
+
 async def test_records_are_not_served_without_their_list(rig: Rig, monkeypatch: Any) -> None:
     await create(rig)
     log = rig.services.partitions.get("t", 0).log

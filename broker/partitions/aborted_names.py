@@ -1,0 +1,100 @@
+"""The aborted transactions that the answer of a fetch names, for read_committed.
+
+An answer may name any number of them: a reader that is far behind gets all those that lie across
+its records. 10,000 would hold up the loop for some 10 ms. So many are named in steps
+(`broker.runtime.steps`), and the answer is then encoded in steps too.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from broker.runtime.request import Request
+from broker.runtime.steps import Steps
+from protocol.messages.fetch import AbortedTransaction, FetchResponse, PartitionData
+from storage.log import Log
+from storage.segments.log_file import LogSlice
+
+NAMED_PER_STEP: Final = 1_000
+NAME_BYTES: Final = 17  # of one in an answer
+
+Pair = tuple[int, int]  # producer id and first offset
+
+
+class _Many(NamedTuple):
+    """What the answer for one partition is still to name."""
+
+    data: PartitionData
+    found: list[Pair]
+
+
+class AbortedNames:
+    """Names what was aborted in the slices of one answer.
+
+    `takes_steps`: the answer may be made in steps. One whose records are opened in a thread is not.
+    """
+
+    __slots__ = ("_many", "_takes_steps")
+
+    def __init__(self, *, takes_steps: bool) -> None:
+        self._takes_steps = takes_steps
+        self._many: list[_Many] = []
+
+    def begin(self) -> None:
+        """Forget the answer before: its partitions are read again."""
+        self._many.clear()
+
+    def name(self, data: PartitionData, log: Log, piece: LogSlice, offset: int) -> None:
+        """Name what was aborted in a slice that was read for `offset`, or leave it to `whole`.
+
+        Raises Cold, OSError.
+        """
+        found = log.aborted_in(piece, offset, data.last_stable_offset)
+        if len(found) > NAMED_PER_STEP and self._takes_steps:
+            self._many.append(_Many(data, found))
+        elif found:
+            data.aborted_transactions = _named(found)
+
+    def whole(self, response: FetchResponse) -> FetchResponse | Steps:
+        """Return an answer that has been read, or the steps that are left of it."""
+        return self._name_many(response) if self._many else response
+
+    def _name_many(self, response: FetchResponse) -> Steps:
+        for data, found in self._many:
+            named = data.aborted_transactions = []
+            for start in range(0, len(found), NAMED_PER_STEP):
+                some = found[start : start + NAMED_PER_STEP]
+                named += _named(some)
+                yield NAME_BYTES * len(some)
+        return response
+
+
+class NoNames:
+    """What an answer for read_uncommitted has in place of `AbortedNames`."""
+
+    __slots__ = ()
+
+    def begin(self) -> None:
+        """Do nothing."""
+
+    def name(self, data: PartitionData, log: Log, piece: LogSlice, offset: int) -> None:
+        """Do nothing."""
+
+    def whole(self, response: FetchResponse) -> FetchResponse:
+        """Return the answer."""
+        return response
+
+
+_no_names: Final = NoNames()
+
+
+def names_for(request: Request, *, is_committed: bool) -> AbortedNames | NoNames:
+    """Return what names the aborted transactions in the answer of a fetch."""
+    return AbortedNames(takes_steps=not request.header.opens_records) if is_committed else _no_names
+
+
+def _named(found: list[Pair]) -> list[AbortedTransaction]:
+    return [
+        AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
+        for producer_id, first_offset in found
+    ]
