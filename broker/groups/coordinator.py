@@ -27,7 +27,7 @@ from broker.groups.apply import apply_offset, end_transaction
 from broker.groups.errors import GroupError
 from broker.groups.forgetting import DeletedTopics
 from broker.groups.group import Group, GroupRecord
-from broker.groups.group_log import GroupLog, Producer, partition_of
+from broker.groups.group_log import GroupLog, partition_of
 from broker.groups.loading import load_shards, look_at
 from broker.groups.registry import Registry
 from broker.groups.shard import Shard, ShardState
@@ -36,6 +36,7 @@ from broker.metadata.topic_rules import GROUP_TOPIC
 from broker.runtime import owners
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.clock import Clock
+from broker.runtime.lines import Lines
 from broker.runtime.owners import Owner
 from broker.topics import Topics
 from config.broker import BrokerConfig
@@ -73,6 +74,7 @@ class Coordinator:
         self._load_task: asyncio.Task[None] | None = None
         self._stopped = False
         self._deleted_topics = DeletedTopics(self.remove_offsets)
+        self.large_commits = Lines()  # of a transaction's offsets, by transactional id
         topics.listen(self._topic_changed)
 
     # -- Being a host (broker.groups.group.Host) --------------------------------------------------
@@ -120,9 +122,9 @@ class Coordinator:
     # -- Transactions -----------------------------------------------------------------------------
 
     def append_pending(
-        self, group_id: str, producer_id: int, producer_epoch: int, records: Sequence[GroupRecord]
+        self, group_id: str, producer_id: int, records: Sequence[GroupRecord], batch: bytearray
     ) -> tuple[int, int]:
-        """Append offsets of a transaction, in one batch; they are pending until it ends.
+        """Append offsets of a transaction: `records`, as a batch. They are pending until it ends.
 
         Returns the number of the partition and the end offset to wait for. Raises GroupError if
         nothing was appended.
@@ -132,7 +134,7 @@ class Coordinator:
         self._deleted_topics.finish_places(
             registry, group_id, [(key.topic, key.partition) for key, _ in records]
         )
-        end_offset = self.log.append(number, records, Producer(producer_id, producer_epoch))
+        end_offset = self.log.append_batch(number, batch)
         for record_offset, (key, value) in enumerate(records, end_offset - len(records)):
             apply_offset(registry, self, key, value, record_offset, producer_id)
         return number, end_offset

@@ -110,16 +110,23 @@ class GroupLog:
         """Return a partition of the topic. Raises UnknownPartition if it does not exist."""
         return self._partitions.get(GROUP_TOPIC, number)
 
-    def append(
-        self, number: int, records: Sequence[GroupRecord], producer: Producer | None = None
-    ) -> int:
+    def append(self, number: int, records: Sequence[GroupRecord]) -> int:
         """Append `records` as one batch; return the end offset to wait for.
 
+        Raises GroupError if nothing was appended.
+        """
+        return self.append_batch(number, self.batch_of(records))
+
+    def batch_of(
+        self, records: Sequence[GroupRecord], producer: Producer | None = None
+    ) -> bytearray:
+        """Return `records` as one batch. May run in a thread.
+
         With a `producer` they are part of its transaction. As in Kafka, such a batch has sequence
-        0, whatever the transaction has written before. Raises GroupError if nothing was appended.
+        0, whatever the transaction has written before.
         """
         now_ms = self._clock.now_ms()
-        batch = build(
+        return build(
             [Record(0, now_ms, encode_key(key), encode_value(value)) for key, value in records],
             codec=self._config.offsets_topic_compression_codec,
             producer_id=NO_PRODUCER_ID if producer is None else producer.producer_id,
@@ -127,6 +134,10 @@ class GroupLog:
             base_sequence=NO_SEQUENCE if producer is None else 0,
             transactional=producer is not None,
         )
+
+    def append_batch(self, number: int, batch: bytearray) -> int:
+        """Append a batch of `batch_of`; as `append`."""
+        now_ms = self._clock.now_ms()
         try:
             partition = self.partition(number)
             size_max = partition.log.config.max_message_bytes

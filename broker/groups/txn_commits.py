@@ -3,18 +3,20 @@
     check the group ── admit to the transaction ── check the member ── append ── answer when durable
 
 All up to the append is one turn of the loop, so no transaction ends between the check and the
-append. Members are checked as for a plain commit, except that a commit which names no member is
+append. What is appended may have been prepared before, since it follows from the request alone.
+Members are checked as for a plain commit, except that a commit which names no member is
 accepted beside live members (KIP-447). It does not renew a member's session.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from broker.groups.coordinator import Coordinator, check_id
 from broker.groups.errors import GroupError
 from broker.groups.group import GroupRecord
-from broker.groups.group_log import java_length
+from broker.groups.group_log import Producer, java_length
 from protocol.errors import ErrorCode
 from protocol.group_records import OffsetCommitKey, OffsetCommitValue
 from protocol.messages.txn_offset_commit import (
@@ -28,45 +30,68 @@ from protocol.messages.txn_offset_commit import (
 Admit = Callable[[int], ErrorCode]  # the group's partition of `__consumer_offsets`
 
 
-def commit(
+class Prepared(NamedTuple):
+    """The records of a commit, and their batch: those of `topics` that are not refused."""
+
+    topics: Sequence[TxnOffsetCommitRequestTopic]
+    records: Sequence[GroupRecord]
+    batch: bytearray
+
+
+def prepare(
     groups: Coordinator,
     body: TxnOffsetCommitRequest,
     topics: Sequence[TxnOffsetCommitRequestTopic],
-    admit: Admit,
-    answer: Callable[[list[TxnOffsetCommitResponseTopic]], None],
-) -> None:
-    """Append the offsets of `topics` (those of `body` that exist), then call `answer`.
+) -> Prepared:
+    """Make the records of `topics` (those of `body` that exist). Changes nothing.
 
-    `admit(number)` tells whether the transaction may write to that partition now.
+    That takes some 15 us a partition, so a large commit is prepared in a thread.
     """
-    size_max = groups.config.offset_metadata_max_bytes
-
-    def too_large(partition: TxnOffsetCommitRequestPartition) -> ErrorCode:
-        is_too_large = java_length(partition.committed_metadata or "") > size_max
-        return ErrorCode.OFFSET_METADATA_TOO_LARGE if is_too_large else ErrorCode.NONE
-
-    def done(code: ErrorCode) -> None:
-        answer(answers(topics, lambda one: code or too_large(one)))
-
     now_ms = groups.clock.now_ms()
+    size_max = groups.config.offset_metadata_max_bytes
     records = [
         _record(body.group_id, topic, partition, now_ms)
         for topic in topics
         for partition in topic.partitions
-        if not too_large(partition)
+        if not _too_large(partition, size_max)
     ]
+    producer = Producer(body.producer_id, body.producer_epoch)
+    batch = groups.log.batch_of(records, producer) if records else bytearray()
+    return Prepared(topics, records, batch)
+
+
+def commit(
+    groups: Coordinator,
+    body: TxnOffsetCommitRequest,
+    prepared: Prepared,
+    admit: Admit,
+    answer: Callable[[list[TxnOffsetCommitResponseTopic]], None],
+) -> None:
+    """Append the offsets that were prepared, then call `answer`.
+
+    `admit(number)` tells whether the transaction may write to that partition now.
+    """
+    topics, records, batch = prepared
+    size_max = groups.config.offset_metadata_max_bytes
+
+    def done(code: ErrorCode) -> None:
+        answer(answers(topics, lambda one: code or _too_large(one, size_max)))
+
     try:
         _check(groups, body, [(key.topic, key.partition) for key, _ in records], admit)
         if not records:
             done(ErrorCode.NONE)
             return
-        number, end_offset = groups.append_pending(
-            body.group_id, body.producer_id, body.producer_epoch, records
-        )
+        number, end_offset = groups.append_pending(body.group_id, body.producer_id, records, batch)
     except GroupError as error:
         done(error.code)
         return
     groups.log.when_durable(number, end_offset, done, on_disk=True)
+
+
+def _too_large(partition: TxnOffsetCommitRequestPartition, size_max: int) -> ErrorCode:
+    is_too_large = java_length(partition.committed_metadata or "") > size_max
+    return ErrorCode.OFFSET_METADATA_TOO_LARGE if is_too_large else ErrorCode.NONE
 
 
 def _check(

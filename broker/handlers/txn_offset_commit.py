@@ -15,8 +15,9 @@ TRANSACTION_ABORTABLE, 5 adds the group's partition to the transaction by itself
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from functools import partial
 
-from broker.groups.txn_commits import answers, commit
+from broker.groups.txn_commits import Prepared, answers, commit, prepare
 from broker.metadata.topic_rules import GROUP_TOPIC
 from broker.runtime.request import Pending, Request
 from broker.services import Services
@@ -30,17 +31,25 @@ from protocol.messages.txn_offset_commit import (
 
 LOADING_VERSION = 2  # from here on clients handle COORDINATOR_LOAD_IN_PROGRESS
 ADDS_PARTITION_VERSION = 5
+PARTITIONS_ON_THE_LOOP = 500  # a larger commit is prepared in a thread
 
 
 def handle(
     request: Request, services: Services
 ) -> TxnOffsetCommitResponse | Pending | Coroutine[None, None, TxnOffsetCommitResponse | Pending]:
     """Append the offsets of all partitions that exist, once the transaction before has ended."""
-    if request.header.api_version >= ADDS_PARTITION_VERSION:
-        free = services.transactions.line_up(request.body.transactional_id)
-        if free is not None:
-            return _append_after(free, request, services)
-    return _append(request, services)
+    body: TxnOffsetCommitRequest = request.body
+    is_large = sum(len(topic.partitions) for topic in body.topics) > PARTITIONS_ON_THE_LOOP
+    if is_large or services.groups.large_commits.is_any(body.transactional_id):
+        return _append_in_turn(request, services, is_large=is_large)
+    free = _line_up(request, services)
+    return _append(request, services) if free is None else _append_after(free, request, services)
+
+
+def _line_up(request: Request, services: Services) -> Coroutine[None, None, None] | None:
+    if request.header.api_version < ADDS_PARTITION_VERSION:
+        return None
+    return services.transactions.line_up(request.body.transactional_id)
 
 
 async def _append_after(
@@ -50,13 +59,33 @@ async def _append_after(
     return _append(request, services)
 
 
-def _append(request: Request, services: Services) -> TxnOffsetCommitResponse | Pending:
+async def _append_in_turn(
+    request: Request, services: Services, *, is_large: bool
+) -> TxnOffsetCommitResponse | Pending:
+    """Append behind the large commits of the same id, and have a thread prepare this one."""
+    body: TxnOffsetCommitRequest = request.body
+    async with services.groups.large_commits.turn(body.transactional_id):
+        prepared = None
+        if is_large:
+            known, _ = _sort_out(body, services)
+            prepared = await services.pool.run(partial(prepare, services.groups, body, known))
+        free = _line_up(request, services)
+        if free is not None:
+            await free
+        return _append(request, services, prepared)
+
+
+def _append(
+    request: Request, services: Services, prepared: Prepared | None = None
+) -> TxnOffsetCommitResponse | Pending:
     body: TxnOffsetCommitRequest = request.body
     version = request.header.api_version
     known, unknown = _sort_out(body, services)
     refused = answers(unknown, lambda _: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if not known:
         return TxnOffsetCommitResponse(topics=refused)
+    if prepared is None or prepared.topics != known:  # or a topic was deleted meanwhile
+        prepared = prepare(services.groups, body, known)
     pending = Pending()
 
     def admit(number: int) -> ErrorCode:
@@ -74,7 +103,7 @@ def _append(request: Request, services: Services) -> TxnOffsetCommitResponse | P
             _without_loading(answered)
         pending.complete(TxnOffsetCommitResponse(topics=_merged(refused, answered)))
 
-    commit(services.groups, body, known, admit, answer)
+    commit(services.groups, body, prepared, admit, answer)
     return pending
 
 

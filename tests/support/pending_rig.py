@@ -4,6 +4,7 @@ The coordinator of transactions is left out: a marker is appended by hand, and t
 """
 
 from broker.groups.coordinator import Coordinator
+from broker.groups.group_log import Producer
 from broker.metadata.topic_rules import GROUP_TOPIC
 from protocol.control_records import Marker
 from protocol.group_records import OffsetCommitKey, OffsetCommitValue
@@ -24,7 +25,9 @@ def pend(
         )
         for topic, number, offset in wanted
     ]
-    return rig.services.groups.append_pending(group, producer, EPOCH, records)
+    groups = rig.services.groups
+    batch = groups.log.batch_of(records, Producer(producer, EPOCH))
+    return groups.append_pending(group, producer, records, batch)
 
 
 def end(rig: Rig, *, commits: bool, group: str = "g", producer: int = 9) -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from broker.groups.errors import GroupError
 from broker.groups.txn_commits import commit as commit_in_transaction
+from broker.groups.txn_commits import prepare
 from broker.metadata.topic_rules import GROUP_TOPIC
 from protocol.errors import ErrorCode
 from protocol.messages.txn_offset_commit import (
@@ -126,7 +127,8 @@ async def commit(rig, *wanted, admits=0, metadata="", **fields):
         admissions.append((number, _log(rig).end_offset))
         return ErrorCode(admits)
 
-    commit_in_transaction(rig.services.groups, body, topics, admit, answers.append)
+    prepared = prepare(rig.services.groups, body, topics)
+    commit_in_transaction(rig.services.groups, body, prepared, admit, answers.append)
     if not answers:
         await rig.services.commit.durable(_partition(rig), _log(rig).end_offset, 5_000)
     (answered,) = answers
@@ -218,9 +220,9 @@ async def test_without_the_topic_of_groups_there_is_no_coordinator(rig):
             partitions=[TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1)],
         )
     ]
-    commit_in_transaction(
-        rig.services.groups, body, topics, lambda _: ErrorCode.NONE, answers.append
-    )
+    groups = rig.services.groups
+    prepared = prepare(groups, body, topics)
+    commit_in_transaction(groups, body, prepared, lambda _: ErrorCode.NONE, answers.append)
     assert answers[0][0].partitions[0].error_code == NOT_COORDINATOR
     await find(rig)
 

@@ -6,10 +6,12 @@ import inspect
 import pytest
 
 from broker.groups.shard import ShardState
+from broker.handlers import txn_offset_commit
 from broker.handlers.txn_offset_commit import error_response, handle
 from broker.runtime.request import Pending
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
+from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -174,6 +176,73 @@ async def test_a_commit_that_comes_while_the_transaction_ends_is_of_the_next_one
     assert await committed(rig) == {("t", 0): 1}
     assert await producer.end(version=4) == 0
     assert await committed(rig) == {("t", 0): 2}
+
+
+@pytest.fixture
+def all_are_large(monkeypatch):
+    monkeypatch.setattr(txn_offset_commit, "PARTITIONS_ON_THE_LOOP", 1)
+
+
+@pytest.mark.usefixtures("all_are_large")
+async def test_large_commits_are_prepared_in_a_thread_and_keep_their_order(rig, producer):
+    threads = []
+    run = rig.services.pool.run
+
+    async def slower(call):
+        threads.append(call)
+        await asyncio.sleep(0.02 if len(threads) == 1 else 0)
+        return await run(call)
+
+    rig.services.pool.run = slower
+    answers = await asyncio.gather(
+        commit(producer, ("t", 0, 1), ("t", 1, 1), ("no", 0, 1)),
+        commit(producer, ("t", 0, 2), ("t", 1, 2)),
+        commit(producer, ("t", 0, 3)),  # small, and behind the others all the same
+    )
+    assert len(threads) == 2
+    assert answers == [
+        [("no", 0, UNKNOWN_TOPIC), ("t", 0, 0), ("t", 1, 0)],
+        [("t", 0, 0), ("t", 1, 0)],
+        [("t", 0, 0)],
+    ]
+    assert not rig.services.groups.large_commits.is_any(producer.transactional_id)
+    assert await producer.end(is_commit=True, version=5) == 0
+    assert await committed(rig) == {("t", 0): 3, ("t", 1): 2}
+
+
+@pytest.mark.usefixtures("all_are_large")
+async def test_a_large_commit_is_checked_when_it_is_appended(rig, producer):
+    run = rig.services.pool.run
+    fenced = []
+
+    async def fenced_meanwhile(call):
+        rig.services.pool.run = run
+        fenced.append(await begin_again(rig))
+        return await run(call)
+
+    rig.services.pool.run = fenced_meanwhile
+    wanted = (("t", 0, 1), ("t", 1, 1))
+    assert await commit(producer, *wanted) == [("t", 0, INVALID_EPOCH), ("t", 1, INVALID_EPOCH)]
+    assert fenced
+    assert await committed(rig) == {}
+
+
+@pytest.mark.usefixtures("all_are_large")
+async def test_a_topic_that_goes_while_a_large_commit_is_prepared_is_unknown(rig, producer):
+    run = rig.services.pool.run
+
+    async def deleted_meanwhile(call):
+        rig.services.pool.run = run
+        prepared = await run(call)
+        await rig.call(DeleteTopicsRequest(topic_names=["u"], timeout_ms=1_000), 5)
+        return prepared
+
+    await create(rig, "u", 1)
+    rig.services.pool.run = deleted_meanwhile
+    answer = await commit(producer, ("t", 0, 1), ("u", 0, 1))
+    assert answer == [("u", 0, UNKNOWN_TOPIC), ("t", 0, 0)]
+    assert await producer.end(is_commit=True, version=5) == 0
+    assert await committed(rig) == {("t", 0): 1}
 
 
 async def test_a_fenced_producers_offsets_are_dropped(rig, producer):

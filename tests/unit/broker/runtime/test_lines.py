@@ -1,0 +1,38 @@
+"""Lines of requests: first come, first served, by key."""
+
+import asyncio
+
+import pytest
+
+from broker.runtime.lines import Lines
+
+
+async def test_those_of_a_key_go_on_in_their_order_and_other_keys_do_not_wait():
+    lines, seen = Lines(), []
+    free = asyncio.Event()
+
+    async def request(key, name, *, waits=False):
+        async with lines.turn(key):
+            if waits:
+                await free.wait()
+            seen.append(name)
+
+    tasks = [asyncio.create_task(request("a", "first", waits=True))]
+    tasks += [asyncio.create_task(request("a", name)) for name in ("second", "third")]
+    tasks.append(asyncio.create_task(request("b", "other")))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert seen == ["other"]
+    assert (lines.is_any("a"), lines.is_any("b")) == (True, False)
+    free.set()
+    await asyncio.gather(*tasks)
+    assert seen == ["other", "first", "second", "third"]
+    assert not lines.is_any("a")
+
+
+async def test_a_request_that_fails_leaves_the_line():
+    lines = Lines()
+    with pytest.raises(ValueError, match="no"):
+        async with lines.turn("a"):
+            raise ValueError("no")
+    assert not lines.is_any("a")
