@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
+from typing import Final
 
+from protocol.record_batch import verify
+from protocol.record_errors import RecordError
 from storage.files import filenames
 from storage.files.filenames import Kind
-from tests.simulation.bit_flip import batches_below
 from tests.support.memory_inodes import Directory, Inode
+
+_parse: Final = functools.lru_cache(maxsize=10_000)(filenames.parse)
 
 
 def missing(directory: Directory, end_offset: int, begin_offset: int = 0) -> str:
@@ -25,9 +30,11 @@ def missing(directory: Directory, end_offset: int, begin_offset: int = 0) -> str
             continue
         if id(inode) not in on_disk:
             return f"the name {name}"
+        if inode.durable == inode.live:
+            continue
         size = len(inode.live)
         if next_base is None or next_base > end_offset:
-            size = max((one.end for one in batches_below(inode.live, end_offset)), default=0)
+            size = max((end for _, end in _batches(inode.live, end_offset)), default=0)
         if inode.durable[:size] != inode.live[:size]:
             return f"{name}, as far as byte {size}"
     return ""
@@ -36,7 +43,7 @@ def missing(directory: Directory, end_offset: int, begin_offset: int = 0) -> str
 def missing_anywhere(data: Directory) -> Iterator[tuple[str, str]]:
     """Yield the directory of each log that is not wholly on the disk, and what of it is missing."""
     for name, node in sorted(data.live.items(), key=lambda entry: entry[0]):
-        parsed = filenames.parse(name)
+        parsed = _parse(name)
         if parsed is None or parsed.kind is not Kind.PARTITION or not isinstance(node, Directory):
             continue
         what = missing(node, filenames.OFFSET_MAX) or missing_name(data, name)
@@ -55,15 +62,29 @@ def end_offset(directory: Directory) -> int | None:
     for base_offset, _, inode in sorted(_segments(directory), key=lambda one: -one[0]):
         if not inode.live:
             return base_offset
-        *_, last = [None, *batches_below(inode.live, filenames.OFFSET_MAX)]
-        return last.next_offset if last is not None and last.end == len(inode.live) else None
+        *_, (following, end) = [(0, 0), *_batches(inode.live, filenames.OFFSET_MAX)]
+        return following if end == len(inode.live) else None
     return 0
+
+
+def _batches(content: bytearray, point: int) -> Iterator[tuple[int, int]]:
+    """Yield next offset and end of the batches that end at or below an offset, while readable."""
+    end = 0
+    while end < len(content):
+        try:
+            header = verify(content, end)
+        except RecordError:
+            return
+        if header.last_offset >= point:
+            return
+        end += header.size
+        yield header.last_offset + 1, end
 
 
 def _segments(directory: Directory) -> Iterator[tuple[int, str, Inode]]:
     """Yield the base offset, name and file of each segment."""
     for name, node in directory.live.items():
-        parsed = filenames.parse(name)
+        parsed = _parse(name)
         if (
             isinstance(node, Inode)
             and parsed is not None

@@ -24,7 +24,7 @@ from tests.simulation.clients.kinds import KINDS
 from tests.simulation.clock import SimClock
 from tests.simulation.context import Context
 from tests.simulation.disk import SimDisk
-from tests.simulation.faults import run_fault
+from tests.simulation.faults import SLOWEST_NS, run_fault
 from tests.simulation.formatted import formatted
 from tests.simulation.judges import files, quiet
 from tests.simulation.left_files import leave_files
@@ -215,6 +215,8 @@ class History:
         for client in clients:
             client.stop()
         self.network.hang_up()
+        if quiet.SLOW in self.context.injected:  # what clients have left waits for a sync
+            await world.sleep_ms(SLOWEST_NS / MS)
         await self._restart()
         await self.panel.finale()
         self.panel.stopped(*await self._stop())
