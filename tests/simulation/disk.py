@@ -59,6 +59,10 @@ class TakesTime(Protocol):
         """Let virtual time pass."""
 
 
+def _nobody_waits() -> None:
+    """Take the news."""
+
+
 class SimDisk(MemoryFileSystem):
     """See the module. `rng` decides how long calls take and which pages are cold."""
 
@@ -75,6 +79,7 @@ class SimDisk(MemoryFileSystem):
         self.open_max: int | None = None  # more opens raise EMFILE
         self.watch = LoopWatch(self._is_on_loop)
         self.order = OrderWatch(self.directory)
+        self.has_synced: Callable[[], None] = _nobody_waits  # who hears of syncs that went well
         self.harmed: set[str] = set()  # partitions' directories, "" for others
         self.failed: set[str] = set()  # those of them where a call has failed
         self.delayed: set[str] = set()  # the same, where a call took long

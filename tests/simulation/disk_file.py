@@ -85,6 +85,7 @@ class SimFile(MemoryFile):
             self._filesystem.order.sync_failed(self.path, self._inode)
             raise
         self._filesystem.order.synced(self.path, self._inode)
+        self._filesystem.has_synced()
         self._filesystem.after("fdatasync")
 
     def truncate(self, size: int) -> None:

@@ -33,6 +33,7 @@ import errno
 import random
 import signal
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Final, Protocol
 
@@ -130,12 +131,31 @@ def _ending_with_a_transaction(*, cuts_power: bool) -> Fault:
             await stage.world.wait(asked, ASKED_WITHIN_MS)
         except TimedOut:
             return
-        flushes = chance.choice((1, 3, 6)) * stage.context.plan.shape.fsync_ns
-        await stage.world.sleep_ms(chance.randrange(flushes + 2 * MS) / MS)
+        await (_some_syncs if chance.random() < 0.5 else _some_time)(stage, chance)
         if not stage.context.is_finale:
             stage.end_life(cuts_power=cuts_power, down_ms=_down_ms(chance), next_ns=None)
 
     return end
+
+
+async def _some_time(stage: Stage, chance: random.Random) -> None:
+    flushes = chance.choice((1, 3, 6)) * stage.context.plan.shape.fsync_ns
+    await stage.world.sleep_ms(chance.randrange(flushes + 2 * MS) / MS)
+
+
+async def _some_syncs(stage: Stage, chance: random.Random) -> None:
+    """Wait until the first syncs have ended that the transaction waits for, and others have not."""
+    left, ended = chance.choice((1, 1, 2, 3)), stage.world.waiter()
+
+    def has_synced() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            ended.set()
+
+    stage.disk.has_synced = has_synced
+    with suppress(TimedOut):
+        await stage.world.wait(ended, ASKED_WITHIN_MS)
 
 
 async def _stop(stage: Stage, chance: random.Random) -> None:

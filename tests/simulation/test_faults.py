@@ -46,10 +46,13 @@ def _ends(act: Callable[[Record], None], seed: str = "w") -> list[bool]:
         world=world,
         context=SimpleNamespace(is_finale=False, record=record, plan=Plan(seed)),
         end_life=lambda **how: ended.append(how["cuts_power"]),
+        disk=SimpleNamespace(has_synced=None),
     )
     plan = FaultPlan("power cut at an end 0", "power cut at an end", 5)
     actor = world.spawn("fault", run_fault(stage, plan))
     world.after(20 * MS, lambda: act(record))
+    for ms in (30, 31, 32):
+        world.after(ms * MS, lambda: stage.disk.has_synced and stage.disk.has_synced())
     world.run_until(lambda: actor.ended.is_set)
     assert not world.defects
     return ended
