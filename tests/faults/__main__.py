@@ -3,6 +3,7 @@
     .venv/bin/python -m tests.faults kill 50        kills at random moments and at every failpoint
     .venv/bin/python -m tests.faults power 50       power cuts in the three shapes of ext4; as root
     .venv/bin/python -m tests.faults flip 4         kills, and a bit of an old batch flips
+    .venv/bin/python -m tests.faults kill 50 --transactions   transactional clients; power, too
     .venv/bin/python -m tests.faults kill 8 --broken NAME     a broker that must be detected
 
 `make test` or `make faults` sets .venv up; another Python lacks what the broker needs. Each

@@ -99,6 +99,7 @@ class BaseLife(ABC):
     settings: Mapping[str, str] = SETTINGS
     rots: Sequence[Key] = ()  # where a bit may flip
     acknowledged_min = 10  # in a cycle without a failpoint, or the cycle proves nothing
+    acknowledged_wanted = 10  # before a crash at a random moment
 
     def __init__(
         self, directory: Path, seed: int, ledger: Ledger, *, shape: str = "", broken: str = ""
@@ -220,7 +221,7 @@ class BaseLife(ABC):
             self.clients.check_alive()
             spent_s = time.monotonic() - began_s
             if spent_s >= span_s and (
-                self.clients.acknowledged - before >= self.acknowledged_min or crash.serving
+                self.clients.acknowledged - before >= self.acknowledged_wanted or crash.serving
             ):
                 return False
             await asyncio.sleep(0.005)

@@ -160,5 +160,5 @@ def test_a_broken_broker_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -
     where, what, script = BROKEN[name]
     monkeypatch.setattr(where, what, getattr(where, what))  # put back at the end
     assert failures(script, None, 20, times_out=True)[1] == []
-    broken_transactions.VARIANTS[name].apply()
+    broken_transactions.NEED_A_STATE[name]()
     assert failures(script, None, 20, times_out=True)[1] != []
