@@ -77,7 +77,8 @@ class TransactionalLife(BaseLife):
         return self.load
 
     def _harden(self) -> None:
-        """Nothing is volatile here."""
+        """Nothing is volatile here; but a stop under load has left nothing to object to."""
+        self.load.found += [Anomaly("H8", what) for what in self._verify()]
 
     async def _read_all(self, connection: Connection) -> None:
         faults = () if self.crash is None else (*self.crash.serving, *self.crash.recovering)
