@@ -27,7 +27,7 @@ GROUP_OFFSET = 2  # the aborted one is 9
 TIMEOUT_MS = 1_000  # of the transaction that takes too long: librdkafka's least
 OVER_S = 2.0
 PATIENCE_S = 30
-JAVA_SOURCE = Path(__file__).parent / "programs" / "java" / "Transactions.java"
+JAVA_PROGRAMS = Path(__file__).parent / "programs" / "java"
 JAVA_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dlog4j2.level=OFF")
 
 
@@ -219,16 +219,15 @@ def by_aiokafka(place: Place) -> list[str]:
     return asyncio.run(live())
 
 
-def by_java(place: Place) -> list[str]:
-    """The Java client of Kafka's jars; needs a JDK."""
+def run_java(program: str, directory: Path | str, *arguments: str) -> list[str]:
+    """Compile a program of ours into a directory and run it: its lines; needs a JDK."""
     jars = f"{libs()}/*"
     assert shutil.which("javac"), "needs javac (a JDK, 17 or later) on the PATH"
-    build = ["javac", "-proc:none", "-cp", jars, "-d", place.directory, str(JAVA_SOURCE)]
+    source = str(JAVA_PROGRAMS / f"{program}.java")
+    build = ["javac", "-proc:none", "-cp", jars, "-d", str(directory), source]
     subprocess.run(build, check=True, capture_output=True)
-    run = ["java", *JAVA_FLAGS, "-cp", f"{place.directory}:{jars}", "Transactions"]
-    arguments = (place.address, place.topic, place.source, place.group, place.name)
     done = subprocess.run(
-        [*run, *arguments, str(TIMEOUT_MS), str(int(OVER_S * 1000))],
+        ["java", *JAVA_FLAGS, "-cp", f"{directory}:{jars}", program, *arguments],
         capture_output=True,
         text=True,
         timeout=120,
@@ -236,6 +235,13 @@ def by_java(place: Place) -> list[str]:
     )
     assert done.returncode == 0, f"{done.stdout[-1000:]}{done.stderr[-3000:]}"
     return done.stdout.splitlines()
+
+
+def by_java(place: Place) -> list[str]:
+    """The Java client of Kafka's jars."""
+    arguments = (place.address, place.topic, place.source, place.group, place.name)
+    times = (str(TIMEOUT_MS), str(int(OVER_S * 1000)))
+    return run_java("Transactions", place.directory, *arguments, *times)
 
 
 LIVES: dict[str, Life] = {
