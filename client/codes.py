@@ -9,6 +9,10 @@ from __future__ import annotations
 from protocol.errors import ErrorCode
 
 
+class BrokerError(Exception):
+    """The broker cannot be reached, or its answer makes no sense."""
+
+
 def code_of(number: int) -> ErrorCode:
     """Return the code of a number, UNKNOWN_SERVER_ERROR if it is unknown."""
     try:

@@ -14,6 +14,7 @@ import socket
 import struct
 from typing import Any, Final, Self
 
+from client.codes import BrokerError as BrokerError  # its readers take it from here
 from client.codes import code_text
 from protocol.api_keys import ApiKey
 from protocol.errors import DecodeError, ErrorCode
@@ -29,10 +30,6 @@ RESPONSE_BYTES_MAX: Final = 100 << 20  # Kafka's own limit for requests
 _REQUEST_HEADER = struct.Struct(">ihhi")  # with the frame's size before it
 _RESPONSE_HEADER = struct.Struct(">i")
 _CLIENT_ID = struct.pack(">h", len(CLIENT_ID)) + CLIENT_ID.encode()
-
-
-class BrokerError(Exception):
-    """The broker cannot be reached, or its answer makes no sense."""
 
 
 class NotServed(BrokerError):

@@ -8,27 +8,14 @@ for good.
 
 from __future__ import annotations
 
-from typing import Final
-
-from client.kafka.connection import BrokerError
+from client.codes import BrokerError
 from client.kafka.patience import PatientConnection
-from client.kafka.transaction_errors import (
-    ProducerFenced,
-    RequestFailed,
-    TransactionAborted,
-    TransactionError,
-    TransactionTimedOut,
-)
-from client.kafka.transaction_requests import Epoch, initialize
-from client.kafka.transactions import OPERATOR, TIMEOUT, last_end
-from protocol.errors import ErrorCode
+from client.kafka.transaction_requests import initialize
+from client.kafka.transactions import last_end
+from client.transactions.endings import REPLACED, ended_by_broker, explained, fenced
+from client.transactions.epoch import Epoch
+from client.transactions.errors import ProducerFenced, RequestFailed
 from protocol.messages.describe_transactions import LastEnd
-
-_REPLACED: Final = (
-    ErrorCode.INVALID_PRODUCER_EPOCH,
-    ErrorCode.PRODUCER_FENCED,
-    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-)
 
 
 class HeldId:
@@ -69,8 +56,8 @@ class HeldId:
         try:
             self.initialize()
         except RequestFailed as error:
-            if error.code in _REPLACED:
-                self._fenced = _fenced(self.epoch.transactional_id, self._last_end())
+            if error.code in REPLACED:
+                self._fenced = fenced(self.epoch.transactional_id, self._last_end())
                 raise self._fenced from error
             raise
         self.must_reset = False
@@ -79,41 +66,18 @@ class HeldId:
         self, error: BrokerError, open_s: float, *, of_commit: bool = False
     ) -> BrokerError:
         """Return what the failure of a request means, after `open_s` seconds of a transaction."""
-        if not isinstance(error, RequestFailed):
-            return error
         name = self.epoch.transactional_id
-        if error.code == ErrorCode.TRANSACTION_ABORTABLE:
-            return TransactionAborted(
-                f"the transaction of {name!r} must be aborted: {error}", is_over=False
-            )
-        has_ended = of_commit and error.code == ErrorCode.INVALID_TXN_STATE
-        if error.code not in _REPLACED and not has_ended:
-            return error
+        found = explained(error, name, of_commit=of_commit)
+        if found is not None:
+            return found
         ended = self._last_end()
         try:
             self._reset()
-        except ProducerFenced as fenced:
-            return fenced
+        except ProducerFenced as replaced:
+            return replaced
         except BrokerError:
             return error
-        return self._ended_by_broker(ended, open_s)
-
-    def _ended_by_broker(self, ended: LastEnd | None, open_s: float) -> TransactionError:
-        """Return the error for a transaction that is over, after which the producer may go on."""
-        name = self.epoch.transactional_id
-        timeout_s = self.timeout_ms / 1000
-        why = ended.reason if ended is not None else TIMEOUT if open_s >= timeout_s else ""
-        if why == TIMEOUT:
-            return TransactionTimedOut(
-                f"the broker aborted the transaction of {name!r}: it was open for {open_s:.1f} s, "
-                f"and its timeout is {timeout_s:g} s. Begin a new one; if it needs longer, raise "
-                "timeout_ms."
-            )
-        said = "An operator ended it" if why == OPERATOR else "The broker does not say more"
-        return TransactionAborted(
-            f"the transaction of {name!r} was aborted after {open_s:.1f} s. {said}. "
-            "Begin a new one."
-        )
+        return ended_by_broker(name, ended, open_s, self.timeout_ms)
 
     def _last_end(self) -> LastEnd | None:
         """Return how the id's last transaction ended, None if the broker does not tell."""
@@ -122,15 +86,3 @@ class HeldId:
             return self._broker.repeat(lambda connection: last_end(connection, name), 0)
         except BrokerError:
             return None
-
-
-def _fenced(transactional_id: str, ended: LastEnd | None) -> ProducerFenced:
-    if ended is not None and ended.reason == OPERATOR:
-        return ProducerFenced(
-            f"an operator ended the transaction of {transactional_id!r}, which fences its producer."
-            " Start a new producer to go on."
-        )
-    return ProducerFenced(
-        f"a newer producer has taken over the transactional id {transactional_id!r}; this one is "
-        "fenced, and what it had open was aborted. If both shall run, give each an id of its own."
-    )

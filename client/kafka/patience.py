@@ -13,21 +13,13 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from client.kafka.connection import BrokerError, Connection, NotServed
-from client.kafka.transaction_errors import RequestFailed, TransactionError
+from client.transactions.errors import Again, OutOfTime, RequestFailed, TransactionError
 
 FIRST_PAUSE_S: Final = 0.01
 PAUSE_S_MAX: Final = 1.0
 _LASTING: Final = (NotServed, RequestFailed, TransactionError)
 
 Result = TypeVar("Result")
-
-
-class Again(BrokerError):
-    """The broker cannot do this now; the text says why."""
-
-
-class OutOfTime(BrokerError):
-    """An attempt was repeated for as long as it may be; the text has the last reason."""
 
 
 class PatientConnection:

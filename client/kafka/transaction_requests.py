@@ -12,18 +12,16 @@ KIP-890) Produce 12 and TxnOffsetCommit 5 add it, and EndTxn 5 answers with the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from client.codes import code_of, code_text
 from client.kafka.connection import VERSION_MAX, Connection
 from client.kafka.coordinators import ELSEWHERE, find_coordinator
-from client.kafka.patience import Again
-from client.kafka.transaction_errors import RequestFailed
 from client.places import Place
+from client.transactions.epoch import Epoch, GroupMetadata, PartitionBatch
+from client.transactions.errors import Again, RequestFailed
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import GROUP, TRANSACTION
-from protocol.records import Record
 
 PRODUCE_ADDS: Final = 12  # the first versions that add partitions to the transaction by themselves
 OFFSETS_ADD: Final = 5
@@ -33,36 +31,6 @@ _PRODUCE_VERSION_MAX: Final = 12  # 13 names topics by id
 _APPENDED: Final = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 # Retriable for clients that wait for a topic to be created; here it was there, and is deleted.
 _GONE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-
-
-class Epoch(NamedTuple):
-    """A transactional id with the producer id and epoch that it has now."""
-
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
-
-
-class GroupMetadata(NamedTuple):
-    """The member that commits offsets, as its consumer knows it.
-
-    Without a member id and a generation the broker checks no membership.
-    """
-
-    group_id: str
-    member_id: str = ""
-    generation_id: int = -1
-    instance_id: str | None = None
-
-
-@dataclass(slots=True)
-class PartitionBatch:
-    """Records for a partition; `packed` and `base_sequence` are set before the first attempt."""
-
-    place: Place
-    records: list[Record]
-    base_sequence: int = -1
-    packed: bytes = b""
 
 
 def has_version_2(connection: Connection) -> bool:

@@ -18,44 +18,28 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from random import Random
-from typing import Final, Self
+from typing import Self
 
 from client.kafka import transaction_requests as requests
 from client.kafka.connection import BrokerError, Connection
 from client.kafka.held_id import HeldId
-from client.kafka.patience import Again, OutOfTime, PatientConnection
-from client.kafka.transaction_errors import (
+from client.kafka.patience import PatientConnection
+from client.partitioners import PARTITIONERS
+from client.places import Place
+from client.transactions.epoch import Epoch, GroupMetadata
+from client.transactions.errors import (
+    Again,
     OutcomeUnknown,
+    OutOfTime,
     ProducerFenced,
     RequestFailed,
     TransactionAborted,
     TransactionError,
 )
-from client.kafka.transaction_requests import Epoch, GroupMetadata
-from client.kafka.unsent import Unsent
-from client.partitioners import PARTITIONERS
-from client.places import Place
+from client.transactions.transaction_settings import ABORT_S, TOPIC_S, TransactionSettings
+from client.transactions.unsent import Unsent
 from protocol.records import Record
-
-ABORT_S: Final = 10.0  # how long an abort is tried: the broker aborts by itself after the timeout
-TOPIC_S: Final = 10.0  # how long an unknown topic is asked for: the broker may be creating it
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionSettings:
-    """`timeout_ms`: how long the broker leaves a transaction open. `codec` as in compression.py.
-
-    `answer_s` bounds one answer, `retry_s` all attempts of one request.
-    """
-
-    timeout_ms: int = 60_000
-    answer_s: float = 30.0
-    retry_s: float = 120.0
-    request_bytes: int = 1024 * 1024
-    codec: int = 0
-    partitioner: str = "key_hash"
 
 
 class TransactionalProducer:

@@ -18,10 +18,11 @@ from client.codes import code_text
 from client.kafka import admin, coordinators
 from client.kafka.connection import BrokerError, Connection
 from client.kafka.coordinators import ask_patiently
-from client.kafka.patience import Again
-from client.kafka.transaction_requests import Epoch, initialize
+from client.kafka.transaction_requests import initialize
 from client.places import Place
 from client.suggest import did_you_mean
+from client.transactions.epoch import Epoch
+from client.transactions.errors import Again
 from protocol.errors import ErrorCode
 from protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -31,8 +32,6 @@ from protocol.messages.describe_transactions import (
 )
 from protocol.messages.find_coordinator import TRANSACTION
 
-TIMEOUT: Final = "timeout"  # why a transaction ended last (LastEnd.reason)
-OPERATOR: Final = "operator"
 _OPEN: Final = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
 

@@ -1,5 +1,6 @@
 """The client of the msgpack dialect: a producer, a consumer, and members of groups.
 
 Read `transport`, `producer` with `unacknowledged`, `consumer`, then `membership` and
-`group_consumer`. From outside, use the three clients; it knows `protocol`, nothing else of ours.
+`group_consumer`; for transactions `async_transactional_producer`. It knows `protocol` and what both
+clients share, nothing else of ours.
 """

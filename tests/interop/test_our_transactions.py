@@ -21,9 +21,9 @@ from confluent_kafka import Consumer
 from client import cli
 from client.kafka import admin, groups, transaction_requests
 from client.kafka.connection import Connection
-from client.kafka.transaction_errors import ProducerFenced, TransactionTimedOut
 from client.kafka.transactional_producer import TransactionalProducer, TransactionSettings
 from client.places import Place
+from client.transactions.errors import ProducerFenced, TransactionTimedOut
 from protocol.messages.describe_transactions import DescribeTransactionsRequest
 from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest

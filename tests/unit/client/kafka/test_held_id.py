@@ -7,7 +7,7 @@ import pytest
 from client.kafka.connection import BrokerError
 from client.kafka.held_id import HeldId
 from client.kafka.patience import PatientConnection
-from client.kafka.transaction_errors import ProducerFenced, RequestFailed, TransactionAborted
+from client.transactions.errors import ProducerFenced, RequestFailed, TransactionAborted
 from protocol.errors import ErrorCode
 from tests.support.scripted_broker import ScriptedBroker
 from tests.support.scripted_transactions import ScriptedTransactions

@@ -7,7 +7,7 @@ import pytest
 from client.kafka import patience
 from client.kafka.connection import BrokerError, NotServed
 from client.kafka.patience import Again, OutOfTime, PatientConnection
-from client.kafka.transaction_errors import ProducerFenced, RequestFailed
+from client.transactions.errors import ProducerFenced, RequestFailed
 from tests.support.scripted_broker import ScriptedBroker
 
 

@@ -7,9 +7,9 @@ import pytest
 from client.kafka import transaction_requests as requests
 from client.kafka.connection import Connection, NotServed
 from client.kafka.patience import Again
-from client.kafka.transaction_errors import RequestFailed
-from client.kafka.transaction_requests import Epoch
 from client.places import Place
+from client.transactions.epoch import Epoch
+from client.transactions.errors import RequestFailed
 from protocol.messages import add_partitions_to_txn as messages
 from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest

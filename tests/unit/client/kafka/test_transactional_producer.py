@@ -8,17 +8,17 @@ import pytest
 
 from client.kafka import transactional_producer as module
 from client.kafka.connection import BrokerError
-from client.kafka.transaction_errors import (
+from client.kafka.transactional_producer import TransactionalProducer, TransactionSettings
+from client.places import Place
+from client.transactions.endings import OPERATOR, TIMEOUT
+from client.transactions.epoch import GroupMetadata
+from client.transactions.errors import (
     OutcomeUnknown,
     ProducerFenced,
     RequestFailed,
     TransactionAborted,
     TransactionTimedOut,
 )
-from client.kafka.transaction_requests import GroupMetadata
-from client.kafka.transactional_producer import TransactionalProducer, TransactionSettings
-from client.kafka.transactions import OPERATOR, TIMEOUT
-from client.places import Place
 from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from protocol.messages.end_txn import EndTxnRequest

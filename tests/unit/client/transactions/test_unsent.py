@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from client.kafka.transaction_requests import Epoch
-from client.kafka.unsent import Unsent
 from client.places import Place
+from client.transactions.epoch import Epoch
+from client.transactions.unsent import Unsent
 from protocol.record_batch import read_header, verify
 from protocol.records import Record
 

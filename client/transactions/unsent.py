@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from client.kafka.transaction_requests import Epoch, PartitionBatch
 from client.places import Place
+from client.transactions.epoch import Epoch, PartitionBatch
 from protocol.records import HEADER_SIZE, Record, build
 
 _RECORD_BYTES: Final = 24  # at least what a record's integers take

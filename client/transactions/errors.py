@@ -1,4 +1,4 @@
-"""How a transaction can fail, as errors of the transactional producer.
+"""How a transaction can fail, as errors of the transactional producers.
 
 After `ProducerFenced` the producer is of no more use. After the others it may begin its next
 transaction; what the failed one should have written can be sent again in it.
@@ -6,7 +6,7 @@ transaction; what the failed one should have written can be sent again in it.
 
 from __future__ import annotations
 
-from client.kafka.connection import BrokerError
+from client.codes import BrokerError
 
 
 class TransactionError(BrokerError):
@@ -42,3 +42,11 @@ class RequestFailed(BrokerError):
     def __init__(self, text: str, code: int) -> None:
         super().__init__(text)
         self.code = code
+
+
+class Again(BrokerError):
+    """The broker cannot do this now; the text says why."""
+
+
+class OutOfTime(BrokerError):
+    """An attempt was repeated for as long as it may be; the text has the last reason."""

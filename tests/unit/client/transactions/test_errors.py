@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from client.kafka import transaction_errors as errors
 from client.kafka.connection import BrokerError
+from client.transactions import errors
 
 
 @pytest.mark.parametrize(
