@@ -80,7 +80,12 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "test_old_segments": ("protocol/legacy*.py", "storage/segments/*"),
     "test_other_languages": (*PROTOCOL, "tests/interop/programs/*"),
     "test_our_member": ("client/msgpack/membership.py", "client/msgpack/group*.py", *GROUPS),
-    "test_our_transactions": ("client/kafka/*", "client/commands/*", *TRANSACTIONS),
+    "test_our_transactions": (
+        "client/kafka/*",
+        "client/transactions/*",
+        "client/commands/*",
+        *TRANSACTIONS,
+    ),
     "test_read_only": ("broker/read_only/*", "storage/files/overlay.py", *LOG, *METADATA),
     "test_record_fields": (*MSGPACK, "protocol/records.py"),
     "test_refusals": (*ADMIN, *METADATA),
