@@ -120,7 +120,7 @@ class AsyncTransactionalProducer:
     ) -> None:
         """Add a record to the transaction. Raises BrokerError, and TransactionError."""
         self._check_open()
-        count = await self._repeat(lambda: self._requests.partition_count(topic), TOPIC_S)
+        count = await repeat(lambda: self._requests.partition_count(topic), TOPIC_S)
         if partition is None:
             partition = self._choose(topic, key, count)
         elif not 0 <= partition < count:
@@ -155,7 +155,7 @@ class AsyncTransactionalProducer:
         """Repeat an attempt of the open transaction; if it fails, only an abort is left."""
         self._is_begun = True
         try:
-            await self._repeat(attempt, self.settings.retry_s)
+            await repeat(attempt, self.settings.retry_s)
         except BrokerError as error:
             self._failure = await self._explained(error)
             self._must_reset = self._is_begun
@@ -247,13 +247,13 @@ class AsyncTransactionalProducer:
                 self._is_unsure = True
                 raise
 
-        self.epoch = await self._repeat(attempt, within_s)
+        self.epoch = await repeat(attempt, within_s)
         self._is_begun = False
 
     # -- the id ----------------------------------------------------------------------------------
 
     async def _initialize(self) -> None:
-        self.epoch = await self._repeat(
+        self.epoch = await repeat(
             lambda: self._requests.initialize(self.epoch), self.settings.retry_s
         )
 
@@ -287,22 +287,23 @@ class AsyncTransactionalProducer:
             self._is_begun = False
         return found
 
-    async def _repeat(self, attempt: Callable[[], Awaitable[Result]], within_s: float) -> Result:
-        """Return the attempt's result, repeating it for `within_s` seconds.
 
-        Raises OutOfTime, and at once RequestFailed and TransactionError.
-        """
-        until_s = _now_s() + within_s
-        pause_s = FIRST_PAUSE_S
-        while True:
-            try:
-                return await attempt()
-            except (Again, TransportError) as error:
-                trouble = error
-            if _now_s() + pause_s > until_s:
-                raise OutOfTime(f"no success within {within_s:g} s: {trouble}") from trouble
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, PAUSE_S_MAX)
+async def repeat(attempt: Callable[[], Awaitable[Result]], within_s: float) -> Result:
+    """Return the attempt's result, repeating it for `within_s` seconds.
+
+    Raises OutOfTime, and at once RequestFailed and TransactionError.
+    """
+    until_s = _now_s() + within_s
+    pause_s = FIRST_PAUSE_S
+    while True:
+        try:
+            return await attempt()
+        except (Again, TransportError) as error:
+            trouble = error
+        if _now_s() + pause_s > until_s:
+            raise OutOfTime(f"no success within {within_s:g} s: {trouble}") from trouble
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, PAUSE_S_MAX)
 
 
 def _now_s() -> float:
