@@ -8,11 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from client.msgpack.async_transactional_producer import AsyncTransactionalProducer
-from client.places import Place
-from client.transactions.errors import ProducerFenced
 from tests.support.msgpack_client import MsgpackClient
 
 ROOT = Path(__file__).parents[3]
@@ -48,46 +43,31 @@ def committed_offset(port: int, group: str, topic: str) -> int:
     return offset
 
 
-async def test_committed_records_and_offsets_are_seen_and_aborted_ones_are_not(broker: Any) -> None:
-    address, port = f"127.0.0.1:{broker.msgpack_port}", broker.msgpack_port
-    async with AsyncTransactionalProducer(address, "sums") as producer:
-        async with producer.transaction():
-            await producer.send("sums", b"one")
-            await producer.flush()
-            assert (read(port, "sums", 0), read(port, "sums", 1)) == ([b"one"], [])
-            await producer.send_offsets("adders", {Place("sums", 0): 5})
-        assert read(port, "sums", 1) == [b"one"]  # at once: the commit is answered
-        assert committed_offset(port, "adders", "sums") == 5
+def start(name: str, port: int) -> subprocess.Popen[str]:
+    """Run a program of `async_transactions`."""
+    command = [sys.executable, "-m", "tests.support.async_transactions", name, f"127.0.0.1:{port}"]
+    return subprocess.Popen(
+        command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
 
-        async def fails() -> None:
-            async with producer.transaction():
-                await producer.send("sums", b"two")
-                await producer.send_offsets("adders", {Place("sums", 0): 9})
-                raise ZeroDivisionError
 
-        with pytest.raises(ZeroDivisionError):
-            await fails()
-        async with producer.transaction():
-            await producer.send("sums", b"three")
+def test_committed_records_and_offsets_are_seen_and_aborted_ones_are_not(broker: Any) -> None:
+    port = broker.msgpack_port
+    with start("sums", port) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "written\n"
+        assert (read(port, "sums", 0), read(port, "sums", 1)) == ([b"one"], [])
+        program.communicate("\n", timeout=120)
+    assert program.returncode == 0
     assert read(port, "sums", 1) == [b"one", b"three"]
     assert committed_offset(port, "adders", "sums") == 5
 
 
-async def test_the_older_of_two_producers_is_fenced(broker: Any) -> None:
-    address = f"127.0.0.1:{broker.msgpack_port}"
-
-    async def write(producer: AsyncTransactionalProducer, value: bytes) -> None:
-        async with producer.transaction():
-            await producer.send("duel", value)
-
-    async with (
-        AsyncTransactionalProducer(address, "duel") as older,
-        AsyncTransactionalProducer(address, "duel") as newer,
-    ):
-        await write(newer, b"new")
-        with pytest.raises(ProducerFenced, match="a newer producer has taken over"):
-            await write(older, b"old")
-        await write(newer, b"newer")
+def test_the_older_of_two_producers_is_fenced(broker: Any) -> None:
+    with start("duel", broker.msgpack_port) as program:
+        said, _ = program.communicate(timeout=120)
+    assert program.returncode == 0
+    assert said.startswith("ProducerFenced: a newer producer has taken over")
     assert read(broker.msgpack_port, "duel", 1) == [b"new", b"newer"]
 
 
