@@ -252,6 +252,7 @@ def _transactions(
             clock,
             config.transaction_state_log_load_buffer_size,
             opened,
+            services.metrics,
         )
         loading.start()
     return coordinator

@@ -8,9 +8,10 @@ side by side. It needs no lock, because it begins and finishes them itself. Wave
 captured at a time: open files, and snapshots of producers.
 
 A stop may come while a transaction is being ended: a marker keeps the recovery point below it until
-its decision is durable. When all logs are flushed it is, since decisions are appended first. Then
-these logs go on to their ends. Markers that the last start has found, and nobody has looked at, are
-left to the next start, which has to find them again: such a stop is not a clean one.
+its decision is durable. When all logs are flushed it is, if decisions are appended first, as the
+coordinator does (`are_decided`). Then these logs go on to their ends. Markers that the last start
+has found, and nobody has looked at, are left to the next start, which has to find them again: such
+a stop is not a clean one.
 """
 
 from __future__ import annotations
@@ -44,13 +45,15 @@ class StopJob:
 Steps: TypeAlias = Generator[Sequence[StopJob], None, bool]
 
 
-def stop_logs(logs: Sequence[Log], complain: Callable[[str], None]) -> Steps:
+def stop_logs(logs: Sequence[Log], complain: Callable[[str], None], *, are_decided: bool) -> Steps:
     """Flush and checkpoint logs; return whether all are closed cleanly, or complain. Blocks.
+
+    `are_decided`: the decisions of all markers that were appended are in these logs.
 
     Run all jobs of a list before asking for the next list.
     """
     left = yield from _stop(logs)
-    if left and all(stop.is_held for stop in left):
+    if are_decided and left and all(stop.is_held for stop in left):
         for stop in left:
             stop.log.settle_appended()
         left = yield from _stop([stop.log for stop in left])
@@ -115,7 +118,7 @@ class _Stop:
         if self.is_held:
             return (
                 f"{log.directory} has markers of transactions from offset {log.unsettled_from} on"
-                " that the last start has found, and that were not looked at yet"
+                " that the next start has to look at"
             )
         if log.failed is not None or log.recovery_point != log.end_offset:
             offsets = f"recovery point {log.recovery_point}, end offset {log.end_offset}"

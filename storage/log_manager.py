@@ -265,20 +265,27 @@ class LogManager:
         """Write the checkpoint files now. Raises OSError."""
         self._checkpoints.write(self.logs)
 
-    def close(self, *, clean: bool, broker_epoch: int = NO_BROKER_EPOCH) -> bool:
+    def close(
+        self, *, clean: bool, are_decided: bool = False, broker_epoch: int = NO_BROKER_EPOCH
+    ) -> bool:
         """As `closing`, with one job after the other; return whether the stop is clean. Blocks."""
-        return run_in_turn(self.closing(clean=clean, broker_epoch=broker_epoch))
+        return run_in_turn(
+            self.closing(clean=clean, are_decided=are_decided, broker_epoch=broker_epoch)
+        )
 
-    def closing(self, *, clean: bool, broker_epoch: int = NO_BROKER_EPOCH) -> Steps:
+    def closing(
+        self, *, clean: bool, are_decided: bool = False, broker_epoch: int = NO_BROKER_EPOCH
+    ) -> Steps:
         """Make everything durable, release the directory, return whether the stop is clean.
 
         Each step blocks. It yields jobs, which must run before the next one. No append, flush or
         checkpoint may begin. The clean mark, with `broker_epoch`, is for `clean` without a failure.
+        `are_decided`: as of `stop_logs`.
         """
         if self.home.is_read_only:
             self.abandon()  # there is nothing to write
             return True
-        are_closed = yield from stop_logs(self.all(), self._warn)
+        are_closed = yield from stop_logs(self.all(), self._warn, are_decided=are_decided)
         for complaint in self._opener.complaints():
             self._warn(complaint)
             are_closed = False

@@ -60,6 +60,12 @@ class LogTransactions(LogReader):
         taken, self.replayed_markers = self.replayed_markers, []
         return taken
 
+    @property
+    def keeps_replayed(self) -> bool:
+        """Whether markers that the opening has found keep the recovery point below them."""
+        first = self.unsettled_from
+        return first is not None and first < self.opened_at
+
     def settle_replayed(self) -> None:
         """Let the recovery point pass the markers that the opening has found.
 

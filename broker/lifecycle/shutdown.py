@@ -157,7 +157,8 @@ class Shutdown:
     async def _closed_logs(self) -> bool:
         """Close the logs, with as many threads waiting for the disk as group commit has."""
         services = self._services
-        steps = services.logs.closing(clean=True, broker_epoch=services.controller.broker_epoch)
+        epoch = services.controller.broker_epoch  # the coordinator appends decisions first
+        steps = services.logs.closing(clean=True, are_decided=True, broker_epoch=epoch)
         is_clean = False
 
         def next_jobs() -> Sequence[StopJob]:

@@ -53,6 +53,7 @@ class Metrics:
     transactions_committed: int = 0
     transactions_aborted: int = 0
     transactions_timed_out: int = 0
+    logs_kept_for_transactions_now: int = 0  # below markers that a crash has left
     transactions_owed_now: int = 0  # decided, but not yet in every partition: a log has failed
 
     def snapshot(self) -> dict[str, int]:

@@ -9,6 +9,9 @@ with:
     NOT_COORDINATOR                it is damaged, or the disk did not give it; if that may pass, it
                                    is tried again every second
 
+Until all are read, the logs keep the markers that their opening has found, also for those that are
+damaged: a repair or a backup may bring the ids back.
+
 The pool reads, decompresses and decodes, one buffer of `transaction.state.log.load.buffer.size` at
 a time. The loop takes the records, in turns.
 """
@@ -27,6 +30,7 @@ from broker.partitions.warm_reads import warm
 from broker.runtime import owners
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.clock import MS_NS, Clock
+from broker.runtime.metrics import Metrics
 from broker.runtime.owners import Owner
 from broker.transactions.adoption import Adoption
 from broker.transactions.late_logs import LateLogs
@@ -63,6 +67,7 @@ class TransactionLoading:
         clock: Clock,
         buffer_bytes: int,
         held: Sequence[Log],
+        metrics: Metrics,
     ) -> None:
         """`held` are the logs that keep the markers which their opening has found."""
         self._log = log
@@ -72,7 +77,9 @@ class TransactionLoading:
         self._clock = clock
         self._buffer_bytes = buffer_bytes
         self._held = held
+        self._metrics = metrics
         self._is_left_named = False
+        self._is_kept_named = False
         self._states: list[ShardState] = []  # by number; empty: the topic did not exist
         self._unread: set[int] = set()  # said to be
         self._loading = asyncio.Lock()
@@ -151,18 +158,32 @@ class TransactionLoading:
                     (self._clock.monotonic_ns() - started_ns) // MS_NS,
                 )
             await self._late.judge()
-            if ShardState.OFFLINE not in self._states:
+            if ShardState.OFFLINE not in self._states and not self._is_left_named:
+                self._is_left_named = True
+                are_all_read = ShardState.REFUSED not in self._states
+                self._adoption.name_what_is_left(are_all_read=are_all_read)
+            if all(state is ShardState.SERVING for state in self._states):
                 self._late.let_logs_go()
-                if self._held:
+                if self._adoption.is_safe:
                     await self._let_go()
+            self._note_kept()
+
+    def _note_kept(self) -> None:
+        """Count the logs that keep what a crash has left, and say so once."""
+        count = sum(log.keeps_replayed for log in self._held)
+        self._metrics.logs_kept_for_transactions_now = count
+        if count and not self._is_kept_named:
+            self._is_kept_named = True
+            logger.warning(
+                "%d logs keep the markers that a crash has left, for ids in %s that could not be"
+                " read or written. Until it is mended and the broker starts again, retention and"
+                " compaction of these logs go no further, and a start recovers them from there",
+                count,
+                TRANSACTION_TOPIC,
+            )
 
     async def _let_go(self) -> None:
-        """Let go of the evidence, once nothing depends on it."""
-        if not self._is_left_named:
-            self._is_left_named = True
-            self._adoption.name_what_is_left(are_all_read=ShardState.REFUSED not in self._states)
-        if not self._adoption.is_safe:
-            return  # for the next start
+        """Let go of the evidence: nothing depends on it."""
         held, self._held = self._held, ()
         for count, log in enumerate(held, 1):
             log.settle_replayed()

@@ -111,7 +111,9 @@ def _forget_the_log_start() -> None:
 
 
 def _mark_clean_before_the_flush() -> None:
-    def hasty(self: LogManager, *, clean: bool, broker_epoch: int = -1) -> Steps:
+    def hasty(
+        self: LogManager, *, clean: bool, are_decided: bool = False, broker_epoch: int = -1
+    ) -> Steps:
         for log in self.all():
             log.recovery_point = log.end_offset
         self.home.checkpoint_changes += 1

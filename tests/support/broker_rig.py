@@ -103,7 +103,7 @@ class Rig:
         while self.services.pool.is_busy:  # a read that was under way would open its file again
             await asyncio.sleep(0.001)
         self._watch(serving=False)  # the server closes the logs in a thread
-        clean = self.services.logs.close(clean=True)
+        clean = self.services.logs.close(clean=True, are_decided=True)
         self.services.pool.close()
         self.services.flush_pool.close()
         assert not left, left

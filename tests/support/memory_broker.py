@@ -235,7 +235,7 @@ class MemoryBroker:
             await self.services.transactions.finish()
         await self.services.commit.drained()
         self.surprises += left_over(self.assembly, self.dispatcher)
-        return self.services.logs.close(clean=True)
+        return self.services.logs.close(clean=True, are_decided=True)
 
     def end(self) -> None:
         """Close the loop; tasks that still run end silently."""

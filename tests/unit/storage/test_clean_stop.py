@@ -104,7 +104,7 @@ def test_a_marker_whose_decision_was_not_waited_for_goes_with_a_clean_stop(house
     """A decision is appended before its markers, so both are on the disk."""
     ended(house.log())
     append(house.log(partition=1), 3)
-    assert house.stop()
+    assert house.manager.close(clean=True, are_decided=True)
     log = house.restart()
     assert house.manager.directory.was_clean
     assert log.take_replayed_markers() == []
@@ -117,7 +117,7 @@ def test_a_marker_stays_while_any_log_is_not_flushed(house):
     other = house.log(partition=1)
     append(other, 3)
     other.failed = LogFailed("t-1", "on purpose")
-    assert not house.stop()
+    assert not house.manager.close(clean=True, are_decided=True)
     log = house.restart()
     assert [one.offset for one in log.take_replayed_markers()] == [1]
 
@@ -127,9 +127,9 @@ def test_markers_that_a_start_has_not_looked_at_are_left_to_the_next(house):
     house.kill()
     log = house.restart()
     ended(log, producer_id=8)
-    assert not house.stop()
+    assert not house.manager.close(clean=True, are_decided=True)
     assert log.recovery_point == 1
     log = house.restart()
     assert [one.offset for one in log.take_replayed_markers()] == [1, 3]
     log.settle_replayed()
-    assert house.stop()
+    assert house.manager.close(clean=True, are_decided=True)

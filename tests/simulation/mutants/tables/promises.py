@@ -142,7 +142,7 @@ MUTANTS = (
         "a stop writes its clean mark first, and flushes then",
         "storage/log_manager.py",
         """\
-        are_closed = yield from stop_logs(self.all(), self._warn)
+        are_closed = yield from stop_logs(self.all(), self._warn, are_decided=are_decided)
 """,
         """\
         for log in self.logs.values():
@@ -150,7 +150,7 @@ MUTANTS = (
         self.home.checkpoint_changes += 1
         self.write_checkpoints()
         self.directory.write_clean_mark(broker_epoch)
-        are_closed = yield from stop_logs(self.all(), self._warn)
+        are_closed = yield from stop_logs(self.all(), self._warn, are_decided=are_decided)
 """,
     ),
     Mutant(

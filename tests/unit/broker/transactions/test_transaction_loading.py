@@ -17,6 +17,7 @@ from protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from protocol.record_batch import HEADER_SIZE, write_crc
+from protocol.record_errors import InvalidRecord
 from protocol.records import Record, build
 from protocol.transaction_records import (
     TransactionKey,
@@ -28,7 +29,7 @@ from protocol.transaction_records import (
 from storage.errors import LogFailed
 from storage.opening.log_loading import load_log
 from tests.support.broker_rig import Rig, batch
-from tests.support.rig_client import ask, create
+from tests.support.rig_client import ask, crash, create
 from tests.support.transaction_client import SETTINGS, begin
 
 NOT_COORDINATOR, LOADING = ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -95,6 +96,13 @@ def open_data(rig, number, epoch, pid=7_000):
 def close_data(rig, number, epoch, is_commit, pid=7_000):
     log = rig.services.partitions.get("t", number).log
     log.append_marker(Marker(pid, epoch, is_commit, 0), 1)
+
+
+async def died(rig):
+    """Leave everything on the disk, and no clean mark: the decisions of markers are lost."""
+    for partition in rig.services.partitions.all():
+        rig.services.commit.flush_now(partition)
+    await crash(rig)
 
 
 async def test_requests_are_refused_until_all_are_loaded(directory):
@@ -177,7 +185,7 @@ async def test_markers_are_kept_until_what_they_say_is_durable(directory):
     open_data(rig, 0, 5)
     close_data(rig, 0, 6, True)
     open_data(rig, 1, 5)
-    await rig.close()
+    await died(rig)
     again = rig_of(directory)
     log = again.services.partitions.get("t", 0).log
     assert log.checkpointable_offset == 1, "below the marker"
@@ -235,7 +243,7 @@ async def test_a_transaction_goes_on_once_the_decision_before_it_is_finished(
         open_data(rig, number, 5)
         close_data(rig, number, 6, True)
     open_data(rig, 0, 6)
-    await rig.close()
+    await died(rig)
     is_gone = True
 
     def load(home, known, *rest):
@@ -307,7 +315,7 @@ async def test_a_decision_that_uses_up_the_producer_id_gets_the_next_one(directo
     put(rig, A, value(TransactionState.ONGOING, 32_766))
     open_data(rig, 0, 32_766)
     close_data(rig, 0, 32_767, True)
-    await rig.close()
+    await died(rig)
     again = rig_of(directory)
     await loaded(again)
     found = again.services.transactions.find(A)
@@ -340,7 +348,7 @@ async def test_a_decision_that_cannot_be_written_is_found_again(directory, caplo
     put(rig, A, value(TransactionState.ONGOING, 5))
     open_data(rig, 0, 5)
     close_data(rig, 0, 6, True)
-    await rig.close()
+    await died(rig)
     again = rig_of(directory)
     store = again.services.transactions.store
 
@@ -430,3 +438,36 @@ async def test_no_hand_marker_tears_what_belongs_to_an_id_that_cannot_be_read(di
     assert await marked(again, 7_000, 5) == ErrorCode.NONE
     assert again.services.transactions.find(A).state is TransactionState.COMPLETE_ABORT, "the whole"
     await again.close()
+
+
+async def test_markers_are_kept_for_ids_that_are_damaged(directory, monkeypatch, caplog):
+    """A repair may bring the ids back, and their decisions are in these markers alone."""
+    rig = rig_of(directory)
+    await loaded(rig)
+    put(rig, A, value(TransactionState.ONGOING, 5))
+    for number in (0, 1):
+        open_data(rig, number, 5)
+    close_data(rig, 0, 6, True)
+    await died(rig)
+
+    def damaged(found):
+        raise InvalidRecord("on purpose")
+
+    with monkeypatch.context() as during:
+        during.setattr(transaction_loading, "_read", damaged)
+        again = rig_of(directory)
+        for _ in range(2):
+            await loaded(again)
+            again.services.transactions.look_again()
+        assert code_of(again, A) == NOT_COORDINATOR
+        assert again.services.metrics.logs_kept_for_transactions_now == 1
+        assert caplog.text.count("1 logs keep the markers") == 1
+        assert not await again.close(), "the next start recovers"
+    repaired = rig_of(directory)
+    await loaded(repaired)
+    assert repaired.services.transactions.find(A).state is TransactionState.COMPLETE_COMMIT
+    logs = [repaired.services.partitions.get("t", number).log for number in (0, 1)]
+    assert [log.aborted(0, 9) for log in logs] == [[], []]
+    assert [log.last_stable_offset for log in logs] == [2, 2]
+    assert repaired.services.metrics.logs_kept_for_transactions_now == 0
+    await repaired.close()
