@@ -319,9 +319,8 @@ class Transaction(TransactionFields):
         is_open = self.state is TransactionState.ONGOING
         added: dict[str, dict[int, None]] = {}
         for topic, numbers in wanted.items():
-            new = dict.fromkeys(numbers)
-            for number in self.partitions.get(topic, ()) and new.keys() & self.partitions[topic]:
-                del new[number]
+            known = self.partitions.get(topic, ())  # perhaps many: not to be walked
+            new = {number: None for number in numbers if number not in known}
             if new:
                 added[topic] = new
         if is_open and not added:

@@ -140,6 +140,21 @@ def test_the_first_partition_begins_the_transaction_and_others_join_it():
     assert not one.is_open_in("b", 0)
 
 
+def test_one_partition_more_costs_the_same_however_many_there_are():
+    class Unwalked(dict):
+        def __iter__(self):
+            raise AssertionError("all of them were looked at")
+
+        keys = items = values = __iter__
+
+    one = transaction(ONGOING)
+    one.partitions = {"a": Unwalked.fromkeys(range(100_000))}
+    step = one.add_step({"a": [7, 100_000]}, NOW_MS, TV2)
+    assert step is not None
+    assert step.added == {"a": {100_000: None}}
+    assert one.add_step({"a": [7]}, NOW_MS, TV2) is None
+
+
 # -- Ending ----------------------------------------------------------------------------------------
 
 ENDS = True
