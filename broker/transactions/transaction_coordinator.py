@@ -91,13 +91,20 @@ class TransactionCoordinator(TransactionAdmission):
             wants_id = transaction is None or transaction.wants_producer_id(expected)
             if not wants_id or new_id != NO_PRODUCER_ID:
                 break
-            new_id = await self._producer_ids.next()  # meanwhile all may have changed
+            new_id = await self._next_producer_id()  # meanwhile all may have changed
         if transaction is None:
             transaction = Transaction(transactional_id, new_id, timeout_ms)
         step = transaction.init_step(expected, timeout_ms, self.clock.now_ms(), new_id)
         self.store.write(transaction, step)
         await self._durable(transaction)
         return step.producer_id, step.epoch
+
+    async def _next_producer_id(self) -> int:
+        """Return a new producer id. Raises TransactionError if none can be written."""
+        try:
+            return await self._producer_ids.next()
+        except StorageError as error:
+            raise refusal_of(error) from error
 
     async def _durable(self, transaction: Transaction) -> None:
         if transaction.written is not None:
@@ -166,9 +173,7 @@ class TransactionCoordinator(TransactionAdmission):
         if plan.bumps and transaction.is_exhausted:
             transaction.is_ending = True  # closed before the first await
             try:
-                plan = plan._replace(next_producer_id=await self._producer_ids.next())
-            except StorageError as error:
-                raise refusal_of(error) from error
+                plan = plan._replace(next_producer_id=await self._next_producer_id())
             finally:
                 transaction.is_ending = False
             if transaction.is_held:  # a log has opened meanwhile, which may say how it ended

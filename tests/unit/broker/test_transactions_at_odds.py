@@ -24,7 +24,7 @@ from protocol.messages.incremental_alter_configs import (
 from storage.errors import LogFailed
 from tests.support.broker_rig import Rig
 from tests.support.rig_client import ask, create
-from tests.support.transaction_client import SETTINGS, begin
+from tests.support.transaction_client import SETTINGS, Transactor, begin
 
 TV1 = 4  # a version of EndTxn
 
@@ -249,3 +249,15 @@ async def test_a_stop_during_an_end_is_clean_and_the_next_start_goes_on(tmp_path
     assert log_of(again, 0).last_stable_offset == 2
     assert not log_of(again, 0).aborted(0, 2)
     await again.close()
+
+
+async def test_without_a_new_producer_id_a_producer_is_told_to_ask_again(rig, producer):
+    """Clients end for other errors of the disk."""
+    other = Transactor(rig, "other")
+    failed = LogFailed("metadata", "fsync failed")
+    with mock.patch.object(rig.services.producer_ids, "next", side_effect=failed):
+        assert (await other.init()).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        state_of(rig).epoch = EPOCH_LAST
+        assert (await producer.init()).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert (await other.init()).error_code == 0
+    assert (await producer.init()).error_code == 0
