@@ -265,13 +265,9 @@ class LogManager:
         """Write the checkpoint files now. Raises OSError."""
         self._checkpoints.write(self.logs)
 
-    def close(
-        self, *, clean: bool, are_decided: bool = False, broker_epoch: int = NO_BROKER_EPOCH
-    ) -> bool:
+    def close(self, *, clean: bool, are_decided: bool = False) -> bool:
         """As `closing`, with one job after the other; return whether the stop is clean. Blocks."""
-        return run_in_turn(
-            self.closing(clean=clean, are_decided=are_decided, broker_epoch=broker_epoch)
-        )
+        return run_in_turn(self.closing(clean=clean, are_decided=are_decided))
 
     def closing(
         self, *, clean: bool, are_decided: bool = False, broker_epoch: int = NO_BROKER_EPOCH

@@ -16,6 +16,7 @@ from broker.metadata.metadata_log import METADATA_TOPIC_ID, MetadataLog, open_me
 from broker.runtime.clock import SystemClock
 from config.topic import TopicConfig
 from protocol.metadata_records import ConfigRecord
+from storage.clean_stop import run_in_turn
 from storage.errors import StorageError
 from storage.files import filenames
 from storage.files.os_filesystem import OsFileSystem
@@ -98,8 +99,7 @@ def _recorded(
 def _close(logs: LogManager, metadata_log: MetadataLog) -> None:
     epochs = metadata_log.image.broker_epochs
     was_clean = logs.directory.was_clean
-    went_well = logs.close(
-        clean=was_clean, broker_epoch=epochs.get(logs.directory.meta.node_id, NO_BROKER_EPOCH)
-    )
+    epoch = epochs.get(logs.directory.meta.node_id, NO_BROKER_EPOCH)
+    went_well = run_in_turn(logs.closing(clean=was_clean, broker_epoch=epoch))
     if was_clean and not went_well:
         raise StorageError("; ".join(logs.warnings) or "the directory could not be closed")
