@@ -4,6 +4,10 @@ When the broker refuses the epoch, two things may have happened, and `explained`
 asking to go on in this epoch (KIP-360). Either the broker aborted the transaction, and answers with
 an epoch in which the producer may continue; or a newer producer has the id, and this one is fenced
 for good.
+
+Apache Kafka does not look at the epoch of that question while a transaction is open, and aborts it,
+whoever opened it. So the id is described first: a transaction that is open in another epoch is a
+newer producer's.
 """
 
 from __future__ import annotations
@@ -11,11 +15,11 @@ from __future__ import annotations
 from client.codes import BrokerError
 from client.kafka.patience import PatientConnection
 from client.kafka.transaction_requests import initialize
-from client.kafka.transactions import last_end
+from client.kafka.transactions import ONGOING, describe_once
 from client.transactions.endings import REPLACED, ended_by_broker, explained, fenced
 from client.transactions.epoch import Epoch
 from client.transactions.errors import ProducerFenced, RequestFailed
-from protocol.messages.describe_transactions import LastEnd
+from protocol.messages.describe_transactions import LastEnd, TransactionState
 
 
 class HeldId:
@@ -52,15 +56,26 @@ class HeldId:
         if self.must_reset:
             self._reset()
 
-    def _reset(self) -> None:
+    def _reset(self) -> LastEnd | None:
+        """Go on in an epoch with nothing open; return how the last transaction ended, if told."""
+        told = self._told()
+        ended = told.last_end if told is not None else None
+        if told is not None and self._is_anothers(told):
+            self._fenced = fenced(self.epoch.transactional_id, ended)
+            raise self._fenced
         try:
             self.initialize()
         except RequestFailed as error:
             if error.code in REPLACED:
-                self._fenced = fenced(self.epoch.transactional_id, self._last_end())
+                self._fenced = fenced(self.epoch.transactional_id, ended)
                 raise self._fenced from error
             raise
         self.must_reset = False
+        return ended
+
+    def _is_anothers(self, told: TransactionState) -> bool:
+        held = (self.epoch.producer_id, self.epoch.producer_epoch)
+        return told.transaction_state == ONGOING and held != (told.producer_id, told.producer_epoch)
 
     def explained(
         self, error: BrokerError, open_s: float, *, of_commit: bool = False
@@ -70,19 +85,17 @@ class HeldId:
         found = explained(error, name, of_commit=of_commit)
         if found is not None:
             return found
-        ended = self._last_end()
         try:
-            self._reset()
+            ended = self._reset()
         except ProducerFenced as replaced:
             return replaced
         except BrokerError:
             return error
         return ended_by_broker(name, ended, open_s, self.timeout_ms)
 
-    def _last_end(self) -> LastEnd | None:
-        """Return how the id's last transaction ended, None if the broker does not tell."""
+    def _told(self) -> TransactionState | None:
         name = self.epoch.transactional_id
         try:
-            return self._broker.repeat(lambda connection: last_end(connection, name), 0)
+            return self._broker.repeat(lambda connection: describe_once(connection, name), 0)
         except BrokerError:
             return None

@@ -4,7 +4,7 @@ The coordinator knows transactional ids; the partitions know producer ids and wh
 transaction begins (DescribeProducers). Where the two disagree, a transaction hangs: no coordinator
 will ever end it (KIP-664).
 
-`last_end` is told by Barnabas alone: Kafka's answers have no field for it.
+`TransactionState.last_end` is told by Barnabas alone: Kafka's answers have no field for it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from protocol.errors import ErrorCode
 from protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
-    LastEnd,
     TransactionState,
 )
 from protocol.messages.find_coordinator import TRANSACTION
 
-_OPEN: Final = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+ONGOING: Final = "Ongoing"
+_OPEN: Final = (ONGOING, "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,14 +140,14 @@ def _described(connection: Connection, transactional_id: str) -> TransactionStat
     return None if found.error_code else found
 
 
-def last_end(connection: Connection, transactional_id: str) -> LastEnd | None:
-    """Return how an id's last transaction ended, None if the broker does not tell.
+def describe_once(connection: Connection, transactional_id: str) -> TransactionState | None:
+    """Return an id's state, None if the broker does not tell.
 
     One attempt, for a producer that wants to explain its error. Raises BrokerError.
     """
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
     (found,) = connection.call(request, DescribeTransactionsResponse).transaction_states
-    return None if found.error_code else found.last_end
+    return None if found.error_code else found
 
 
 def abort(

@@ -60,3 +60,11 @@ def test_an_invalid_state_ends_a_commit_only(scripted, held):
     scripted.ids["billing"].epoch += 1
     assert isinstance(held.explained(error, 1, of_commit=True), TransactionAborted)
     assert held.epoch.producer_epoch == 1
+
+
+def test_the_open_transaction_of_a_newer_producer_is_left_alone(scripted, held):
+    newer = scripted.ids["billing"]
+    newer.epoch, newer.state = 1, "Ongoing"
+    error = RequestFailed("x", ErrorCode.INVALID_PRODUCER_EPOCH)
+    assert isinstance(held.explained(error, 1), ProducerFenced)
+    assert (newer.epoch, newer.state) == (1, "Ongoing")

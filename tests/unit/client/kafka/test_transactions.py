@@ -77,9 +77,9 @@ def test_an_abort_is_an_operators(scripted, connection):
     scripted.refuse[InitProducerIdRequest] = [51, 51]
     epoch = transactions.abort(connection, "open", 60_000, wait=lambda _pause_s: None)
     assert epoch == ("open", 5, 2)
-    ended = transactions.last_end(connection, "open")
+    ended = transactions.describe_once(connection, "open").last_end
     assert (ended.committed, ended.reason) == (False, "operator")
-    assert transactions.last_end(connection, "nobody") is None
+    assert transactions.describe_once(connection, "nobody") is None
 
 
 def test_an_abort_that_does_not_come_to_an_end_says_so(scripted, connection):
