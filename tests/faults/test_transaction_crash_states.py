@@ -152,7 +152,9 @@ def _quiet() -> Iterator[None]:
 @pytest.mark.faults
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_every_transaction_is_whole_in_every_state(name: str) -> None:
-    told = list(judged(*SCRIPTS[name], STATES_MAX))
+    script, states = SCRIPTS[name]
+    # The compacted life has some 250 file calls.
+    told = list(judged(script, states, STATES_MAX if states is None else STATES_MAX // 3))
     found = [what for what in told if what]
     assert not found, f"{len(found)} of {len(told)}:\n" + "\n".join(found[:10])
     assert len(told) > 50
