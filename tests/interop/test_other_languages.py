@@ -23,6 +23,7 @@ JAVA_MODES = (
     "range", "range-static", "cooperative", "range-regex", "consumer", "consumer-static",
 )  # fmt: skip
 TOOL_TIMEOUT_S = 240
+LOOK_FOR_LATE_ONES = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
 
 pytestmark = pytest.mark.interop
 
@@ -62,7 +63,7 @@ def test_franz_go(tmp_path: Path) -> None:
     fetch("go", "mod", "download", cwd=source)
     program = str(tmp_path / "franz_go")
     run("go", "build", "-mod=readonly", "-buildvcs=false", "-o", program, ".", cwd=source)
-    with BrokerProcess(tmp_path / "data") as broker:
+    with BrokerProcess(tmp_path / "data", LOOK_FOR_LATE_ONES) as broker:
         lines = run(program, broker.address)
     assert lines == [
         "produced 500", "classic read 500", "next read 500", "administered", "transacted",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sort"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -14,9 +15,10 @@ const (
 	copies = "franz-copies"
 )
 
-func producerOf(address, id string) *kgo.Client {
+func producerOf(address, id string, timeout time.Duration) *kgo.Client {
 	client, err := kgo.NewClient(
 		kgo.SeedBrokers(address), kgo.TransactionalID(id), kgo.DefaultProduceTopic(sink),
+		kgo.TransactionTimeout(timeout),
 	)
 	check("transactional client", err)
 	return client
@@ -79,23 +81,40 @@ func copyAll(ctx context.Context, address string, count int) {
 	}
 }
 
-// Commits, aborts, fences and copies in transactions.
+// A transaction that takes too long is not committed; a new instance of its producer goes on.
+func takeTooLong(ctx context.Context, address string) {
+	const timeout = time.Second
+	late := producerOf(address, "franz-late", timeout)
+	defer late.Close()
+	check("begin late", late.BeginTransaction())
+	check("send late", late.ProduceSync(ctx, kgo.StringRecord("too late")).FirstErr())
+	time.Sleep(3 * timeout)
+	if late.EndTransaction(ctx, kgo.TryCommit) == nil {
+		check("timeout", fmt.Errorf("the late transaction was committed"))
+	}
+	again := producerOf(address, "franz-late", time.Minute)
+	defer again.Close()
+	check("commit after late", write(ctx, again, "after the timeout", kgo.TryCommit))
+}
+
+// Commits, aborts, fences, times out and copies in transactions.
 func transact(ctx context.Context, admin *kadm.Client, address string) {
 	created, err := admin.CreateTopics(ctx, 1, 1, nil, sink, copies)
 	check("create", err)
 	check("create", created.Error())
-	first := producerOf(address, "franz")
+	first := producerOf(address, "franz", time.Minute)
 	defer first.Close()
 	check("commit", write(ctx, first, "committed", kgo.TryCommit))
 	check("abort", write(ctx, first, "aborted", kgo.TryAbort))
 	check("commit", write(ctx, first, "committed too", kgo.TryCommit))
-	second := producerOf(address, "franz")
+	second := producerOf(address, "franz", time.Minute)
 	defer second.Close()
 	check("commit of the second", write(ctx, second, "the second's", kgo.TryCommit))
 	if write(ctx, first, "fenced", kgo.TryCommit) == nil {
 		check("fencing", fmt.Errorf("the first instance went on"))
 	}
-	wanted := []string{"committed", "committed too", "the second's"}
+	takeTooLong(ctx, address)
+	wanted := []string{"after the timeout", "committed", "committed too", "the second's"}
 	expect("committed", readCommitted(ctx, address, sink, len(wanted)), wanted)
 	copyAll(ctx, address, len(wanted))
 	expect("copied", readCommitted(ctx, address, copies, len(wanted)), wanted)
