@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from confluent_kafka import Consumer, TopicPartition
 
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0
 Read = list[list[tuple[bytes | None, bytes | None]]]  # keys and values, partition by partition
 
 

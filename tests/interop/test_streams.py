@@ -48,7 +48,7 @@ PARTITIONS = 2
 CHUNK = 2_000  # words a round
 WORDS = 40
 DRAWN = (0.05, 0.7)  # the share of a round's words that is counted before the kill
-PATIENCE_S = 90.0
+PATIENCE_S = 240.0
 
 # What is killed in each round.
 LIVES = {

@@ -37,7 +37,7 @@ PARTITIONS = 2
 CHUNK = 1_000  # records a round and partition
 TRANSACTION_SIZE = 10
 DRAWN = (0.05, 0.7)  # how much of a round's input is copied before the kill
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0
 
 
 class Load(NamedTuple):

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
 import subprocess
 import sys
 import time
@@ -20,15 +19,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.interop.oracle.kafka import CHECKOUT, libs
+import client.places
+from client.kafka.transactional_producer import TransactionalProducer
+from client.transactions.errors import TransactionError
+from client.transactions.transaction_settings import TransactionSettings
+from tests.interop.java_process import compiled
+from tests.interop.oracle.kafka import CHECKOUT, older_clients
 
 COMMITTED = [b"c1", b"c2", b"c3", b"c4", b"c5"]
 GROUP_OFFSET = 2  # the aborted one is 9
 TIMEOUT_MS = 1_000  # of the transaction that takes too long: librdkafka's least
 OVER_S = 2.0
 PATIENCE_S = 30
-JAVA_PROGRAMS = Path(__file__).parent / "programs" / "java"
-JAVA_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dlog4j2.level=OFF")
 
 
 class Place(NamedTuple):
@@ -219,15 +221,12 @@ def by_aiokafka(place: Place) -> list[str]:
     return asyncio.run(live())
 
 
-def run_java(program: str, directory: Path | str, *arguments: str) -> list[str]:
+def run_java(
+    program: str, directory: Path | str, *arguments: str, jars: Path | None = None
+) -> list[str]:
     """Compile a program of ours into a directory and run it: its lines; needs a JDK."""
-    jars = f"{libs()}/*"
-    assert shutil.which("javac"), "needs javac (a JDK, 17 or later) on the PATH"
-    source = str(JAVA_PROGRAMS / f"{program}.java")
-    build = ["javac", "-proc:none", "-cp", jars, "-d", str(directory), source]
-    subprocess.run(build, check=True, capture_output=True)
     done = subprocess.run(
-        ["java", *JAVA_FLAGS, "-cp", f"{directory}:{jars}", program, *arguments],
+        [*compiled(program, Path(directory), jars), *arguments],
         capture_output=True,
         text=True,
         timeout=120,
@@ -237,28 +236,83 @@ def run_java(program: str, directory: Path | str, *arguments: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def by_java(place: Place) -> list[str]:
+def by_java(place: Place, jars: Path | None = None) -> list[str]:
     """The Java client of Kafka's jars."""
     arguments = (place.address, place.topic, place.source, place.group, place.name)
     times = (str(TIMEOUT_MS), str(int(OVER_S * 1000)))
-    return run_java("Transactions", place.directory, *arguments, *times)
+    return run_java("Transactions", place.directory, *arguments, *times, jars=jars)
+
+
+def by_older_java(place: Place) -> list[str]:
+    """The Java client 3.9."""
+    directory = Path(place.directory) / "older"
+    directory.mkdir()
+    return by_java(place._replace(directory=str(directory)), older_clients())
+
+
+def by_ours(place: Place) -> list[str]:
+    """The client of this repository."""
+    source = client.places.Place(place.source, 0)
+    with contextlib.ExitStack() as open_ones:
+
+        def start(name: str, timeout_ms: int = 60_000) -> TransactionalProducer:
+            settings = TransactionSettings(timeout_ms=timeout_ms)
+            return open_ones.enter_context(TransactionalProducer(place.address, name, settings))
+
+        def send(producer: TransactionalProducer, *values: str, offset: int | None = None) -> None:
+            for value in values:
+                producer.send(place.topic, value.encode(), partition=0)
+            if offset is not None:
+                producer.send_offsets(place.group, {source: offset})
+            producer.flush()
+
+        first = start(place.name)
+        with first.transaction():
+            send(first, "c1", "c2", offset=GROUP_OFFSET)
+        with contextlib.suppress(ZeroDivisionError), first.transaction():
+            send(first, "a1", offset=9)
+            raise ZeroDivisionError
+        with first.transaction():
+            send(first, "c3")
+        second = start(place.name)
+        found = []
+        with second.transaction():
+            send(second, "c4")
+            try:
+                with first.transaction():
+                    send(first, "f1")
+            except TransactionError as error:
+                found.append(type(error).__name__)
+        late = start(f"{place.name}-late", TIMEOUT_MS)
+        try:
+            with late.transaction():
+                send(late, "l1")
+                time.sleep(OVER_S)
+        except TransactionError as error:
+            found.append(type(error).__name__)
+        again = start(f"{place.name}-late")
+        with again.transaction():
+            send(again, "c5")
+    return found
 
 
 LIVES: dict[str, Life] = {
     "java": by_java,
+    "java-3.9": by_older_java,
     "confluent-kafka": by_confluent,
     "kafka-python": by_kafka_python,
     "aiokafka": by_aiokafka,
+    "ours": by_ours,
 }
 
 
-def run(client: str, place: Place) -> list[str]:
+def run(library: str, place: Place) -> list[str]:
     """Let a client live in a process of its own: threads and warnings stay there."""
-    command = [sys.executable, "-m", "tests.interop.transactional_clients", client, *place]
+    command = [sys.executable, "-m", "tests.interop.transactional_clients", library, *place]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=180, check=False, cwd=CHECKOUT
     )
-    assert done.returncode == 0, f"{client}: {done.stderr[-3000:]}"
+    assert done.returncode == 0, f"{library}: {done.stderr[-3000:]}"
     return done.stdout.splitlines()
 
 

@@ -65,6 +65,7 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "test_directory_of_all_kinds": (*LOG, *METADATA, "storage/producers/*"),
     "test_dump": ("client/files/*", "client/commands/dump.py", *LOG),
     "test_dump_agrees": ("client/files/*", "client/commands/dump.py"),
+    "test_epochs_used_up": TRANSACTIONS,
     "test_group_refusals": GROUPS,
     "test_groups": (*GROUPS, *PROTOCOL),
     "test_groups_agree": GROUPS,

@@ -44,33 +44,52 @@ def libs() -> Path:
 
     Raises OracleMissingError if there is no java, or no jars and no mvn to download them.
     """
+    named = os.environ.get(LIBS_VARIABLE)
+    if named is None:
+        return _fetched("libs", HERE / "pom.xml", "kafka_2.13-*.jar")
+    _need_java()
+    if not any(Path(named).glob("kafka_2.13-*.jar")):
+        raise OracleMissingError(f"{LIBS_VARIABLE}={named} holds no kafka_2.13-*.jar")
+    return Path(named)
+
+
+def older_clients() -> Path:
+    """Return the directory of the Java client 3.9, which knows version 1 of transactions only.
+
+    As `libs`, but always from Maven.
+    """
+    pom = HERE / "clients-3.9" / "pom.xml"
+    return _fetched("clients-3.9", pom, "kafka-clients-3.9.*.jar")
+
+
+def _need_java() -> None:
     if shutil.which("java") is None:
         raise OracleMissingError("Apache Kafka needs java (17 or later) on the PATH")
-    named = os.environ.get(LIBS_VARIABLE)
-    directory = Path(named) if named else CHECKOUT / ".oracle" / "libs"
-    if named:
-        return _found_or_fetched(directory, named)
+
+
+def _fetched(name: str, pom: Path, pattern: str) -> Path:
+    _need_java()
+    directory = CHECKOUT / ".oracle" / name
     directory.parent.mkdir(exist_ok=True)
-    with (directory.parent / "libs.lock").open("w") as lock:  # another process may fetch them, too
+    with (directory.parent / f"{name}.lock").open("w") as lock:  # others may fetch them, too
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return _found_or_fetched(directory, named)
-
-
-def _found_or_fetched(directory: Path, named: str | None) -> Path:
-    if any(directory.glob("kafka_2.13-*.jar")):
-        return directory
-    if named:
-        raise OracleMissingError(f"{LIBS_VARIABLE}={named} holds no kafka_2.13-*.jar")
-    if shutil.which("mvn") is None:
-        raise OracleMissingError(f"Kafka's jars need mvn on the PATH, or {LIBS_VARIABLE}=DIRECTORY")
-    command = ["mvn", "-q", "-B", "-f", str(HERE / "pom.xml"), "dependency:copy-dependencies"]
-    done = subprocess.run(
-        [*command, f"-DoutputDirectory={directory}"], capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0 or not any(directory.glob("kafka_2.13-*.jar")):
-        raise OracleMissingError(
-            f"mvn could not fetch Kafka's jars: {(done.stdout + done.stderr)[-500:]}"
+        if any(directory.glob(pattern)):
+            return directory
+        if shutil.which("mvn") is None:
+            raise OracleMissingError(f"{pattern} needs mvn on the PATH, or {LIBS_VARIABLE}")
+        done = subprocess.run(
+            [
+                *("mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"),
+                f"-DoutputDirectory={directory}",
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
         )
+        if done.returncode != 0 or not any(directory.glob(pattern)):
+            raise OracleMissingError(
+                f"mvn could not fetch {pattern}: {(done.stdout + done.stderr)[-500:]}"
+            )
     return directory
 
 
@@ -167,7 +186,7 @@ class KafkaNode:
                 stderr=output,
             )
 
-    def start(self, timeout_seconds: float = 60) -> None:
+    def start(self, timeout_seconds: float = 180) -> None:
         """Launch and wait until the port takes connections."""
         self.launch()
         assert self.process is not None
