@@ -141,6 +141,21 @@ if "python_streaming_sink_runner" in " ".join(sys.orig_argv):
 """
 
 
+def stop_at_step(command, reached, output):
+    """Run a command until its driver has reached a step, and kill all of it there."""
+    for _ in range(STARTS_MAX):  # on a busy machine, Spark may fail by itself
+        process = start(command, output)
+        try:
+            while process.poll() is None:
+                if reached.exists():
+                    return
+                time.sleep(0.05)
+        finally:
+            kill(victims(process.pid, "all"))
+            process.wait(60)
+    raise AssertionError(f"it did not reach the step: {output.read_text()[-3000:]}")
+
+
 def test_a_driver_killed_at_each_step_of_a_commit_leaves_no_duplicate(
     own, source, tmp_path, monkeypatch
 ):
@@ -156,15 +171,7 @@ def test_a_driver_killed_at_each_step_of_a_commit_leaves_no_duplicate(
             monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
             monkeypatch.setenv("CUT_STEP", step)
             reached.unlink(missing_ok=True)
-            for _ in range(STARTS_MAX):  # on a busy machine, Spark may fail by itself
-                process = start(command, tmp_path / "output")
-                while process.poll() is None and not reached.exists():
-                    time.sleep(0.05)
-                if reached.exists():
-                    break
-            assert reached.exists(), (tmp_path / "output").read_text()[-3000:]
-            kill(victims(process.pid, "all"))
-            process.wait(60)
+            stop_at_step(command, reached, tmp_path / "output")
         monkeypatch.setenv("PYTHONPATH", plain)
         assert 0 in (start(command, tmp_path / "output").wait(1200) for _ in range(STARTS_MAX))
         before, after = source.rows(KEPT), target.rows(KEPT, **COMMITTED)
