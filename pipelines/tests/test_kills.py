@@ -151,8 +151,9 @@ def stop_at_step(command, reached, output):
                     return
                 time.sleep(0.05)
         finally:
-            kill(victims(process.pid, "all"))
-            process.wait(60)
+            if process.poll() is None:
+                kill(victims(process.pid, "all"))
+                process.wait(60)
     raise AssertionError(f"it did not reach the step: {output.read_text()[-3000:]}")
 
 
