@@ -42,6 +42,8 @@ _VERSION: Final = 0
 # of further lists about as many entries; where transactions lie across each other for long, a
 # thread reads on.
 BLOCK_ENTRIES: Final = 4_096
+# Read first, then twice as many each time: most answers name few.
+FEW_ENTRIES: Final = 64
 
 Pair = tuple[int, int]
 Tally = tuple[int, int]  # how many entries a list has, and the CRC-32C of their bytes
@@ -190,13 +192,17 @@ class AbortIndex:
         count = self._count
         slot = bisect_left(range(count), from_offset, key=self._marker_at)
         found_before = len(found)
-        for start in range(slot, count, BLOCK_ENTRIES):
-            if start > slot and not cold.may_wait(self.path):
+        start, size = slot, min(FEW_ENTRIES, BLOCK_ENTRIES)
+        while start < count:
+            if start - slot >= BLOCK_ENTRIES and not cold.may_wait(self.path):
                 del found[found_before:]
                 return collect_apart([self], from_offset, upper_offset, found)
-            entries = self._read(start, min(count, start + BLOCK_ENTRIES))
+            entries = self._read(start, min(count, start + size))
             if _pick(entries, upper_offset, found):
                 return True
+            start += size
+            left = slot + BLOCK_ENTRIES - start  # of the first block
+            size = min(2 * size, left) if left > 0 else BLOCK_ENTRIES
         return False
 
     def _marker_at(self, slot: int) -> int:

@@ -177,6 +177,27 @@ def test_a_long_walk_is_left_to_a_thread(disk, monkeypatch):
         assert collected(index, 60, 1000)[0] == wanted[6:], "a short one is not"
 
 
+def test_no_more_is_read_than_twice_what_is_found(disk, monkeypatch):
+    monkeypatch.setattr(abort_index, "FEW_ENTRIES", 2)
+    monkeypatch.setattr(abort_index, "BLOCK_ENTRIES", 16)
+    entries = [(5, 10 * n + 1, 10 * n + 2, 10 * n + 3) for n in range(40)]
+    index = index_on(disk, *entries)
+    asked = []
+    read = AbortIndex._read
+
+    def counted(self, start, end):
+        if end - start > 1:  # not a step of the binary search
+            asked.append((start, end))
+        return read(self, start, end)
+
+    monkeypatch.setattr(AbortIndex, "_read", counted)
+    assert collected(index, 100, 120) == ([(5, 101), (5, 111)], True)
+    assert asked == [(10, 12), (12, 16)]  # the entry behind them says that it was the last
+    asked.clear()
+    assert collected(index, 0, 1000)[0] == [(5, 10 * n + 1) for n in range(40)]
+    assert asked == [(0, 2), (2, 6), (6, 14), (14, 16), (16, 32), (32, 40)]
+
+
 def test_what_a_thread_has_found_is_kept_whatever_its_size(disk, monkeypatch):
     """Otherwise the thread would walk again and again, and then the loop."""
     monkeypatch.setattr(abort_index, "BLOCK_ENTRIES", 4)
