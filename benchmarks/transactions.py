@@ -262,8 +262,8 @@ class Comparison:
 
 def spread(values: Sequence[float]) -> str:
     """Show the median, the least and the greatest."""
-    low, middle, high = min(values), statistics.median(values), max(values)
-    return f"{middle:.3g} ({low:.3g}-{high:.3g})"
+    low, middle, high = map(results.number, (min(values), statistics.median(values), max(values)))
+    return f"{middle} ({low}-{high})"
 
 
 def report(found: Results) -> str:
