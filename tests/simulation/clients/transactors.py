@@ -290,7 +290,11 @@ class Transactor(TransactionalWriter):
 
     async def look(self, one: Transaction) -> None:
         """Read one partition of a committed transaction: it is there, for all to see."""
-        known = [written for written in one.written if written.base is not None]
+        known = [
+            written
+            for written in one.written
+            if written.base is not None and (self.is_sure(written) or written.life == self.life)
+        ]
         if not known:
             return
         written = self.chance.choice(known)
