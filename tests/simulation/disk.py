@@ -63,6 +63,10 @@ def _nobody_waits() -> None:
     """Take the news."""
 
 
+def _nobody_cares(_path: str) -> None:
+    """Take the news."""
+
+
 class SimDisk(MemoryFileSystem):
     """See the module. `rng` decides how long calls take and which pages are cold."""
 
@@ -79,7 +83,9 @@ class SimDisk(MemoryFileSystem):
         self.open_max: int | None = None  # more opens raise EMFILE
         self.watch = LoopWatch(self._is_on_loop)
         self.order = OrderWatch(self.directory)
-        self.has_synced: Callable[[], None] = _nobody_waits  # who hears of syncs that went well
+        # Who hears of syncs that begin, of a path, and of those that went well.
+        self.syncs: Callable[[str], None] = _nobody_cares
+        self.has_synced: Callable[[], None] = _nobody_waits
         self.harmed: set[str] = set()  # partitions' directories, "" for others
         self.failed: set[str] = set()  # those of them where a call has failed
         self.delayed: set[str] = set()  # the same, where a call took long

@@ -79,6 +79,7 @@ class SimFile(MemoryFile):
             raise
 
     def fdatasync(self) -> None:
+        self._filesystem.syncs(self.path)
         try:
             super().fdatasync()
         except OSError:

@@ -37,6 +37,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, Protocol
 
+from broker.metadata.topic_rules import TRANSACTION_TOPIC
 from storage.files import filenames
 from tests.simulation.bad_starts import Saved, may_change, ruin
 from tests.simulation.clock import SimClock
@@ -131,7 +132,7 @@ def _ending_with_a_transaction(*, cuts_power: bool) -> Fault:
             await stage.world.wait(asked, ASKED_WITHIN_MS)
         except TimedOut:
             return
-        await (_some_syncs if chance.random() < 0.5 else _some_time)(stage, chance)
+        await chance.choice((_some_time, _some_syncs, _while_it_is_decided))(stage, chance)
         if not stage.context.is_finale:
             stage.end_life(cuts_power=cuts_power, down_ms=_down_ms(chance), next_ns=None)
 
@@ -156,6 +157,20 @@ async def _some_syncs(stage: Stage, chance: random.Random) -> None:
     stage.disk.has_synced = has_synced
     with suppress(TimedOut):
         await stage.world.wait(ended, ASKED_WITHIN_MS)
+
+
+async def _while_it_is_decided(stage: Stage, chance: random.Random) -> None:
+    """Wait until the log of the coordinator is being synced, and whatever is synced beside it."""
+    begins = stage.world.waiter()
+
+    def syncs(path: str) -> None:
+        if TRANSACTION_TOPIC in path:
+            begins.set()
+
+    stage.disk.syncs = syncs
+    with suppress(TimedOut):
+        await stage.world.wait(begins, ASKED_WITHIN_MS)
+    await stage.world.sleep_ms(chance.randrange(stage.context.plan.shape.fsync_ns) / MS)
 
 
 async def _stop(stage: Stage, chance: random.Random) -> None:
