@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from broker.runtime.request import Request
 from broker.runtime.steps import Steps
 from protocol.messages.fetch import AbortedTransaction, FetchResponse, PartitionData
 from storage.log import Log
@@ -67,30 +66,6 @@ class AbortedNames:
                 named += _named(some)
                 yield NAME_BYTES * len(some)
         return response
-
-
-class NoNames:
-    """What an answer for read_uncommitted has in place of `AbortedNames`."""
-
-    __slots__ = ()
-
-    def begin(self) -> None:
-        """Do nothing."""
-
-    def name(self, data: PartitionData, log: Log, piece: LogSlice, offset: int) -> None:
-        """Do nothing."""
-
-    def whole(self, response: FetchResponse) -> FetchResponse:
-        """Return the answer."""
-        return response
-
-
-_no_names: Final = NoNames()
-
-
-def names_for(request: Request, *, is_committed: bool) -> AbortedNames | NoNames:
-    """Return what names the aborted transactions in the answer of a fetch."""
-    return AbortedNames(takes_steps=not request.header.opens_records) if is_committed else _no_names
 
 
 def _named(found: list[Pair]) -> list[AbortedTransaction]:

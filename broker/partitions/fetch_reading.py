@@ -25,7 +25,7 @@ from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from broker.error_mapping import code_of_failed_read
-from broker.partitions.aborted_names import names_for
+from broker.partitions.aborted_names import AbortedNames
 from broker.partitions.epoch_fencing import UNDEFINED, divergence
 from broker.partitions.partition import Partition
 from broker.runtime.blocking_pool import BlockingPool
@@ -120,7 +120,9 @@ class FetchReading:
         self._cold: list[_ColdRecords] = []
         self._checked_anew: list[Log] = []  # because of what was read first
         self._missing: list[Cold] = []  # bytes that look-ups need
-        self._aborted = names_for(request, is_committed=self._is_committed)
+        self._aborted: AbortedNames | None = None
+        if self._is_committed:
+            self._aborted = AbortedNames(takes_steps=not request.header.opens_records)
         self._pulled = NOTHING  # for the look-ups of one reading
         self._unforeseen_count = 0  # failures that are not in the metrics yet
 
@@ -140,8 +142,7 @@ class FetchReading:
         memory: the same read has them loaded.
         """
         try:
-            with without_waiting(NOTHING):
-                return _have_enough(self._topics, self._body, self._bytes_max)
+            return _have_enough(self._topics, self._body, self._bytes_max)
         except (StorageError, OSError, Cold):
             return True
 
@@ -169,7 +170,7 @@ class FetchReading:
         if not self._missing:
             self._pulled = NOTHING
             if not self._cold:
-                return self._aborted.whole(response)
+                return self._whole(response)
         if self.pending is None:
             self.pending = Pending()
         if self._missing:
@@ -186,7 +187,8 @@ class FetchReading:
             left = min(left, PRESSED_BYTES_MAX)
         by_id = self._request.header.api_version >= TOPIC_ID_VERSION
         response = FetchResponse(session_id=SESSION_NONE)
-        self._aborted.begin()
+        if self._aborted is not None:
+            self._aborted.begin()
         nothing_yet = True
         for topic, partitions in self._topics:
             answers = []
@@ -227,15 +229,8 @@ class FetchReading:
         bytes_max = max(0, min(left, asked.partition_max_bytes))
         offset = asked.fetch_offset
         try:
-            if asked.last_fetched_epoch >= 0:
-                diverged = divergence(log, asked.last_fetched_epoch, offset)
-                if diverged == UNDEFINED:
-                    _say_error(data, ErrorCode.OFFSET_OUT_OF_RANGE)
-                    return data, 0
-                if diverged is not None:
-                    epoch, end_offset = diverged
-                    data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
-                    return data, 0
+            if asked.last_fetched_epoch >= 0 and _has_diverged(log, asked, data):
+                return data, 0
             if not bytes_max and not first:
                 # Out of range is reported even if there is no room for bytes.
                 if not log.start_offset <= offset <= log.end_offset:
@@ -249,7 +244,8 @@ class FetchReading:
                 records = piece.read_hot() if copies else piece.load_hot()
                 if records is None or not self._must_read_again(log, offset, piece, records):
                     break
-            self._aborted.name(data, log, piece, offset)
+            if self._aborted is not None:
+                self._aborted.name(data, log, piece, offset)
         except Cold as cold:
             self._missing.append(cold)
             return data, 0
@@ -260,7 +256,11 @@ class FetchReading:
             self._cold.append(_ColdRecords(data, log, offset, piece))
         else:
             data.records = records
-        return data, len(piece)
+        return data, piece.size
+
+    def _whole(self, response: FetchResponse) -> FetchResponse | Steps:
+        """Return an answer that has been read, or the steps that are left of it."""
+        return response if self._aborted is None else self._aborted.whole(response)
 
     def _must_read_again(self, log: Log, offset: int, piece: LogSlice, records: Buffer) -> bool:
         """Whether what was read does not fit its log. Its file is checked then, once a fetch."""
@@ -310,7 +310,7 @@ class FetchReading:
         if doubtful:
             self.answer()
         else:
-            self.pending.complete(self._aborted.whole(response))
+            self.pending.complete(self._whole(response))
 
     def _is_doubtful(self, cold: _ColdRecords) -> bool:
         data, log, offset, piece = cold
@@ -328,6 +328,19 @@ class FetchReading:
     def _count_failures(self) -> None:
         self._metrics.request_errors += self._unforeseen_count
         self._unforeseen_count = 0
+
+
+def _has_diverged(log: Log, asked: FetchPartition, data: PartitionData) -> bool:
+    """Whether the reader's log has left this one, which `data` then says."""
+    diverged = divergence(log, asked.last_fetched_epoch, asked.fetch_offset)
+    if diverged is None:
+        return False
+    if diverged == UNDEFINED:
+        _say_error(data, ErrorCode.OFFSET_OUT_OF_RANGE)
+    else:
+        epoch, end_offset = diverged
+        data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return True
 
 
 def _have_enough(topics: ResolvedTopics, body: FetchRequest, bytes_max: int) -> bool:
@@ -354,7 +367,8 @@ def _have_enough(topics: ResolvedTopics, body: FetchRequest, bytes_max: int) -> 
                 if wanted <= 1:
                     return True  # most consumers: the read makes the only look-up
                 # 0 bytes below the limit mean damage, which a read reports.
-                available = log.available_bytes(offset, limit)
+                with without_waiting(NOTHING):
+                    available = log.available_bytes(offset, limit)
                 if available <= 0:
                     return True
                 # The first partition yields a batch even if its limit is lower.

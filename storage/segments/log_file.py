@@ -112,21 +112,18 @@ class LogFile:
         while True:
             path = self.path
             try:
-                file = self._get(path)
+                try:
+                    file = self._files.get(path)
+                except FileNotFoundError:
+                    if path.endswith(filenames.deleted("")):
+                        raise
+                    file = self._files.get(filenames.deleted(path))  # a thread has renamed it
             except OSError as error:
                 if path == self.path:
                     raise LogFailed(path, f"cannot be opened: {error}") from error
             else:
                 if path == self.path:
                     return file
-
-    def _get(self, path: str) -> File:
-        try:
-            return self._files.get(path)
-        except FileNotFoundError:
-            if path.endswith(filenames.deleted("")):
-                raise
-            return self._files.get(filenames.deleted(path))  # a thread has renamed it
 
     def take_unsynced(self) -> File | None:
         """Return the file if it was appended to since the last call: the caller syncs it.

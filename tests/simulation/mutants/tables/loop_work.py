@@ -54,11 +54,11 @@ MUTANTS = (
             (
                 "broker/partitions/fetch_reading.py",
                 """\
-            with without_waiting(NOTHING):
-                return _have_enough(self._topics, self._body, self._bytes_max)
+                with without_waiting(NOTHING):
+                    available = log.available_bytes(offset, limit)
 """,
                 """\
-            return _have_enough(self._topics, self._body, self._bytes_max)
+                available = log.available_bytes(offset, limit)
 """,
             ),
         ),

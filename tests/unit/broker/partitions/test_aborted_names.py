@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from broker.partitions import aborted_names
-from broker.partitions.aborted_names import AbortedNames, NoNames
+from broker.partitions.aborted_names import AbortedNames
 from broker.runtime.steps import finished
 from protocol.messages.fetch import FetchResponse, PartitionData
 
@@ -67,11 +67,3 @@ def test_a_partition_that_is_read_again_is_named_once():
     names.name(again, FakeLog(5), None, 0)
     assert finished(names.whole(response)) is response
     assert (len(named(one)), len(named(again))) == (0, 5)
-
-
-def test_without_isolation_nothing_is_named():
-    names, one, response = NoNames(), data(), FetchResponse()
-    names.begin()
-    names.name(one, FakeLog(10), None, 0)
-    assert names.whole(response) is response
-    assert named(one) == []
