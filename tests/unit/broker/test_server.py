@@ -75,9 +75,9 @@ async def test_a_port_in_use_is_reported_and_leaves_the_directory_clean(
     closed_in: list[str] = []
     close = LogManager.close
 
-    def noted_close(logs: LogManager, *, clean: bool) -> bool:
+    def noted_close(logs: LogManager, **how: bool) -> bool:
         closed_in.append(threading.current_thread().name)
-        return close(logs, clean=clean)
+        return close(logs, **how)
 
     monkeypatch.setattr(LogManager, "close", noted_close)
     with socket.socket() as taken:
