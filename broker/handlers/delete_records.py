@@ -3,8 +3,8 @@
 Behaviour
 - Readers no longer see the records of a partition below an offset. The answer has the new log start
   offset. It comes, and readers see the new start, when the log start checkpoint on the disk has it,
-  so that no crash brings the records back. Kafka writes that file once a minute. A request that a
-  client sends without waiting for the answer may therefore see the old start; in Kafka it waits.
+  so that no crash brings the records back. Kafka writes that file once a minute. ListOffsets that
+  asks for the start meanwhile waits.
 - If the start offset cannot be written, the answer is KAFKA_STORAGE_ERROR. The records are deleted
   all the same once a later write succeeds.
 - The segment files are deleted later, by the next retention check, as in Kafka; on a full disk they
@@ -69,13 +69,30 @@ def handle(request: Request, services: Services) -> Coroutine[None, None, Delete
     topics: dict[str, DeleteRecordsTopicResult] = {}
     cuts: list[_Cut] = []
     waits = []
+    logs: dict[Log, None] = {}
     for (name, number), offset in offsets.items():
         result = DeleteRecordsPartitionResult(partition_index=number, low_watermark=NO_OFFSET)
         topics.setdefault(name, DeleteRecordsTopicResult(name=name)).partitions.append(result)
         if (undurable := _cut(services, name, offset, result, cuts)) is not None:
             waits.append(_cut_when_durable(services, *undurable, timeout_ms, result, cuts))
+            logs[undurable[0].log] = None
+    logs.update(dict.fromkeys(cut.log for cut in cuts))
     response = DeleteRecordsResponse(topics=list(topics.values()))
-    return _finish(services, waits, response, cuts)
+    under_way = services.starts.begin_cut(logs)
+    finish = _finish(services, waits, response, cuts)
+    return _note_end(services, finish, under_way, logs)
+
+
+async def _note_end(
+    services: Services,
+    finish: Coroutine[None, None, DeleteRecordsResponse],
+    under_way: asyncio.Future[None],
+    logs: dict[Log, None],
+) -> DeleteRecordsResponse:
+    try:
+        return await finish
+    finally:
+        services.starts.end_cut(under_way, logs)
 
 
 async def _finish(

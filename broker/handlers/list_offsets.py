@@ -11,6 +11,8 @@ Behaviour
   opens the batch that holds the record. A record above the high watermark, appended meanwhile, is
   answered when it becomes visible. On a failed log it never will, and is answered as if there were
   none (Kafka: Partition.fetchOffsetForTimestamp).
+- Earliest waits for DeleteRecords that is under way there: its client may not have waited for the
+  answer. Without an end before the timeout, the start as it is is answered.
 - A record that is not below the last stable offset is not there for read_committed: offset -1.
 - A `current_leader_epoch` other than the log's is fenced or unknown (KIP-320).
 - A partition that is named twice is answered once, with INVALID_REQUEST.
@@ -157,6 +159,11 @@ def _resolve(
     if code := fence(log, asked.current_leader_epoch):
         answer.error_code = code
         return
+    if timestamp in (EARLIEST, EARLIEST_LOCAL) and progress.services.starts.is_cut(log):
+        progress.outstanding += 1
+        start = _say_start_when_cut(progress, partition, answer)
+        owners.spawn(Owner.REQUEST, start, "the start of a log that is being cut")
+        return
     if timestamp in NOTHING_WAITED_FOR or log.high_watermark >= log.end_offset:
         _look_up(progress, partition, timestamp, answer)
         return
@@ -193,6 +200,14 @@ def _look_up(
         wanted = None if timestamp == MAX_TIMESTAMP else timestamp
         progress.outstanding += 1
         _look_into(progress, partition, partial(log.timestamp_candidates, wanted), answer)
+
+
+async def _say_start_when_cut(
+    progress: _Progress, partition: Partition, answer: ListOffsetsPartitionResponse
+) -> None:
+    await progress.services.starts.until_cut(partition.log, progress.left_ms / 1000)
+    _look_up(progress, partition, EARLIEST, answer)
+    progress.finish_one()
 
 
 def _look_into(

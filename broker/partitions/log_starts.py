@@ -3,14 +3,18 @@
 Retention and DeleteRecords move the next start offsets of logs (`storage.trimming`). One write of
 the checkpoint files then makes those of all logs durable, however many segments are deleted.
 
+Who asks for the start of a log while DeleteRecords is under way there waits for it (`until_cut`):
+clients ask without waiting for the answer, and in Kafka they then see the new start.
+
 On a full disk that write fails. Then the segments below the next start offsets are deleted first,
 each log with a sync of its own, which also frees the space for the write.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from broker.partitions.checkpoint_writer import CheckpointWriter
 from broker.runtime.blocking_pool import BlockingPool
@@ -24,12 +28,39 @@ logger = logging.getLogger("barnabas.topics")
 class LogStarts:
     """The log start offsets of one broker's logs."""
 
-    __slots__ = ("_checkpoints", "_logs", "_pool")
+    __slots__ = ("_checkpoints", "_cuts", "_logs", "_pool")
 
     def __init__(self, logs: LogManager, checkpoints: CheckpointWriter, pool: BlockingPool) -> None:
         self._logs = logs
         self._checkpoints = checkpoints
         self._pool = pool
+        self._cuts: dict[Log, list[asyncio.Future[None]]] = {}  # one for each DeleteRecords
+
+    def begin_cut(self, logs: Iterable[Log]) -> asyncio.Future[None]:
+        """Note that DeleteRecords is under way in logs; the caller gives it to `end_cut`."""
+        cut = asyncio.get_running_loop().create_future()
+        for log in logs:
+            self._cuts.setdefault(log, []).append(cut)
+        return cut
+
+    def end_cut(self, cut: asyncio.Future[None], logs: Iterable[Log]) -> None:
+        """Let those go on that wait for a DeleteRecords."""
+        cut.set_result(None)
+        for log in logs:
+            cuts = self._cuts[log]
+            cuts.remove(cut)
+            if not cuts:
+                del self._cuts[log]
+
+    def is_cut(self, log: Log) -> bool:
+        """Whether DeleteRecords is under way in a log."""
+        return log in self._cuts
+
+    async def until_cut(self, log: Log, timeout_seconds: float) -> None:
+        """Return when each DeleteRecords now under way in a log is over, or after the timeout."""
+        cuts = self._cuts.get(log)
+        if cuts:
+            await asyncio.wait(list(cuts), timeout=timeout_seconds)
 
     async def write(self) -> bool:
         """Write the next start offsets of all logs; return whether clients see them now.

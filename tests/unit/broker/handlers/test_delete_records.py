@@ -53,12 +53,14 @@ async def fill(rig: Rig, count: int = 10, name: str = "t", **configs: str) -> No
     await produce(rig, memoryview(build(records)), topic=name)
 
 
-async def earliest(rig: Rig) -> int:
+async def earliest(rig: Rig, timeout_ms: int = 30_000) -> int:
     asked = ListOffsetsPartition(partition_index=0, timestamp=-2)
     body = ListOffsetsRequest(
-        replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[asked])]
+        replica_id=-1,
+        topics=[ListOffsetsTopic(name="t", partitions=[asked])],
+        timeout_ms=timeout_ms,
     )
-    offset: int = (await ask(rig, body, 4)).topics[0].partitions[0].offset
+    offset: int = (await ask(rig, body, 10)).topics[0].partitions[0].offset
     return offset
 
 
@@ -76,10 +78,23 @@ async def test_nobody_sees_the_new_start_before_it_is_durable(
     monkeypatch.setattr(type(rig.services.checkpoints), "write", slow)
     deleting = asyncio.create_task(delete(rig, ("t", 0, 7)))
     await asyncio.sleep(0.01)
-    assert await earliest(rig) == 0
+    assert await earliest(rig, timeout_ms=1) == 0
+    asking = asyncio.create_task(earliest(rig))
+    await asyncio.sleep(0.01)
+    assert not asking.done()
     go_on.set()
     assert await deleting == [("t", 0, 7, 0)]
-    assert await earliest(rig) == 7
+    assert await asking == 7
+    assert not rig.services.starts.is_cut(rig.services.partitions.get("t", 0).log)
+
+
+async def test_who_asks_at_once_sees_the_new_start(rig: Rig) -> None:
+    """The confluent-kafka-python suite asks without waiting for the answer."""
+    await fill(rig)
+    deleting = asyncio.create_task(delete(rig, ("t", 0, 4), ("t", 1, -1)))
+    asking = [asyncio.create_task(earliest(rig)) for _ in range(3)]
+    assert await asyncio.gather(*asking) == [4, 4, 4]
+    assert await deleting == [("t", 0, 4, 0), ("t", 1, 0, 0)]
 
 
 @pytest.mark.parametrize("version", range(3))
