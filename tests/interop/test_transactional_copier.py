@@ -78,6 +78,9 @@ class Copiers:
                 *("--input-topic", INPUT, "--input-partition", str(partition)),
                 *("--output-topic", OUTPUT, "--transactional-id", f"copier-{partition}"),
                 *("--transaction-size", str(TRANSACTION_SIZE), *self._options),
+                # Java leaves a transaction to its timeout if the broker died with the answer to
+                # the offsets, and nothing else was sent in it. A copier waits 60 s for offsets.
+                *("--transaction-timeout", "20000"),
             )
             errors = self._directory / f"copier-{partition}.errors"
             self._running.append(JavaProcess(java(COPIER, *arguments, flags=FLAGS), errors))
