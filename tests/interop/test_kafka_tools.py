@@ -204,10 +204,6 @@ UNSERVED = {
         "DescribeShareGroupOffsets AlterShareGroupOffsets DeleteShareGroupOffsets "
         "StreamsGroupHeartbeat StreamsGroupDescribe"
     ),
-    "transactions are not served": (
-        "AddPartitionsToTxn AddOffsetsToTxn EndTxn WriteTxnMarkers TxnOffsetCommit "
-        "DescribeTransactions ListTransactions"
-    ),
     "there is no authentication, and there are no quotas": (
         "SaslHandshake SaslAuthenticate CreateDelegationToken RenewDelegationToken "
         "ExpireDelegationToken DescribeDelegationToken DescribeClientQuotas AlterClientQuotas "
@@ -252,7 +248,7 @@ DIFFERENCES = (
             None,
             "a feature is named when all the APIs that it promises are served",
         )
-        for feature in ("kraft", "share", "streams", "transaction")
+        for feature in ("kraft", "share", "streams")
     ),
     *(
         Difference(
