@@ -39,7 +39,9 @@ TIMES = (
     *("LastTimestamp", "CurrentTransactionStartTimeMs", "TransactionDurationMs"),
     *("Duration(min)", "Duration (min)"),
 )
-MEASURED = re.compile(r"[\d-]+T[\d:.]+Z|(?<=Ms=)\d+|(?<=tries=)\d+|(?<=out at )\d+|(?<=after )\d+")
+MEASURED = re.compile(r"[\d-]+T[\d:.]+Z|(?<=Ms=)\d+")
+# Kafka's admin client gives up a call in one of two ways, depending on where it waits just then.
+GIVEN_UP = re.compile(r"Timed out waiting for a node assignment.*|Call\(.* timed out at .*")
 DONE = {"committed": "commit", "aborted": "abort"}
 GHOST_ID = 4711  # a producer id that no coordinator has given out
 
@@ -74,7 +76,7 @@ def named(lines: list[str], names: dict[str, str]) -> list[str]:
     """Replace what differs in the columns of a table, and sort its rows."""
     titles = [title.strip() for title in lines[0].split("\t")]
     if len(titles) == 1:
-        return [MEASURED.sub("SOME", line) for line in lines]
+        return [MEASURED.sub("SOME", GIVEN_UP.sub("given up", line)) for line in lines]
     rows = []
     for line in lines[1:-1]:
         cells = dict(zip(titles, (cell.strip() for cell in line.split("\t")), strict=True))
