@@ -16,7 +16,7 @@ A task without identity (a batch query) gets a producer id from the broker, so a
 sent twice is written once; a rerun task writes its rows again.
 
 With exactlyOnce, a task writes in a transaction that the driver ends; a rerun task begins another
-one. `digest` then tells whether two runs of a task had the same rows.
+one. `pyspark_barnabas.sink.rows_digest` tells whether two runs of a task had the same rows.
 
 One request is under way while the next batches are built, with at most one batch a partition. What
 is lost is sent again with the same sequence numbers.
@@ -25,7 +25,6 @@ is lost is sent again with the same sequence numbers.
 from __future__ import annotations
 
 import hashlib
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -105,7 +104,6 @@ class Outbox:
         self._sent: list[tuple[Connection, list[TopicPartition]]] = []
         self.sent_count = 0
         self.skipped_count = 0
-        self.digest = 0
         self.first_place: tuple[str, int, int] | None = None  # topic, partition, offset
 
     def open_topic(self, topic: str) -> int:
@@ -144,8 +142,6 @@ class Outbox:
             outgoing.written = []
             outgoing.producer_id, outgoing.epoch = self._new_producer()
             outgoing.sequence = 0
-        if self._transaction is not None:
-            self.digest = _digest(record, self.digest)
         size = len(record.key or b"") + len(record.value or b"") + _RECORD_OVERHEAD
         size += sum(2 * len(name) + len(value or b"") for name, value in record.headers)
         if outgoing.size + size > self._options.batch_bytes and outgoing.records:
@@ -283,16 +279,6 @@ class Outbox:
         for fetched, batches in Fetcher(self._cluster, plan, *at, start, end):
             for batch in batches:
                 yield fetched.data, batch
-
-
-def _digest(record: Record, digest: int) -> int:
-    """Continue a digest by a record. Each size comes first, so that no two rows look the same."""
-    key, value, _, headers = record
-    parts = (key, value) if not headers else (key, value, repr(headers).encode())
-    for part in parts:
-        size = -1 if part is None else len(part)
-        digest = zlib.crc32(part or b"", zlib.crc32(size.to_bytes(4, "big", signed=True), digest))
-    return digest
 
 
 def _comparable(record: Record) -> tuple[Any, ...]:

@@ -29,6 +29,7 @@ from pyspark_barnabas.plain_errors import plainly
 from pyspark_barnabas.sink.commit import abort_parts, commit_batch
 from pyspark_barnabas.sink.decisions import Part, transactional_id
 from pyspark_barnabas.sink.outbox import Outbox, identity
+from pyspark_barnabas.sink.rows_digest import RowsDigest
 from pyspark_barnabas.sink.transaction import Transaction
 from pyspark_barnabas.wire.cluster import Cluster
 from pyspark_barnabas.wire.encode import Record
@@ -197,7 +198,8 @@ def write_part(
         transaction = Transaction(cluster, name, options.transaction_timeout_ms)
         try:
             outbox = Outbox(cluster, options, None, transaction)
-            rows = _Rows(cluster, options, outbox, task)
+            digest = RowsDigest()
+            rows = _Rows(cluster, options, outbox, task, digest)
             for table in tables:
                 rows.add(table)
             outbox.close()
@@ -207,14 +209,22 @@ def write_part(
         part = Part(task)
         if outbox.first_place is not None:
             held = transaction.begin()
-            part = Part(task, *held, outbox.sent_count, outbox.digest, *outbox.first_place)
+            part = Part(task, *held, outbox.sent_count, digest.value(), *outbox.first_place)
         return Written(outbox.sent_count, 0, part, query)
 
 
 class _Rows:
     """Turns rows into records of partitions."""
 
-    def __init__(self, cluster: Cluster, options: SinkOptions, outbox: Outbox, task: int) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: SinkOptions,
+        outbox: Outbox,
+        task: int,
+        digest: RowsDigest | None = None,
+    ) -> None:
+        self._digest = digest
         self._clock = cluster.clock
         self._topic = options.topic
         self._outbox = outbox
@@ -249,18 +259,22 @@ class _Rows:
         partitions = self._partitions(topic, keys, table["partition"] if "partition" in columns
                                       else None)  # fmt: skip
         headers = _headers(table["headers"]) if "headers" in columns else [None] * count
+        values = _binary(table["value"])
+        if self._digest is not None:
+            named = {"headers": table["headers"]} if "headers" in columns else {}
+            self._digest.add(topic, key=keys, value=values, **named)
         rows = zip(
             partitions.tolist(),
             keys.to_pylist(),
-            _binary(table["value"]).to_pylist(),
+            values.to_pylist(),
             self._timestamps(table["timestamp"] if "timestamp" in columns else None, count),
             headers,
             strict=True,
         )
         add = self._outbox.add
         for partition, key, value, timestamp, pairs in rows:
-            named = [(pair["key"], pair["value"]) for pair in pairs] if pairs else ()
-            add(topic, partition, Record(key, value, timestamp, named))
+            of_row = [(pair["key"], pair["value"]) for pair in pairs] if pairs else ()
+            add(topic, partition, Record(key, value, timestamp, of_row))
 
     def _partitions(self, topic: str, keys: Any, given: Any) -> Any:
         count = self._counts[topic]
