@@ -6,6 +6,8 @@ broker; a worker that is stopped long enough to be replaced finds itself fenced 
 the leader fences all producers of a generation (`Admin.fenceProducers`) when there are more tasks.
 At the end the connector is stopped: what `read_committed` shows of each counter is every number
 below its offset, once and in order.
+
+With BARNABAS_TEST_AGAINST=kafka the broker is an Apache Kafka.
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ from tests.interop.connect_worker import (
 )
 from tests.interop.oracle.kafka import KafkaNode, OracleMissingError, libs
 from tests.support.broker_process import BrokerProcess
+from tests.support.under_test import broker_on
 
 pytestmark = pytest.mark.interop
 
@@ -254,4 +257,4 @@ def test_each_number_is_written_once(tmp_path: Path) -> None:
         pytest.skip(str(missing))
     if shutil.which("javac") is None:
         pytest.skip("needs javac (a JDK, 17 or later) on the PATH")
-    live(BrokerProcess(tmp_path / "broker", SETTINGS), tmp_path)
+    live(broker_on(tmp_path / "broker", SETTINGS), tmp_path)
