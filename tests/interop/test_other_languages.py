@@ -81,7 +81,7 @@ def test_kafkajs(tmp_path: Path) -> None:
             NODE_PATH=str(tmp_path / "node_modules"),
             KAFKAJS_NO_PARTITIONER_WARNING="1",
         )
-    assert lines == ["produced 600", "readers read 600", "administered"]
+    assert lines == ["produced 600", "readers read 600", "administered", "transacted"]
 
 
 def test_groups_of_the_java_consumer(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-// Produce in the codecs of kafkajs, consume in a group, and the admin calls.
+// Produce in the codecs of kafkajs, consume in a group, transactions with offsets, the admin calls.
 //
 // Usage: node main.js ADDRESS. Prints a line for each thing done; ends with 1 at the first surprise.
 const assert = require('assert')
@@ -50,6 +50,59 @@ async function consume(groupId, count) {
   console.log(`${groupId} read ${seen.size}`)
 }
 
+// Records and a group's offsets in transactions: the aborted ones are seen by nobody.
+async function transact(admin) {
+  const [input, output, groupId] = ['kafkajs-input', 'kafkajs-output', 'kafkajs-copier']
+  await admin.createTopics({ topics: [input, output].map(topic => ({ topic, numPartitions: 1 })) })
+  const settings = { transactionalId: 'kafkajs', idempotent: true, maxInFlightRequests: 1 }
+  const producer = kafka.producer(settings)
+  await producer.connect()
+  for (const [offset, end] of [['3', 'abort'], ['5', 'commit'], ['9', 'abort'], ['7', 'commit']]) {
+    const before = await committedOffset(admin, groupId, input)
+    const transaction = await producer.transaction()
+    const topics = [{ topic: input, partitions: [{ partition: 0, offset }] }]
+    await transaction.send({ topic: output, messages: [{ value: `${end} ${offset}` }] })
+    await transaction.sendOffsets({ consumerGroupId: groupId, topics })
+    await transaction[end]()
+    const after = await committedOffset(admin, groupId, input)
+    assert.strictEqual(after, end === 'commit' ? offset : before)
+  }
+  const old = await producer.transaction()
+  await old.send({ topic: output, messages: [{ value: 'fenced' }] })
+  const newer = kafka.producer(settings)
+  await newer.connect()
+  const last = await newer.transaction() // kafkajs takes the id over here, and not before
+  await assert.rejects(old.commit(), { type: 'INVALID_PRODUCER_EPOCH' })
+  await last.send({ topic: output, messages: [{ value: 'last' }] })
+  await last.commit()
+  assert.deepStrictEqual(await readCommitted(output, 'last'), ['commit 5', 'commit 7', 'last'])
+  for (const one of [producer, newer]) await one.disconnect()
+  console.log('transacted')
+}
+
+async function committedOffset(admin, groupId, topic) {
+  const [found] = await admin.fetchOffsets({ groupId, topics: [topic] })
+  return found.partitions.find(({ partition }) => partition === 0).offset
+}
+
+async function readCommitted(topic, last) {
+  const consumer = kafka.consumer({ groupId: 'kafkajs-readers', readUncommitted: false })
+  const values = []
+  await consumer.connect()
+  await consumer.subscribe({ topic, fromBeginning: true })
+  await new Promise((resolve, reject) => {
+    consumer.on(consumer.events.CRASH, ({ payload }) => reject(payload.error))
+    consumer.run({
+      eachMessage: async ({ message }) => {
+        values.push(message.value.toString())
+        if (values[values.length - 1] === last) resolve()
+      },
+    })
+  })
+  await consumer.disconnect()
+  return values
+}
+
 async function administer(admin, groupId, count) {
   const ends = await admin.fetchTopicOffsets(topic)
   assert.strictEqual(ends.reduce((sum, { offset }) => sum + Number(offset), 0), count)
@@ -89,6 +142,7 @@ async function main() {
   console.log(`produced ${count}`)
   await consume('readers', count)
   await administer(admin, 'readers', count)
+  await transact(admin)
   await admin.disconnect()
 }
 
