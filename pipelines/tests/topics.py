@@ -10,6 +10,7 @@ from pyspark_barnabas.wire import protocol
 from pyspark_barnabas.wire.brokers import ClusterOptions
 from pyspark_barnabas.wire.cluster import Cluster
 from pyspark_barnabas.wire.encode import build_batch
+from pyspark_barnabas.wire.error_codes import check
 from pyspark_barnabas.wire.primitives import array, parse, string
 
 DELETE_TOPICS = 20
@@ -46,12 +47,16 @@ class Topic:
         self.cluster.topics([self.name], create=True)
 
     def append(self, partition, records, **settings):
-        """Write one batch."""
+        """Write one batch, again until the broker leads the partition: a new one on Kafka waits."""
         at = (self.name, partition)
         body = protocol.produce_request(-1, 10_000, {at: build_batch(records, **settings)})
-        leader = self.cluster.leader(*at)
-        answer = parse(protocol.read_produce, leader.call(protocol.PRODUCE, body))
-        assert answer[at][:2] == (0, "")
+
+        def attempt():
+            leader = self.cluster.leader(*at)
+            answer = parse(protocol.read_produce, leader.call(protocol.PRODUCE, body))
+            check(answer[at].error, "writing", answer[at].said)
+
+        self.cluster.persist("writing", attempt)
 
     def options(self, **options):
         return {"kafka.bootstrap.servers": self.address, "subscribe": self.name} | {

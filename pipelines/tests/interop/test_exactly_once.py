@@ -17,6 +17,7 @@ from pyspark_barnabas.wire.protocol import LATEST
 pytestmark = pytest.mark.interop
 SETTINGS = {
     "num.partitions": "3",
+    "log.retention.ms": "-1",  # the records of a test are old
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "2",
 }
