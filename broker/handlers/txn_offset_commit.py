@@ -19,6 +19,7 @@ from functools import partial
 
 from broker.groups.txn_commits import Prepared, answers, commit, prepare
 from broker.metadata.topic_rules import GROUP_TOPIC
+from broker.runtime.lines import Turn
 from broker.runtime.request import Pending, Request
 from broker.services import Services
 from protocol.errors import ErrorCode
@@ -41,7 +42,8 @@ def handle(
     body: TxnOffsetCommitRequest = request.body
     is_large = sum(len(topic.partitions) for topic in body.topics) > PARTITIONS_ON_THE_LOOP
     if is_large or services.groups.large_commits.is_any(body.transactional_id):
-        return _append_in_turn(request, services, is_large=is_large)
+        turn = services.groups.large_commits.turn(body.transactional_id)
+        return _append_in_turn(turn, request, services, is_large=is_large)
     free = _line_up(request, services)
     return _append(request, services) if free is None else _append_after(free, request, services)
 
@@ -60,11 +62,11 @@ async def _append_after(
 
 
 async def _append_in_turn(
-    request: Request, services: Services, *, is_large: bool
+    turn: Turn, request: Request, services: Services, *, is_large: bool
 ) -> TxnOffsetCommitResponse | Pending:
     """Append behind the large commits of the same id, and have a thread prepare this one."""
     body: TxnOffsetCommitRequest = request.body
-    async with services.groups.large_commits.turn(body.transactional_id):
+    async with turn:
         prepared = None
         if is_large:
             known, _ = _sort_out(body, services)

@@ -210,6 +210,21 @@ async def test_large_commits_are_prepared_in_a_thread_and_keep_their_order(rig, 
     assert await committed(rig) == {("t", 0): 3, ("t", 1): 2}
 
 
+async def test_no_commit_that_comes_in_the_same_turn_overtakes_a_large_one(
+    rig, producer, monkeypatch
+):
+    monkeypatch.setattr(txn_offset_commit, "PARTITIONS_ON_THE_LOOP", 1)
+    large = request_of(producer, ("t", 0, 1), ("t", 1, 1))
+    small = request_of(producer, ("t", 0, 2))
+    for one in (large, small):
+        rig.dispatcher.dispatch(one)
+    async with asyncio.timeout(5):
+        while not (large.connection.sent and small.connection.sent):
+            await asyncio.sleep(0.001)
+    assert await producer.end(is_commit=True, version=5) == 0
+    assert await committed(rig) == {("t", 0): 2, ("t", 1): 1}
+
+
 @pytest.mark.usefixtures("all_are_large")
 async def test_a_large_commit_is_checked_when_it_is_appended(rig, producer):
     run = rig.services.pool.run

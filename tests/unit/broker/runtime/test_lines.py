@@ -36,3 +36,28 @@ async def test_a_request_that_fails_leaves_the_line():
         async with lines.turn("a"):
             raise ValueError("no")
     assert not lines.is_any("a")
+
+
+async def test_a_place_is_taken_before_its_task_begins():
+    lines, seen = Lines(), []
+
+    async def request(turn, name):
+        async with turn:
+            await asyncio.sleep(0)
+            seen.append(name)
+
+    first, second = lines.turn("a"), lines.turn("a")
+    assert lines.is_any("a")
+    await asyncio.gather(request(first, "first"), request(second, "second"))
+    assert seen == ["first", "second"]
+    assert not lines.is_any("a")
+
+
+async def test_a_request_that_is_cancelled_in_the_line_leaves_it():
+    lines = Lines()
+    async with lines.turn("a"):
+        waiting = asyncio.create_task(lines.turn("a").__aenter__())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+    assert not lines.is_any("a")
