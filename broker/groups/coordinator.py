@@ -75,6 +75,7 @@ class Coordinator:
         self._stopped = False
         self._deleted_topics = DeletedTopics(self.remove_offsets)
         self.large_commits = Lines()  # of a transaction's offsets, by transactional id
+        self.large_offset_commits = Lines()  # plain ones, by group
         topics.listen(self._topic_changed)
 
     # -- Being a host (broker.groups.group.Host) --------------------------------------------------
@@ -86,11 +87,21 @@ class Coordinator:
         done: Callable[[ErrorCode], None] | None = None,
     ) -> int:
         """Append `records` to the log of the group, in one batch; see Host."""
+        return self.write_batch(group_id, self.log.batch_of(records), len(records), done)
+
+    def write_batch(
+        self,
+        group_id: str,
+        batch: bytearray,
+        count: int,
+        done: Callable[[ErrorCode], None] | None = None,
+    ) -> int:
+        """As `write`, of `count` records that are a batch already."""
         number = self.partition_of(group_id)
-        end_offset = self.log.append(number, records)
+        end_offset = self.log.append_batch(number, batch)
         if done is not None:
             self.log.when_durable(number, end_offset, done)
-        return end_offset - len(records)
+        return end_offset - count
 
     def when_durable(self, group_id: str, done: Callable[[ErrorCode], None]) -> None:
         """Call `done` when everything that the group has written so far is durable; see Host."""

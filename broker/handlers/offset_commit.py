@@ -4,6 +4,7 @@ Behaviour
 - Topics and partitions that do not exist are refused one by one. The others are stored in one
   batch, and answered when that is durable (broker/groups/commits.py). Refused ones come first in
   the answer, as in Kafka.
+- A large commit is prepared in a thread. Later commits and fetches of the same group wait for it.
 - An error of the group is repeated for each partition.
 
 Version notes: up to 4 a retention time per commit, 6 leader epochs, 7 static members, 8 flexible,
@@ -12,9 +13,14 @@ Version notes: up to 4 a retention time per commit, 6 leader epochs, 7 static me
 
 from __future__ import annotations
 
-from broker.groups.commits import commit
+from collections.abc import Coroutine
+from functools import partial
+
+from broker.groups.commits import Answers, PreparedOffsets, commit, prepare
 from broker.metadata.image import TopicInfo
+from broker.runtime.lines import Turn
 from broker.runtime.request import Pending, Request
+from broker.runtime.steps import Steps, finished
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import (
@@ -27,30 +33,67 @@ from protocol.messages.offset_commit import (
 )
 
 TOPIC_ID_VERSION = 10
+PARTITIONS_ON_THE_LOOP = 500  # a larger commit is prepared in a thread
 
 
-def handle(request: Request, services: Services) -> OffsetCommitResponse | Pending:
+def handle(
+    request: Request, services: Services
+) -> OffsetCommitResponse | Pending | Coroutine[None, None, OffsetCommitResponse | Pending]:
     """Store the offsets of all partitions that exist."""
     body: OffsetCommitRequest = request.body
-    version = request.header.api_version
-    by_id = version >= TOPIC_ID_VERSION
-    refused: list[OffsetCommitResponseTopic] = []
-    known: list[OffsetCommitRequestTopic] = []
-    for asked in body.topics:
-        topics = services.topics
-        topic = topics.by_id(asked.topic_id) if by_id else topics.by_name(asked.name)
-        _sort_out(asked, topic, refused, known, by_id=by_id)
+    is_large = sum(len(topic.partitions) for topic in body.topics) > PARTITIONS_ON_THE_LOOP
+    if is_large or services.groups.large_offset_commits.is_any(body.group_id):
+        turn = services.groups.large_offset_commits.turn(body.group_id)
+        return _append_in_turn(turn, request, services, is_large=is_large)
+    return _append(request, services)
+
+
+async def _append_in_turn(
+    turn: Turn, request: Request, services: Services, *, is_large: bool
+) -> OffsetCommitResponse | Pending:
+    """Append behind the large commits of the same group, and have a thread prepare this one."""
+    async with turn:
+        prepared = None
+        if is_large:
+            known, _ = _known(request, services)
+            make = partial(prepare, services.groups, request.body, known)
+            prepared = await services.pool.run(make)
+        return _append(request, services, prepared)
+
+
+def _append(
+    request: Request, services: Services, prepared: PreparedOffsets | None = None
+) -> OffsetCommitResponse | Pending:
+    body: OffsetCommitRequest = request.body
+    known, refused = _known(request, services)
     if not known:
         return OffsetCommitResponse(topics=refused)
+    is_large = prepared is not None
+    if prepared is None or prepared.topics != known:  # or a topic was deleted meanwhile
+        prepared = prepare(services.groups, body, known)
     pending = Pending()
-    commit(
-        services.groups,
-        body,
-        known,
-        version,
-        lambda answers: pending.complete(OffsetCommitResponse(topics=_merged(refused, answers))),
-    )
+
+    def answer(answers: Answers) -> None:
+        merged = _merged(refused, answers)
+        pending.complete(merged if is_large else finished(merged))
+
+    commit(services.groups, body, prepared, request.header.api_version, answer)
     return pending
+
+
+def _known(
+    request: Request, services: Services
+) -> tuple[list[OffsetCommitRequestTopic], list[OffsetCommitResponseTopic]]:
+    """Return what of the request exists, and the refusals of what does not."""
+    body: OffsetCommitRequest = request.body
+    by_id = request.header.api_version >= TOPIC_ID_VERSION
+    refused: list[OffsetCommitResponseTopic] = []
+    known: list[OffsetCommitRequestTopic] = []
+    topics = services.topics
+    for asked in body.topics:
+        topic = topics.by_id(asked.topic_id) if by_id else topics.by_name(asked.name)
+        _sort_out(asked, topic, refused, known, by_id=by_id)
+    return known, refused
 
 
 def _sort_out(
@@ -92,18 +135,17 @@ def _refusal(
     )
 
 
-def _merged(
-    refused: list[OffsetCommitResponseTopic], answers: list[OffsetCommitResponseTopic]
-) -> list[OffsetCommitResponseTopic]:
+def _merged(refused: list[OffsetCommitResponseTopic], answers: Answers) -> Steps:
+    answered = yield from answers
     by_name = {(topic.topic_id, topic.name): topic for topic in refused}
     merged = list(refused)
-    for answer in answers:
+    for answer in answered:
         same = by_name.get((answer.topic_id, answer.name))
         if same is None:
             merged.append(answer)
         else:
             same.partitions.extend(answer.partitions)
-    return merged
+    return OffsetCommitResponse(topics=merged)
 
 
 def error_response(request: Request, code: ErrorCode) -> OffsetCommitResponse:

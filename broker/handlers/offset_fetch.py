@@ -17,12 +17,13 @@ groups (KIP-848), 10 topic ids.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Coroutine, Generator, Iterable
 from dataclasses import replace
 from functools import partial
 
 from broker.groups.commits import NO_OFFSET, fetch, when_durable
 from broker.groups.errors import GroupError
+from broker.runtime.lines import Turn
 from broker.runtime.request import Pending, Request
 from broker.runtime.steps import Steps, finished
 from broker.services import Services
@@ -46,8 +47,25 @@ MANY_GROUPS_VERSION = 8
 TOPIC_ID_VERSION = 10
 
 
-def handle(request: Request, services: Services) -> Steps:
-    """Answer with the committed offsets of each group."""
+def handle(request: Request, services: Services) -> Steps | Coroutine[None, None, Steps]:
+    """Answer with the committed offsets of each group, behind commits that came before."""
+    asked = _groups(request.body, request.header.api_version)
+    lines = services.groups.large_offset_commits
+    names = [group.group_id for group in asked if lines.is_any(group.group_id)]
+    if names:
+        turns = [lines.turn(name) for name in dict.fromkeys(names)]
+        return _fetch_in_turn(turns, request, services)
+    return _fetch(request, services)
+
+
+async def _fetch_in_turn(turns: list[Turn], request: Request, services: Services) -> Steps:
+    for turn in turns:
+        async with turn:
+            pass
+    return _fetch(request, services)
+
+
+def _fetch(request: Request, services: Services) -> Steps:
     version = request.header.api_version
     answers: list[OffsetFetchResponseGroup] = []
     for asked in _once_each(_groups(request.body, version)):

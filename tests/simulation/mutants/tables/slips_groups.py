@@ -280,14 +280,12 @@ MUTANTS = (
         "the second offset of a commit is acknowledged and not written",
         "broker/groups/commits.py",
         """\
-        first_offset = groups.write(
-            body.group_id,
-            records,
+    batch = groups.log.batch_of(records) if records else bytearray()
+    return PreparedOffsets(topics, records, batch)
 """,
         """\
-        first_offset = groups.write(
-            body.group_id,
-            records[:1],
+    batch = groups.log.batch_of(records[:1]) if records else bytearray()
+    return PreparedOffsets(topics, records, batch)
 """,
     ),
     Mutant(

@@ -1,7 +1,12 @@
 """OffsetCommit: refusals of single partitions, and the group errors of each version."""
 
+import asyncio
+
 import pytest
 
+from broker.groups import commits
+from broker.handlers import offset_commit
+from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -100,3 +105,89 @@ async def test_the_longest_retention_is_stored(rig):
     assert committed == [("t", 0, 0)]
     offsets = rig.services.groups.registry_of("g").offsets
     assert offsets.get("g", "t", 0).expires_ms == endless_ms
+
+
+@pytest.fixture
+def all_are_large(monkeypatch):
+    monkeypatch.setattr(offset_commit, "PARTITIONS_ON_THE_LOOP", 1)
+    monkeypatch.setattr(commits, "ANSWERED_PER_STEP", 1)
+
+
+@pytest.mark.usefixtures("all_are_large")
+async def test_commits_and_fetches_of_a_group_keep_their_order_behind_a_large_commit(rig):
+    threads = []
+    run = rig.services.pool.run
+
+    async def slower(call):
+        threads.append(call)
+        await asyncio.sleep(0.02 if len(threads) == 1 else 0)
+        return await run(call)
+
+    rig.services.pool.run = slower
+    answers = await asyncio.gather(
+        commit(rig, ("t", 0, 1), ("t", 1, 1), ("no", 0, 1)),
+        commit(rig, ("t", 0, 2), ("t", 1, 2)),
+        committed(rig, ("t", 0), ("t", 1)),
+        commit(rig, ("t", 0, 3)),  # small, and behind the others all the same
+        committed(rig),
+        commit(rig, ("t", 0, 1), group_id="other"),  # of a group that waits for nothing
+    )
+    assert answers == [
+        [("no", 0, UNKNOWN_TOPIC), ("t", 0, 0), ("t", 1, 0)],
+        [("t", 0, 0), ("t", 1, 0)],
+        {("t", 0): 2, ("t", 1): 2},
+        [("t", 0, 0)],
+        {("t", 0): 3, ("t", 1): 2},
+        [("t", 0, 0)],
+    ]
+    assert len(threads) == 2
+    assert not rig.services.groups.large_offset_commits.is_any("g")
+
+
+@pytest.mark.usefixtures("all_are_large")
+async def test_a_large_commit_is_checked_when_it_is_appended(rig):
+    run = rig.services.pool.run
+
+    async def joined_meanwhile(call):
+        rig.services.pool.run = run
+        await member(rig)
+        return await run(call)
+
+    rig.services.pool.run = joined_meanwhile
+    assert await commit(rig, ("t", 0, 1), ("t", 1, 1)) == [("t", 0, 25), ("t", 1, 25)]
+    assert await committed(rig) == {}
+
+
+@pytest.mark.usefixtures("all_are_large")
+async def test_a_topic_that_goes_while_a_large_commit_is_prepared_is_unknown(rig):
+    run = rig.services.pool.run
+
+    async def deleted_meanwhile(call):
+        rig.services.pool.run = run
+        prepared = await run(call)
+        await rig.call(DeleteTopicsRequest(topic_names=["u"], timeout_ms=1_000), 5)
+        return prepared
+
+    await create(rig, "u", 1)
+    rig.services.pool.run = deleted_meanwhile
+    answer = await commit(rig, ("t", 0, 1), ("u", 0, 1), ("t", 1, 2))
+    assert answer == [("u", 0, UNKNOWN_TOPIC), ("t", 0, 0), ("t", 1, 0)]
+    assert await committed(rig) == {("t", 0): 1, ("t", 1): 2}
+
+
+@pytest.mark.usefixtures("all_are_large")
+async def test_a_topic_that_is_made_anew_while_a_large_commit_by_id_is_prepared(rig):
+    run = rig.services.pool.run
+    topic_id = await create(rig, "u", 1)
+
+    async def made_anew_meanwhile(call):
+        rig.services.pool.run = run
+        prepared = await run(call)
+        await rig.call(DeleteTopicsRequest(topic_names=["u"], timeout_ms=1_000), 5)
+        await create(rig, "u", 1)
+        return prepared
+
+    rig.services.pool.run = made_anew_meanwhile
+    answer = await commit(rig, ("u", 0, 1), ("u", 0, 2), version=10, topic_id=topic_id)
+    assert answer == [("", 0, UNKNOWN_ID), ("", 0, UNKNOWN_ID)]
+    assert await committed(rig) == {}
