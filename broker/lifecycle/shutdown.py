@@ -1,6 +1,7 @@
 """Stop a broker in order, however much it is hurried.
 
-    drain    stop accepting, stop reading, finish the requests in progress, flush
+    drain    stop accepting, stop reading, finish the requests in progress, look at what a crash
+             has left of transactions, flush
     close    end the connections; flush, write checkpoints, write the clean-shutdown marker last
     leave    exit without a clean shutdown: on a third signal, or if the disk has not answered
              within `barnabas.shutdown.deadline.ms`
@@ -92,6 +93,8 @@ class Shutdown:
         is_drained = drain.done()
         drain.cancel()
         force.cancel()
+        if self._services.has_transactions:
+            self._services.transactions.stop_loading()
         await self._serving.end_tasks()
         await asyncio.gather(drain, force, return_exceptions=True)
         return is_drained
@@ -107,7 +110,7 @@ class Shutdown:
         if services.has_transactions:
             services.transactions.stop()
         await self._serving.cleaner.stop()
-        answered = owners.spawn(Owner.STOP, self._serving.answered())
+        answered = owners.spawn(Owner.STOP, self._answered())
         hurry = owners.spawn(Owner.STOP, self._signals.hurry.wait())
         try:
             await asyncio.wait([answered, hurry], return_when=asyncio.FIRST_COMPLETED)
@@ -119,6 +122,12 @@ class Shutdown:
         await services.topics.finish()
         await self._serving.housekeeping.stop()
         await services.commit.drained()
+
+    async def _answered(self) -> None:
+        """Wait for requests in progress, and for the load of transactions after a crash."""
+        await self._serving.answered()
+        if self._services.has_transactions:
+            await self._services.transactions.looked_at()
 
     def _waits_for_disk(self) -> bool:
         """Whether a thread is still in a call: closing must not interfere with it."""

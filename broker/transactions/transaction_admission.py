@@ -66,6 +66,10 @@ class StartLoading(Protocol):
         """Let a transaction go that waits for a log: an operator aborts it."""
         ...
 
+    async def looked_at(self) -> None:
+        """Wait for the load, if a clean stop needs it."""
+        ...
+
     def stop(self) -> None:
         """End the load: the broker stops."""
         ...
@@ -101,14 +105,22 @@ class TransactionAdmission:
         return sum(line.count for line in self._lines.values())
 
     def stop(self) -> None:
-        """Refuse requests from now on; those that were begun are answered."""
+        """Refuse requests from now on; those that were begun are answered, and the load goes on."""
         self._is_stopped = True
+
+    async def looked_at(self) -> None:
+        """Wait until what a crash has left is looked at, as far as it can be."""
+        if self.loading is not None:
+            await self.loading.looked_at()
+
+    def stop_loading(self) -> None:
+        """End the load: what it has not looked at is left to the next start."""
         if self.loading is not None:
             self.loading.stop()
 
     def look_again(self) -> None:
         """Load the partitions of the log that were offline, or could not be read."""
-        if self.loading is not None:
+        if self.loading is not None and not self._is_stopped:
             self.loading.look_again()
 
     def is_available(self, transactional_id: str) -> bool:

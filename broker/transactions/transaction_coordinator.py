@@ -192,7 +192,8 @@ class TransactionCoordinator(TransactionAdmission):
         owners.spawn(Owner.TRANSACTION, run(), name, among=self._aborting)
 
     async def finish(self) -> None:
-        """Wait for the ends that no request waits for."""
+        """End the load, and wait for the ends that no request waits for."""
+        self.stop_loading()
         while self._aborting:
             await asyncio.wait(self._aborting)
         await self.endings.finish()

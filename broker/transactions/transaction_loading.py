@@ -126,6 +126,11 @@ class TransactionLoading:
             name = "loading transactions"
             self._task = owners.spawn(Owner.TRANSACTION_LOADING, self.load(), name)
 
+    async def looked_at(self) -> None:
+        """Wait for the load if logs keep what a crash has left: else no stop is a clean one."""
+        if self._task is not None and any(log.keeps_replayed for log in self._held):
+            await asyncio.wait([self._task])
+
     def stop(self) -> None:
         """End the load: the broker stops. The next start begins it anew."""
         task, self._task = self._task, None  # its end would hold the file that it was reading

@@ -9,7 +9,6 @@ from tests.simulation.clients.settled import end_transactions, read_committed
 from tests.simulation.judges import quiet, transactions
 from tests.simulation.judges.transactions import LateWatch
 from tests.simulation.plan import SLOW_FSYNC_NS
-from tests.simulation.world import MS
 from tests.support.history_checker import Key
 
 if TYPE_CHECKING:
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from tests.simulation.life import Life
 
 JUDGE: Final = "transactions"
-LOADED_MS: Final = 1_000  # from the first answer, until what a crash has left is looked at
 UNSOUND: Final = frozenset({quiet.DISK, quiet.FULL, quiet.FLIP})
 
 
@@ -29,11 +27,9 @@ class TransactionPanel:
         self._object = objects
         self._watch: LateWatch | None = None
         self._seen: dict[Key, dict[bytes, int]] = {}
-        self._serves_since_ns = 0
 
     def life_serves(self, life: Life) -> None:
         """Watch how long transactions are open, where a clock tells the time."""
-        self._serves_since_ns = self._context.world.now_ns
         plan = self._context.plan
         kinds = {fault.kind for fault in plan.faults}
         if not kinds & {"clock jump", "slow disk", "stuck disk"}:
@@ -47,17 +43,14 @@ class TransactionPanel:
     def life_is_over(self, life: Life) -> None:
         """Stop watching.
 
-        A stop that does not wait for what a crash has left, at the first moment or because it is
+        A stop that does not wait for what a crash has left, because it is hurried or the disk is
         slow, leaves it to the next start, and says so.
         """
         if self._watch is not None:
             self._object(JUDGE, self._watch.found)
         self._watch = None
         is_slow = self._context.plan.shape.fsync_ns >= SLOW_FSYNC_NS
-        is_early = life.told_to_stop_ns - self._serves_since_ns < LOADED_MS * MS
-        is_cut_short = (
-            is_slow or is_early or bool(self._context.injected & {quiet.SLOW, quiet.HURRY})
-        )
+        is_cut_short = is_slow or bool(self._context.injected & {quiet.SLOW, quiet.HURRY})
         if life.has_served and life.told_to_stop_ns and is_cut_short:
             logs = [one.log for one in life.broker._assembly.services.partitions.all()]
             firsts = [(log.unsettled_from, log.opened_at) for log in logs]

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -19,9 +19,13 @@ from broker.lifecycle import shutdown
 from broker.lifecycle.environment import system_environment
 from broker.lifecycle.shutdown import EXIT_CLEAN, EXIT_FAILED, EXIT_FORCED
 from broker.server import Broker
+from broker.transactions.transaction_loading import TransactionLoading
+from protocol.control_records import Marker
 from storage.clean_stop import StopJob
 from tests.support import failures
-from tests.support.broker_rig import Rig
+from tests.support.broker_rig import Rig, batch
+from tests.support.rig_client import crash, create
+from tests.support.transaction_client import SETTINGS, begin
 from tests.support.whole_broker import loaded, served
 
 
@@ -49,6 +53,70 @@ async def test_a_second_signal_hurries_and_the_stop_stays_clean(
     (line,) = [message for message in caplog.messages if "SIGTERM again" in message]
     assert "only for the disk" in line
     assert not [message for message in caplog.messages if "does not answer" in message]
+
+
+@pytest.fixture
+async def crashed(tmp_path: Path) -> Path:
+    """A directory in which a crash has left a marker whose decision is not on the disk."""
+    directory = tmp_path / "data"
+    rig = Rig(directory, **SETTINGS)
+    producer = await begin(rig)
+    await create(rig, "t", 1)
+    partition = rig.services.partitions.get("t", 0)
+    data = batch(
+        b"x", producer_id=producer.producer_id, producer_epoch=0, base_sequence=0,
+        transactional=True,
+    )  # fmt: skip
+    partition.log.append_own(bytearray(data), 1)
+    partition.log.append_marker(Marker(producer.producer_id, 1, True, 0), 1)
+    rig.services.commit.flush_now(partition)
+    await crash(rig)
+    return directory
+
+
+def whole(directory: Path) -> Broker:
+    settings = [f"{key.replace('_', '.')}={value}" for key, value in SETTINGS.items()]
+    return Broker(loaded(directory, *settings), system_environment())
+
+
+async def test_a_stop_waits_until_transactions_are_looked_at_that_a_crash_has_left(
+    crashed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, go_on = TransactionLoading._read, asyncio.Event()
+
+    async def late(*arguments: Any) -> None:
+        await go_on.wait()
+        await read(*arguments)
+
+    monkeypatch.setattr(TransactionLoading, "_read", late)
+    running = await served(broker := whole(crashed))
+    broker._signals.received(signal.SIGTERM)
+    await asyncio.sleep(0.05)
+    assert not running.done()
+    go_on.set()
+    assert await running == EXIT_CLEAN
+    assert (crashed / ".kafka_cleanshutdown").exists()
+
+
+async def test_a_hurried_stop_leaves_them_to_the_next_start(
+    crashed: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def never(*_: Any) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(TransactionLoading, "_read", never)
+    running = await served(broker := whole(crashed))
+    broker._signals.received(signal.SIGTERM)
+    broker._signals.received(signal.SIGTERM)
+    assert await running == EXIT_FAILED
+    assert "that the next start has to look at" in caplog.text
+    assert not (crashed / ".kafka_cleanshutdown").exists()
+    monkeypatch.undo()
+    again = Rig(crashed, **SETTINGS)
+    assert again.services.partitions.get("t", 0).log.keeps_replayed
+    await again.services.transactions.loading.load()
+    assert not again.services.partitions.get("t", 0).log.keeps_replayed
+    await again.close()
 
 
 class Left(Exception):

@@ -391,7 +391,17 @@ async def test_to_look_again_asks_nothing_of_ids_that_are_served(directory, monk
 async def test_the_stop_of_the_broker_ends_the_load(directory):
     rig = rig_of(directory)
     await asyncio.sleep(0)
-    rig.services.transactions.stop()
+    await rig.services.transactions.finish()
+    await rig.close()
+
+
+async def test_nothing_is_loaded_again_once_the_broker_stops(directory, monkeypatch):
+    rig = rig_of(directory)
+    transactions = rig.services.transactions
+    transactions.stop()
+    transactions.stop_loading()
+    transactions.look_again()
+    assert transactions.loading._task is None
     await rig.close()
 
 
