@@ -10,7 +10,8 @@ round one after the other, since handing each to a thread costs more than most o
 - A request waits (acks=all, a parked fetch): the next flush begins at the end of this turn of the
   loop, so that it covers everything the turn appended.
 - No request waits (acks 0 and 1): it begins `IDLE_LINGER_SECONDS` later, which delays no reader and
-  saves most of the fsyncs.
+  saves most of the fsyncs. In `__transaction_state` it begins `STATE_LINGER_SECONDS` later: the end
+  of the transaction usually makes these records durable before.
 - A request waits for several logs (`durable_together`, the end of a transaction): each of them is
   flushed in a thread of its own, a lane, beside the rounds. All wait for the disk at the same time,
   so that the request waits for one fsync and not for as many as it has logs. Requests share flushes
@@ -44,6 +45,7 @@ from operator import attrgetter
 from broker.error_mapping import code_of_failed_log
 from broker.partitions.durable_together import AllDone, DurableTogether, Place
 from broker.partitions.flush_round import FlushRound, Job, begin_flushes
+from broker.partitions.lingering import Lingering
 from broker.partitions.partition import CommitWaiter, Partition
 from broker.partitions.running_rounds import STUCK_SECONDS, RunningRounds
 from broker.runtime import owners
@@ -57,6 +59,8 @@ from storage.flush import Flush
 # Long enough for a stream of small acks=1 requests to share an fsync, short enough that a
 # consumer that connects now finds records of two milliseconds ago.
 IDLE_LINGER_SECONDS = 0.002
+# Nothing rests on these records (docs/decisions/0073): requests that need one wait for it.
+STATE_LINGER_SECONDS = 0.1
 RETRY_SECONDS = 0.1  # for a flush without a descriptor
 FLUSHES_PER_ROUND_MAX = 64  # so that the first of many partitions does not wait for the last
 FLUSHES_PER_LANE_MAX = 4  # when more logs are due than lanes are free
@@ -81,6 +85,7 @@ class GroupCommit:
         self._idle: asyncio.Event = asyncio.Event()
         self._due: dict[Partition, None] = {}  # to be flushed by the next round
         self._due_for_lanes: dict[Partition, None] = {}
+        self._lingering = Lingering(self._lingered)
         self._start_called = False
         self._rounds = RunningRounds(pool, self._finish_all, self._ended)
         self._together = DurableTogether(self._wait_for_flush)
@@ -224,7 +229,8 @@ class GroupCommit:
             self._make_due(partition)
             self._call_start_soon()
         else:
-            self._linger(partition, IDLE_LINGER_SECONDS)
+            pause = STATE_LINGER_SECONDS if partition.is_patient else IDLE_LINGER_SECONDS
+            self._lingering.add(partition, pause)
 
     def _make_due(self, partition: Partition) -> None:
         if partition.lane_waiters:
@@ -233,16 +239,11 @@ class GroupCommit:
         else:
             self._due[partition] = None
 
-    def _linger(self, partition: Partition, seconds: float) -> None:
-        if not partition.flush_scheduled:
-            partition.flush_scheduled = True
-            owners.later(Owner.FLUSH, seconds, self._lingered, partition)
-
-    def _lingered(self, partition: Partition) -> None:
-        partition.flush_scheduled = False
-        if not partition.flush_started_ns:
-            self._make_due(partition)
-            self._start()
+    def _lingered(self, partitions: list[Partition]) -> None:
+        for partition in partitions:
+            if not partition.flush_started_ns:
+                self._make_due(partition)
+        self._start()
 
     def _call_start_soon(self) -> None:
         if not self._start_called and (
@@ -308,7 +309,7 @@ class GroupCommit:
         if log.failed is not None:
             self.drop(partition, code_of_failed_log(partition.log))
         elif error is not None:
-            self._linger(partition, RETRY_SECONDS)
+            self._lingering.add(partition, RETRY_SECONDS)
         elif log.end_offset > durable_offset:
             self._schedule(partition, urgent=bool(waiters or partition.watchers))
         self._tell_advanced(partition)

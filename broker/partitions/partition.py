@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from broker.metadata.topic_rules import TRANSACTION_TOPIC
 from broker.runtime import owners
 from broker.runtime.metrics import Metrics
 from broker.runtime.owners import Owner
@@ -105,6 +106,7 @@ class Partition:
     __slots__ = (
         "flush_scheduled",
         "flush_started_ns",
+        "is_patient",
         "lane_waiters",
         "log",
         "queue",
@@ -119,6 +121,7 @@ class Partition:
         self.watchers: dict[ParkedFetch, None] = {}
         self.flush_scheduled = False
         self.flush_started_ns = 0  # 0: no flush is running
+        self.is_patient = log.topic == TRANSACTION_TOPIC  # without a request, its flush may wait
         self.lane_waiters = 0  # of `waiters`, those of GroupCommit.durable_together
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from broker.metadata.topic_rules import TRANSACTION_TOPIC
+from broker.partitions import group_commit
 from broker.partitions.group_commit import GroupCommit
 from broker.partitions.partition import Partition
 from broker.partitions.running_rounds import (
@@ -387,3 +389,31 @@ async def test_a_waiter_for_an_earlier_offset_is_answered_before_earlier_waiters
     assert [name for name, _ in rig.answers[2:]] == [
         "newer", "duplicate of the newer", "newer still"
     ]  # fmt: skip
+
+
+async def test_records_of_transactions_linger_for_longer_and_are_flushed(rig: Rig) -> None:
+    other = FakeLog()
+    other.topic = TRANSACTION_TOPIC
+    patient = Partition(other)  # type: ignore[arg-type]
+    other.append(memoryview(b"x"), 0)
+    rig.commit.appended(patient)
+    rig.append()
+    await rig.until(lambda: rig.log.open_flush)
+    assert other.open_flush is None
+    rig.log.flushes[0].release.set()
+    await rig.until(lambda: other.open_flush)
+    other.flushes[0].release.set()
+    await rig.until(lambda: other.durable_offset == 1)
+
+
+async def test_a_request_does_not_wait_for_the_pause_of_a_patient_log(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_commit, "STATE_LINGER_SECONDS", 60)
+    rig.partition.is_patient = True
+    end_offset = rig.append()
+    rig.wait("end", end_offset)
+    await rig.until(lambda: rig.log.open_flush)
+    rig.log.flushes[0].release.set()
+    await rig.until(lambda: rig.answers)
+    assert rig.answers == [("end", ErrorCode.NONE)]
