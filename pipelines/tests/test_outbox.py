@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
@@ -137,6 +138,15 @@ def test_a_task_that_had_ended_in_the_middle_goes_on_where_it_was(topic, life, d
     write(topic, found[:done], life(3))
     assert write(topic, found, life(3)) == (1000 - done, done)
     assert values(topic) == sorted(row["value"] for row in found)
+
+
+def test_tasks_that_create_their_topic_at_the_same_time_wait_for_it(broker, life):
+    """One of them is told of the topic while the broker is creating it."""
+    with ThreadPoolExecutor(4) as tasks:
+        for _ in range(10):
+            t = SimpleNamespace(address=broker.address, name=f"t-{uuid.uuid4().hex[:8]}")
+            done = [tasks.submit(write, t, rows("a", 5), life(0, task)) for task in range(4)]
+            assert [task.result() for task in done] == [(5, 0)] * 4
 
 
 def test_what_was_written_is_found_behind_much_that_others_wrote(topic, life):

@@ -37,7 +37,7 @@ from pyspark_barnabas.wire.batches import TRANSACTIONAL, Batch
 from pyspark_barnabas.wire.cluster import Cluster
 from pyspark_barnabas.wire.connection import Connection
 from pyspark_barnabas.wire.encode import Producer, Record, build_batch
-from pyspark_barnabas.wire.error_codes import NOT_LEADER, Retriable, check, error_name
+from pyspark_barnabas.wire.error_codes import NOT_LEADER, Retriable, check_partition, error_name
 from pyspark_barnabas.wire.errors import RecordsRefused
 from pyspark_barnabas.wire.fetcher import Fetcher, FetchPlan
 from pyspark_barnabas.wire.primitives import parse
@@ -243,7 +243,7 @@ class Outbox:
             detail = f" ({said})" if said else ""
             raise RecordsRefused(f"{what}: {error_name(code)}{detail}: {_CURES[code]}")
         try:
-            check(code, what, said)
+            check_partition(code, what, said)
         except Retriable as error:
             return str(error)
         raise AssertionError("code 0 is no refusal")

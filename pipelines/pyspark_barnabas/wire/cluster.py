@@ -23,9 +23,9 @@ from pyspark_barnabas.wire.connection import Connection
 from pyspark_barnabas.wire.error_codes import (
     COORDINATOR_PASSING,
     NOT_LEADER,
-    UNKNOWN_TOPIC,
     Retriable,
     check,
+    check_partition,
     error_name,
 )
 from pyspark_barnabas.wire.errors import BrokerUnreachable
@@ -178,9 +178,7 @@ class Cluster:
             for at in part:
                 if at not in answer:
                     raise Retriable(f"no answer for {at[0]}-{at[1]}")
-                if answer[at].error == UNKNOWN_TOPIC:
-                    raise self._brokers.unknown(f"{at[0]}-{at[1]}")
-                check(answer[at].error, f"offsets of {at[0]}-{at[1]}")
+                check_partition(answer[at].error, f"offsets of {at[0]}-{at[1]}")
                 found[at] = answer[at].offset
 
         found: dict[TopicPartition, int] = {}
@@ -200,7 +198,7 @@ class Cluster:
             )
             for at in part:
                 error, producers = answer.get(at, (NOT_LEADER, {}))
-                check(error, f"producers of {at[0]}-{at[1]}")
+                check_partition(error, f"producers of {at[0]}-{at[1]}")
                 found[at] = producers.get(producer_id)
 
         found: dict[TopicPartition, protocol.ProducerState | None] = {}

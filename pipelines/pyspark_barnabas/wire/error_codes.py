@@ -55,3 +55,14 @@ def check(code: int, what: str, said: str = "") -> None:
     if code in RETRIABLE:
         raise Retriable(text)
     raise BrokerRefused(code, text)
+
+
+def check_partition(code: int, what: str, said: str = "") -> None:
+    """As `check`, for the answer of a partition's leader.
+
+    A leader that does not know a partition may not have created it yet, or no longer have it: new
+    metadata tell.
+    """
+    if code == UNKNOWN_TOPIC:
+        raise Retriable(f"{what}: the broker answers {error_name(code)}")
+    check(code, what, said)

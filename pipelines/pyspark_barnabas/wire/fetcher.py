@@ -16,7 +16,7 @@ from pyspark_barnabas.wire import protocol
 from pyspark_barnabas.wire.batches import Batch, first_batch_size, read_batches
 from pyspark_barnabas.wire.cluster import Cluster
 from pyspark_barnabas.wire.connection import Connection
-from pyspark_barnabas.wire.error_codes import OFFSET_OUT_OF_RANGE, Retriable, check
+from pyspark_barnabas.wire.error_codes import OFFSET_OUT_OF_RANGE, Retriable, check_partition
 from pyspark_barnabas.wire.errors import BatchTooLarge, CorruptBatch, DataLost
 from pyspark_barnabas.wire.primitives import parse
 from pyspark_barnabas.wire.protocol import EARLIEST, FetchLimits
@@ -99,7 +99,7 @@ class Fetcher:
             connection.send(protocol.FETCH, self._request())
         fetched = parse(protocol.read_fetch, connection.receive())
         if fetched.error != OFFSET_OUT_OF_RANGE:
-            check(fetched.error, f"reading {self._name} from {self._offset}")
+            check_partition(fetched.error, f"reading {self._name} from {self._offset}")
         return fetched
 
     def _whole_batches(self, fetched: protocol.Fetched) -> list[Batch]:

@@ -20,6 +20,7 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from pyspark_barnabas.wire.error_codes import LEADER_NOT_AVAILABLE
 from pyspark_barnabas.wire.primitives import (
     UUID_BYTES,
     Reader,
@@ -37,6 +38,7 @@ INIT_PRODUCER_ID, DESCRIBE_PRODUCERS = 22, 61
 CREATE_TOPICS, DESCRIBE_CONFIGS = 19, 32
 ADD_PARTITIONS_TO_TXN, END_TXN, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS = 24, 26, 65, 66
 OFFSET_FETCH, FIND_COORDINATOR, LIST_GROUPS = 9, 10, 16
+_NO_LEADER: Final = -1
 VERSIONS: Final = {
     PRODUCE: 8,
     FETCH: 11,
@@ -171,8 +173,10 @@ def read_metadata(reader: Reader) -> Metadata:
         return found
 
     def partition() -> tuple[int, int]:
-        reader.int16()
+        error = reader.int16()
         index, leader = reader.int32(), reader.int32()
+        if error == LEADER_NOT_AVAILABLE:  # a broker may name the one that is to be
+            leader = _NO_LEADER
         reader.int32()
         for _ in range(3):
             reader.compact_array(reader.int32)
