@@ -223,7 +223,7 @@ class TransactionalProducer:
             ) from failure
         try:
             self.flush()
-        except BrokerError as error:
+        except BaseException as error:
             self._abort(error)
             raise
         if not self._is_begun:

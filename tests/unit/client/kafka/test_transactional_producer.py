@@ -244,6 +244,20 @@ def test_an_abort_after_a_timeout_leaves_the_error_of_the_block(scripted, produc
     assert scripted.committed == [("orders", 0, b"b")]
 
 
+def test_an_interrupt_while_a_commit_sends_its_records_aborts(scripted, broker):
+    class Interrupted(Time):
+        def wait(self, pause_s):
+            raise KeyboardInterrupt
+
+    scripted.refuse[ProduceRequest] = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    with made(broker, Interrupted()) as producer:
+        with pytest.raises(KeyboardInterrupt), producer.transaction():
+            send(producer, b"a")
+        assert [end.committed for end in asked(broker, EndTxnRequest)] == [False]
+        run(producer, b"b")
+    assert scripted.committed == [("orders", 0, b"b")]
+
+
 def test_a_refused_record_aborts_even_if_the_block_goes_on(scripted, producer):
     def goes_on():
         with pytest.raises(RequestFailed, match="records for orders-0: MESSAGE_TOO_LARGE"):
