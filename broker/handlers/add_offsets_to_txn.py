@@ -12,7 +12,6 @@ Version notes: 2 PRODUCER_FENCED, 3 flexible, 4 TRANSACTION_ABORTABLE (never ans
 from __future__ import annotations
 
 from broker.groups.errors import GroupError
-from broker.groups.group_log import partition_of
 from broker.metadata.topic_rules import GROUP_TOPIC
 from broker.runtime.request import Request
 from broker.services import Services
@@ -29,7 +28,7 @@ async def handle(request: Request, services: Services) -> AddOffsetsToTxnRespons
     try:
         services.transactions.check_served(body.transactional_id)
         await services.groups.ensure_log()
-        number = partition_of(body.group_id, services.groups.log.count())
+        number = services.groups.partition_of(body.group_id)
         await services.transactions.add(
             body.transactional_id, body.producer_id, body.producer_epoch, {GROUP_TOPIC: (number,)}
         )
