@@ -182,6 +182,8 @@ class TransactionCoordinator(TransactionAdmission):
 
     def _begin_abort(self, transaction: Transaction, reason: EndReason) -> None:
         async def run() -> None:
+            if transaction.is_busy:
+                return  # by another request of the same turn of the loop
             try:
                 await self.abort(transaction, reason)
             except TransactionError as error:

@@ -84,6 +84,19 @@ async def test_an_older_client_that_comes_during_an_end_is_told_to_retry(rig, pr
     assert await ending == 0
 
 
+async def test_instances_that_come_together_abort_once_and_complain_of_nothing(
+    rig, producer, caplog
+):
+    assert not (await producer.produce()).error_code
+    rivals = [Transactor(rig) for _ in range(3)]
+    answers = await asyncio.gather(*(one.init() for one in rivals))
+    assert {one.error_code for one in answers} == {ErrorCode.CONCURRENT_TRANSACTIONS}
+    await rig.services.transactions.finish()
+    assert is_aborted(rig, "t")
+    assert rig.services.metrics.transactions_aborted == 1
+    assert not caplog.records
+
+
 async def test_ids_of_any_length_are_forgotten(rig, producer):
     """The tombstones of many long ones do not fit into one batch."""
     for number in range(100):
