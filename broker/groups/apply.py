@@ -31,6 +31,7 @@ from protocol.group_records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from storage.files.filenames import OFFSET_MAX
 from storage.producers.producer_state import NO_PRODUCER_ID
 
 Apply = Callable[[Registry, Host, Any, Any], None]
@@ -56,9 +57,16 @@ def apply_offset(
         registry.offsets.apply_pending(key, value, record_offset, producer_id)
 
 
-def end_transaction(registry: Registry, producer_id: int, *, is_commit: bool) -> None:
-    """Apply a marker; groups that have only existed for offsets which it drops are removed."""
-    for group_id in registry.offsets.end_transaction(producer_id, is_commit=is_commit):
+def end_transaction(
+    registry: Registry, producer_id: int, *, is_commit: bool, marker_offset: int = OFFSET_MAX
+) -> None:
+    """Apply a marker; groups that have only existed for offsets which it drops are removed.
+
+    Unless it is applied before what comes behind it, `marker_offset` says where it is.
+    """
+    for group_id in registry.offsets.end_transaction(
+        producer_id, is_commit=is_commit, marker_offset=marker_offset
+    ):
         group = registry.get(group_id)
         if (
             isinstance(group, ClassicGroup)

@@ -40,6 +40,7 @@ from broker.runtime.lines import Lines
 from broker.runtime.owners import Owner
 from broker.topics import Topics
 from config.broker import BrokerConfig
+from protocol.control_records import Marker
 from protocol.errors import ErrorCode
 from storage.errors import StorageError
 
@@ -150,13 +151,20 @@ class Coordinator:
             apply_offset(registry, self, key, value, record_offset, producer_id)
         return number, end_offset
 
-    def transaction_ended(self, number: int, producer_id: int, is_commit: bool) -> None:  # noqa: FBT001
+    def transaction_ended(self, number: int, marker: Marker, offset: int) -> None:
         """Commit or drop a producer's pending offsets: its marker is in partition `number`.
 
-        A shard that is loading reads the marker itself, if its log has not been read to the end.
+        Only those before the marker: a hand-made one may become durable when the producer's next
+        transaction has begun. A shard that is loading reads the marker itself, if its log has not
+        been read to the end.
         """
         if number < len(self._shards):
-            end_transaction(self._shards[number].registry, producer_id, is_commit=is_commit)
+            end_transaction(
+                self._shards[number].registry,
+                marker.producer_id,
+                is_commit=marker.is_commit,
+                marker_offset=offset,
+            )
 
     # -- Finding groups ---------------------------------------------------------------------------
 

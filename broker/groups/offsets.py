@@ -21,6 +21,7 @@ from broker.groups.committed import Committed, CommittedByTopic
 from broker.groups.group import Expiry, GroupRecord
 from broker.groups.pending import PendingOffsets
 from protocol.group_records import OffsetCommitKey, OffsetCommitValue
+from storage.files.filenames import OFFSET_MAX
 
 
 class Offsets:
@@ -73,12 +74,14 @@ class Offsets:
         committed = Committed.from_record(value, record_offset)
         self.pending.add(producer_id, key.group, key.topic, key.partition, committed)
 
-    def end_transaction(self, producer_id: int, *, is_commit: bool) -> Collection[str]:
-        """Commit or drop the pending offsets of a producer; return their groups.
+    def end_transaction(
+        self, producer_id: int, *, is_commit: bool, marker_offset: int = OFFSET_MAX
+    ) -> Collection[str]:
+        """Commit or drop the offsets of a producer that are pending before a marker of it.
 
-        An offset that comes later in the log stays.
+        Returns their groups. A committed offset that comes later in the log stays.
         """
-        taken = self.pending.take(producer_id)
+        taken = self.pending.take(producer_id, marker_offset)
         if is_commit:
             for group_id, topics in taken.items():
                 _merge(self._groups.setdefault(group_id, topics), topics)

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from broker.groups.committed import Committed, CommittedByTopic
+from storage.files.filenames import OFFSET_MAX
 
 Place = tuple[str, int]  # topic and partition
 
@@ -27,6 +28,7 @@ class PendingOffsets:
     def __init__(self) -> None:
         self._of: dict[int, dict[str, CommittedByTopic]] = {}  # by producer id and group
         self._producers: dict[str, set[int]] = {}  # by group: those with pending offsets
+        self._first: dict[int, int] = {}  # by producer id: the offset of the first record
 
     def has(self, group_id: str, topic: str, partition: int) -> bool:
         """Whether a transaction may still commit an offset of this partition."""
@@ -57,6 +59,7 @@ class PendingOffsets:
         topics = self._of.setdefault(producer_id, {}).setdefault(group_id, {})
         topics.setdefault(topic, {})[partition] = committed
         self._producers.setdefault(group_id, set()).add(producer_id)
+        self._first.setdefault(producer_id, committed.record_offset)
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
         """Drop the offsets of one partition: it was deleted."""
@@ -65,9 +68,17 @@ class PendingOffsets:
             if partitions is not None and partitions.pop(partition, None) is not None:
                 self._tidy(producer_id, group_id, topic)
 
-    def take(self, producer_id: int) -> dict[str, CommittedByTopic]:
-        """Drop and return the offsets of a producer, by group: its transaction has ended."""
+    def take(
+        self, producer_id: int, marker_offset: int = OFFSET_MAX
+    ) -> dict[str, CommittedByTopic]:
+        """Drop and return the offsets of a producer, by group: a marker has ended its transaction.
+
+        A transaction that began behind the marker goes on.
+        """
+        if self._first.get(producer_id, OFFSET_MAX) >= marker_offset:
+            return {}
         groups = self._of.pop(producer_id, {})
+        self._first.pop(producer_id, None)
         for group_id in groups:
             self._forget(producer_id, group_id)
         return groups
@@ -93,7 +104,7 @@ class PendingOffsets:
             del groups[group_id]
             self._forget(producer_id, group_id)
         if not groups:
-            del self._of[producer_id]
+            del self._of[producer_id], self._first[producer_id]
 
     def _forget(self, producer_id: int, group_id: str) -> None:
         producers = self._producers[group_id]

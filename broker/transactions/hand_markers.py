@@ -135,7 +135,6 @@ class HandMarkers:
             log = partition.log
             log.settle(offset)
             if log.topic == GROUP_TOPIC:
-                groups = self._groups()
-                groups.transaction_ended(log.partition, marker.producer_id, marker.is_commit)
+                self._groups().transaction_ended(log.partition, marker, offset)
             self._settled(partition)
         return code

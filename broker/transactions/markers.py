@@ -35,8 +35,8 @@ FLUSHES_PER_TURN: Final = 1_000  # begun
 class GroupOffsets(Protocol):
     """What an end tells the coordinator of groups."""
 
-    def transaction_ended(self, number: int, producer_id: int, is_commit: bool) -> None:  # noqa: FBT001
-        """Apply or drop the pending offsets of a producer in a partition of the offsets topic."""
+    def transaction_ended(self, number: int, marker: Marker, offset: int) -> None:
+        """Apply or drop a producer's pending offsets before its marker in a partition of theirs."""
 
 
 class Markers:
@@ -203,8 +203,7 @@ class MarkerWriter:
             partition.log.settle(offset)
             topic, number = place
             if topic == GROUP_TOPIC:
-                marker = markers.marker
-                self._groups().transaction_ended(number, marker.producer_id, marker.is_commit)
+                self._groups().transaction_ended(number, markers.marker, offset)
             self._settled(partition)
         elif code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             markers.missing[place] = None  # owed until the log is opened again

@@ -32,18 +32,21 @@ def pend(
 
 def end(rig: Rig, *, commits: bool, group: str = "g", producer: int = 9) -> None:
     """End the transaction of a producer in the partition of a group."""
-    number = mark(rig, commits=commits, group=group, producer=producer)
-    rig.services.groups.transaction_ended(number, producer, commits)
+    rig.services.groups.transaction_ended(
+        *mark(rig, commits=commits, group=group, producer=producer)
+    )
 
 
-def mark(rig: Rig, *, commits: bool, group: str = "g", producer: int = 9) -> int:
-    """Append the marker only; return the number of the partition."""
+def mark(
+    rig: Rig, *, commits: bool, group: str = "g", producer: int = 9
+) -> tuple[int, Marker, int]:
+    """Append the marker only; return the number of the partition, the marker and its offset."""
     groups: Coordinator = rig.services.groups
     number = groups.partition_of(group)
     now_ms = rig.clock.now_ms()
     log = rig.services.partitions.get(GROUP_TOPIC, number).log
-    log.append_marker(Marker(producer, EPOCH, commits, 0), now_ms)
-    return number
+    marker = Marker(producer, EPOCH, commits, 0)
+    return number, marker, log.append_marker(marker, now_ms).base_offset
 
 
 async def durable(rig: Rig) -> None:

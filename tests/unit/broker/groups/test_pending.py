@@ -41,7 +41,8 @@ class Log:
 
     def is_empty(self):
         pending = self.offsets.pending
-        return not pending.producers() and not pending._producers and not self.offsets._groups
+        left = pending.producers() or pending._producers or pending._first
+        return not left and not self.offsets._groups
 
 
 @pytest.fixture
@@ -70,6 +71,19 @@ def test_an_unknown_transaction_and_a_second_marker_change_nothing(log):
     assert log.ends(A, commits=True) == {"g"}
     log.plain(6)
     assert log.ends(A, commits=True) == set()
+    assert log.committed() == 6
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_a_marker_that_is_applied_late_leaves_the_next_transaction_alone(log, commits):
+    log.pend(A, 5)
+    marker_offset = log.end
+    log.ends(A, commits=True)
+    log.pend(A, 6)
+    late = {"is_commit": commits, "marker_offset": marker_offset}
+    assert log.offsets.end_transaction(A, **late) == {}.keys()
+    assert (log.committed(), log.offsets.pending.has("g", "t", 0)) == (5, True)
+    log.ends(A, commits=True)
     assert log.committed() == 6
 
 

@@ -241,9 +241,9 @@ async def test_an_offset_that_is_deleted_between_the_marker_and_its_end_stays_de
     rig, tmp_path
 ):
     pend(rig, ("t", 0, 5))
-    number = mark(rig, commits=True)
+    marked = mark(rig, commits=True)
     assert await delete_offset(rig, "t", 0) == 0
-    rig.services.groups.transaction_ended(number, 9, True)
+    rig.services.groups.transaction_ended(*marked)
     assert await committed(rig) == {}
     again = await restarted(rig, tmp_path)
     assert await committed(again) == {}

@@ -6,12 +6,17 @@ from types import SimpleNamespace
 import pytest
 
 from broker.handlers.write_txn_markers import error_response, handle
-from broker.metadata.topic_rules import TRANSACTION_TOPIC
+from broker.metadata.topic_rules import GROUP_TOPIC, TRANSACTION_TOPIC
 from broker.transactions.transaction import EndReason
 from broker.transactions.transaction_errors import TransactionError
 from broker.transactions.transaction_states import TransactionState
 from protocol.control_records import MARKER_BYTES, Marker, read_marker
 from protocol.errors import ErrorCode
+from protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -217,6 +222,46 @@ async def test_a_transaction_that_begins_while_the_marker_waits_is_not_torn(rig,
     append_marker(*queued[0])
     assert await writing == [ErrorCode.CONCURRENT_TRANSACTIONS]
     assert log_of(rig).open_transactions()[0][:2] == (producer.producer_id, producer.epoch)
+
+
+async def pend(rig, producer):
+    """Commit offset 7 of a-0 for group g in the producer's transaction; return the code."""
+    offset = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=7)
+    body = TxnOffsetCommitRequest(
+        transactional_id=producer.transactional_id,
+        group_id="g",
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        topics=[TxnOffsetCommitRequestTopic(name="a", partitions=[offset])],
+    )
+    return (await rig.call(body, 3)).topics[0].partitions[0].error_code
+
+
+async def test_offsets_that_are_pended_while_the_marker_waits_for_the_disk_stay_pending(
+    rig, producer
+):
+    """The marker lies before them, and ends nothing of the transaction that they belong to."""
+    assert await producer.add_offsets("g") == 0
+    assert await producer.end() == 0
+    groups = rig.services.groups
+    number = groups.partition_of("g")
+    together = rig.services.commit.durable_together
+    told = []
+    rig.services.commit.durable_together = lambda _, done: told.append(done)
+    writing = asyncio.ensure_future(
+        write(rig, marker(producer.producer_id, producer.epoch, COMMIT, number, topic=GROUP_TOPIC))
+    )
+    while not told:
+        await asyncio.sleep(0)
+    rig.services.commit.durable_together = together
+    assert await producer.add_offsets("g") == 0
+    assert await pend(rig, producer) == 0
+    told[0]([ErrorCode.NONE])
+    assert await writing == [0]
+    offsets = groups.registry_of("g").offsets
+    assert (offsets.get("g", "a", 0), offsets.pending.has("g", "a", 0)) == (None, True)
+    assert await producer.end() == 0
+    assert offsets.get("g", "a", 0).offset == 7
 
 
 def test_a_refused_request_has_a_code_for_each_partition():
