@@ -32,7 +32,7 @@ from tests.support.call_sites import Recording, noting, static_sites, unreached
 from tests.support.memory_broker import Killed, MemoryBroker
 from tests.support.memory_filesystem import OPERATIONS, MemoryFileSystem
 from tests.support.scripted_life import Life, os_error
-from tests.support.thorough import STEP
+from tests.support.thorough import STEP, turn_of
 from tests.unit.broker.metadata import test_snapshot_keeper
 from tests.unit.storage import test_strays
 from tests.unit.storage.compaction import test_copier, test_swap
@@ -263,7 +263,7 @@ STRIDES = [STRIDE * STEP, pytest.param(1, marks=pytest.mark.faults)]
 @pytest.mark.parametrize(("name", "forever"), FAULTS)
 @pytest.mark.parametrize("stride", STRIDES)
 def test_each_call_fails(name: str, forever: bool, stride: int) -> None:
-    numbers = calls_of(ERRORS[name][1] or OPERATIONS)[::stride]
+    numbers = turn_of(calls_of(ERRORS[name][1] or OPERATIONS)[::stride])
     met: list[int] = []
 
     def run(nth: int) -> None:
@@ -277,7 +277,7 @@ def test_each_call_fails(name: str, forever: bool, stride: int) -> None:
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("stride", STRIDES)
 def test_the_process_ends_at_each_call(end: str, stride: int) -> None:
-    sweep(lambda nth: run_with_end(nth, end), calls_of(CHANGES)[::stride])
+    sweep(lambda nth: run_with_end(nth, end), turn_of(calls_of(CHANGES)[::stride]))
 
 
 @pytest.mark.parametrize("kind", KINDS[1:])
@@ -292,7 +292,7 @@ def test_each_call_of_the_short_lives(kind: str, stride: int) -> None:
             run_with_end(nth, "kill", kind)
             run_with_end(nth, "torn", kind)
 
-    sweep(run, calls_of(OPERATIONS, kind)[::stride])
+    sweep(run, turn_of(calls_of(OPERATIONS, kind)[::stride]))
 
 
 @pytest.mark.parametrize(
@@ -318,7 +318,7 @@ def test_faults_while_recovering(end: str, stride: int) -> None:
                 life.filesystem.crash("torn")
                 life.judge()
 
-    sweep(run, calls_of(OPERATIONS)[50::stride])
+    sweep(run, turn_of(calls_of(OPERATIONS)[50::stride]))
 
 
 def start_with(life: Life, fault: Fault | End) -> bool:

@@ -1,17 +1,19 @@
 """How many cases a sweep or a property tries: a share of them in `make test`, all in `.ci/run`.
 
 A sweep fails every call of a script, or flips every bit of a file. Its cases are much alike: a
-fifth of them finds nearly as much in a fifth of the time. THOROUGH=1 runs them all.
+fifth of them finds nearly as much in a fifth of the time. THOROUGH=1 runs them all, and SHARE=1/3
+beside it every third, from the second on: `.ci/run` tries another third at each commit.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 Case = TypeVar("Case")
 
 THOROUGH = os.environ.get("THOROUGH") == "1"
 STEP = 1 if THOROUGH else 5  # coprime with how often errors and phases repeat in a sweep
+_TURN, _TURNS = map(int, os.environ.get("SHARE", "0/1").split("/"))
 
 
 def examples(count: int) -> int:
@@ -21,4 +23,9 @@ def examples(count: int) -> int:
 
 def share_of(cases: Iterable[Case]) -> list[Case]:
     """Return every case, or the first and every fifth after it."""
-    return list(cases)[::STEP]
+    return turn_of(list(cases)[::STEP])
+
+
+def turn_of(cases: Sequence[Case]) -> list[Case]:
+    """Return the cases whose turn it is."""
+    return list(cases[_TURN::_TURNS])
