@@ -11,14 +11,21 @@ from hypothesis import strategies as st
 from broker.runtime.steps import finished
 from protocol.api_keys import ApiKey
 from protocol.dialect import Dialect, RequestHeader
-from protocol.errors import DecodeError, ProtocolError, UnknownApiKey, UnsupportedVersion
+from protocol.errors import (
+    DecodeError,
+    ProtocolError,
+    TakesLong,
+    UnknownApiKey,
+    UnsupportedVersion,
+)
 from protocol.kafka.codec import encode_message
-from protocol.kafka.dialect import KafkaDialect
+from protocol.kafka.dialect import QUICK_BYTES_MAX, KafkaDialect
 from protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
+    FetchTopic,
     PartitionData,
 )
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -93,6 +100,18 @@ def test_request(
 def test_tags_of_a_request_header_are_skipped(dialect: KafkaDialect) -> None:
     wire = frame(0, 9, encode_message(produce(9), 9), tags=b"\x02\x00\x01a\xff\x01\x02bc")
     assert dialect.decode_request(wire).body == produce(9)
+
+
+def test_a_large_request_is_for_a_thread_unless_it_has_records(dialect: KafkaDialect) -> None:
+    topics = [FetchTopic(topic="t" * 200, partitions=[])] * (QUICK_BYTES_MAX // 200)
+    body = FetchRequest(max_wait_ms=0, min_bytes=1, topics=topics)
+    wire = frame(1, 4, encode_message(body, 4))
+    with pytest.raises(TakesLong):
+        dialect.decode_request(wire)
+    assert dialect.decode_request(wire, in_thread=True).body == body
+    large = produce(9)
+    large.topic_data[0].partition_data[0].records = bytes(2 * QUICK_BYTES_MAX)
+    assert dialect.decode_request(frame(0, 9, encode_message(large, 9), tags=b"\0")).body == large
 
 
 @pytest.mark.parametrize("version", [3, 9])
