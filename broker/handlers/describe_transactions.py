@@ -11,12 +11,12 @@ Behaviour
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 
 from broker.runtime.request import Request
 from broker.runtime.steps import Steps
 from broker.services import Services
-from broker.transactions.transaction import Place, Transaction
+from broker.transactions.transaction import Transaction
 from broker.transactions.transaction_errors import TransactionError
 from protocol.errors import ErrorCode
 from protocol.messages.describe_transactions import (
@@ -35,10 +35,13 @@ def handle(request: Request, services: Services) -> Steps:
     """Describe each id."""
     body: DescribeTransactionsRequest = request.body
     response = DescribeTransactionsResponse()
-    for name in dict.fromkeys(body.transactional_ids):
-        described = yield from _describe(services, name)
-        response.transaction_states.append(described)
-        yield len(name)
+    answered: set[str] = set()
+    for name in body.transactional_ids:
+        if name not in answered:
+            answered.add(name)
+            described = yield from _describe(services, name)
+            response.transaction_states.append(described)
+            yield len(name)
     return response
 
 
@@ -59,22 +62,26 @@ def _describe(services: Services, name: str) -> Generator[int, None, Transaction
         producer_epoch=found.epoch,
         last_end=_last_end(found),
     )
-    topics: dict[str, TopicData] = {}
-    for count, (topic, number) in enumerate(_places(services, found), 1):
-        if topic not in topics:
-            topics[topic] = TopicData(topic=topic)
-            described.topics.append(topics[topic])
-        topics[topic].partitions.append(number)
-        if count % PARTITIONS_PER_STEP == 0:
-            yield PARTITIONS_PER_STEP * PARTITION_BYTES
+    by_topic = yield from _partitions(services, found)
+    for topic, numbers in by_topic.items():
+        described.topics.append(TopicData(topic=topic, partitions=numbers))
+        yield len(topic) + PARTITION_BYTES * len(numbers)
     return described
 
 
-def _places(services: Services, found: Transaction) -> Iterable[Place]:
-    """Return the partitions as they are now: the transaction goes on between the steps."""
-    if found.state.is_prepared:
-        return tuple(services.transactions.endings.missing_of(found))
-    return tuple(found.places())
+def _partitions(
+    services: Services, found: Transaction
+) -> Generator[int, None, dict[str, list[int]]]:
+    """Return the partitions as they are now, by topic: the transaction goes on between steps."""
+    if not found.state.is_prepared:
+        return {topic: list(numbers) for topic, numbers in found.partitions.items()}
+    missing = tuple(services.transactions.endings.missing_of(found))
+    by_topic: dict[str, list[int]] = {}
+    for start in range(0, len(missing), PARTITIONS_PER_STEP):
+        for topic, number in missing[start : start + PARTITIONS_PER_STEP]:
+            by_topic.setdefault(topic, []).append(number)
+        yield 0
+    return by_topic
 
 
 def _last_end(found: Transaction) -> LastEnd | None:
