@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, MutableMapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -64,17 +64,19 @@ class Adoption:
         self._is_read_only = config.barnabas_read_only
         self._clock = clock
 
-    async def adopt(self, values: Mapping[str, TransactionValue]) -> None:
+    async def adopt(self, values: MutableMapping[str, TransactionValue]) -> None:
         """Take over the ids with these records, but for those that are known already.
 
+        Empties `values` on the way: to free many records in one step would hold up the loop.
         Returns when they are what they would be without a crash, as far as their logs can be
         written. A read-only broker takes the records as they are.
         """
         prepared: list[tuple[Transaction, Decision]] = []
         written: list[Transaction] = []
-        for count, (transactional_id, value) in enumerate(values.items(), 1):
+        for count, transactional_id in enumerate(list(values), 1):
             if count % IDS_PER_TURN == 0:
                 await asyncio.sleep(0)
+            value = values.pop(transactional_id)
             if transactional_id not in self._store.by_id:
                 decision = await self._decide(value, self._evidence)
                 transaction = self._put(transactional_id, value, decision.stages[0])

@@ -127,11 +127,14 @@ class Newest:
         """Forget what was read of a partition that cannot be read to its end."""
         self._partition = {}
 
-    def values(self) -> dict[str, TransactionValue]:
-        """Return the record of each id that exists."""
-        return {
-            each: record.value for each, record in self._by_id.items() if record.value is not None
-        }
+    def give(self, values: dict[str, TransactionValue]) -> Iterator[None]:
+        """Give the record of each id that exists to `values`, and forget all; yields as `take`."""
+        for count, transactional_id in enumerate(list(self._by_id), 1):
+            value = self._by_id.pop(transactional_id).value
+            if value is not None:
+                values[transactional_id] = value
+            if count % RECORDS_PER_TURN == 0:
+                yield
 
 
 def _is_newer(record: StateRecord, known: StateRecord) -> bool:

@@ -40,6 +40,7 @@ from broker.transactions.transaction import Transaction
 from broker.transactions.transaction_errors import TransactionError
 from protocol.errors import ErrorCode
 from protocol.record_errors import RecordError
+from protocol.transaction_records import TransactionValue
 from storage.errors import DamagedLog, LogFailed, StorageError
 from storage.log import Log
 from storage.segments.log_file import LogSlice
@@ -150,15 +151,18 @@ class TransactionLoading:
             ]
             newest = Newest()
             outcomes = {number: await self._read_or_refuse(number, newest) for number in numbers}
-            values = newest.values()
+            values: dict[str, TransactionValue] = {}
+            for _ in newest.give(values):
+                await asyncio.sleep(0)
+            names = list(values)
             await self._adoption.adopt(values)
-            await self._late.hold(values)
+            await self._late.hold(names)
             for number in numbers:
                 self._states[number] = outcomes[number]
             if newest.record_count:
                 logger.info(
                     "loaded %d transactional ids from %d records in %d ms",
-                    len(values),
+                    len(names),
                     newest.record_count,
                     (self._clock.monotonic_ns() - started_ns) // MS_NS,
                 )
