@@ -13,228 +13,57 @@ import asyncio
 import gc
 import sys
 import tempfile
-import time
-from asyncio import events
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from benchmarks import frames, interpreter
 from benchmarks import transaction_frames as raw
 from benchmarks.transaction_frames import TV2
-from broker.handlers import HANDLERS
-from broker.runtime.request import ConnectionInfo, Request
+from benchmarks.turns import Broker, Turns
+from broker.groups.apply import apply_offset
 from broker.transactions import timeouts
-from broker.transactions.transaction import Transaction
-from broker.transactions.transaction_errors import TransactionError
 from broker.transactions.transaction_states import TransactionState
 from protocol.control_records import Marker
-from protocol.kafka.codec import encoder
-from protocol.kafka.dialect import KafkaDialect
+from protocol.group_records import OffsetCommitKey, OffsetCommitValue
 from protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
 )
-from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.describe_producers import (
     DescribeProducersRequest,
     TopicRequest,
 )
 from protocol.messages.describe_transactions import DescribeTransactionsRequest
-from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.messages.find_coordinator import FindCoordinatorRequest
-from protocol.messages.init_producer_id import InitProducerIdRequest
+from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.list_transactions import ListTransactionsRequest
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from protocol.transaction_records import TransactionPartitions, TransactionValue
-from protocol.wire import message_spec
-from storage.log import Log
-from tests.support.broker_rig import Rig
-from tests.support.fake_connection import LISTENER
+from protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 
 IDS, PARTITIONS, ABORTS = 100_000, 100_000, 70_000
 OFFSETS = 3_000  # partitions of the topic `many`
+COMMITTED = 12_000  # offsets of one commit: about what fits into its batch
+GROUPS = 100_000
+OLD_RECORDS, IDS_OF_OLD = 1_000_000, 10_000
 LATE = 5_000  # open transactions
 ROUNDS = 3
-ANSWER_SECONDS_MAX = 300
 MEMORY = Path("/dev/shm")  # a disk would only take time
-
-
-class Turns:
-    """The CPU time of each turn of the loop's callbacks."""
-
-    def __init__(self) -> None:
-        self.longest = 0.0
-        self.total = 0.0
-        self._is_over = False
-
-    @contextmanager
-    def watched(self) -> Iterator[None]:
-        """Count what runs meanwhile."""
-        run = events.Handle._run  # noqa: SLF001 - there is no other way to see each turn
-
-        def timed(handle: events.Handle) -> None:
-            begun = time.thread_time()
-            run(handle)
-            taken = time.thread_time() - begun
-            if not self._is_over:
-                self.longest = max(self.longest, taken)
-                self.total += taken
-
-        events.Handle._run = timed  # type: ignore[method-assign] # noqa: SLF001
-        try:
-            yield
-        finally:
-            self._is_over = True
-            events.Handle._run = run  # type: ignore[method-assign] # noqa: SLF001
-
-
-class Kept:
-    """A connection that keeps the last answer."""
-
-    def __init__(self, dialect: KafkaDialect) -> None:
-        self.info = ConnectionInfo(LISTENER, dialect, ("127.0.0.1", 9092), ("127.0.0.1", 50000))
-        self.answered: asyncio.Future[Sequence[Any]] = asyncio.get_running_loop().create_future()
-
-    def respond(self, _request: Request, buffers: Sequence[Any]) -> None:
-        """Keep it."""
-        self.answered.set_result(buffers)
-
-    def abort(self, reason: str) -> None:
-        """Fail."""
-        raise AssertionError(reason)
-
-    def refuse(self, error: Exception) -> None:
-        """Fail."""
-        raise AssertionError(error)
-
-
-class Broker:
-    """A rig whose requests and answers are bytes."""
-
-    def __init__(self, directory: Path) -> None:
-        self.rig = Rig.__new__(Rig)  # replaced by `open`
-        self._directory = directory
-        self._dialect = KafkaDialect({int(row.api_key): row for row in HANDLERS})
-
-    async def open(self) -> None:
-        """Start it, and wait until its groups are loaded."""
-        self.rig = Rig(self._directory, is_timed=True, group_initial_rebalance_delay_ms="0")
-        await self.rig.loading
-
-    async def restarted(self) -> None:
-        """Stop it, and start it again; return when its transactions are loaded."""
-        await self.rig.close()
-        await self.open()
-        while True:
-            with suppress(TransactionError):
-                self.rig.services.transactions.check_all_loaded()
-                return
-            await asyncio.sleep(0.01)
-
-    async def create(self, topic: str, count: int) -> None:
-        """Create a topic."""
-        asked = CreatableTopic(name=topic, num_partitions=count, replication_factor=1)
-        asks = CreateTopicsRequest(topics=[asked], timeout_ms=ANSWER_SECONDS_MAX * 1000)
-        answer = await self.rig.call(asks, 7, timeout_seconds=ANSWER_SECONDS_MAX)
-        assert not answer.topics[0].error_code, answer
-
-    def producer_of(self, transactional_id: str) -> tuple[int, int]:
-        """Return the producer id and epoch that an id has."""
-        found = self.rig.services.transactions.store.by_id[transactional_id]
-        return found.producer_id, found.epoch
-
-    async def end(self, transactional_id: str, producer_id: int, epoch: int) -> bytes:
-        """Commit."""
-        asked = EndTxnRequest(
-            transactional_id=transactional_id,
-            producer_id=producer_id,
-            producer_epoch=epoch,
-            committed=True,
-        )
-        answer = await self.send(asked, 5)
-        assert not raw.ended(answer)[0], answer[:64].hex()
-        return answer
-
-    async def durable(self, log: Log) -> None:
-        """Wait until all of a log is on the disk."""
-        partition = self.rig.services.partitions.get(log.topic, log.partition)
-        await self.rig.services.commit.durable(partition, log.end_offset, 60_000)
-
-    async def send(self, body: Any, version: int) -> bytes:
-        """Read, handle and answer one request."""
-        spec = message_spec(type(body))
-        parts: list[Any] = [bytearray()]
-        encoder(type(body), version)(body, parts)
-        frame = frames.framed(
-            spec.api_key, version, b"".join(parts), flexible=spec.is_flexible(version)
-        )
-        connection = Kept(self._dialect)
-        view = memoryview(bytearray(frame))[4:]
-
-        def arrive() -> None:
-            decoded = self._dialect.decode_request(view)
-            asked = Request(connection, decoded.header, decoded.body, len(frame))
-            self.rig.dispatcher.dispatch(asked)
-
-        asyncio.get_running_loop().call_soon(arrive)
-        async with asyncio.timeout(ANSWER_SECONDS_MAX):
-            return b"".join(map(bytes, await connection.answered))
-
-    async def begin(self, transactional_id: str) -> tuple[int, int]:
-        """Give out a producer id and epoch."""
-        asked = InitProducerIdRequest(
-            transactional_id=transactional_id, transaction_timeout_ms=60_000
-        )
-        while True:
-            answer = await self.send(asked, 4)
-            code, producer_id, epoch = raw.inited(answer)
-            if not code:
-                return producer_id, epoch
-            await asyncio.sleep(0.01)
-
-    def put_ids(self, count: int, state: TransactionState, updated_ms: int) -> None:
-        """Make so many ids, with their records."""
-        store = self.rig.services.transactions.store
-        by_number: dict[int, list[Transaction]] = {}
-        for number in range(count):
-            made = Transaction(f"id-{number}", 1_000_000 + number, 60_000)
-            made.epoch, made.state, made.updated_ms = 0, state, updated_ms
-            made.started_ms = updated_ms
-            if state is TransactionState.ONGOING:
-                made.partitions = {"one": {0: None}}
-            store.put(made)
-            by_number.setdefault(store.log.number_of(made.transactional_id), []).append(made)
-        for number, some in by_number.items():
-            for start in range(0, len(some), 200):
-                pairs = [(one.transactional_id, _value(one)) for one in some[start : start + 200]]
-                store.log.append_all(number, pairs)
-
-
-def _value(one: Transaction) -> TransactionValue:
-    return TransactionValue(
-        producer_id=one.producer_id,
-        producer_epoch=one.epoch,
-        transaction_timeout_ms=one.timeout_ms,
-        transaction_status=one.state,
-        transaction_partitions=[
-            TransactionPartitions(topic=topic, partition_ids=list(numbers))
-            for topic, numbers in one.partitions.items()
-        ],
-        transaction_last_update_timestamp_ms=one.updated_ms,
-        transaction_start_timestamp_ms=one.started_ms,
-    )
 
 
 Prepared = Callable[[], Awaitable[object]]
@@ -246,8 +75,8 @@ async def txn_offset_commit(broker: Broker) -> Prepared:
     await broker.create("many", OFFSETS)
     producer_id, epoch = await broker.begin("offsets")
     partitions = [
-        TxnOffsetCommitRequestPartition(partition_index=number, committed_offset=7)
-        for number in range(OFFSETS)
+        TxnOffsetCommitRequestPartition(partition_index=number % OFFSETS, committed_offset=7)
+        for number in range(COMMITTED)
     ]
     asked = TxnOffsetCommitRequest(
         transactional_id="offsets",
@@ -256,7 +85,7 @@ async def txn_offset_commit(broker: Broker) -> Prepared:
         producer_epoch=epoch,
         topics=[TxnOffsetCommitRequestTopic(name="many", partitions=partitions)],
     )
-    return lambda: broker.send(asked, 5)
+    return broker.ready(asked, 5)
 
 
 async def end_of_offsets(broker: Broker) -> Prepared:
@@ -270,14 +99,14 @@ async def offset_commit(broker: Broker) -> Prepared:
     """Offsets of many partitions, without a transaction."""
     await broker.create("many", OFFSETS)
     partitions = [
-        OffsetCommitRequestPartition(partition_index=number, committed_offset=7)
-        for number in range(OFFSETS)
+        OffsetCommitRequestPartition(partition_index=number % OFFSETS, committed_offset=7)
+        for number in range(COMMITTED)
     ]
     asked = OffsetCommitRequest(
         group_id="plain",
         topics=[OffsetCommitRequestTopic(name="many", partitions=partitions)],
     )
-    return lambda: broker.send(asked, 8)
+    return broker.ready(asked, 8)
 
 
 async def fetch_of_aborted(broker: Broker) -> Prepared:
@@ -308,7 +137,7 @@ async def fetch_of_aborted(broker: Broker) -> Prepared:
             )
         ],
     )
-    return lambda: broker.send(asked, 12)
+    return broker.ready(asked, 12)
 
 
 def _add(producer: tuple[int, int], topic: str, count: int) -> AddPartitionsToTxnRequest:
@@ -323,14 +152,14 @@ def _add(producer: tuple[int, int], topic: str, count: int) -> AddPartitionsToTx
 async def add_unknown(broker: Broker) -> Prepared:
     """AddPartitionsToTxn of many partitions that do not exist."""
     asked = _add(await broker.begin("wide"), "none", PARTITIONS)
-    return lambda: broker.send(asked, 3)
+    return broker.ready(asked, 3)
 
 
 async def add_known(broker: Broker) -> Prepared:
     """AddPartitionsToTxn of those that exist."""
     await broker.create("many", OFFSETS)
     asked = _add(await broker.begin("wide"), "many", OFFSETS)
-    return lambda: broker.send(asked, 3)
+    return broker.ready(asked, 3)
 
 
 async def end_of_known(broker: Broker) -> Prepared:
@@ -358,26 +187,36 @@ async def end_of_wide(broker: Broker) -> Prepared:
 async def describe_wide(broker: Broker) -> Prepared:
     """DescribeTransactions of it."""
     await (await add_wide(broker))()
-    return lambda: broker.send(DescribeTransactionsRequest(transactional_ids=["wide"]), 0)
+    return broker.ready(DescribeTransactionsRequest(transactional_ids=["wide"]), 0)
 
 
 async def describe_many(broker: Broker) -> Prepared:
     """DescribeTransactions of many ids."""
     broker.put_ids(IDS, TransactionState.EMPTY, broker.rig.services.clock.now_ms())
     names = [f"id-{number}" for number in range(IDS)]
-    return lambda: broker.send(DescribeTransactionsRequest(transactional_ids=names), 0)
+    return broker.ready(DescribeTransactionsRequest(transactional_ids=names), 0)
 
 
 async def list_many(broker: Broker) -> Prepared:
     """ListTransactions of many ids."""
     broker.put_ids(IDS, TransactionState.EMPTY, broker.rig.services.clock.now_ms())
-    return lambda: broker.send(ListTransactionsRequest(duration_filter=-1), 2)
+    return broker.ready(ListTransactionsRequest(duration_filter=-1), 2)
 
 
 async def load_many(broker: Broker) -> Prepared:
     """Loading many ids after a start."""
     broker.put_ids(IDS, TransactionState.EMPTY, broker.rig.services.clock.now_ms())
-    return broker.restarted
+    await broker.rig.close()
+    return broker.loaded
+
+
+async def load_old(broker: Broker) -> Prepared:
+    """Loading few ids with many old records."""
+    now_ms = broker.rig.services.clock.now_ms()
+    for _ in range(OLD_RECORDS // IDS_OF_OLD):
+        broker.put_ids(IDS_OF_OLD, TransactionState.EMPTY, now_ms)
+    await broker.rig.close()
+    return broker.loaded
 
 
 async def expire_many(broker: Broker) -> Prepared:
@@ -403,13 +242,62 @@ async def describe_producers(broker: Broker) -> Prepared:
         raw.stamp(batch, 0, 50_000 + number, 0, 0)
         log.append(memoryview(batch), now_ms, TV2)
     asked = DescribeProducersRequest(topics=[TopicRequest(name="one", partition_indexes=[0])])
-    return lambda: broker.send(asked, 0)
+    return broker.ready(asked, 0)
+
+
+async def write_markers(broker: Broker) -> Prepared:
+    """WriteTxnMarkers that names many partitions; a marker is written to some of them."""
+    await broker.create("many", OFFSETS)
+    numbers = [number % (2 * OFFSETS) for number in range(PARTITIONS)]
+    topic = WritableTxnMarkerTopic(name="many", partition_indexes=numbers)
+    marker = WritableTxnMarker(
+        producer_id=77,
+        producer_epoch=1,
+        transaction_result=False,
+        coordinator_epoch=0,
+        topics=[topic],
+    )
+    return broker.ready(WriteTxnMarkersRequest(markers=[marker]), 2)
+
+
+async def find_many(broker: Broker) -> Prepared:
+    """FindCoordinator of many ids."""
+    names = [f"id-{number}" for number in range(IDS)]
+    return broker.ready(FindCoordinatorRequest(coordinator_keys=names, key_type=1), 6)
+
+
+def _put_offsets(broker: Broker, group_of: Callable[[int], str], count: int) -> None:
+    groups = broker.rig.services.groups
+    for number in range(count):
+        key = OffsetCommitKey(group=group_of(number), topic="one", partition=number)
+        value = OffsetCommitValue(offset=7, metadata="", commit_timestamp=0)
+        apply_offset(groups.registry_of(key.group), groups, key, value, number)
+
+
+async def fetch_offsets(broker: Broker) -> Prepared:
+    """OffsetFetch of all offsets of a group."""
+    _put_offsets(broker, lambda _: "g", PARTITIONS)
+    asked = OffsetFetchRequestGroup(group_id="g", topics=None)
+    return broker.ready(OffsetFetchRequest(groups=[asked], require_stable=True), 9)
+
+
+async def list_groups(broker: Broker) -> Prepared:
+    """ListGroups of many."""
+    _put_offsets(broker, lambda number: f"group-{number}", GROUPS)
+    return broker.ready(ListGroupsRequest(), 5)
+
+
+async def describe_groups(broker: Broker) -> Prepared:
+    """DescribeGroups of many."""
+    _put_offsets(broker, lambda number: f"group-{number}", GROUPS)
+    names = [f"group-{number}" for number in range(GROUPS)]
+    return broker.ready(DescribeGroupsRequest(groups=names), 6)
 
 
 CASES: dict[str, Case] = {
-    f"TxnOffsetCommit of {OFFSETS:,} partitions": txn_offset_commit,
+    f"TxnOffsetCommit of {COMMITTED:,} offsets": txn_offset_commit,
     "EndTxn of these": end_of_offsets,
-    f"OffsetCommit of {OFFSETS:,} partitions": offset_commit,
+    f"OffsetCommit of {COMMITTED:,} offsets": offset_commit,
     f"Fetch that names {ABORTS:,} aborted transactions": fetch_of_aborted,
     f"AddPartitionsToTxn of {PARTITIONS:,} unknown partitions": add_unknown,
     f"AddPartitionsToTxn of {OFFSETS:,} partitions": add_known,
@@ -420,9 +308,15 @@ CASES: dict[str, Case] = {
     f"DescribeTransactions of {IDS:,} ids": describe_many,
     f"ListTransactions of {IDS:,} ids": list_many,
     f"the load of {IDS:,} ids": load_many,
+    f"the load of {OLD_RECORDS:,} old records": load_old,
     f"the expiry of {IDS:,} ids": expire_many,
     f"the timeout of {LATE:,} transactions": abort_many,
     f"DescribeProducers of {IDS:,} producers": describe_producers,
+    f"WriteTxnMarkers to {PARTITIONS:,} partitions": write_markers,
+    f"FindCoordinator of {IDS:,} ids": find_many,
+    f"OffsetFetch of all {PARTITIONS:,} offsets of a group": fetch_offsets,
+    f"ListGroups of {GROUPS:,}": list_groups,
+    f"DescribeGroups of {GROUPS:,}": describe_groups,
 }
 
 
