@@ -103,13 +103,16 @@ class LogReader(LogState):
             return 0
         return self.segments.available_bytes(start_offset, limit, self.end_offset)
 
-    def timestamp_candidates(self, timestamp: int | None) -> Iterator[TimestampCandidate]:
+    def timestamp_candidates(
+        self, timestamp: int | None, from_offset: int = 0
+    ) -> Iterator[TimestampCandidate]:
         """Yield the places where the first record with a timestamp >= `timestamp` (ms) may be.
 
         None asks for the largest timestamp. The caller searches one after the other; the first
-        with a result has the record.
+        with a result has the record. After one without, a look-up may go on from its `end_offset`.
         """
-        return self.segments.timestamp_candidates(timestamp, self.start_offset)
+        start_offset = max(from_offset, self.start_offset)
+        return self.segments.timestamp_candidates(timestamp, start_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """Return the answer to OffsetForLeaderEpoch: (epoch, end offset), (-1, -1) if undefined."""

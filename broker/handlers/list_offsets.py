@@ -26,7 +26,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
 
 from broker.error_mapping import code_of_failed_read, error_code_of
 from broker.partitions.epoch_fencing import NO_EPOCH, epoch_at, fence
@@ -213,14 +212,15 @@ async def _say_start_when_cut(
 def _look_into(
     progress: _Progress,
     partition: Partition,
-    candidates: Callable[[], Iterator[TimestampCandidate]],
+    candidates: Callable[[int], Iterator[TimestampCandidate]],
     answer: ListOffsetsPartitionResponse,
-    passed: int = 0,
+    from_offset: int = 0,
 ) -> None:
     """Search the next segment that may hold the record, in a thread, piece by piece.
 
-    `passed` segments have been searched. The walk over the indexes restarts for each segment: it
-    cannot be resumed after it was given up for bytes that were not in memory.
+    The segments below `from_offset` have been searched. Each is looked up by itself: a log may have
+    thousands that must be searched, as the largest timestamp of one may be that of a marker. Looked
+    up again for each, their indexes would be read too often (`STARTS_MAX`).
     """
     services = progress.services
 
@@ -244,12 +244,12 @@ def _look_into(
         elif candidate.found is not None:
             _say_when_visible(progress, partition, candidate.found, answer)
         elif candidate.is_over:
-            _look_into(progress, partition, candidates, answer, passed + 1)
+            _look_into(progress, partition, candidates, answer, candidate.end_offset)
         else:
             look_on(candidate)
 
     def next_one() -> TimestampCandidate | None:
-        return next(islice(candidates(), passed, None), None)
+        return next(candidates(from_offset), None)
 
     when_warm(services.pool, Owner.TIMESTAMP_LOOKUP, next_one, found)
 

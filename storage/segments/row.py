@@ -276,14 +276,19 @@ class Segments:
 
         `timestamp` is in ms; None means the largest timestamp of all.
         """
-        segments = self.all
+        first, end = self.index_of(start_offset), len(self.all)
         if timestamp is None:
-            best = max(segments, key=attrgetter("max_timestamp"))
-            timestamp = best.max_timestamp
-            segments = [best] if timestamp >= 0 else []
-        for segment in tuple(segments):
+            best = max(self.all, key=attrgetter("max_timestamp"))
+            timestamp, index = best.max_timestamp, self.all.index(best)
+            if timestamp < 0 or index < first:
+                return
+            first, end = index, index + 1
+        bounds = [segment.base_offset for segment in self.all[first + 1 : end + 1]] + [OFFSET_MAX]
+        for segment, end_offset in zip(self.all[first:end], bounds, strict=False):
             if segment.max_timestamp >= timestamp:
-                yield from segment.timestamp_candidates(timestamp, start_offset)
+                for candidate in segment.timestamp_candidates(timestamp, start_offset):
+                    candidate.end_offset = end_offset
+                    yield candidate
 
 
 def _aborted(

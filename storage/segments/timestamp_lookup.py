@@ -16,6 +16,7 @@ from typing import NamedTuple
 from protocol.legacy_batches import LegacyHeader, read_records_any
 from protocol.record_batch import BatchHeader
 from protocol.record_walks import STEP_COUNT, Rest, no_rest, offset_of_timestamp
+from storage.files.filenames import OFFSET_MAX
 from storage.segments.log_file import LogFile
 
 DECOMPRESSED_BYTES_MAX = 64 * 1024 * 1024  # of one batch, in memory while it is searched
@@ -33,7 +34,8 @@ class TimestampOffset(NamedTuple):
 class TimestampCandidate:
     """A range of a segment that may hold the first record with a timestamp >= `timestamp` (ms).
 
-    `found` is the result, and `is_over` says whether the search has ended.
+    `found` is the result, and `is_over` says whether the search has ended. If that found nothing,
+    the record may be from `end_offset` on.
     """
 
     __slots__ = (
@@ -42,6 +44,7 @@ class TimestampCandidate:
         "_position",
         "_start_offset",
         "_timestamp",
+        "end_offset",
         "found",
         "is_over",
     )
@@ -60,6 +63,7 @@ class TimestampCandidate:
         self._batches = batches
         self._timestamp = timestamp
         self._start_offset = start_offset
+        self.end_offset = OFFSET_MAX
         self.found: TimestampOffset | None = None
         self.is_over = False
 

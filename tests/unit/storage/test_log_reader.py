@@ -69,6 +69,12 @@ def test_lookup_by_time(house):
         found = first_found(log.timestamp_candidates(NOW + asked))
         assert (found and found.offset) == wanted, asked
     assert first_found(log.timestamp_candidates(None))[:2] == (NOW + 50, 5)
+    first = next(log.timestamp_candidates(NOW + 10))
+    assert first.end_offset == 3  # of its segment
+    assert first_found(log.timestamp_candidates(NOW + 10, first.end_offset)).offset == 3
+    assert list(log.timestamp_candidates(None, 6)) == []  # the largest is before
+    last = next(log.timestamp_candidates(NOW + 45, 6))
+    assert list(log.timestamp_candidates(NOW, last.end_offset)) == []
     log.delete_records_before(0)
     assert first_found(house.log("empty").timestamp_candidates(None)) is None
 

@@ -16,6 +16,7 @@ from protocol.messages.list_offsets import (
 from protocol.record_batch import write_crc
 from protocol.records import Record, build
 from storage.errors import LogFailed
+from storage.segments.segment import Segment
 from tests.support.broker_rig import Rig, batch
 from tests.support.log_house import flush
 from tests.support.log_transactions import end, send
@@ -291,6 +292,29 @@ async def test_damage_in_a_batch_that_must_be_opened_is_reported(rig: Rig) -> No
     assert answer.error_code == ErrorCode.CORRUPT_MESSAGE
     assert (answer.offset, answer.leader_epoch) == (-1, -1)
     assert seen(await one(rig, LATEST)) == (0, -1, 2, 0)
+
+
+async def test_each_segment_is_looked_up_once_though_the_headers_of_all_say_too_much(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await create(rig, internal_segment_bytes="100")
+    for offset in range(8):
+        lying = bytearray(build([Record(0, NOW_MS + offset, None, b"v")]))
+        lying[35:43] = (NOW_MS + 99).to_bytes(8, "big")  # the largest timestamp
+        write_crc(lying, 0)
+        await produce(rig, memoryview(lying))
+    await produce(rig, memoryview(build([Record(0, NOW_MS + 50, None, b"v")])))
+    looked_up: list[int] = []
+    look_up = Segment.timestamp_candidates
+
+    def counted(segment: Segment, *arguments: Any) -> Any:
+        looked_up.append(segment.base_offset)
+        return look_up(segment, *arguments)
+
+    monkeypatch.setattr(Segment, "timestamp_candidates", counted)
+    assert seen(await one(rig, NOW_MS + 40)) == (0, NOW_MS + 50, 8, 0)
+    assert looked_up == list(range(9))
+    assert seen(await one(rig, NOW_MS + 60)) == (0, -1, -1, -1)
 
 
 @pytest.mark.parametrize("timestamp", [MAX_TIMESTAMP, NOW_MS + 6])
