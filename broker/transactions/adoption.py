@@ -56,13 +56,19 @@ class Adoption:
     ) -> None:
         self.judged: set[int] = set()
         self.left: list[LeftOpen] = []
-        self.is_safe = True  # whether all that was decided anew is durable
         self._store = store
         self._endings = endings
         self._producer_ids = producer_ids
         self._evidence = evidence
+        self.has_unwritten = False  # what could not be written is left to the next start
+        self._deciding: set[str] = set()  # ids with a decision that waits for the one before it
         self._is_read_only = config.barnabas_read_only
         self._clock = clock
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether all that was decided anew is durable: no marker is its only evidence."""
+        return not (self.has_unwritten or self._deciding)
 
     async def adopt(self, values: MutableMapping[str, TransactionValue]) -> None:
         """Take over the ids with these records, but for those that are known already.
@@ -144,7 +150,7 @@ class Adoption:
         return transaction
 
     def _is_unsafe(self, transactional_id: str, error: TransactionError) -> None:
-        self.is_safe = False
+        self.has_unwritten = True
         logger.error(
             "%s: what its partitions say of its transaction is not written, and is found again at"
             " the next start: %s",
@@ -162,10 +168,12 @@ class Adoption:
     async def _finish(self, transaction: Transaction, decision: Decision, number: int = 0) -> None:
         """Carry out what is decided, from a stage on: `transaction` is at that."""
         stage, *later = decision.stages[number:]
+        if any(map(_is_prepared, later)):
+            self._deciding.add(transaction.transactional_id)  # perhaps only a marker says so
+        else:
+            self._deciding.discard(transaction.transactional_id)
         if not _is_prepared(stage):
             return
-        if any(map(_is_prepared, later)):
-            self.is_safe = False  # perhaps only a marker says so
         try:
             await self._endings.resume(transaction, places_of(stage))
         except TransactionError as error:
@@ -190,7 +198,13 @@ class Adoption:
         before, stage = decision.stages[number - 1 : number + 1]
         following = self._put(transaction.transactional_id, before, stage)
         following.is_held = transaction.is_held  # a late log may know of what follows, too
-        return self._finish(following, decision, number)
+        return self._finish_following(following, decision, number)
+
+    async def _finish_following(
+        self, following: Transaction, decision: Decision, number: int
+    ) -> None:
+        await self._until_durable(following)
+        await self._finish(following, decision, number)
 
     def name_what_is_left(self, *, are_all_read: bool) -> None:
         """Log the open transactions that no rule ends, and those of producers without an id."""

@@ -181,7 +181,9 @@ class TransactionLoading:
         """Count the logs that keep what a crash has left, and say so once."""
         count = sum(log.keeps_replayed for log in self._held)
         self._metrics.logs_kept_for_transactions_now = count
-        if count and not self._is_kept_named:
+        are_all_read = all(state is ShardState.SERVING for state in self._states)
+        is_lasting = self._adoption.has_unwritten or not are_all_read
+        if count and is_lasting and not self._is_kept_named:
             self._is_kept_named = True
             logger.warning(
                 "%d logs keep the markers that a crash has left, for ids in %s that could not be"

@@ -9,7 +9,6 @@ from broker.transactions import endings, transaction_loading
 from broker.transactions.transaction import Transaction
 from broker.transactions.transaction_errors import TransactionError
 from broker.transactions.transaction_states import TransactionState
-from protocol.control_records import Marker
 from protocol.errors import ErrorCode
 from protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -20,16 +19,13 @@ from protocol.record_batch import HEADER_SIZE, write_crc
 from protocol.record_errors import InvalidRecord
 from protocol.records import Record, build
 from protocol.transaction_records import (
-    TransactionKey,
     TransactionPartitions,
-    TransactionValue,
-    encode_key,
-    encode_value,
 )
 from storage.errors import LogFailed
 from storage.opening.log_loading import load_log
-from tests.support.broker_rig import Rig, batch
-from tests.support.rig_client import ask, crash, create
+from tests.support.broker_rig import Rig
+from tests.support.laid_transactions import close_data, died, loaded, open_data, put, value
+from tests.support.rig_client import ask, create
 from tests.support.transaction_client import SETTINGS, begin
 
 NOT_COORDINATOR, LOADING = ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -58,51 +54,6 @@ def code_of(rig, name):
     except TransactionError as error:
         return error.code
     return None if found is None else ErrorCode.NONE
-
-
-async def loaded(rig):
-    await rig.services.transactions.loading.load()
-
-
-def put(rig, name, value, *, number=None):
-    """Write a record of an id to `__transaction_state`."""
-    number = rig.services.transactions.store.log.number_of(name) if number is None else number
-    record = Record(0, 1, encode_key(TransactionKey(transactional_id=name)), encode_value(value))
-    log = rig.services.partitions.get(TRANSACTION_TOPIC, number).log
-    log.append_own(build([record]), 1)
-
-
-def value(state, epoch, *, pid=7_000, version=2, started_ms=1):
-    return TransactionValue(
-        producer_id=pid,
-        producer_epoch=epoch,
-        transaction_timeout_ms=60_000,
-        transaction_status=state,
-        transaction_partitions=None if state is TransactionState.EMPTY else [],
-        transaction_last_update_timestamp_ms=1,
-        transaction_start_timestamp_ms=started_ms,
-        client_transaction_version=version,
-    )
-
-
-def open_data(rig, number, epoch, pid=7_000):
-    """Put data of a transaction into a log."""
-    records = batch(
-        b"x", producer_id=pid, producer_epoch=epoch, base_sequence=0, transactional=True
-    )
-    rig.services.partitions.get("t", number).log.append_own(bytearray(records), 1)
-
-
-def close_data(rig, number, epoch, is_commit, pid=7_000):
-    log = rig.services.partitions.get("t", number).log
-    log.append_marker(Marker(pid, epoch, is_commit, 0), 1)
-
-
-async def died(rig):
-    """Leave everything on the disk, and no clean mark: the decisions of markers are lost."""
-    for partition in rig.services.partitions.all():
-        rig.services.commit.flush_now(partition)
-    await crash(rig)
 
 
 async def test_requests_are_refused_until_all_are_loaded(directory):
@@ -376,7 +327,7 @@ async def test_to_look_again_asks_nothing_of_ids_that_are_served(directory, monk
     await rig.close()
     again = rig_of(directory)
     loading, store = again.services.transactions.loading, again.services.transactions.store
-    loading._adoption.is_safe = False  # the markers are kept for the next start
+    loading._adoption.has_unwritten = True  # the markers are kept for the next start
     await loaded(again)
     await begin(again, "new")
     caplog.clear()

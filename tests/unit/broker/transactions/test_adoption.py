@@ -1,0 +1,77 @@
+"""Adoption: a decision that a crash has left in markers alone is written before these may go."""
+
+import asyncio
+
+import pytest
+
+from broker.transactions import endings
+from broker.transactions.transaction_states import TransactionState
+from tests.support.broker_rig import Rig
+from tests.support.laid_transactions import close_data, died, loaded, open_data, put, value
+from tests.support.rig_client import create
+from tests.support.transaction_client import SETTINGS, begin
+
+A = "a"
+
+
+def rig_of(directory):
+    return Rig(directory, **SETTINGS)
+
+
+@pytest.fixture
+async def directory(tmp_path):
+    """A directory with an id, and a topic."""
+    rig = rig_of(tmp_path)
+    await begin(rig, A)
+    await create(rig, "t", 2)
+    await rig.close()
+    return tmp_path
+
+
+async def test_markers_are_let_go_when_the_second_of_two_decisions_is_durable(directory, caplog):
+    """A power cut takes Complete, Ongoing and Prepare together, and leaves the marker."""
+    rig = rig_of(directory)
+    await loaded(rig)
+    put(rig, A, value(TransactionState.PREPARE_COMMIT, 6))
+    for epoch, is_commit in [(6, True), (7, False)]:
+        open_data(rig, 0, epoch - 1)
+        close_data(rig, 0, epoch, is_commit)
+    open_data(rig, 1, 6)
+    await died(rig)
+    again = rig_of(directory)
+    await loaded(again)
+    found = again.services.transactions.find(A)
+    assert (found.state, found.epoch) == (TransactionState.COMPLETE_ABORT, 7)
+    logs = [again.services.partitions.get("t", number).log for number in (0, 1)]
+    assert not any(log.keeps_replayed for log in logs)
+    assert [log.checkpointable_offset for log in logs] == [4, 2]
+    assert "keep the markers" not in caplog.text
+    await again.close()
+
+
+async def test_markers_are_kept_while_the_second_of_two_decisions_waits_for_the_first(
+    directory, monkeypatch, caplog
+):
+    monkeypatch.setattr(endings, "WAIT_SECONDS", 0.01)
+    rig = rig_of(directory)
+    await loaded(rig)
+    put(rig, A, value(TransactionState.PREPARE_COMMIT, 6))
+    for epoch, is_commit in [(6, True), (7, False)]:
+        open_data(rig, 0, epoch - 1)
+        close_data(rig, 0, epoch, is_commit)
+    open_data(rig, 1, 5)
+    await died(rig)
+    again = rig_of(directory)
+    stuck = again.services.partitions.get("t", 1)
+    log = again.services.partitions.get("t", 0).log
+    with monkeypatch.context() as disk:
+        disk.setattr(again.services.appends, "_must_wait", lambda one: one is stuck)
+        await asyncio.wait_for(loaded(again), 5)
+        assert log.checkpointable_offset == 3, "below the marker"
+    again.services.appends.drain()
+    await again.services.transactions.finish()
+    assert again.services.transactions.find(A).state is TransactionState.COMPLETE_ABORT
+    await loaded(again)  # as every second
+    assert log.checkpointable_offset == 4
+    assert "keep the markers" not in caplog.text, "nothing is to be mended"
+    await again.close()
