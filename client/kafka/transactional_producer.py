@@ -29,7 +29,6 @@ from client.partitioners import PARTITIONERS
 from client.places import Place
 from client.transactions.epoch import Epoch, GroupMetadata
 from client.transactions.errors import (
-    Again,
     OutcomeUnknown,
     OutOfTime,
     ProducerFenced,
@@ -71,7 +70,7 @@ class TransactionalProducer:
         self._began_s = 0.0
         self._added: set[Place] = set()
         self._version_2 = False
-        self._is_unsure = False  # a request to end it had no answer
+        self._is_unsure = False  # a request to end it had no answer, or none that is final
         self._failure: BrokerError | None = None  # for which the transaction can only be aborted
 
     def __enter__(self) -> Self:
@@ -271,9 +270,9 @@ class TransactionalProducer:
                 return requests.end(
                     connection, self.epoch, committed=committed, version_2=self._version_2
                 )
-            except (Again, RequestFailed):
+            except RequestFailed:
                 raise
-            except BrokerError:
+            except BrokerError:  # also Again: the decision may stand, and not be told yet
                 self._is_unsure = True
                 raise
 

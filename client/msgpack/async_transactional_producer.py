@@ -72,7 +72,7 @@ class AsyncTransactionalProducer:
         self._is_open = False  # a transaction, here
         self._is_begun = False  # at the broker, perhaps
         self._must_reset = False  # the broker may have one open, or another epoch
-        self._is_unsure = False  # a request to end it had no answer
+        self._is_unsure = False  # a request to end it had no answer, or none that is final
         self._began_s = 0.0
         self._failure: Exception | None = None  # for which the transaction can only be aborted
 
@@ -243,7 +243,7 @@ class AsyncTransactionalProducer:
         async def attempt() -> Epoch:
             try:
                 return await self._requests.end(self.epoch, committed=committed)
-            except TransportError:
+            except (Again, TransportError):  # the decision may stand, and not be told yet
                 self._is_unsure = True
                 raise
 

@@ -1,8 +1,8 @@
 """A transaction coordinator and one log a partition, as answers of a ScriptedBroker.
 
 It keeps what a client can observe: the epoch of each id, the sequence that each partition expects,
-and which records are committed. `refuse` has error codes to answer next, by request class; `drop`
-has "before" or "after": hang up before or after the request takes effect.
+and which records are committed. `refuse` has error codes to answer next, by request class; `spoil`
+too, after the request has taken effect; `drop` has "before" or "after": hang up before or after it.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ class ScriptedTransactions:
         self.version = version
         self.ids: dict[str, ScriptedId] = {}
         self.refuse: defaultdict[type[Any], list[int]] = defaultdict(list)
+        self.spoil: defaultdict[type[Any], list[int]] = defaultdict(list)
         self.drop: defaultdict[type[Any], list[str]] = defaultdict(list)
         self.committed: list[tuple[str, int, bytes]] = []
         self.offsets: dict[tuple[str, int], int] = {}
@@ -106,6 +107,8 @@ class ScriptedTransactions:
                 return None
             code = self.refuse[cls].pop(0) if self.refuse[cls] else 0
             found = answer(request, code)
+            if self.spoil[cls]:
+                found.error_code = self.spoil[cls].pop(0)
             return None if dropped == "after" else found
 
         return scripted

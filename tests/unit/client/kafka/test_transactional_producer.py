@@ -290,8 +290,15 @@ def test_a_commit_without_an_answer_is_neither(scripted, producer):
     assert scripted.committed == [("orders", 0, b"b")]
 
 
-def test_fenced_after_a_commit_without_an_answer_is_neither(scripted, producer):
-    scripted.drop[EndTxnRequest] = ["after"]
+@pytest.mark.parametrize(
+    "doubtful", [None, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.CONCURRENT_TRANSACTIONS]
+)
+def test_fenced_after_a_commit_without_a_clear_answer_is_neither(scripted, producer, doubtful):
+    """The decision may be on the disk when its broker answers COORDINATOR_NOT_AVAILABLE."""
+    if doubtful is None:
+        scripted.drop[EndTxnRequest] = ["after"]
+    else:
+        scripted.spoil[EndTxnRequest] = [doubtful]
     finish = scripted._finish
 
     def finish_and_fence(one, **outcome):

@@ -256,6 +256,29 @@ async def test_a_commit_without_an_answer_is_neither(scripted):
     assert scripted.committed == [("orders", 0, b"b")]
 
 
+@pytest.mark.parametrize(
+    "doubtful", [None, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.CONCURRENT_TRANSACTIONS]
+)
+async def test_fenced_after_a_commit_without_a_clear_answer_is_neither(scripted, doubtful):
+    """The decision may be on the disk when its broker answers COORDINATOR_NOT_AVAILABLE."""
+    if doubtful is None:
+        scripted.drop[EndTxnRequest] = ["after"]
+    else:
+        scripted.spoil[EndTxnRequest] = [doubtful]
+    finish = scripted._finish
+
+    def finish_and_fence(one, **outcome):
+        finish(one, **outcome)
+        one.epoch += 2
+        one.ended = None
+
+    scripted._finish = finish_and_fence
+    async with made(scripted) as producer:
+        with pytest.raises(OutcomeUnknown, match="a newer producer has taken over"):
+            await run(producer, b"a")
+    assert scripted.committed == [("orders", 0, b"a")]
+
+
 async def test_wrong_uses_say_what_to_do(scripted):
     async with made(scripted) as producer:
         with pytest.raises(RuntimeError, match=r"async with producer\.transaction\(\)"):
