@@ -60,10 +60,15 @@ class Adoption:
         self._endings = endings
         self._producer_ids = producer_ids
         self._evidence = evidence
-        self.has_unwritten = False  # what could not be written is left to the next start
+        self._unwritten: set[Transaction] = set()  # what the logs say of them was not written
         self._deciding: set[str] = set()  # ids with a decision that waits for the one before it
         self._is_read_only = config.barnabas_read_only
         self._clock = clock
+
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether a record could not be written, and no later one of its id is durable either."""
+        return any(one.written is None or not one.written.is_durable for one in self._unwritten)
 
     @property
     def is_safe(self) -> bool:
@@ -145,16 +150,16 @@ class Adoption:
             try:
                 transaction.written = self._store.log.append(transactional_id, stage)
             except TransactionError as error:
-                self._is_unsafe(transactional_id, error)
+                self._is_unsafe(transaction, error)
         self._store.put(transaction)
         return transaction
 
-    def _is_unsafe(self, transactional_id: str, error: TransactionError) -> None:
-        self.has_unwritten = True
+    def _is_unsafe(self, transaction: Transaction, error: TransactionError) -> None:
+        self._unwritten.add(transaction)
         logger.error(
-            "%s: what its partitions say of its transaction is not written, and is found again at"
-            " the next start: %s",
-            transactional_id,
+            "%s: what its partitions say of its transaction is not written yet. If the broker"
+            " stops before, the next start finds it again: %s",
+            transaction.transactional_id,
             error,
         )
 
@@ -163,7 +168,7 @@ class Adoption:
             try:
                 await self._store.log.durable(transaction.written)
             except TransactionError as error:
-                self._is_unsafe(transaction.transactional_id, error)
+                self._is_unsafe(transaction, error)
 
     async def _finish(self, transaction: Transaction, decision: Decision, number: int = 0) -> None:
         """Carry out what is decided, from a stage on: `transaction` is at that."""

@@ -5,7 +5,9 @@ import asyncio
 import pytest
 
 from broker.transactions import endings
+from broker.transactions.transaction_errors import TransactionError
 from broker.transactions.transaction_states import TransactionState
+from protocol.errors import ErrorCode
 from tests.support.broker_rig import Rig
 from tests.support.laid_transactions import close_data, died, loaded, open_data, put, value
 from tests.support.rig_client import create
@@ -74,4 +76,33 @@ async def test_markers_are_kept_while_the_second_of_two_decisions_waits_for_the_
     await loaded(again)  # as every second
     assert log.checkpointable_offset == 4
     assert "keep the markers" not in caplog.text, "nothing is to be mended"
+    await again.close()
+
+
+async def test_markers_are_let_go_once_a_full_disk_has_room_for_their_decision(
+    directory, monkeypatch
+):
+    rig = rig_of(directory)
+    await loaded(rig)
+    put(rig, A, value(TransactionState.ONGOING, 5))
+    open_data(rig, 0, 5)
+    close_data(rig, 0, 6, True)
+    await died(rig)
+    again = rig_of(directory)
+    log = again.services.partitions.get("t", 0).log
+    transactions = again.services.transactions
+
+    def refuse(name, stage, **_):
+        raise TransactionError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no space left")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(transactions.store.log, "append", refuse)
+        await loaded(again)
+        await transactions.endings.retry()
+        await loaded(again)
+    assert log.checkpointable_offset == 1, "below the marker"
+    await transactions.endings.retry()
+    await transactions.store.log.durable(transactions.find(A).written)
+    await loaded(again)
+    assert log.checkpointable_offset == 2
     await again.close()
