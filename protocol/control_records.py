@@ -17,6 +17,7 @@ Kafka 4.3 (KIP-98); a marker of version 2 transactions has the epoch after the d
 """
 
 import struct
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from protocol.record_batch import BatchHeader, Buffer, read_header
@@ -32,6 +33,7 @@ _VALUE_VERSION: Final = 0
 MARKER_BYTES: Final = 78
 """The size of a marker's batch, always."""
 
+_BUILT_MAX: Final = 64  # a transaction has the same marker in each of its partitions
 _BODY_BYTES_MAX: Final = 64 * 1024  # of a control batch's records, decompressed
 
 
@@ -46,16 +48,22 @@ class Marker(NamedTuple):
 
 def build_marker(marker: Marker, now_ms: int) -> bytearray:
     """Return the batch of `marker`, for offset 0 and stamped like a produced one at its append."""
+    return bytearray(_built(marker, now_ms))
+
+
+@lru_cache(_BUILT_MAX)
+def _built(marker: Marker, now_ms: int) -> bytes:
     kind = _COMMIT if marker.is_commit else _ABORT
     key = _KEY.pack(_KEY_VERSION, kind)
     value = _VALUE.pack(_VALUE_VERSION, marker.coordinator_epoch)
-    return build(
+    batch = build(
         [Record(0, now_ms, key, value)],
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,
         transactional=True,
         control=True,
     )
+    return bytes(batch)
 
 
 def read_marker(batch: Buffer) -> Marker | None:

@@ -75,6 +75,11 @@ __all__ = [
 NO_TIMESTAMP: Final = -1
 SKIP: Final = -1  # headers, if the caller did not ask for them
 
+# The numbers of one byte, from 0 to 63 and from -64 to -1, as Python counts an index.
+_VARINTS: Final = tuple(
+    bytes(((number << 1) ^ (number >> 63),)) for number in (*range(64), *range(-64, 0))
+)
+
 # The size, attributes, two deltas, two lengths, and a count of no headers.
 RECORD_BYTES_MIN: Final = 7
 
@@ -241,7 +246,7 @@ def build(
     base_timestamp = taken[0].timestamp
     body = bytearray()
     for delta, record in enumerate(taken):
-        _write_record(body, record, as_int64(record.timestamp - base_timestamp), delta)
+        body += _packed(record, as_int64(record.timestamp - base_timestamp), delta)
     packed = compress(codec, body) if codec else body
     attributes = codec
     attributes |= TRANSACTIONAL if transactional else 0
@@ -256,7 +261,7 @@ def build(
         attributes=attributes,
         last_offset_delta=len(taken) - 1,
         base_timestamp=base_timestamp,
-        max_timestamp=max(record.timestamp for record in taken),
+        max_timestamp=max([record[1] for record in taken]),
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
@@ -271,31 +276,34 @@ def build(
     return batch
 
 
-def _write_record(body: bytearray, record: Record, timestamp_delta: int, offset_delta: int) -> None:
-    inner = bytearray(1)
-    _write_varint(inner, timestamp_delta)
-    _write_varint(inner, offset_delta)
-    _write_bytes(inner, record.key)
-    _write_bytes(inner, record.value)
-    _write_varint(inner, len(record.headers))
-    for key, value in record.headers:
-        _write_bytes(inner, key.encode())
-        _write_bytes(inner, value)
-    _write_varint(body, len(inner))
-    body += inner
+def _packed(record: Record, timestamp_delta: int, offset_delta: int) -> bytes:
+    """Return the bytes of one record. Most of its numbers take one byte."""
+    _, _, key, value, headers = record
+    parts = [
+        b"\0",
+        _varint(timestamp_delta),
+        _varint(offset_delta),
+        _varint(-1 if key is None else len(key)),
+        key or b"",
+        _varint(-1 if value is None else len(value)),
+        value or b"",
+        _varint(len(headers)),
+    ]
+    for header_key, header_value in headers:
+        name = header_key.encode()
+        parts += (_varint(len(name)), name)
+        parts += (_varint(-1 if header_value is None else len(header_value)), header_value or b"")
+    packed = b"".join(parts)
+    return _varint(len(packed)) + packed
 
 
-def _write_bytes(body: bytearray, data: bytes | None) -> None:
-    if data is None:
-        body.append(1)  # -1 in zigzag
-        return
-    _write_varint(body, len(data))
-    body += data
-
-
-def _write_varint(body: bytearray, number: int) -> None:
+def _varint(number: int) -> bytes:
+    if -64 <= number < 64:
+        return _VARINTS[number]
     number = (number << 1) ^ (number >> 63)
+    made = bytearray()
     while number > 0x7F:
-        body.append((number & 0x7F) | 0x80)
+        made.append((number & 0x7F) | 0x80)
         number >>= 7
-    body.append(number)
+    made.append(number)
+    return bytes(made)

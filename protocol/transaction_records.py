@@ -8,6 +8,7 @@ is version 0 with tagged fields.
 Source: TransactionLogKey.json and TransactionLogValue.json, Apache Kafka 4.3.
 """
 
+import struct
 from dataclasses import dataclass, field
 from typing import Annotated, Final
 
@@ -75,6 +76,12 @@ class TransactionValue:
     next_producer_epoch: Annotated[Int16, Tag(3, since=1)] = NO_PRODUCER_EPOCH
 
 
+_VERSION: Final = message_spec(TransactionValue).version_max
+_KEY_TYPE: Final = message_spec(TransactionKey).api_key
+_KEY_HEAD: Final = struct.Struct(">hh")  # the type, the length of the id
+_NAME_BYTES_MAX: Final = 2**15 - 1
+
+
 @dataclass(frozen=True, slots=True)
 class UnknownTransactionRecord:
     """A record of an undeclared type."""
@@ -87,12 +94,17 @@ def encode_key(key: TransactionKey) -> bytes:
     return frame_key(key)
 
 
+def encode_id(transactional_id: str) -> bytes:
+    """As `encode_key`, for the coordinator, which writes several records a transaction."""
+    name = transactional_id.encode()
+    if len(name) > _NAME_BYTES_MAX:
+        return encode_key(TransactionKey(transactional_id=transactional_id))  # raises
+    return _KEY_HEAD.pack(_KEY_TYPE, len(name)) + name
+
+
 def encode_value(value: TransactionValue | None) -> bytes | None:
     """Return the value of a record in the version that Kafka 4.3 writes; None for None."""
-    if value is None:
-        return None
-    version = message_spec(TransactionValue).version_max
-    return frame_value(value, version)
+    return None if value is None else frame_value(value, _VERSION)
 
 
 def decode(

@@ -17,14 +17,12 @@ Behaviour
   (broker/transactions). From version 12 the request adds its partitions to the transaction; if the
   one before is still being ended, it waits for that.
 
-Version notes: 8 adds error messages and record errors (KIP-467), 10 the current leader
-(KIP-951), 11 TRANSACTION_ABORTABLE, 12 adds partitions to transactions (KIP-890), 13 topic ids
-instead of names (KIP-516). Versions 0 to 2 are advertised but not served, as in Kafka, for
-librdkafka's sake (KAFKA-18659).
+Version notes: 8 adds error messages and record errors (KIP-467), 10 the current leader (KIP-951),
+11 TRANSACTION_ABORTABLE, 12 adds partitions to transactions (KIP-890), 13 topic ids (KIP-516).
+Versions 0 to 2 are advertised but not served, as in Kafka, for librdkafka's sake (KAFKA-18659).
 
-Batches are accepted or refused whole. `record_errors` names the first hundred records that a
-compacted topic refuses for want of a key, or whose timestamps are out of the topic's bounds. The
-error message has their total (Kafka names all).
+Batches are accepted or refused whole. `record_errors` names the first hundred that lack a key, in a
+compacted topic, or have a timestamp out of bounds; the message has the total (Kafka names all).
 """
 
 from __future__ import annotations
@@ -255,18 +253,22 @@ def _append_all(request: Request, services: Services) -> ProduceResponse | Pendi
     progress = _Progress(request, services)
     now_ms = services.clock.now_ms()
     by_id = request.header.api_version >= TOPIC_ID_VERSION
-    if progress.admission is not None:
-        progress.admission.add_together(body.topic_data, services.topics, services.partitions)
-    for topic in body.topic_data:
-        answers = [
-            _append(progress, services, topic, data, now_ms, by_id=by_id)
-            for data in topic.partition_data
-        ]
-        progress.response.responses.append(
-            TopicProduceResponse(
-                name=topic.name, topic_id=topic.topic_id, partition_responses=answers
+    if (admission := progress.admission) is not None:
+        admission.add_together(body.topic_data, services.topics, services.partitions)
+    try:
+        for topic in body.topic_data:
+            answers = [
+                _append(progress, services, topic, data, now_ms, by_id=by_id)
+                for data in topic.partition_data
+            ]
+            progress.response.responses.append(
+                TopicProduceResponse(
+                    name=topic.name, topic_id=topic.topic_id, partition_responses=answers
+                )
             )
-        )
+    finally:
+        if admission is not None:
+            admission.end_turn()
     if body.acks == 0:
         return _without_answer(request, progress)
     if progress.outstanding == 0:

@@ -64,7 +64,7 @@ class Admits(Protocol):
 class BatchAdmission:
     """The way of the batches of a request that names a transactional id."""
 
-    __slots__ = ("_appends", "_transactional_id", "_transactions", "_version")
+    __slots__ = ("_added", "_appends", "_transactional_id", "_transactions", "_version")
 
     def __init__(
         self,
@@ -77,6 +77,7 @@ class BatchAdmission:
         self._version = version  # of Produce
         self._transactions = transactions
         self._appends = appends
+        self._added: set[tuple[str, int, int, int]] = set()  # in this turn: place, producer, epoch
 
     def add_together(
         self, topics: Iterable[TopicProduceData], known: Topics, partitions: Partitions
@@ -84,7 +85,8 @@ class BatchAdmission:
         """Add the partitions of all transactional batches of a request in one record.
 
         What cannot be added is refused when it comes to its batch. So are batches for topics that
-        belong to a coordinator: the end of the transaction must not write a marker there.
+        belong to a coordinator: the end of the transaction must not write a marker there. What was
+        added is not asked about again until `end_turn`, in this turn of the loop.
         """
         if self._version < PRODUCE_ADDS_VERSION:
             return
@@ -105,6 +107,15 @@ class BatchAdmission:
         for (producer_id, epoch), places in wanted.items():
             with suppress(TransactionError):
                 self._transactions.admit_all(self._transactional_id, producer_id, epoch, places)
+                self._added.update(
+                    (topic, number, producer_id, epoch)
+                    for topic, numbers in places.items()
+                    for number in numbers
+                )
+
+    def end_turn(self) -> None:
+        """Ask again about each batch that was not appended in this turn."""
+        self._added.clear()
 
     def append_to(
         self, partition: Partition, records: memoryview
@@ -119,8 +130,9 @@ class BatchAdmission:
 
     def _append(self, partition: Partition, batch: memoryview, now_ms: int) -> Appended:
         header = read_header(batch)
-        if header.producer_id >= 0:  # else the log refuses it
-            log = partition.log
+        log = partition.log
+        place = log.topic, log.partition, header.producer_id, header.producer_epoch
+        if header.producer_id >= 0 and place not in self._added:  # without an id the log refuses it
             code = self._transactions.admit(
                 self._transactional_id,
                 header.producer_id,

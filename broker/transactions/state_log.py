@@ -25,9 +25,8 @@ from config.topic import SEGMENT_BYTES_MIN
 from protocol.errors import ErrorCode
 from protocol.records import Record, build
 from protocol.transaction_records import (
-    TransactionKey,
     TransactionValue,
-    encode_key,
+    encode_id,
     encode_value,
 )
 from storage.errors import BatchTooLarge, StorageError
@@ -93,6 +92,13 @@ class StateLog:
         """
         return self._partitions.get(TRANSACTION_TOPIC, number)
 
+    def is_open(self, number: int) -> bool:
+        """Whether the log of a partition is open and has not failed."""
+        try:
+            return self.partition(number).log.failed is None
+        except StorageError:
+            return False
+
     def coordinator_epoch(self, transactional_id: str) -> int:
         """Return the epoch that markers carry: that of the leader of the id's partition."""
         try:
@@ -121,12 +127,7 @@ class StateLog:
         """Append records of ids of one partition, None for a tombstone, in one batch."""
         now_ms = self._clock.now_ms()
         batch = build(
-            [
-                Record(
-                    0, now_ms, encode_key(TransactionKey(transactional_id=one)), encode_value(value)
-                )
-                for one, value in records
-            ]
+            [Record(0, now_ms, encode_id(one), encode_value(value)) for one, value in records]
         )
         try:
             partition = self.partition(number)

@@ -32,7 +32,6 @@ from broker.transactions.transaction_step import TV2
 from broker.transactions.transaction_store import TransactionStore
 from config.broker import BrokerConfig
 from protocol.errors import ErrorCode
-from storage.errors import StorageError
 
 # The versions of Produce and of TxnOffsetCommit whose clients know TRANSACTION_ABORTABLE; later
 # ones add their partitions to the transaction (KIP-890).
@@ -126,22 +125,19 @@ class TransactionAdmission:
     def is_available(self, transactional_id: str) -> bool:
         """Whether the log of an id is open and has not failed."""
         log = self.store.log
-        if not log.count():
-            return True
-        try:
-            return log.partition(log.number_of(transactional_id)).log.failed is None
-        except StorageError:
-            return False
+        return not log.count() or log.is_open(log.number_of(transactional_id))
 
     def check_served(self, transactional_id: str) -> None:
         """Raise TransactionError if requests for an id are refused at present."""
         if not transactional_id:
             raise TransactionError(ErrorCode.INVALID_REQUEST)
-        if self._is_stopped or not self.store.log.count():
+        log = self.store.log
+        if self._is_stopped or not log.count():
             raise TransactionError(ErrorCode.NOT_COORDINATOR)
+        number = log.number_of(transactional_id)
         if self.loading is not None:
-            self.loading.check(self.store.log.number_of(transactional_id))
-        if not self.is_available(transactional_id):
+            self.loading.check(number)
+        if not log.is_open(number):
             raise TransactionError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def find(self, transactional_id: str) -> Transaction | None:

@@ -7,8 +7,8 @@ and then the transaction takes it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from broker.transactions.transaction_states import TransactionState
 from protocol.transaction_records import NO_PRODUCER_ID
@@ -17,8 +17,10 @@ TV1: Final = 0  # Kafka writes 0 for requests of version 1 transactions
 TV2: Final = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionStep:
+NOTHING_ADDED: Final[Mapping[str, Mapping[int, None]]] = MappingProxyType({})
+
+
+class TransactionStep(NamedTuple):
     """The fields of a transaction after an operation; `added` are its new partitions, by topic."""
 
     state: TransactionState
@@ -30,4 +32,4 @@ class TransactionStep:
     started_ms: int
     next_producer_id: int = NO_PRODUCER_ID
     client_version: int = TV1
-    added: Mapping[str, Mapping[int, None]] = field(default_factory=dict)
+    added: Mapping[str, Mapping[int, None]] = NOTHING_ADDED

@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocol.errors import DecodeError
+from protocol.errors import DecodeError, EncodeError
 from protocol.kafka.codec import encode_message
 from protocol.transaction_records import (
     TransactionKey,
@@ -10,6 +10,7 @@ from protocol.transaction_records import (
     TransactionValue,
     UnknownTransactionRecord,
     decode,
+    encode_id,
     encode_key,
     encode_value,
 )
@@ -163,3 +164,13 @@ BROKEN = [
 def test_an_invalid_record_is_refused(key: bytes, value: bytes | None, reason: str) -> None:
     with pytest.raises(DecodeError, match=reason):
         decode(key, value)
+
+
+@pytest.mark.parametrize("name", ["", "t-0", "\u00e9\u20ac\U0001f600", "x" * 32_767])
+def test_the_key_of_an_id_is_that_of_the_schema(name: str) -> None:
+    assert encode_id(name) == encode_key(TransactionKey(transactional_id=name))
+
+
+def test_an_id_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(EncodeError):
+        encode_id("\u00e9" * 16_384)

@@ -1,6 +1,5 @@
 """The rules of one transactional id, without a log: who is refused, and what follows."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -268,7 +267,7 @@ def test_a_record_gives_the_transaction_back():
 )
 def test_without_a_transaction_a_record_has_no_partitions(state, partitions):
     one = transaction(EMPTY)
-    step = replace(one.init_step(None, 60_000, NOW_MS), state=state)
+    step = one.init_step(None, 60_000, NOW_MS)._replace(state=state)
     assert one.value_after(step).transaction_partitions == partitions
 
 
