@@ -112,6 +112,11 @@ def from_thread(
     loop.call_soon_threadsafe(_step, owner, call, arguments)
 
 
+def step(owner: Owner, call: Callable[..., object], *arguments: Any) -> None:
+    """Call now; its failure is contained as that of a step of its own."""
+    _step(owner, call, arguments)
+
+
 def failed(owner: Owner, error: BaseException, what: str = "") -> None:
     """Report an unexpected exception. Called on the loop; never raises."""
     asyncio.get_running_loop().call_exception_handler(
