@@ -27,6 +27,7 @@ from protocol.errors import EncodeError
 from protocol.kafka import primitives
 from protocol.kafka.schema import Array, Field, Fixed, Sized, Struct, WireType
 from protocol.kafka.source import GeneratedCode
+from protocol.packed_pairs import PackedPairs
 
 # Below this a copy is cheaper than one more buffer for the socket.
 RECORDS_APART_BYTES = 1024
@@ -63,6 +64,7 @@ class _EncoderWriter:
             struct_error=struct.error,
             pack=struct.pack,
             EncodeError=EncodeError,
+            PackedPairs=PackedPairs,
         )
         message = source.name("o")
         with source.block(f"def encode({message}, parts):"):
@@ -252,6 +254,10 @@ class _EncoderWriter:
                 source.add(f"out += pack(f'>{{len({items})}}{form}', *{items})")
             return
         if isinstance(element, Struct) and not element.nullable:
+            if _is_pair(element):
+                with source.block(f"if type({items}) is PackedPairs:"):
+                    source.add(f"out += {items}.encoded(is_flexible={element.flexible})")
+                    source.add(f"{items} = ()")
             item = source.name("o")
             with source.block(f"for {item} in {some}:"):
                 self._struct(element, item)
@@ -268,6 +274,12 @@ class _EncoderWriter:
             source = self.source
             with source.block(f"if not 0 <= len(out) - said < {STEP_BYTES}:"):
                 source.add("yield max(0, len(out) - said)", "said = len(out)")
+
+
+def _is_pair(layout: Struct) -> bool:
+    """Whether a struct is two int64."""
+    types = [field.type for field in layout.fields]
+    return not layout.tagged and types == [Fixed("q", 8)] * 2
 
 
 def encoder_filename(title: str) -> str:

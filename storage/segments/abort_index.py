@@ -33,6 +33,7 @@ from storage.segments import cold
 from storage.segments.cold import Cold, Pulled
 
 _ENTRY: Final = struct.Struct(">hqqqq")
+_PAIR_OF_ENTRY: Final = struct.Struct(">2xqq16x")
 _RESULT: Final = struct.Struct(">qq")
 ENTRY_BYTES: Final = _ENTRY.size
 assert ENTRY_BYTES == 34
@@ -44,6 +45,7 @@ _VERSION: Final = 0
 BLOCK_ENTRIES: Final = 4_096
 # Read first, then twice as many each time: most answers name few.
 FEW_ENTRIES: Final = 64
+HINTS_MAX: Final = 64  # ends of answers that are remembered of a list
 
 Pair = tuple[int, int]
 Tally = tuple[int, int]  # how many entries a list has, and the CRC-32C of their bytes
@@ -62,7 +64,9 @@ class AbortedTransaction(NamedTuple):
 class AbortIndex:
     """The aborted transactions whose markers are in one segment."""
 
-    __slots__ = ("_count", "_crc", "_files", "_is_cut", "_tail", "_written", "last_marker", "path")
+    __slots__ = (
+        "_count", "_crc", "_files", "_hints", "_is_cut", "_tail", "_written", "last_marker", "path",
+    )  # fmt: skip
 
     def __init__(self, files: OpenFiles, path: str) -> None:
         self._files = files
@@ -73,6 +77,7 @@ class AbortIndex:
         self._count = 0
         self._crc = 0
         self.last_marker = -1  # the offset of the newest entry's marker
+        self._hints: dict[int, int] = {}  # offset that an answer ended before -> perhaps its slot
 
     def __len__(self) -> int:
         """Return how many entries there are, in the file and in memory."""
@@ -190,7 +195,7 @@ class AbortIndex:
         Returns whether none of a later segment can have any. Raises Cold, OSError.
         """
         count = self._count
-        slot = bisect_left(range(count), from_offset, key=self._marker_at)
+        slot = self._slot_of(from_offset, count)
         found_before = len(found)
         start, size = slot, min(FEW_ENTRIES, BLOCK_ENTRIES)
         while start < count:
@@ -198,12 +203,31 @@ class AbortIndex:
                 del found[found_before:]
                 return collect_apart([self], from_offset, upper_offset, found)
             entries = self._read(start, min(count, start + size))
-            if _pick(entries, upper_offset, found):
+            ended, is_over = _pick(entries, upper_offset, found)
+            if is_over:
+                self._hint(upper_offset, start + ended)
                 return True
             start += size
             left = slot + BLOCK_ENTRIES - start  # of the first block
             size = min(2 * size, left) if left > 0 else BLOCK_ENTRIES
+        self._hint(upper_offset, count)
         return False
+
+    def _slot_of(self, offset: int, count: int) -> int:
+        """Return the first slot of the `count` first whose marker is not below `offset`."""
+        slot = self._hints.get(offset, -1)
+        if 0 <= slot <= count:
+            # A hint may be wrong: threads look up here while the loop changes the list.
+            is_after = slot == 0 or self._marker_at(slot - 1) < offset
+            if is_after and (slot == count or self._marker_at(slot) >= offset):
+                return slot
+        return bisect_left(range(count), offset, key=self._marker_at)
+
+    def _hint(self, upper_offset: int, slot: int) -> None:
+        """Remember where the marker is that comes first behind an answer: the next one begins."""
+        if len(self._hints) >= HINTS_MAX:
+            self._hints.clear()
+        self._hints[upper_offset] = slot
 
     def _marker_at(self, slot: int) -> int:
         entry = self._read(slot, slot + 1)
@@ -270,16 +294,41 @@ class _ColdAborts(Cold):
         pulled.keep_whole(self._key, self._found)
 
 
-def _pick(entries: Buffer, upper_offset: int, found: list[Pair]) -> bool:
-    """Add what begins below `upper_offset`; return whether all later ones begin above it."""
-    for _, producer_id, first_offset, _, last_stable_offset in _whole(entries):
+def _pick(entries: Buffer, upper_offset: int, found: list[Pair]) -> tuple[int, bool]:
+    """Add what begins below `upper_offset`.
+
+    Returns how many markers are below it, and whether all later entries begin above it.
+    """
+    view = _whole_part(entries)
+    count = len(view) // ENTRY_BYTES
+
+    def marker_at(slot: int) -> int:
+        return int.from_bytes(view[slot * ENTRY_BYTES + 18 : slot * ENTRY_BYTES + 26], "big")
+
+    # Those with a marker below it begin below it, too.
+    ended = count
+    if count and marker_at(count - 1) >= upper_offset:
+        ended = bisect_left(range(count), upper_offset, key=marker_at)
+    found += _PAIR_OF_ENTRY.iter_unpack(view[: ended * ENTRY_BYTES])
+    if ended and _stable_after(view, ended - 1) >= upper_offset:
+        return ended, True
+    for _, producer_id, first_offset, _, stable in _ENTRY.iter_unpack(view[ended * ENTRY_BYTES :]):
         if first_offset < upper_offset:
             found.append((producer_id, first_offset))
-        if last_stable_offset >= upper_offset:
-            return True
-    return False
+        if stable >= upper_offset:
+            return ended, True
+    return ended, False
+
+
+def _stable_after(view: memoryview, slot: int) -> int:
+    return int.from_bytes(view[slot * ENTRY_BYTES + 26 : (slot + 1) * ENTRY_BYTES], "big")
+
+
+def _whole_part(entries: Buffer) -> memoryview:
+    """Return whole entries: a file may have been cut by others meanwhile."""
+    return memoryview(entries)[: len(entries) // ENTRY_BYTES * ENTRY_BYTES]
 
 
 def _whole(entries: Buffer) -> Iterator[tuple[int, int, int, int, int]]:
-    """Unpack whole entries: a file may have been cut by others meanwhile."""
-    return _ENTRY.iter_unpack(memoryview(entries)[: len(entries) // ENTRY_BYTES * ENTRY_BYTES])
+    """Unpack whole entries."""
+    return _ENTRY.iter_unpack(_whole_part(entries))

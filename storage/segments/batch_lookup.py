@@ -31,8 +31,8 @@ class BatchLookup:
     """One segment, to search. `next_offset` is the offset after its last batch, -1 if unknown."""
 
     __slots__ = (
-        "_appended", "_found", "_hole_from", "_read_ends", "base_offset", "indexes", "log_file",
-        "next_offset",
+        "_appended", "_found", "_hole_from", "_last_end", "_read_ends", "base_offset", "indexes",
+        "log_file", "next_offset",
     )  # fmt: skip
 
     def __init__(self, base_offset: int, log_file: LogFile, indexes: SegmentIndexes) -> None:
@@ -42,6 +42,7 @@ class BatchLookup:
         self.next_offset = base_offset if log_file.size == 0 else -1
         self._appended: dict[int, int] = {}  # base offset of a batch -> its position
         self._read_ends: dict[int, int] = {}  # offset a read ended before -> the position
+        self._last_end = (-1, -1)  # that position, and the offset, of the newest of them
         self._found: tuple[int, int, BatchHeader] | None = None  # the last look-up, for one more
         self._hole_from = -1  # where a hole begins before the batch of that look-up, -1: none seen
 

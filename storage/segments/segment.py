@@ -269,4 +269,5 @@ class Segment(SegmentReader):
     def _forget_positions(self) -> None:
         self._appended.clear()
         self._read_ends.clear()
+        self._last_end = (-1, -1)
         self._found = None

@@ -123,6 +123,8 @@ class SegmentReader(BatchLookup):
 
         Raises DamagedLog, Cold.
         """
+        if self._last_end[0] == end:  # usually: the slice was read in this turn of the loop
+            return self._last_end[1]
         entry = self.indexes.lookup_position(end - 1)
         position = entry[1] if entry is not None and self.leads_to_batch(entry) else start
         end_offset = self.base_offset
@@ -131,6 +133,7 @@ class SegmentReader(BatchLookup):
         return end_offset
 
     def _remember_end(self, offset: int, position: int) -> None:
+        self._last_end = (position, offset)
         ends = self._read_ends
         if len(ends) >= HINTS_MAX:
             ends.clear()

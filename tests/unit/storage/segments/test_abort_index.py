@@ -250,3 +250,65 @@ def test_a_list_that_was_built_anew_replaces_the_file(disk):
     index.replace()
     disk.crash()
     assert disk.live_bytes(PATH) == index_on(disk, *ENTRIES).content()
+
+
+def brute(entries, from_offset, upper_offset):
+    return [
+        (pid, first)
+        for pid, first, marker, _ in entries
+        if marker >= from_offset and first < upper_offset
+    ]
+
+
+def test_a_reader_that_goes_on_finds_its_place_without_a_search(disk, monkeypatch):
+    entries = [(7, 10 * n, 10 * n + 5, 10 * n + 6) for n in range(500)]
+    index = index_on(disk, *entries)
+    index.write()
+    reads = []
+    read = AbortIndex._read
+
+    def counted(self, start, end):
+        reads.append(end - start)
+        return read(self, start, end)
+
+    monkeypatch.setattr(AbortIndex, "_read", counted)
+    for from_offset in range(0, 5_000, 100):
+        reads.clear()
+        found, _ = collected(index, from_offset, from_offset + 100)
+        assert found == brute(entries, from_offset, from_offset + 100)
+        assert from_offset == 0 or len(reads) == 3  # two entries to be sure, and those of the range
+
+
+def test_a_place_that_is_remembered_wrongly_is_not_believed(disk):
+    entries = [(7, 10 * n, 10 * n + 5, 10 * n + 6) for n in range(50)]
+    index = index_on(disk, *entries)
+    for slot in (0, 3, 5, 49, 50, 51, -1):
+        index._hints[40] = slot
+        assert collected(index, 40, 100)[0] == brute(entries, 40, 100)
+    index.begin_anew()
+    index.add(AbortedTransaction(8, 90, 95, 96))
+    assert collected(index, 40, 100)[0] == [(8, 90)]
+
+
+def test_look_ups_in_a_row_find_what_a_search_finds(disk, monkeypatch):
+    monkeypatch.setattr(abort_index, "FEW_ENTRIES", 2)
+    monkeypatch.setattr(abort_index, "HINTS_MAX", 5)
+    dice = random.Random(7)
+    entries, stable = [], 0
+    for n in range(300):
+        marker = 10 * n + 9
+        first = max(0, marker - dice.choice((3, 8, 40, 200)))
+        stable = max(stable, min(marker + 1, first + dice.randrange(30)))
+        entries.append((n, first, marker, min(stable, marker + 1)))
+    index = index_on(disk, *entries)
+    index.write()
+    offset = 0
+    for _ in range(600):
+        upper = offset + dice.randrange(1, 150)
+        found, _ = collected(index, offset, upper)
+        # A list ends where no later transaction can have records below `upper`, as it says itself.
+        over = next(
+            (n for n, one in enumerate(entries) if one[2] >= offset and one[3] >= upper), 300
+        )
+        assert found == brute(entries[: over + 1], offset, upper)
+        offset = upper if upper < 3_000 and dice.random() < 0.9 else dice.randrange(3_000)
