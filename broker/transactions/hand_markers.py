@@ -3,6 +3,7 @@
 Kafka writes such a marker and tells its coordinator nothing. The transaction is then torn: its
 producer commits, and in one partition it is aborted. Here the coordinator has a say:
 
+    the broker stops                            NOT_COORDINATOR
     some ids could not be read                  COORDINATOR_NOT_AVAILABLE, unless another id has
                                                 the producer: one of them may have it
     epoch above that of the id's producer       INVALID_PRODUCER_EPOCH: a start would take it for
@@ -83,6 +84,7 @@ class HandMarkers:
 
         Raises StorageError, TransactionError.
         """
+        self._transactions.check_running()  # a request may name any number of partitions
         log = partition.log
         log.check_marker(marker, version=version)
         self._transactions.check_all_loaded()

@@ -22,7 +22,7 @@ from typing import Final, Protocol
 
 from broker.metadata.topic_rules import GROUP_TOPIC
 from broker.partitions.append_queue import AppendQueue
-from broker.runtime.clock import Clock
+from broker.runtime.clock import MS_NS, SECOND_NS, Clock
 from broker.transactions.batch_admission import PRODUCE_ADDS_VERSION, BatchAdmission
 from broker.transactions.endings import Endings
 from broker.transactions.reopening import is_closed, reopen
@@ -139,6 +139,11 @@ class TransactionAdmission:
             self.loading.check(number)
         if not log.is_open(number):
             raise TransactionError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def check_running(self) -> None:
+        """Raise TransactionError once the broker stops."""
+        if self._is_stopped:
+            raise TransactionError(ErrorCode.NOT_COORDINATOR)
 
     def find(self, transactional_id: str) -> Transaction | None:
         """Return a transaction, None for an unknown id. Raises TransactionError."""
@@ -257,7 +262,8 @@ class TransactionAdmission:
         """Return what to await before an implicit add; None if it need not wait.
 
         Where Kafka looks again every 20 ms and may then answer CONCURRENT_TRANSACTIONS, requests
-        wait here for the end of the transaction before, and go on in their order.
+        wait here for the end of the transaction before, and go on in their order. Each waits as
+        long as in Kafka, however many are before it.
         """
         transaction = self.store.by_id.get(transactional_id)
         if transaction is None:
@@ -268,13 +274,14 @@ class TransactionAdmission:
                 return None
             line = self._lines[transaction] = _Line()
         line.count += 1
-        return self._wait(transaction, line)
+        timeout_ns = self.config.add_partitions_to_txn_retry_backoff_max_ms * MS_NS
+        return self._wait(transaction, line, self.clock.monotonic_ns() + timeout_ns)
 
-    async def _wait(self, transaction: Transaction, line: _Line) -> None:
-        timeout_ms = self.config.add_partitions_to_txn_retry_backoff_max_ms
+    async def _wait(self, transaction: Transaction, line: _Line, deadline_ns: int) -> None:
         try:
             async with line.turn:
-                await self.endings.until_free(transaction, timeout_ms / 1000)
+                left_ns = max(0, deadline_ns - self.clock.monotonic_ns())
+                await self.endings.until_free(transaction, left_ns / SECOND_NS)
                 if is_closed(transaction):
                     with suppress(TransactionError):  # the add is refused
                         await reopen(transaction, self.store.log, self.clock.now_ms())

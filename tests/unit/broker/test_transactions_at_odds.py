@@ -109,6 +109,28 @@ async def test_ids_of_any_length_are_forgotten(rig, producer):
     assert rig.services.metrics.transactional_ids_expired == 101
 
 
+async def test_requests_that_wait_for_an_end_wait_side_by_side(rig, producer, monkeypatch):
+    """Not one after the other: a hundred would otherwise wait for ten seconds."""
+    assert not (await producer.produce()).error_code
+    transactions = rig.services.transactions
+    waited = []
+
+    async def until_free(_, seconds):
+        waited.append(seconds)
+        await asyncio.sleep(seconds)
+
+    monkeypatch.setattr(transactions.endings, "until_free", until_free)
+    with mock.patch.object(rig.services.appends, "_must_wait", return_value=True):
+        ending = asyncio.create_task(producer.end())
+        await until(lambda: state_of(rig).is_ending)
+        await asyncio.gather(*(transactions.line_up("t") for _ in range(5)))
+    assert len(waited) == 5
+    assert max(waited[1:]) < waited[0]
+    assert sum(waited) < 2 * waited[0]
+    rig.services.appends.drain()
+    assert await ending == 0
+
+
 def stuck(rig, number):
     """One log does not take appends now: its disk does not answer."""
     partition = rig.services.partitions.get("a", number)

@@ -205,6 +205,18 @@ async def test_while_ids_are_loaded_it_is_not_known_who_owns_a_producer(rig, pro
     assert codes == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
 
 
+async def test_a_stop_does_not_wait_for_all_markers_of_a_request(rig, producer):
+    """Each waits for the disk, and a request may name a million partitions."""
+    writing = asyncio.ensure_future(write(rig, marker(STRANGER, 5, ABORT, *[0, 1, 2] * 1_000)))
+    while not log_of(rig).end_offset:
+        await asyncio.sleep(0)
+    rig.services.transactions.stop()
+    codes = await writing
+    assert codes[0] == 0
+    assert set(codes) == {0, ErrorCode.NOT_COORDINATOR}
+    assert codes.count(0) < 10
+
+
 async def test_a_transaction_that_begins_while_the_marker_waits_is_not_torn(rig, producer):
     queued = []
     appends = rig.services.appends
