@@ -1,8 +1,10 @@
 """The rounds and lanes of group commit that run in threads, and those that are stuck.
 
-A round flushes many logs one after the other; a lane flushes one, or a few, beside them. Both are
-`FlushRound`s and differ in how many may run at a time. One that is stuck counts against neither: it
-is put aside, and another takes over the flushes that it has not begun.
+A round flushes logs one after the other; a lane flushes one, or a few, beside them. If many are
+due, a few rounds share them: the file system commits their journal entries together, and a log
+waits for few others. Rounds and lanes are both `FlushRound`s and differ in how many may run at a
+time. One that is stuck counts against neither: it is put aside, and another takes over the flushes
+that it has not begun.
 """
 
 from __future__ import annotations
@@ -18,13 +20,16 @@ from broker.runtime.owners import Owner
 # Rounds that run at a time. There is one disk: while a round waits for it, appends gather for the
 # next. A second round fills the gaps between the fsyncs of the first.
 ROUNDS_MAX = 2
+# When they begin together there may be more, so that the threads' hand-overs are worth it.
+ROUNDS_TOGETHER_MAX = 4
+FLUSHES_PER_ROUND_MIN = 6  # if there is more than one round
 # Lanes that run at a time: enough for a transaction over ten partitions, its offsets and its state.
 LANES_MAX = 16
 STUCK_SECONDS = 0.25  # well above an fsync on a busy disk (8 to 15 ms at the 99th percentile)
 STUCK_ROUNDS_MAX = 14
 STUCK_NS = int(STUCK_SECONDS * SECOND_NS)
 # The pool starts them when they are needed.
-FLUSH_THREADS = ROUNDS_MAX + LANES_MAX + STUCK_ROUNDS_MAX
+FLUSH_THREADS = ROUNDS_MAX - 1 + ROUNDS_TOGETHER_MAX + LANES_MAX + STUCK_ROUNDS_MAX
 
 
 class RunningRounds:
@@ -75,8 +80,10 @@ class RunningRounds:
         return sum(round_.untold_count for round_ in rounds)
 
     def run(self, jobs: list[Job], now_ns: int) -> None:
-        """Run flushes one after the other."""
-        self._run(FlushRound(jobs, now_ns), self._rounds)
+        """Run flushes one after the other, if there are many in rounds side by side."""
+        count = max(1, min(ROUNDS_TOGETHER_MAX, len(jobs) // FLUSHES_PER_ROUND_MIN))
+        for first in range(count):
+            self._run(FlushRound(jobs[first::count], now_ns), self._rounds)
 
     def run_in_lanes(self, jobs: list[Job], now_ns: int) -> None:
         """Run flushes side by side, in as many lanes as are free."""

@@ -70,8 +70,8 @@ class BlockingPool:
             owners.from_thread(self._loop, owner, self._take_ended)
 
     def _take_ended(self) -> None:
-        self._is_told = False  # first: what comes from here on is taken below, or told again
-        while self._ended:
+        self._is_told = False  # first: what comes from here on is told again
+        for _ in range(len(self._ended)):
             owner, done, error = self._ended.popleft()
             self._returned()
             owners.step(owner, done, error)
