@@ -52,6 +52,7 @@ from storage.log_manager import LogManager
 
 if TYPE_CHECKING:
     from broker.groups.coordinator import Coordinator
+    from broker.security.tls.tls_listeners import TlsListeners
     from broker.transactions.transaction_coordinator import TransactionCoordinator
 
 logger = logging.getLogger("barnabas.server")
@@ -104,6 +105,8 @@ def assemble(
     configs = Configs(
         settings, opened.controller, partitions, topics.record_configs, commit, purgatory, node_id
     )
+    tls = _tls(config, pool, clock, metrics)
+    configs.certificates = tls
     topic_logs.open_all()
     _end_opening(logs, opened.metadata_log)
     bound = bind()
@@ -132,6 +135,7 @@ def assemble(
         configs=configs,
         producer_ids=ProducerIds(topics.next_producer_ids),
         advertised=Advertised(bound, config.advertised),
+        tls=tls,
         api_versions=_api_versions(),
         served_keys=frozenset(int(row.api_key) for row in HANDLERS),
         cluster_id=logs.directory.meta.cluster_id,
@@ -151,6 +155,17 @@ def _begin_coordinators(services: Services) -> None:
     else:
         for partition in services.partitions.all():
             partition.log.settle_replayed()  # no record stands for what these markers say
+
+
+def _tls(
+    config: BrokerConfig, pool: BlockingPool, clock: Clock, metrics: Metrics
+) -> TlsListeners | None:
+    """Read certificates, if a listener has TLS. Raises TlsError."""
+    if not config.tls:
+        return None
+    from broker.security.tls.tls_listeners import TlsListeners
+
+    return TlsListeners(config.tls, pool, clock, metrics)
 
 
 def _network(services: Services) -> Network:

@@ -22,6 +22,7 @@ def left_over(
     metrics = services.metrics
     counts = {
         "connections": sum(len(processor.connections) for processor in processors),
+        "TLS handshakes": metrics.tls_handshakes_now,
         "connections counted": metrics.connections_now,
         "request bytes": assembly.network.budget.used_bytes,
         "answer bytes": services.answers.used_bytes,

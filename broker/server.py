@@ -36,8 +36,10 @@ from broker.lifecycle.shutdown import EXIT_FAILED, EXIT_FORCED, Shutdown
 from broker.lifecycle.stop_signals import StopSignals
 from broker.runtime import log_lines
 from broker.runtime.blocking_pool import BlockingPool
+from broker.security.tls.tls_errors import TlsError
 from config.listeners import Listener
 from config.load import Loaded
+from config.tls_settings import TlsSettings
 from storage.errors import StorageError
 
 logger = logging.getLogger("barnabas.server")
@@ -56,7 +58,7 @@ def run(loaded: Loaded) -> int:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_run(loaded))
-    except (StorageError, OSError) as error:
+    except (StorageError, OSError, TlsError) as error:
         logger.error("cannot start or continue: %s", error)
         return EXIT_FAILED
     except KeyboardInterrupt:
@@ -107,6 +109,8 @@ class Broker:
         )
         self._environment.keep_from_collector()
         self._say_that_it_listens()
+        if self._assembly.services.tls is not None:
+            stop_signals.on_hangup(self._assembly.services.tls.ask_for_reload)
         # Testcontainers waits for these lines of Kafka's.
         services = self._assembly.services
         logger.info(
@@ -164,11 +168,22 @@ class Broker:
 
     def _say_that_it_listens(self) -> None:
         for listener, port in self._assembly.bound:
-            logger.info("listening on %s", listener._replace(port=port))
-            if not listener.is_loopback:
+            tls = self._config.tls.get(listener.name)
+            logger.info(
+                "listening on %s%s",
+                listener._replace(port=port),
+                f" ({_described(tls)})" if tls else "",
+            )
+            if listener.is_loopback:
+                continue
+            if tls is None:
                 logger.warning(
                     "listener %s is open to the network without encryption or authentication",
                     listener.name,
+                )
+            elif tls.client_auth != "required":
+                logger.warning(
+                    "listener %s is open to the network without authentication", listener.name
                 )
 
     async def serve(self) -> bool:
@@ -178,3 +193,8 @@ class Broker:
     async def shutdown(self) -> int:
         """Stop in order; return the exit code."""
         return await self._shutdown.run(self._config.barnabas_shutdown_deadline_ms)
+
+
+def _described(tls: TlsSettings) -> str:
+    versions = ", ".join(tls.enabled_protocols)
+    return f"{versions}; client certificates: {tls.client_auth}"

@@ -28,6 +28,7 @@ from storage.log_manager import LogManager
 
 if TYPE_CHECKING:
     from broker.groups.coordinator import Coordinator
+    from broker.security.tls.tls_listeners import TlsListeners
     from broker.transactions.transaction_coordinator import TransactionCoordinator
 
 
@@ -58,6 +59,7 @@ class Services:
     configs: Configs
     producer_ids: ProducerIds
     advertised: Advertised
+    tls: TlsListeners | None  # None: no listener has TLS
     api_versions: list[ApiVersion]  # what ApiVersions answers: the handler table
     served_keys: frozenset[int]
     cluster_id: str

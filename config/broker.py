@@ -7,30 +7,41 @@ and it has exactly one directory.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from config.errors import ConfigError
 from config.keys import Key, keys_of
-from config.listeners import WILDCARDS, Listener, parse_listeners, parse_protocol_map
-from config.metadata_keys import MetadataKeys
+from config.listeners import (
+    OWN_PROTOCOLS,
+    WILDCARDS,
+    Listener,
+    parse_listeners,
+    parse_protocol_map,
+)
+from config.ssl_keys import SslKeys
+from config.tls_settings import TlsSettings, tls_settings
 from config.topic import TopicConfig
-from config.values import Kind, parse
+from config.values import Kind, Parsed, parse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerConfig(MetadataKeys):
+class BrokerConfig(SslKeys):
     """The configuration of one broker.
 
     `topic_defaults` is what a topic has that sets nothing itself. `served_listeners` are the
     listeners to open; `advertised` is what clients are told, by listener name (a name that is
     missing: the listener itself); `connection_limits` are the exceptions, by client address, from
-    max.connections.per.ip; `data_directory` is the one directory.
+    max.connections.per.ip; `data_directory` is the one directory. `listener_values` holds the
+    values that listeners have for themselves, by name and key; `tls` the TLS of those that use it.
     """
 
     topic_defaults: TopicConfig = field(default_factory=TopicConfig)
+    listener_values: Mapping[str, Mapping[str, Parsed]] = field(default_factory=dict, repr=False)
     served_listeners: tuple[Listener, ...] = field(init=False)
     advertised: dict[str, Listener] = field(init=False)
     connection_limits: dict[str, int] = field(init=False)
+    tls: dict[str, TlsSettings] = field(init=False)
 
     def __post_init__(self) -> None:
         """Check what concerns several keys at once, and read the listeners."""
@@ -49,6 +60,8 @@ class BrokerConfig(MetadataKeys):
         set_once(self, "served_listeners", self._read_listeners())
         set_once(self, "advertised", self._read_advertised())
         set_once(self, "connection_limits", self._read_overrides())
+        set_once(self, "tls", self._read_tls())
+        self._check_inter_broker_name()
 
     @property
     def data_directory(self) -> str:
@@ -84,8 +97,8 @@ class BrokerConfig(MetadataKeys):
 
     def _protocols(self) -> dict[str, str]:
         protocols = parse_protocol_map(self.listener_security_protocol_map)
-        # Kafka's map, which a server.properties may repeat, has no entry for our own protocol.
-        protocols.setdefault("MSGPACK", "MSGPACK")
+        for name in OWN_PROTOCOLS:
+            protocols.setdefault(name, name)
         for name in self.controller_listener_names:
             protocols.setdefault(name.upper(), "PLAINTEXT")
         return protocols
@@ -134,6 +147,24 @@ class BrokerConfig(MetadataKeys):
                 allowed="for each listener, an address that clients reach",
             )
         return found
+
+    def _read_tls(self) -> dict[str, TlsSettings]:
+        return {
+            one.name: tls_settings(self, one.name, self.listener_values.get(one.name, {}))
+            for one in self.served_listeners
+            if one.is_encrypted
+        }
+
+    def _check_inter_broker_name(self) -> None:
+        name = self.inter_broker_listener_name
+        names = [listener.name for listener in self.served_listeners]
+        if name is not None and name.upper() not in names:
+            raise ConfigError(
+                "there is no such listener",
+                key="inter.broker.listener.name",
+                value=name,
+                allowed=", ".join(names),
+            )
 
     def _read_overrides(self) -> dict[str, int]:
         limits: dict[str, int] = {}

@@ -111,8 +111,15 @@ class BrokerKeys:
         Kind.STRING,
         importance=LOW,
         doc="The protocol of each listener name: PLAINTEXT is Kafka's protocol, MSGPACK the"
-        " msgpack dialect (docs/msgpack.md). A listener may be named MSGPACK without an"
-        " entry here.",
+        " msgpack dialect (docs/msgpack.md), SSL and MSGPACK_SSL are the same over TLS"
+        " (docs/security.md). A listener that is named after a protocol needs no entry here.",
+    )
+    inter_broker_listener_name: str | None = key(
+        "inter.broker.listener.name",
+        None,
+        Kind.STRING,
+        doc="Must name a listener, as in Kafka; there are no other brokers that would connect to"
+        " it.",
     )
     controller_listener_names: tuple[str, ...] = key(
         "controller.listener.names",

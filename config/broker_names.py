@@ -14,6 +14,7 @@ from typing import NamedTuple
 from config.broker import broker_keys
 from config.idle_keys import DYNAMIC_ONLY, idle_keys
 from config.keys import Key, Synonym, Update, read_value
+from config.listener_keys import key_behind, split_prefix
 from config.topic import topic_keys
 from config.values import Kind, Value, parse, text_of
 from config.without_effect import REASONS
@@ -83,6 +84,22 @@ def broker_names() -> dict[str, BrokerName]:
     return dict(sorted(found.items()))
 
 
+def broker_name(name: str) -> BrokerName | None:
+    """Return a name of the broker's configuration, or a key of one listener; None if unknown.
+
+    The plain key is the next best name of a listener's own.
+    """
+    behind, parts = key_behind(name), split_prefix(name)
+    if behind is None or parts is None:
+        return broker_names().get(name)
+    return _own_name(behind)._replace(
+        name=name,
+        default=None,
+        is_dynamic=behind.update is not Update.READ_ONLY,
+        alternatives=(name, behind.name),
+    )
+
+
 def broker_alternatives(key: Key) -> tuple[str, ...]:
     """Return the broker's names for the default of a topic's key, best first."""
     return tuple(synonym.name for synonym in key.synonyms)
@@ -93,7 +110,7 @@ def _own_name(key: Key) -> BrokerName:
         key.name,
         key.kind,
         text_of(key.default),
-        key.update is not Update.READ_ONLY,
+        key.update is Update.CLUSTER_WIDE,
         key.internal,
         documentation_of(key),
         (key.name,),

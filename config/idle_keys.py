@@ -121,7 +121,6 @@ group.streams.min.session.timeout.ms int fixed 45000
 group.streams.num.standby.replicas int fixed 0
 group.streams.session.timeout.ms int fixed 45000
 initial.broker.registration.timeout.ms int fixed 60000
-inter.broker.listener.name string fixed null
 kafka.metrics.polling.interval.secs int fixed 10
 kafka.metrics.reporters list fixed
 leader.imbalance.check.interval.seconds long fixed 300
@@ -249,29 +248,13 @@ share.coordinator.write.timeout.ms int fixed 5000
 share.fetch.purgatory.purge.interval.requests int fixed 1000
 socket.connection.setup.timeout.max.ms long fixed 30000
 socket.connection.setup.timeout.ms long fixed 10000
-ssl.allow.dn.changes boolean fixed false
-ssl.allow.san.changes boolean fixed false
-ssl.cipher.suites list fixed
-ssl.client.auth string fixed none
-ssl.enabled.protocols list fixed TLSv1.2,TLSv1.3
 ssl.endpoint.identification.algorithm string fixed https
 ssl.engine.factory.class class fixed null
-ssl.key.password password fixed null
 ssl.keymanager.algorithm string fixed SunX509
-ssl.keystore.certificate.chain password fixed null
-ssl.keystore.key password fixed null
-ssl.keystore.location string fixed null
-ssl.keystore.password password fixed null
-ssl.keystore.type string fixed JKS
-ssl.principal.mapping.rules string fixed DEFAULT
 ssl.protocol string fixed TLSv1.3
 ssl.provider string fixed null
 ssl.secure.random.implementation string fixed null
 ssl.trustmanager.algorithm string fixed PKIX
-ssl.truststore.certificates password fixed null
-ssl.truststore.location string fixed null
-ssl.truststore.password password fixed null
-ssl.truststore.type string fixed JKS
 telemetry.max.bytes int fixed 1048576
 transaction.partition.verification.enable boolean dynamic true
 transaction.state.log.min.isr int fixed 2

@@ -30,6 +30,9 @@ DAY_MS = 24 * HOUR_MS
 INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1
 
+# Barnabas's own keys without its name in front.
+OWN_NAMES = ("write.caching", "ssl.certificate", "ssl.key")
+
 
 class Importance(enum.StrEnum):
     """How likely an operator is to need the key, as Kafka rates it."""
@@ -88,7 +91,7 @@ class Key:
     @property
     def own(self) -> bool:
         """Whether the key is Barnabas's and unknown to Kafka."""
-        return self.name.startswith("barnabas.") or self.name == "write.caching"
+        return self.name.startswith("barnabas.") or self.name in OWN_NAMES
 
     @property
     def allowed(self) -> str:

@@ -2,9 +2,10 @@
 
 A listener is `NAME://HOST:PORT`. Its name chooses its protocol by `listener.security.protocol.map`
 (the name of a protocol needs no entry). An empty host means every local address; port 0 means any
-free port. PLAINTEXT is Kafka's protocol, MSGPACK the msgpack dialect, both without encryption;
-Kafka's other protocols are refused, with advice. Listeners named in `controller.listener.names` are
-accepted, but not opened: the only node is its own controller, which needs no socket.
+free port. PLAINTEXT is Kafka's protocol, MSGPACK the msgpack dialect, both without encryption; SSL
+and MSGPACK_SSL are the same over TLS. The protocols with SASL are refused, with advice. Listeners
+named in `controller.listener.names` are accepted, but not opened: the only node is its own
+controller, which needs no socket.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ ENDPOINT = re.compile(
     r"(?P<name>[A-Za-z0-9_.-]+)://(?:\[(?P<v6>[0-9A-Fa-f:.%a-z]*)\]|(?P<host>[^\s:/\[\]]*))"
     r":(?P<port>[0-9]{1,5})\Z"
 )
-SERVED = ("PLAINTEXT", "MSGPACK")
-KAFKA_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SERVED = ("PLAINTEXT", "SSL", "MSGPACK", "MSGPACK_SSL")
+ENCRYPTED = ("SSL", "MSGPACK_SSL")
+WITH_SASL = ("SASL_PLAINTEXT", "SASL_SSL", "MSGPACK_SASL", "MSGPACK_SASL_SSL")
+# Kafka's map, which a server.properties may repeat, has no entries for our own protocols.
+OWN_PROTOCOLS = ("MSGPACK", "MSGPACK_SSL", "MSGPACK_SASL", "MSGPACK_SASL_SSL")
 WILDCARDS = ("", "0.0.0.0", "::")  # noqa: S104 -- names them, binds nothing
 FORM = "a list of NAME://HOST:PORT, such as PLAINTEXT://127.0.0.1:9092 or PLAINTEXT://[::1]:9092"
 
@@ -37,6 +41,11 @@ class Listener(NamedTuple):
     def is_wildcard(self) -> bool:
         """Whether the host means every local address."""
         return self.host in WILDCARDS
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether its connections use TLS."""
+        return self.protocol in ENCRYPTED
 
     @property
     def is_loopback(self) -> bool:
@@ -112,10 +121,12 @@ def _parse_endpoint(
             allowed=f"names in listener.security.protocol.map: {', '.join(sorted(protocols))}",
         )
     if protocol not in SERVED:
-        known = "not served by this version" if protocol in KAFKA_PROTOCOLS else "unknown"
+        advice = "unknown"
+        if protocol in WITH_SASL:
+            advice = "not served by this version; to authenticate clients, use"
+            advice += " SSL with ssl.client.auth=required"
         raise ConfigError(
-            f"the protocol {protocol} is {known}; use PLAINTEXT on a trusted network, "
-            "or put a TLS proxy in front",
+            f"the protocol {protocol} is {advice}",
             key=key,
             value=entry,
             source=source,

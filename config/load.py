@@ -18,6 +18,7 @@ from typing import Any
 from config.broker import BrokerConfig, broker_keys
 from config.errors import ConfigError
 from config.keys import Key, Synonym, Update, read_value
+from config.listener_keys import key_behind, split_prefix
 from config.sources import (
     Origin,
     Setting,
@@ -30,6 +31,7 @@ from config.sources import (
     strongest,
 )
 from config.topic import TopicConfig, topic_keys
+from config.values import Parsed
 from config.without_effect import REASONS, group_of
 
 
@@ -71,7 +73,7 @@ class Loaded:
         """
         dynamic = {}
         for name, text in values.items():
-            update = _update_modes().get(name)
+            update = _update_mode(name)
             if update is None:
                 # It may be a secret of whatever it was meant for.
                 raise ConfigError("unknown broker config name", key=name, value="(hidden)")
@@ -132,8 +134,10 @@ def load(
     _refuse_typing_mistakes(held)
     warnings += [_unknown(setting) for setting in held.values() if not is_known(setting.name)]
     warnings += [_unsafe(setting) for setting in held.values() if _promises_safety(setting)]
+    config = _build(held)
+    warnings += _of_no_listener(held, config)
     return Loaded(
-        config=_build(held),
+        config=config,
         static=held,
         warnings=tuple(warnings),
         without_effect=_without_effect(held),
@@ -148,7 +152,7 @@ def known_names() -> frozenset[str]:
 
 def is_known(name: str) -> bool:
     """Whether a broker's configuration may hold `name`."""
-    return name in known_names() or group_of(name) is not None
+    return name in known_names() or group_of(name) is not None or key_behind(name) is not None
 
 
 @functools.cache
@@ -174,12 +178,22 @@ def _update_modes() -> dict[str, Update]:
     return modes
 
 
+def _update_mode(name: str) -> Update | None:
+    """Return how a name changes at run time; Kafka's per-broker keys only behind a prefix."""
+    behind = key_behind(name)
+    if behind is not None:
+        return Update.READ_ONLY if behind.update is Update.READ_ONLY else Update.PER_BROKER
+    update = _update_modes().get(name)
+    return Update.READ_ONLY if update is Update.PER_BROKER else update
+
+
 def _build(held: Mapping[str, Setting]) -> BrokerConfig:
     _refuse_two_ids(held)
     try:
         topic_defaults = TopicConfig(**_values(held, topic_keys(), own_names=False))
         values = _values(held, broker_keys(), own_names=True)
-        return BrokerConfig(**values, topic_defaults=topic_defaults)
+        listeners = _listener_values(held)
+        return BrokerConfig(**values, topic_defaults=topic_defaults, listener_values=listeners)
     except ConfigError as error:
         raise _with_source(error, held) from None
 
@@ -199,6 +213,27 @@ def _values(
                 described, setting.text, str(setting.origin), synonym
             )
     return values
+
+
+def _listener_values(held: Mapping[str, Setting]) -> dict[str, dict[str, Parsed]]:
+    """Parse the values that listeners have for themselves, by listener and key."""
+    found: dict[str, dict[str, Parsed]] = {}
+    for name, setting in held.items():
+        parts, described = split_prefix(name), key_behind(name)
+        if parts is None or described is None:
+            continue
+        try:
+            value = read_value(described, setting.text, str(setting.origin))
+        except ConfigError as error:
+            raise ConfigError(
+                error.reason,
+                key=name,
+                value=error.value,
+                source=error.source,
+                allowed=error.allowed,
+            ) from None
+        found.setdefault(parts.listener, {})[parts.key] = value
+    return found
 
 
 def _refuse_two_ids(held: Mapping[str, Setting]) -> None:
@@ -239,6 +274,18 @@ def _refuse_typing_mistakes(held: Mapping[str, Setting]) -> None:
                 value=setting.text,
                 source=str(setting.origin),
             )
+
+
+def _of_no_listener(held: Mapping[str, Setting], config: BrokerConfig) -> list[str]:
+    """Warn of keys for listeners that do not exist: a misspelt name would go unnoticed."""
+    names = {listener.name for listener in config.served_listeners}
+    names |= {name.upper() for name in config.controller_listener_names}
+    parts = ((setting, split_prefix(setting.name)) for setting in held.values())
+    return [
+        f"{setting.origin}: {setting.name} has no effect: there is no listener {one.listener}"
+        for setting, one in parts
+        if one is not None and one.listener not in names
+    ]
 
 
 def _unknown(setting: Setting) -> str:

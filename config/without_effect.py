@@ -3,12 +3,15 @@
 They make a Kafka's server.properties work: a known key causes no warning, and the broker lists at
 its start the ones that are set. A key leaves this table when it gets an effect.
 tests/golden/kafka_keys.tsv lists all keys of Kafka 4.3, and a test checks that each is declared or
-listed here. Keys of one listener (`listener.name.internal.ssl.…`) are accepted in the same way.
+listed here. Keys of one listener are accepted in the same way, but for those that
+config/listener_keys.py knows.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+from config.listener_keys import LISTENER_PREFIX, key_behind, split_prefix
 
 
 class Group(NamedTuple):
@@ -49,7 +52,7 @@ REPLICATION = _group(
     alter.log.dirs.replication.quota.window.num
     alter.log.dirs.replication.quota.window.size.seconds auto.leader.rebalance.enable
     controlled.shutdown.enable cordoned.log.dirs follower.fetch.last.tiered.offset.enable
-    follower.replication.throttled.rate inter.broker.listener.name
+    follower.replication.throttled.rate
     leader.imbalance.check.interval.seconds leader.replication.throttled.rate
     log.dir.failure.timeout.ms num.replica.alter.log.dirs.threads num.replica.fetchers
     offsets.topic.replication.factor
@@ -157,7 +160,7 @@ TIERS = _group(
 )
 
 SECURITY = _group(
-    "TLS, authentication and authorization are not served by this version",
+    "SASL and authorization are not served by this version",
     """
     authorizer.class.name connection.failed.authentication.delay.ms
     connections.max.reauth.ms delegation.token.expiry.check.interval.ms
@@ -186,16 +189,17 @@ SECURITY = _group(
     sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class
     sasl.oauthbearer.scope sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
     sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class
-    sasl.server.max.receive.size security.providers ssl.allow.dn.changes
-    ssl.allow.san.changes ssl.cipher.suites ssl.client.auth ssl.enabled.protocols
-    ssl.endpoint.identification.algorithm ssl.engine.factory.class ssl.key.password
-    ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key
-    ssl.keystore.location ssl.keystore.password ssl.keystore.type
-    ssl.principal.mapping.rules ssl.protocol ssl.provider ssl.secure.random.implementation
-    ssl.trustmanager.algorithm ssl.truststore.certificates ssl.truststore.location
-    ssl.truststore.password ssl.truststore.type
+    sasl.server.max.receive.size ssl.engine.factory.class
     """,
     promises_safety=True,
+)
+
+TLS_OF_JAVA = _group(
+    "TLS is OpenSSL's, and this broker connects to no other",
+    """
+    security.providers ssl.endpoint.identification.algorithm ssl.keymanager.algorithm
+    ssl.protocol ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
+    """,
 )
 
 QUOTAS = _group(
@@ -235,17 +239,20 @@ GROUPS_OF_KEYS = (
     COMPACTION,
     TIERS,
     SECURITY,
+    TLS_OF_JAVA,
     QUOTAS,
     JAVA,
     ELSEWHERE,
 )
 
 REASONS = {name: group for group in GROUPS_OF_KEYS for name in group.names}
-LISTENER_PREFIX = "listener.name."
 
 
 def group_of(name: str) -> Group | None:
     """Return the group that a key belongs to, None if there is none."""
     if name.startswith(LISTENER_PREFIX):
-        return SECURITY
+        if key_behind(name) is not None:
+            return None
+        parts = split_prefix(name)
+        return REASONS.get(parts.key, SECURITY) if parts else SECURITY
     return REASONS.get(name)

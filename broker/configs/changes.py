@@ -22,13 +22,15 @@ from typing import Final, NamedTuple
 from broker.metadata.image import CONFIG_BROKER, CONFIG_TOPIC, ClusterImage
 from broker.metadata.topic_config import checked_topic_config, usable_topic_config
 from broker.metadata.topic_rules import TopicError, check_name
-from config.broker_names import broker_names
+from config.broker import BrokerConfig
+from config.broker_names import BrokerName, broker_name
 from config.errors import ConfigError
+from config.listener_keys import LISTENER_PREFIX
 from config.load import Loaded
 from config.resources import ResourceConfigError, check_client_metrics, check_group
+from config.tls_settings import TlsSettings
 from config.topic import TopicConfig, topic_keys
 from config.values import Kind, text_of
-from config.without_effect import LISTENER_PREFIX
 from protocol.errors import ErrorCode
 
 # ConfigResource.Type and AlterConfigOp.OpType in Kafka; on the wire: never renumber.
@@ -99,15 +101,25 @@ def changes_of(resource: Resource, state: State) -> dict[str, str | None]:
         raise TopicError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.kind}")
     if resource.kind == CONFIG_BROKER:
         _check_broker_name(resource.name, state.node_id)
+    change = _change_of(resource, state)
+    _CHECKS[resource.kind](resource, change, state)
+    return dict.fromkeys(sorted(change.gone)) | dict(change.changed)
+
+
+def _change_of(resource: Resource, state: State) -> Change:
     before = configs_of(state.image, resource.kind, resource.name)
     after = {} if resource.replaces else dict(before)
     for operation in resource.operations:
         _operate(resource.kind, after, operation)
     changed = {name: text for name, text in after.items() if before.get(name) != text}
     kept = {name: text for name, text in after.items() if name not in changed}
-    gone: dict[str, str | None] = {name: None for name in sorted(before) if name not in after}
-    _CHECKS[resource.kind](resource, Change(kept, changed, frozenset(gone)), state)
-    return gone | changed
+    return Change(kept, changed, frozenset(name for name in before if name not in after))
+
+
+def tls_after(resource: Resource, state: State) -> dict[str, TlsSettings]:
+    """Return the TLS of the listeners after a change of the broker's. Raises TopicError."""
+    _check_form(resource)
+    return config_after(resource, _change_of(resource, state), state).tls
 
 
 def configs_of(image: ClusterImage, kind: int, name: str) -> Mapping[str, str]:
@@ -124,7 +136,8 @@ def is_list(kind: int, name: str) -> bool:
     if kind == CONFIG_TOPIC:
         return name in topic_keys() and topic_keys()[name].kind is Kind.LIST
     if kind == CONFIG_BROKER:
-        return name in broker_names() and broker_names()[name].kind is Kind.LIST
+        known = broker_name(name)
+        return known is not None and known.kind is Kind.LIST
     return False  # as in Kafka, whose table of list keys covers topics and brokers
 
 
@@ -178,7 +191,8 @@ def _operate(kind: int, values: dict[str, str], operation: Operation) -> None:
 def _default(kind: int, name: str) -> str:
     if kind == CONFIG_TOPIC:
         return text_of(topic_keys()[name].default) or ""
-    return broker_names()[name].default or ""
+    known = broker_name(name)
+    return (known.default if known else None) or ""
 
 
 # -- one kind of resource --------------------------------------------------------------------------
@@ -214,39 +228,48 @@ def _check_broker_name(name: str, node_id: int) -> None:
 
 
 def _check_broker(resource: Resource, change: Change, state: State) -> None:
-    known = broker_names()
-    fixed = [
-        name
-        for name in change.changed
-        if name.startswith(LISTENER_PREFIX) or (name in known and not known[name].is_dynamic)
-    ]
+    fixed = [name for name in change.changed if _is_fixed(resource, name)]
     if fixed:
         raise TopicError(
             ErrorCode.INVALID_REQUEST,
             f"Cannot update these configs dynamically: [{', '.join(sorted(fixed))}]",
         )
     for name, text in change.changed.items():
-        if name in known:
-            _check_broker_value(name, text)
+        known = broker_name(name)
+        if known is not None:
+            _check_broker_value(known, text)
     _check_broker_whole(resource, change, state)
     _check_eligible_leaders(resource, change, state.image)
 
 
+def _is_fixed(resource: Resource, name: str) -> bool:
+    """Whether a key cannot change at run time; one listener's only for one broker, as in Kafka."""
+    known = broker_name(name)
+    if not name.startswith(LISTENER_PREFIX):
+        return known is not None and not known.is_dynamic
+    return known is None or not known.is_dynamic or not resource.name
+
+
 def _check_broker_whole(resource: Resource, change: Change, state: State) -> None:
     """Check the new values against each other and against the valid values that stay."""
+    after = config_after(resource, change, state)
+    _check_cleaner_threads(state.loaded.config.log_cleaner_threads, after.log_cleaner_threads)
+
+
+def config_after(resource: Resource, change: Change, state: State) -> BrokerConfig:
+    """Return the broker's configuration with a change. Raises TopicError."""
     others = state.image.broker_configs.get("" if resource.name else str(state.node_id), {})
     kept = {**others, **change.kept} if resource.name else {**change.kept, **others}
     usable = state.loaded.with_usable_dynamic(kept)[0].dynamic
     texts = {name: setting.text for name, setting in usable.items()}
-    known = broker_names()
-    texts |= {
-        name: text for name, text in change.changed.items() if name in known and known[name].key
-    }
+    for name, text in change.changed.items():
+        known = broker_name(name)
+        if known is not None and known.key is not None:
+            texts[name] = text
     try:
-        after = state.loaded.with_dynamic(texts).config
+        return state.loaded.with_dynamic(texts).config
     except ConfigError as error:
         raise _refused_value(error) from error
-    _check_cleaner_threads(state.loaded.config.log_cleaner_threads, after.log_cleaner_threads)
 
 
 def _check_cleaner_threads(now: int, wanted: int) -> None:
@@ -260,9 +283,10 @@ def _check_cleaner_threads(now: int, wanted: int) -> None:
     raise TopicError(ErrorCode.INVALID_REQUEST, f"Log cleaner threads cannot be {reason}")
 
 
-def _check_broker_value(name: str, text: str) -> None:
+def _check_broker_value(known: BrokerName, text: str) -> None:
+    name = known.name
     try:
-        broker_names()[name].check(text)
+        known.check(text)
     except ConfigError as error:
         raise _refused_value(error) from error
     except ValueError as error:

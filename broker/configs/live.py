@@ -20,6 +20,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
+from broker.configs.certificate_change import CertificateChange, Certificates
 from broker.configs.changes import (
     CLIENT_METRICS,
     GROUP,
@@ -124,6 +125,7 @@ class Configs:
         self._commit = commit
         self._purgatory = purgatory
         self._node_id = node_id
+        self.certificates: Certificates | None = None  # of listeners with TLS
 
     # -- describing -----------------------------------------------------------------------------
 
@@ -177,12 +179,14 @@ class Configs:
             self.settings.loaded,
         )
         twice = duplicates(resources)
+        certificates = await self._prepare(resources, state)
         outcomes: list[TopicError | None] = []
         changes: list[ConfigChange] = []
         for resource in resources:
             try:
                 check_named_once(resource, twice)
                 values = changes_of(resource, state)
+                certificates.check(resource)
             except TopicError as error:
                 outcomes.append(error)
                 continue
@@ -191,7 +195,16 @@ class Configs:
                 changes.append(ConfigChange(resource.kind, resource.name, values))
         if changes and not validate_only:
             await self._record(changes, partial(self._apply, changes))
+        if not validate_only:
+            certificates.use()
         return outcomes
+
+    async def _prepare(self, resources: Sequence[Resource], state: State) -> CertificateChange:
+        """Read the files that a request names, before anything is decided: that may wait."""
+        change = CertificateChange(self.certificates)
+        for resource in resources:
+            await change.prepare(resource, state)
+        return change
 
     def _apply(self, changes: Sequence[ConfigChange]) -> None:
         for change in changes:

@@ -21,7 +21,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from config.broker_names import BrokerName, broker_alternatives, broker_names, documentation_of
+from config.broker_names import (
+    BrokerName,
+    broker_alternatives,
+    broker_name,
+    broker_names,
+    documentation_of,
+)
 from config.resources import ResourceKey
 from config.topic import TopicConfig, topic_keys
 
@@ -80,7 +86,6 @@ class BrokerLayers:
     def synonyms(self, names: Sequence[str]) -> list[Synonym]:
         """Return every value that one of `names` has, the effective one first."""
         found = []
-        known = broker_names()
         for layer, source in (
             (self.own, ConfigSource.DYNAMIC_BROKER),
             (self.cluster, ConfigSource.DYNAMIC_DEFAULT_BROKER),
@@ -88,10 +93,12 @@ class BrokerLayers:
         ):
             for name in names:
                 if name in layer:
-                    shown = known[name].shown(layer[name]) if name in known else None
+                    known = broker_name(name)
+                    shown = known.shown(layer[name]) if known else None
                     found.append(Synonym(name, shown, source))
         for name in names:
-            default = known[name].default if name in known else None
+            known = broker_name(name)
+            default = known.default if known else None
             if default is not None:
                 found.append(Synonym(name, default, ConfigSource.DEFAULT))
         return found
@@ -138,17 +145,16 @@ def broker_rows(layers: BrokerLayers) -> list[Row]:
         for name in known.values()
         if not name.is_hidden or name.name in given
     ]
-    rows += [_unknown_row(name, layers) for name in sorted(given - set(known))]
+    rows += [_set_row(name, layers) for name in sorted(given - set(known))]
     return rows
 
 
 def cluster_rows(layers: BrokerLayers) -> list[Row]:
     """Return the rows of the cluster-wide dynamic configs, and no others."""
-    known = broker_names()
     alone = BrokerLayers({}, layers.cluster, {})
     rows = []
     for name in sorted(layers.cluster):
-        row = _broker_row(known[name], alone) if name in known else _unknown_row(name, alone)
+        row = _set_row(name, alone)
         synonyms = [
             entry
             for entry in row.synonyms
@@ -197,6 +203,12 @@ def _broker_row(name: BrokerName, layers: BrokerLayers) -> Row:
         is_sensitive=name.is_sensitive,
         synonyms=synonyms,
     )
+
+
+def _set_row(name: str, layers: BrokerLayers) -> Row:
+    """Return the row of a name that is set: a key, one listener's key, or unknown."""
+    known = broker_name(name)
+    return _broker_row(known, layers) if known else _unknown_row(name, layers)
 
 
 def _unknown_row(name: str, layers: BrokerLayers) -> Row:

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
 
 from broker.assembly import Assembly
 from broker.dispatch import Dispatcher
@@ -24,8 +25,12 @@ from broker.runtime.clock import SECOND_NS, Clock, let_others_run
 from broker.runtime.owners import Owner
 from broker.runtime.slow_steps import SlowSteps
 from protocol.dialect import Dialect
+from protocol.kafka.copying import CopyingKafkaDialect
 from protocol.kafka.dialect import KafkaDialect
 from protocol.msgpack.dialect import MsgpackDialect
+
+if TYPE_CHECKING:
+    from broker.network.handshakes import Handshakes
 
 logger = logging.getLogger("barnabas.server")
 
@@ -50,6 +55,7 @@ class Serving:
             for index in range(config.num_io_threads)
         ]
         dialects = dialects_of(self._clock)
+        self._handshakes = _handshakes(assembly)
         self._acceptors = [
             Acceptor(
                 listener,
@@ -59,6 +65,7 @@ class Serving:
                 network.limits,
                 self._metrics,
                 self._clock,
+                self._handshakes if listener.is_encrypted else None,
             )
             for (listener, _), sock in zip(assembly.bound, sockets, strict=True)
         ]
@@ -101,6 +108,8 @@ class Serving:
             sock.close()
         for task in self._accepting:
             task.cancel()
+        if self._handshakes is not None:
+            self._handshakes.stop()
         for processor in self.processors:
             processor.pause_all()
 
@@ -125,6 +134,9 @@ class Serving:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if self._handshakes is not None:
+            self._handshakes.stop()  # of a connection that was accepted at the end
+            await self._handshakes.ended()
 
     async def end_connections(self, *, abort: bool) -> None:
         """End every connection; abort those that do not take their last answers in time."""
@@ -144,10 +156,23 @@ def _running(owner: Owner, run: Callable[[], Awaitable[None]], name: str) -> asy
     return owners.spawn(owner, owners.keep_running(owner, run), name)
 
 
+def _handshakes(assembly: Assembly) -> Handshakes | None:
+    """Import and make what a listener with TLS needs, if there is one."""
+    services = assembly.services
+    if services.tls is None:
+        return None
+    from broker.network.handshakes import Handshakes
+
+    return Handshakes(services.tls, assembly.network.limits, services.metrics, services.clock)
+
+
 def dialects_of(clock: Clock) -> dict[str, Dialect]:
     """Return the dialect of each listener protocol."""
     served = {int(row.api_key): row for row in HANDLERS}
+    msgpack = MsgpackDialect(served, clock.now_ms, let_others_run)
     return {
         "PLAINTEXT": KafkaDialect(served),
-        "MSGPACK": MsgpackDialect(served, clock.now_ms, let_others_run),
+        "SSL": CopyingKafkaDialect(served),
+        "MSGPACK": msgpack,
+        "MSGPACK_SSL": msgpack,
     }

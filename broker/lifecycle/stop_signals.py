@@ -5,6 +5,8 @@ second    stop waiting for requests in progress; wait only for the disk. The sto
 since supervisors and terminals often send two signals
 third     exit without a clean shutdown
 others    no effect
+
+If a listener has TLS, SIGHUP reloads the certificates. Otherwise it ends the process, as usual.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+from collections.abc import Callable
 
 logger = logging.getLogger("barnabas.server")
 
@@ -52,9 +55,14 @@ class StopSignals:
             self.force.set()
 
 
+def on_hangup(call: Callable[[], None]) -> None:
+    """Call on each SIGHUP from now on."""
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, call)
+
+
 def ignore() -> None:
     """Ignore further signals, so that the exit code tells how the broker stopped."""
     loop = asyncio.get_running_loop()
-    for number in STOPPING:
+    for number in (*STOPPING, signal.SIGHUP):
         loop.remove_signal_handler(number)
         signal.signal(number, signal.SIG_IGN)

@@ -8,6 +8,7 @@
 | checkpoints | `barnabas.recovery.point.interval.ms` | advances and writes recovery points |
 | flushes | 1 s | flushes `write.caching` logs whose `flush.ms` has passed |
 | retention | `log.retention.check.interval.ms` | removes segments past age or size |
+| certificates | 1 s | reloads certificates whose files were replaced, if a listener has TLS |
 | deletions | 1 s | checks whether the disk is full, unlinks files after `file.delete.delay.ms` |
 | offline | 1 s | tries again to open logs that could not be opened, and to load their groups |
 | handlers | at the start | imports the remaining handlers in a thread |
@@ -17,7 +18,8 @@
 | transactions | see there | those of `broker.maintenance.transaction_duties` |
 
 A duty that fails is logged and tried again at its next turn. A log that fails stops only its own
-partition. A read-only broker has only the duties deadlines, connections, pages and handlers.
+partition. A read-only broker has only the duties deadlines, connections, pages, handlers and
+certificates.
 """
 
 from __future__ import annotations
@@ -108,6 +110,8 @@ class Housekeeping:
             (TICK_SECONDS, self._pages),
         ):
             self._begin(seconds, seconds, duty)
+        if self._services.tls is not None:
+            self._begin(TICK_SECONDS, TICK_SECONDS, self._certificates)
         # Immediately: the first request should not wait for an import, 50 ms for groups.
         self._begin(TICK_SECONDS, 0, self._handlers)
         if not config.barnabas_read_only:
@@ -186,6 +190,10 @@ class Housekeeping:
 
     async def _pages(self) -> None:
         self._services.logs.home.files.sweep()
+
+    async def _certificates(self) -> None:
+        if self._services.tls is not None:
+            await self._services.tls.look()
 
     async def _flushes(self) -> None:
         now_ms = self._services.clock.now_ms()

@@ -1,5 +1,7 @@
 """Acceptors: one for each listener. They hand out sockets to the processors in turn.
 
+Connections of a listener with TLS go through their handshake first (`broker.network.handshakes`).
+
 Resources. When the machine has no descriptors or memory left for sockets (`CAPACITY_ERRNOS`), the
 acceptor pauses for `REST_SECONDS` and tries again; existing connections are not affected. A
 connection above `max.connections` or `max.connections.per.ip` is closed as soon as it is accepted,
@@ -16,6 +18,7 @@ import errno
 import logging
 import socket
 from collections.abc import Sequence
+from typing import Protocol
 
 from broker.network.connection_limits import ConnectionLimits
 from broker.network.processor import Processor
@@ -34,6 +37,14 @@ CAPACITY_ERRNOS = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS}
 REST_SECONDS = 0.1
 
 
+class Admission(Protocol):
+    """What makes an accepted socket a connection over TLS."""
+
+    async def admit(self, sock: socket.socket, info: ConnectionInfo, processor: Processor) -> None:
+        """Begin the handshake of a connection that `processor` will own."""
+        ...
+
+
 class Acceptor:
     """Accepts connections on one listener's socket."""
 
@@ -46,7 +57,9 @@ class Acceptor:
         limits: ConnectionLimits,
         metrics: Metrics,
         clock: Clock,
+        handshakes: Admission | None = None,
     ) -> None:
+        """`handshakes` is for a listener with TLS."""
         self.name = f"acceptor-{listener.name}"
         self.listener = listener
         self._sock = sock
@@ -55,6 +68,7 @@ class Acceptor:
         self._limits = limits
         self._metrics = metrics
         self._next = 0
+        self._handshakes = handshakes
         self._refusals = RateLimiter(clock, per_second_max=5)
 
     async def run(self) -> None:
@@ -98,7 +112,10 @@ class Acceptor:
         self._metrics.connections_accepted += 1
         processor = self._processors[self._next]
         self._next = (self._next + 1) % len(self._processors)
-        await processor.adopt(sock, info)
+        if self._handshakes is None:
+            await processor.adopt(sock, info)
+        else:
+            await self._handshakes.admit(sock, info, processor)
 
 
 def bind(listener: Listener, receive_bytes: int, send_bytes: int, backlog: int) -> socket.socket:

@@ -87,11 +87,20 @@ class Processor:
         network.budget.listen(self._budget_changed)
         network.answers.listen(self._answers_changed)
 
+    @property
+    def frame_bytes_max(self) -> int:
+        """The largest frame of a connection."""
+        return self._settings.frame_bytes_max
+
+    def join(self, connection: Connection) -> None:
+        """Own a connection that begins."""
+        self.connections[connection] = None
+        self._metrics.connections_now += 1
+
     async def adopt(self, sock: socket.socket, info: ConnectionInfo) -> None:
         """Make `sock` a connection of this processor."""
         connection = Connection(self, info, self._settings.frame_bytes_max)
-        self.connections[connection] = None
-        self._metrics.connections_now += 1
+        self.join(connection)
         try:
             await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, sock)
         except OSError as error:

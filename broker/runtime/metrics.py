@@ -17,6 +17,12 @@ class Metrics:
     connections_accepted: int = 0
     connections_refused: int = 0  # max.connections, max.connections.per.ip
     accept_failures: int = 0  # EMFILE and similar
+    tls_handshakes: int = 0  # completed
+    tls_handshakes_now: int = 0
+    tls_handshakes_failed: int = 0  # by what the client sent, or did not send in time
+    tls_handshakes_displaced: int = 0  # the oldest of too many that wait for their clients
+    tls_reloads: int = 0  # of the certificates of one listener
+    tls_reload_failures: int = 0
     connections_closed_idle: int = 0  # connections.max.idle.ms
     frames_timed_out: int = 0  # barnabas.frame.deadline.ms
     protocol_errors: int = 0  # frames refused, with their connection closed

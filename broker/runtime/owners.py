@@ -38,6 +38,7 @@ class Owner(Enum):
     """The parts of the broker that schedule steps. The value: what a failure is contained to."""
 
     ACCEPTOR = "the connection that was accepted"
+    HANDSHAKE = "the connection whose handshake it is"
     PROCESSOR = "the connection whose frames were decoded"
     WORKER = "the connection of the request"
     REQUEST = "the request"

@@ -19,11 +19,24 @@ from protocol.dialect import Dialect, RequestHeader
 
 Buffer = bytes | bytearray | memoryview
 
+ANONYMOUS = "User:ANONYMOUS"
+
 
 class ConnectionInfo:
-    """What a handler may know of a connection: its client's address, listener and dialect."""
+    """What a handler may know of a connection: its client, listener and dialect.
 
-    __slots__ = ("dialect", "listener", "local_host", "local_port", "peer_host", "peer_port")
+    `principal` is who the client has shown to be: Kafka's type, a colon, and the name.
+    """
+
+    __slots__ = (
+        "dialect",
+        "listener",
+        "local_host",
+        "local_port",
+        "peer_host",
+        "peer_port",
+        "principal",
+    )
 
     def __init__(
         self, listener: Listener, dialect: Dialect, local: tuple[str, int], peer: tuple[str, int]
@@ -32,6 +45,7 @@ class ConnectionInfo:
         self.dialect = dialect
         self.local_host, self.local_port = local
         self.peer_host, self.peer_port = peer
+        self.principal = ANONYMOUS
 
 
 class Responder(Protocol):
