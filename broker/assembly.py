@@ -92,8 +92,7 @@ def assemble(
     metrics = Metrics()
     loop.set_exception_handler(FailureLog(metrics, clock))
     partitions, purgatory = Partitions(metrics), Purgatory(metrics)
-    threads = max(BLOCKING_THREADS_MIN, config.num_recovery_threads_per_data_dir)
-    pool = BlockingPool(executor(threads, "blocking"), loop)
+    pool = BlockingPool(executor(_threads(config), "blocking"), loop)
     record_work = RecordWork(pool, metrics)
     flush_pool = BlockingPool(executor(FLUSH_THREADS, "flush"), loop)
     commit, appends = _commit_and_appends(
@@ -105,8 +104,7 @@ def assemble(
     configs = Configs(
         settings, opened.controller, partitions, topics.record_configs, commit, purgatory, node_id
     )
-    tls = _tls(config, pool, clock, metrics)
-    configs.certificates = tls
+    configs.certificates = tls = _tls(config, pool, clock, metrics)
     topic_logs.open_all()
     _end_opening(logs, opened.metadata_log)
     bound = bind()
@@ -141,13 +139,17 @@ def assemble(
         cluster_id=logs.directory.meta.cluster_id,
         node_id=node_id,
     )
-    settings.listen(services.reconfigure)
     _begin_coordinators(services)
     return Assembly(services, _network(services), bound)
 
 
+def _threads(config: BrokerConfig) -> int:
+    return max(BLOCKING_THREADS_MIN, config.num_recovery_threads_per_data_dir)
+
+
 def _begin_coordinators(services: Services) -> None:
-    """Let the coordinators load what they have stored."""
+    """Let the coordinators load what they have stored, with the current configuration."""
+    services.configs.settings.listen(services.reconfigure)
     if services.topics.by_name(GROUP_TOPIC) is not None:
         services.begin_groups()
     if services.topics.by_name(TRANSACTION_TOPIC) is not None:

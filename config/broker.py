@@ -157,13 +157,13 @@ class BrokerConfig(SslKeys):
 
     def _check_inter_broker_name(self) -> None:
         name = self.inter_broker_listener_name
-        names = [listener.name for listener in self.served_listeners]
-        if name is not None and name.upper() not in names:
+        served = [listener.name for listener in self.served_listeners]
+        if name is not None and name.upper() not in served:
             raise ConfigError(
                 "there is no such listener",
                 key="inter.broker.listener.name",
                 value=name,
-                allowed=", ".join(names),
+                allowed=", ".join(served),
             )
 
     def _read_overrides(self) -> dict[str, int]:

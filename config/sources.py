@@ -25,7 +25,9 @@ from config.properties import decode, parse_properties
 PREFIXES = ("KAFKA_", "BARNABAS_")  # weaker first
 OWN_PREFIX = "barnabas."
 # What the commands that ask a broker read: no key, and set on the same machine as the broker's.
-COMMAND_VARIABLES = frozenset({"BARNABAS_BOOTSTRAP", "BARNABAS_MSGPACK_BOOTSTRAP"})
+COMMAND_VARIABLES = frozenset(
+    {"BARNABAS_BOOTSTRAP", "BARNABAS_MSGPACK_BOOTSTRAP", "BARNABAS_COMMAND_CONFIG"}
+)
 LIKE_A_KEY = 0.9  # difflib ratio; KAFKA_HEAP_OPTS stays below for every key
 
 

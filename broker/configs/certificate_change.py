@@ -48,11 +48,12 @@ class CertificateChange:
             return
         try:
             settings = tls_after(resource, state)
-            listeners = _named(resource)
-            current = state.loaded.config.tls
-            listeners |= {name for name, one in settings.items() if one != current[name]}
+            named, current = _named(resource), state.loaded.config.tls
+            listeners = [
+                name for name, one in settings.items() if name in named or one != current[name]
+            ]
             if listeners:
-                prepared = await certificates.prepare(settings, sorted(listeners))
+                prepared = await certificates.prepare(settings, listeners)
                 self._prepared[id(resource)] = prepared
         except TopicError as error:
             self._errors[id(resource)] = error
@@ -72,7 +73,7 @@ class CertificateChange:
             self._certificates.use(prepared)
 
 
-def _named(resource: Resource) -> set[str]:
+def _named(resource: Resource) -> list[str]:
     """Return the listeners whose keys a request names."""
     prefixed = [one.name for one in resource.operations if key_behind(one.name) is not None]
-    return {parts.listener for name in prefixed if (parts := split_prefix(name)) is not None}
+    return [parts.listener for name in prefixed if (parts := split_prefix(name)) is not None]

@@ -21,8 +21,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 from collections import deque
 from contextlib import suppress
+from functools import partial
 from typing import Final, NamedTuple
 
 from broker.network.connection_limits import ConnectionLimits
@@ -45,6 +47,7 @@ from broker.runtime.log_lines import RateLimiter
 from broker.runtime.metrics import Metrics
 from broker.runtime.owners import Owner
 from broker.runtime.request import ConnectionInfo
+from broker.security.tls import alerting
 from broker.security.tls.tls_listeners import TlsListeners
 
 logger = logging.getLogger("barnabas.network")
@@ -84,7 +87,7 @@ class Handshakes:
         self._limits = limits
         self._metrics = metrics
         self._clock = clock
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[asyncio.Task[None], Arrival] = {}
         self._waiting: dict[asyncio.Task[None], None] = {}  # for their clients, the oldest first
         self._ready: deque[asyncio.Future[None]] = deque()  # whole hellos that wait for their turn
         self._turns: asyncio.Task[None] | None = None
@@ -102,8 +105,10 @@ class Handshakes:
             oldest.cancel()
         ends_ns = self._clock.monotonic_ns() + int(SECONDS_MAX * SECOND_NS)
         arrival = Arrival(sock, info, processor, ends_ns)
-        task = owners.spawn(Owner.HANDSHAKE, self._run(arrival), among=self._running)
+        task = owners.spawn(Owner.HANDSHAKE, self._run(arrival))
+        self._running[task] = arrival
         self._waiting[task] = None
+        await asyncio.sleep(0)  # it has begun: only then does its end release the connection
 
     def stop(self) -> None:
         """End all handshakes: the broker is stopping."""
@@ -113,6 +118,9 @@ class Handshakes:
     async def ended(self) -> None:
         """Wait until no handshake is left."""
         await asyncio.gather(*self._tasks(), return_exceptions=True)
+        for arrival in self._running.values():  # that a stop came before
+            self._end(arrival, None)
+        self._running.clear()
 
     def _tasks(self) -> list[asyncio.Task[None]]:
         return [*self._running, *([self._turns] if self._turns else [])]
@@ -121,6 +129,8 @@ class Handshakes:
         self._metrics.tls_handshakes_now += 1
         sock, info = arrival.sock, arrival.info
         connection: TlsConnection | None = None
+        errors: list[ssl.SSLError] = []
+        alerting.report.set(partial(_give_up, _this_task(), errors))
         try:
             await self._hello(arrival)
             tls = self._tls.of(info.listener.name)
@@ -136,11 +146,15 @@ class Handshakes:
         except (_Failed, OSError) as error:  # SSLError is an OSError
             self._failed(arrival, connection, error)
         except BaseException:
-            self._end(arrival, connection)
-            raise
+            if not errors:
+                self._end(arrival, connection)
+                raise
+            _this_task().uncancel()
+            self._failed(arrival, connection, errors[0])
         finally:
             self._metrics.tls_handshakes_now -= 1
             self._waiting.pop(_this_task(), None)
+            self._running.pop(_this_task(), None)
 
     def _failed(self, arrival: Arrival, connection: TlsConnection | None, error: Exception) -> None:
         if isinstance(error, _Failed):
@@ -217,6 +231,13 @@ class Handshakes:
                     turn.set_result(None)
             self._has_room.set()
             await asyncio.sleep(0)
+
+
+def _give_up(task: asyncio.Task[None], errors: list[ssl.SSLError], error: ssl.SSLError) -> None:
+    """Note why a handshake failed, and end it when its alert has been handed to the socket."""
+    if not errors:
+        errors.append(error)
+        owners.soon(Owner.HANDSHAKE, task.cancel)
 
 
 def _this_task() -> asyncio.Task[None]:

@@ -14,10 +14,12 @@ import json
 import math
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any, Final, NoReturn, TypeVar
 
 import click
 
+from client.addresses import Address
 from client.kafka.connection import BrokerError, Connection
 
 FAILED = 1
@@ -48,6 +50,11 @@ TIMEOUT = click.option(
     show_default=True, help="How long to wait for each answer.",
 )  # fmt: skip
 
+COMMAND_CONFIG = click.option(
+    "--command-config", metavar="FILE", envvar="BARNABAS_COMMAND_CONFIG", show_envvar=True,
+    help="A properties file with the client's security.protocol and ssl.* keys.",
+)  # fmt: skip
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -57,7 +64,7 @@ def broker_options(function: Function) -> Function:
     bootstrap = _bootstrap_option(
         9092, "BARNABAS_BOOTSTRAP", "A listener of the broker for Kafka's protocol."
     )
-    return bootstrap(TIMEOUT(as_json(function)))
+    return bootstrap(COMMAND_CONFIG(TIMEOUT(as_json(_secured(function)))))
 
 
 def msgpack_options(function: Function) -> Function:
@@ -65,7 +72,22 @@ def msgpack_options(function: Function) -> Function:
     bootstrap = _bootstrap_option(
         9094, "BARNABAS_MSGPACK_BOOTSTRAP", "A MSGPACK listener of the broker."
     )
-    return bootstrap(TIMEOUT(function))
+    return bootstrap(COMMAND_CONFIG(TIMEOUT(_secured(function))))
+
+
+def _secured(function: Function) -> Function:
+    """Make `bootstrap` an address over TLS if the file of --command-config says so."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, bootstrap: str, command_config: str | None, **kwargs: Any) -> Any:
+        if command_config is not None:
+            # By name: a health check without a file imports neither `config` nor `ssl`.
+            tls = import_module("client.security_file").read_security(command_config)
+            if tls is not None:
+                bootstrap = Address(bootstrap, tls)
+        return function(*args, bootstrap=bootstrap, **kwargs)
+
+    return wrapped  # type: ignore[return-value]
 
 
 def _bootstrap_option(port: int, envvar: str, text: str) -> Callable[[Function], Function]:

@@ -14,6 +14,7 @@ import socket
 import struct
 from typing import Any, Final, Self
 
+from client.addresses import tls_of, why_no_tls
 from client.codes import BrokerError as BrokerError  # its readers take it from here
 from client.codes import code_text
 from protocol.api_keys import ApiKey
@@ -73,7 +74,9 @@ class Connection:
         try:
             self._socket = socket.create_connection((host, port), self._timeout_s)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._encrypt(host)
         except OSError as error:
+            self.close()
             raise BrokerError(
                 f"no broker answers at {self.address}: {_reason(error)}. Is it running, and is "
                 "this the address of its listener? (--bootstrap HOST:PORT or BARNABAS_BOOTSTRAP)"
@@ -83,6 +86,19 @@ class Connection:
         except BaseException:
             self.close()
             raise
+
+    def _encrypt(self, host: str) -> None:
+        """Begin TLS, if the address asks for it. Raises OSError, BrokerError."""
+        tls = tls_of(self.address)
+        if tls is None or self._socket is None:
+            return
+        try:
+            self._socket = tls.wrap_socket(self._socket, server_hostname=host)
+        except TimeoutError:
+            raise
+        except (OSError, ValueError) as error:  # ValueError: for a host that is no name
+            self.close()
+            raise BrokerError(why_no_tls(self.address, error)) from error
 
     def close(self) -> None:
         """Hang up."""
@@ -174,7 +190,8 @@ class Connection:
         if not 4 <= size <= RESPONSE_BYTES_MAX:
             raise BrokerError(
                 f"{self.address} answered with a size of {size} bytes: it does not speak Kafka's "
-                "protocol without encryption. Is it a TLS listener, or another server?"
+                "protocol without encryption. Is it a TLS listener (--command-config with "
+                "security.protocol=SSL), or another server?"
             )
         return self._receive(size)
 

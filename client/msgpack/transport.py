@@ -23,6 +23,7 @@ from typing import Any, Final
 
 import msgpack
 
+from client.addresses import tls_of, why_no_tls
 from client.codes import code_text
 
 ANSWER_BYTES_MAX: Final = 256 << 20
@@ -82,9 +83,14 @@ class Transport:
         try:
             async with asyncio.timeout(self._timeout_s):
                 reader, self._writer = await asyncio.open_connection(
-                    host.removeprefix("[").removesuffix("]"), int(port), limit=1 << 20
+                    host.removeprefix("[").removesuffix("]"),
+                    int(port),
+                    limit=1 << 20,
+                    ssl=tls_of(self.address),
                 )
-        except OSError as error:  # TimeoutError is one
+        except OSError as error:  # TimeoutError and SSLError are such
+            if hasattr(error, "verify_message") or hasattr(error, "library"):
+                raise NotConnected(why_no_tls(self.address, error)) from error
             raise NotConnected(
                 f"no broker answers at {self.address}: {_reason(error)}. Is it "
                 "running, and is this the address of its MSGPACK listener?"

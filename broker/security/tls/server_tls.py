@@ -21,6 +21,7 @@ from typing import Final
 
 from broker.runtime.request import ANONYMOUS
 from broker.security.principal_mapping import NoMatchingRule, PrincipalMapping, RuleError
+from broker.security.tls.alerting import AlertingObject
 from broker.security.tls.certificate import Certificate, read_certificate
 from broker.security.tls.cipher_suites import TLS_1_3, Suites, UnknownSuite, suites_of
 from broker.security.tls.der import DerError
@@ -71,6 +72,7 @@ def make_server_tls(settings: TlsSettings, now_ms: int) -> ServerTls:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
     context.num_tickets = 0
+    context.sslobject_class = AlertingObject
     _choose_versions(context, settings, warnings)
     _load_key(context, material, settings)
     _trust(context, material, settings)

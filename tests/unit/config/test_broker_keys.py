@@ -41,6 +41,7 @@ FIXED_HERE = {
 TYPES = {
     Kind.BOOLEAN: bool,
     Kind.STRING: str,
+    Kind.PASSWORD: str,
     Kind.INT: int,
     Kind.LONG: int,
     Kind.DOUBLE: float,

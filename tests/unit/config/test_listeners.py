@@ -5,7 +5,13 @@ import pytest
 from config.errors import ConfigError
 from config.listeners import Listener, parse_listeners, parse_protocol_map
 
-PROTOCOLS = {"PLAINTEXT": "PLAINTEXT", "INSIDE": "PLAINTEXT", "SSL": "SSL", "ODD": "CARRIER"}
+PROTOCOLS = {
+    "PLAINTEXT": "PLAINTEXT",
+    "INSIDE": "PLAINTEXT",
+    "SSL": "SSL",
+    "SASL_SSL": "SASL_SSL",
+    "ODD": "CARRIER",
+}
 
 READ = [
     ("PLAINTEXT://127.0.0.1:9092", ("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 9092)),
@@ -26,7 +32,7 @@ REFUSED = [
     ("://h:1", "not a listener"),
     ("", "not a listener"),
     ("NOBODY://h:1", "no protocol is known for the listener name NOBODY"),
-    ("SSL://h:1", "the protocol SSL is not served"),
+    ("SASL_SSL://h:1", "the protocol SASL_SSL is not served"),
     ("ODD://h:1", "the protocol CARRIER is unknown"),
 ]
 

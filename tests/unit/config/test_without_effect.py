@@ -31,9 +31,10 @@ def test_no_listed_name_is_declared():
 @pytest.mark.parametrize(
     ("name", "safety"),
     [
-        ("ssl.client.auth", True),
+        ("ssl.engine.factory.class", True),
         ("authorizer.class.name", True),
-        ("listener.name.inside.ssl.keystore.location", True),
+        ("listener.name.inside.sasl.enabled.mechanisms", True),
+        ("listener.name.inside.ssl.provider", False),
         ("replica.fetch.max.bytes", False),
     ],
 )
@@ -43,6 +44,8 @@ def test_keys_that_promise_safety_are_distinguished(name, safety):
     assert group.promises_safety is safety
 
 
-@pytest.mark.parametrize("name", ["num.partitions", "nonsense", ""])
+@pytest.mark.parametrize(
+    "name", ["num.partitions", "nonsense", "", "listener.name.inside.ssl.keystore.location"]
+)
 def test_other_names_have_no_group(name):
     assert group_of(name) is None

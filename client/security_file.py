@@ -1,0 +1,90 @@
+"""The file of `--command-config`: how to reach a listener, in the keys of Kafka's clients.
+
+    security.protocol=SSL
+    ssl.truststore.location=ca.pem          or ssl.ca.location, librdkafka's
+    ssl.keystore.location=alice.pem         key and certificate, if the listener asks for them; or
+                                            ssl.certificate.location and ssl.key.location
+
+All files are PEM. Without a trust store the system's certificates are trusted, as for Kafka's own
+clients. Keys for other purposes are ignored, since such files are shared with other programs.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+
+import click
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "MSGPACK", "MSGPACK_SSL")
+ENCRYPTED = ("SSL", "MSGPACK_SSL")
+
+
+def read_security(path: str) -> ssl.SSLContext | None:
+    """Return the TLS that a file asks for, None if it asks for none. Raises click.UsageError."""
+    from config.properties import decode, parse_properties
+
+    try:
+        with open(path, "rb") as stream:
+            entries = parse_properties(decode(stream.read()), path)
+    except OSError as error:
+        raise click.UsageError(f"{path} cannot be read: {error.strerror}") from None
+    return _tls({entry.key: entry.value.strip() for entry in entries}, path)
+
+
+def _tls(values: Mapping[str, str], path: str) -> ssl.SSLContext | None:
+    protocol = values.get("security.protocol", "PLAINTEXT").upper()
+    if protocol not in PROTOCOLS:
+        raise click.UsageError(
+            f"{path}: security.protocol={protocol} is not known here; expected"
+            f" {' or '.join(PROTOCOLS[:2])}"
+        )
+    if protocol not in ENCRYPTED:
+        return None
+    for kind in ("ssl.truststore.type", "ssl.keystore.type"):
+        if values.get(kind, "PEM") != "PEM":
+            raise click.UsageError(
+                f"{path}: {kind}={values[kind]} is not read here; expected PEM. Convert the store:"
+                " openssl pkcs12 -in STORE -nodes -out store.pem"
+            )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = values.get("ssl.endpoint.identification.algorithm", "https") != ""
+    trusted = values.get("ssl.truststore.location") or values.get("ssl.ca.location")
+    _trust(context, trusted, values.get("ssl.truststore.certificates"), path)
+    store = values.get("ssl.keystore.location") or values.get("ssl.certificate.location")
+    if store:
+        key = values.get("ssl.key.location", store)
+        _load_key(context, store, key, values.get("ssl.key.password", ""), path)
+    return context
+
+
+def _trust(context: ssl.SSLContext, file: str | None, inline: str | None, path: str) -> None:
+    try:
+        if file:
+            context.load_verify_locations(cafile=file)
+        elif inline:
+            context.load_verify_locations(cadata=inline.replace("\\n", "\n"))
+        else:
+            context.load_default_certs()
+    except (OSError, ValueError) as error:  # SSLError is an OSError, and names no file
+        place = f"ssl.truststore.location={file}" if file else "ssl.truststore.certificates"
+        raise click.UsageError(
+            f"{path}: {place} cannot be used: {_reason(error)}; expected certificates as PEM"
+        ) from None
+
+
+def _load_key(context: ssl.SSLContext, chain: str, key: str, password: str, path: str) -> None:
+    try:
+        # A function: OpenSSL would ask at the terminal for a password that is not given.
+        context.load_cert_chain(chain, key, password=lambda: password)
+    except (OSError, ValueError) as error:
+        raise click.UsageError(
+            f"{path}: the key and certificate in {chain} and {key} cannot be used:"
+            f" {_reason(error)}; expected PEM, and the right ssl.key.password"
+        ) from None
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError):
+        return error.reason or "not PEM"
+    return getattr(error, "strerror", None) or str(error)
