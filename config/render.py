@@ -39,6 +39,10 @@ A value set while the broker runs, by these tools or any client, takes effect at
 keeps it in the metadata log, so it survives a restart. Every key of a topic can be changed this
 way, and every broker key marked **~**; the others need a restart.
 
+Keys that begin with `ssl.` can be set for one listener, as
+`listener.name.<name in lower case>.<key>`; that beats the plain key. Most of them can be changed at
+run time in this form ([security.md](security.md)).
+
 In the environment a dot is `_`, an underscore `__` and a dash `___`, as in the apache/kafka image;
 `BARNABAS_…` beats `KAFKA_…`, and `BARNABAS_LOG_FORMAT` is `barnabas.log.format`.
 

@@ -91,6 +91,7 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "test_record_fields": (*MSGPACK, "protocol/records.py"),
     "test_refusals": (*ADMIN, *METADATA),
     "test_streams": (*TRANSACTIONS, *LOG, "broker/handlers/delete_records.py"),
+    "test_tls_clients": ("broker/security/*", "broker/network/*", *ADMIN),
     "test_topic_formats": ("broker/handlers/produce.py", "*/recompression.py"),
     "test_transactions_expire": TRANSACTIONS,
     "test_transactional_copier": (*TRANSACTIONS, *LOG),
