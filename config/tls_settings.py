@@ -2,8 +2,9 @@
 
 A listener's own key beats the plain one. A listener with TLS must say where its certificate is, in
 exactly one of three ways: `ssl.certificate` with `ssl.key`, `ssl.keystore.location`, or
-`ssl.keystore.key` with `ssl.keystore.certificate.chain`. Kafka starts a listener without any, which
-then refuses every client. The files themselves are read by the broker, not here.
+`ssl.keystore.key` with `ssl.keystore.certificate.chain`. A way of its own beats all plain ones.
+Kafka starts a listener without any, which then refuses every client. The files themselves are read
+by the broker, not here.
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ PEM = "PEM"
 NO_CERTIFICATE = (
     "ssl.certificate with ssl.key, ssl.keystore.location, or ssl.keystore.key with"
     " ssl.keystore.certificate.chain"
+)
+WAYS = (
+    ("certificate", "key"),
+    ("keystore_location",),
+    ("keystore_key", "keystore_certificate_chain"),
 )
 NEEDS_BOTH = "a certificate needs its private key, and the reverse"
 
@@ -66,18 +72,31 @@ def tls_settings(config: SslKeys, listener: str, own: Mapping[str, Any]) -> TlsS
     for item in dataclasses.fields(TlsSettings):
         if item.name in ("listener", "sources"):
             continue
-        key = "ssl." + item.name.replace("_", ".")
+        key = f"ssl.{_key(item.name)}"
         if key in own:
             values[item.name] = own[key]
             sources[key] = f"{LISTENER_PREFIX}{listener.lower()}.{key}"
         else:
             values[item.name] = getattr(config, "ssl_" + item.name)
+    _drop_plain_ways(values, own)
     settings = TlsSettings(listener=listener, sources=sources, **values)
     _check_certificate(settings)
     _check_trust(settings)
     if not settings.enabled_protocols:
         raise _refused(settings, "ssl.enabled.protocols", "no version of TLS is left")
     return settings
+
+
+def _drop_plain_ways(values: dict[str, Any], own: Mapping[str, Any]) -> None:
+    """Drop the plain ways to a certificate if the listener has one of its own."""
+    own_ways = [way for way in WAYS if any(f"ssl.{_key(name)}" in own for name in way)]
+    for way in WAYS:
+        if own_ways and way not in own_ways:
+            values.update(dict.fromkeys(way))
+
+
+def _key(name: str) -> str:
+    return name.replace("_", ".")
 
 
 def _check_certificate(settings: TlsSettings) -> None:

@@ -15,6 +15,16 @@ def test_three_ways_to_give_a_certificate(ways):
     assert list(load(set_values=[SSL, *ways]).config.tls) == ["SSL"]
 
 
+def test_a_listeners_own_way_beats_the_plain_ones():
+    own = "listener.name.ssl.ssl.keystore.location=own.pem"
+    settings = load(set_values=[SSL, *KEY, own]).config.tls["SSL"]
+    assert (settings.keystore_location, settings.certificate, settings.key) == (
+        "own.pem",
+        None,
+        None,
+    )
+
+
 def test_a_plain_listener_needs_none():
     assert load(set_values=["listeners=PLAINTEXT://127.0.0.1:1"]).config.tls == {}
 
