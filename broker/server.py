@@ -54,7 +54,9 @@ def run(loaded: Loaded) -> int:
     if loaded.without_effect:
         logger.info("set without effect here: %s", ", ".join(loaded.without_effect))
     process.raise_descriptor_limit()
-    process.return_large_blocks()
+    process.return_large_blocks(
+        process.TLS_BLOCK_BYTES if config.tls else process.LARGE_BLOCK_BYTES
+    )
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_run(loaded))

@@ -14,6 +14,9 @@ from typing import NoReturn
 
 M_MMAP_THRESHOLD = -3  # mallopt's name for it, in malloc.h
 LARGE_BLOCK_BYTES = 2 * 1024 * 1024  # above the usual batches, whose blocks should be used again
+# uvloop's receive buffer of a TLS connection, of which few pages are used. In the heap these would
+# be other pages for each connection that comes and goes, and all of them would stay.
+TLS_BLOCK_BYTES = 256 * 1024
 
 
 def raise_descriptor_limit() -> None:
@@ -23,14 +26,14 @@ def raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def return_large_blocks() -> None:
-    """Make the C library return the blocks of large frames to the system when they are freed.
+def return_large_blocks(block_bytes: int = LARGE_BLOCK_BYTES) -> None:
+    """Make the C library return blocks of so many bytes to the system when they are freed.
 
     Each time glibc frees a mapped block it raises the size from which it maps, up to 32 MiB;
     smaller blocks stay with the process. Setting the size fixes it.
     """
     try:
-        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
+        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, block_bytes)
     except (OSError, AttributeError):  # another C library
         return
 

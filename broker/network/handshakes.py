@@ -24,7 +24,6 @@ import socket
 import ssl
 from collections import deque
 from contextlib import suppress
-from functools import partial
 from typing import Final, NamedTuple
 
 from broker.network.connection_limits import ConnectionLimits
@@ -75,6 +74,22 @@ class _Failed(Exception):
     def __init__(self, why: str, alert: bytes = b"") -> None:
         super().__init__(why)
         self.alert = alert
+
+
+class _Attempt:
+    """What OpenSSL says of one handshake, and the task that waits for it."""
+
+    __slots__ = ("error", "task")
+
+    def __init__(self, task: asyncio.Task[None]) -> None:
+        self.task: asyncio.Task[None] | None = task
+        self.error: ssl.SSLError | None = None
+
+    def failed(self, error: ssl.SSLError) -> None:
+        """Note why it failed, and end it when its alert has been handed to the socket."""
+        if self.error is None and self.task is not None:
+            self.error = error
+            owners.soon(Owner.HANDSHAKE, self.task.cancel)
 
 
 class Handshakes:
@@ -129,8 +144,8 @@ class Handshakes:
         self._metrics.tls_handshakes_now += 1
         sock, info = arrival.sock, arrival.info
         connection: TlsConnection | None = None
-        errors: list[ssl.SSLError] = []
-        alerting.report.set(partial(_give_up, _this_task(), errors))
+        attempt = _Attempt(_this_task())
+        alerting.report.set(attempt.failed)
         try:
             await self._hello(arrival)
             tls = self._tls.of(info.listener.name)
@@ -146,12 +161,13 @@ class Handshakes:
         except (_Failed, OSError) as error:  # SSLError is an OSError
             self._failed(arrival, connection, error)
         except BaseException:
-            if not errors:
+            if attempt.error is None:
                 self._end(arrival, connection)
                 raise
             _this_task().uncancel()
-            self._failed(arrival, connection, errors[0])
+            self._failed(arrival, connection, attempt.error)
         finally:
+            attempt.task = None  # the transport keeps the attempt as long as it lives
             self._metrics.tls_handshakes_now -= 1
             self._waiting.pop(_this_task(), None)
             self._running.pop(_this_task(), None)
@@ -231,13 +247,6 @@ class Handshakes:
                     turn.set_result(None)
             self._has_room.set()
             await asyncio.sleep(0)
-
-
-def _give_up(task: asyncio.Task[None], errors: list[ssl.SSLError], error: ssl.SSLError) -> None:
-    """Note why a handshake failed, and end it when its alert has been handed to the socket."""
-    if not errors:
-        errors.append(error)
-        owners.soon(Owner.HANDSHAKE, task.cancel)
 
 
 def _this_task() -> asyncio.Task[None]:
