@@ -63,6 +63,7 @@ def test_these_are_not(head, words, alert):
         ("UNSUPPORTED_PROTOCOL", "ssl.enabled.protocols"),
         ("NO_SHARED_CIPHER", "ssl.cipher.suites"),
         ("TLSV1_ALERT_UNKNOWN_CA", "refuses the broker's certificate"),
+        ("TLSV1_ALERT_DECRYPT_ERROR", "refuses the broker's certificate"),
         ("SSLV3_ALERT_CERTIFICATE_UNKNOWN", "refuses the broker's certificate"),
         ("DATA_LENGTH_TOO_LONG", "does not follow TLS: DATA_LENGTH_TOO_LONG"),
     ],
