@@ -10,8 +10,10 @@ import pytest
 from broker.partitions.flush_round import FlushRound
 from broker.partitions.running_rounds import (
     FLUSH_THREADS,
+    FLUSHES_PER_ROUND_MIN,
     LANES_MAX,
     ROUNDS_MAX,
+    ROUNDS_TOGETHER_MAX,
     STUCK_NS,
     STUCK_ROUNDS_MAX,
     RunningRounds,
@@ -114,3 +116,22 @@ async def test_a_stuck_one_is_put_aside_and_what_it_has_not_begun_is_taken_over(
     await rig.until_ended()
     assert len(rig.ended) == LANES_MAX + 1
     assert rig.rounds.stuck_count == rig.rounds.untold_count == 0
+
+
+async def test_many_logs_that_are_due_together_are_shared_by_a_few_rounds(rig: Rig) -> None:
+    many = FLUSHES_PER_ROUND_MIN * (ROUNDS_TOGETHER_MAX + 1)
+    rig.rounds.run(rig.jobs(many), 0)
+    await rig.until_begun(ROUNDS_TOGETHER_MAX)
+    assert not rig.rounds.may_start
+    await rig.until_ended()
+    assert len(rig.ended) == many
+    assert rig.count == ROUNDS_TOGETHER_MAX
+    assert rig.rounds.may_start
+
+
+async def test_a_few_logs_are_one_round(rig: Rig) -> None:
+    rig.rounds.run(rig.jobs(2 * FLUSHES_PER_ROUND_MIN - 1), 0)
+    await rig.until_begun(1)
+    assert rig.rounds.may_start
+    await rig.until_ended()
+    assert rig.count == 1
