@@ -13,7 +13,7 @@ async def test_the_assembly_fills_every_part(tmp_path: Path) -> None:
     rig = Rig(tmp_path / "data")
     services = rig.services
     for field in dataclasses.fields(Services):
-        if field.init:
+        if field.init and field.name != "tls":  # of brokers with such a listener
             assert getattr(services, field.name) is not None, field.name
     assert not services.has_groups
     assert services.config == rig.loaded.config
