@@ -132,7 +132,7 @@ def _ending_with_a_transaction(*, cuts_power: bool) -> Fault:
             await stage.world.wait(asked, ASKED_WITHIN_MS)
         except TimedOut:
             return
-        await chance.choice((_some_time, _some_syncs, _while_it_is_decided))(stage, chance)
+        await chance.choice(_MOMENTS)(stage, chance)
         if not stage.context.is_finale:
             stage.end_life(cuts_power=cuts_power, down_ms=_down_ms(chance), next_ns=None)
 
@@ -161,16 +161,37 @@ async def _some_syncs(stage: Stage, chance: random.Random) -> None:
 
 async def _while_it_is_decided(stage: Stage, chance: random.Random) -> None:
     """Wait until the log of the coordinator is being synced, and whatever is synced beside it."""
+    await _while_is_synced(stage, chance, lambda path: TRANSACTION_TOPIC in path)
+
+
+async def _while_it_is_marked(stage: Stage, chance: random.Random) -> None:
+    """Wait until a log is being synced after that of the coordinator: perhaps it gets a marker."""
+    is_decided = False
+
+    def is_meant(path: str) -> bool:
+        nonlocal is_decided
+        is_decided = is_decided or TRANSACTION_TOPIC in path
+        return is_decided and TRANSACTION_TOPIC not in path
+
+    await _while_is_synced(stage, chance, is_meant)
+
+
+async def _while_is_synced(
+    stage: Stage, chance: random.Random, is_meant: Callable[[str], bool]
+) -> None:
     begins = stage.world.waiter()
 
     def syncs(path: str) -> None:
-        if TRANSACTION_TOPIC in path:
+        if is_meant(path):
             begins.set()
 
     stage.disk.syncs = syncs
     with suppress(TimedOut):
         await stage.world.wait(begins, ASKED_WITHIN_MS)
     await stage.world.sleep_ms(chance.randrange(stage.context.plan.shape.fsync_ns) / MS)
+
+
+_MOMENTS: Final = (_some_time, _some_syncs, _while_it_is_decided, _while_it_is_marked)
 
 
 async def _stop(stage: Stage, chance: random.Random) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from broker.metadata.topic_rules import TRANSACTION_TOPIC
+from tests.simulation import faults
 from tests.simulation.faults import run_fault
 from tests.simulation.plan import FaultPlan, Plan
 from tests.simulation.record import Record
@@ -38,6 +40,28 @@ def test_a_life_ends_with_a_transaction_only_if_one_is_ended(is_asked: bool) -> 
 def test_a_life_often_ends_with_a_transaction_in_several_partitions_only() -> None:
     narrow = [len(_ends(lambda record: record.ending(False), f"w{n}")) for n in range(40)]
     assert 0 < sum(narrow) < len(narrow) / 2
+
+
+def test_a_marker_is_synced_after_the_decision() -> None:
+    world, ended = World("w"), []
+    stage: Any = SimpleNamespace(
+        world=world,
+        context=SimpleNamespace(plan=Plan("w")),
+        disk=SimpleNamespace(),
+    )
+
+    async def wait() -> None:
+        await faults._while_it_is_marked(stage, world.chance("fault"))
+        ended.append(world.now_ns)
+
+    actor = world.spawn("fault", wait())
+    decision, data = f"/data/{TRANSACTION_TOPIC}-0/0.log", "/data/ledger-0/0.log"
+    for ms, path in ((10, data), (20, decision), (30, decision), (40, data)):
+        world.after(ms * MS, lambda path=path: stage.disk.syncs(path))  # type: ignore[misc]
+    world.run_until(lambda: actor.ended.is_set)
+    assert not world.defects
+    assert ended[0] >= 40 * MS
+    assert ended[0] < 40 * MS + Plan("w").shape.fsync_ns
 
 
 def _ends(act: Callable[[Record], None], seed: str = "w") -> list[bool]:

@@ -36,8 +36,10 @@ class TransactionPanel:
             self._watch = LateWatch(life.broker, plan.shape.fsync_ns)
 
     def look(self) -> None:
-        """Look at what is open."""
-        if self._watch is not None and not self._context.injected & UNSOUND:
+        """Look at what is open. A broker that stops looks at no clock."""
+        life = self._context.life
+        is_stopping = life is not None and life.told_to_stop_ns
+        if self._watch is not None and not is_stopping and not self._context.injected & UNSOUND:
             self._watch.look(self._context.world.now_ns)
 
     def life_is_over(self, life: Life) -> None:
