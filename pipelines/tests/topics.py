@@ -19,11 +19,11 @@ PARTITIONS = 3  # of a topic that the broker creates automatically
 
 
 class Topic:
-    """A new topic on a running broker."""
+    """A topic on a running broker: a new one unless it is named."""
 
-    def __init__(self, address):
+    def __init__(self, address, name=""):
         self.address = address
-        self.name = f"t-{uuid.uuid4().hex[:8]}"
+        self.name = name or f"t-{uuid.uuid4().hex[:8]}"
         host, port = address.split(":")
         self.cluster = Cluster(ClusterOptions(((host, int(port)),), "test", 10_000, 10_000))
         self.cluster.topics([self.name], create=True)
