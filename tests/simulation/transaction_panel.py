@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from tests.simulation.clients.settled import end_transactions, read_committed
+from tests.simulation.clients.settled import UNSOUND, end_transactions, read_committed
 from tests.simulation.judges import quiet, transactions
 from tests.simulation.judges.transactions import LateWatch
 from tests.simulation.plan import SLOW_FSYNC_NS
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from tests.simulation.life import Life
 
 JUDGE: Final = "transactions"
-UNSOUND: Final = frozenset({quiet.DISK, quiet.FULL, quiet.FLIP})
 
 
 class TransactionPanel:

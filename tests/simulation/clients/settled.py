@@ -21,12 +21,15 @@ from tests.simulation.clients.groups import GROUPS
 from tests.simulation.clients.read_back import ReadLog, _Reader
 from tests.simulation.clients.readings import Reading
 from tests.simulation.group_events import Fetched
+from tests.simulation.judges import quiet
 from tests.simulation.plan import ClientPlan
 from tests.support.history_checker import Key
 
 if TYPE_CHECKING:
     from tests.simulation.context import Context
 
+# Faults after which a decision may not be written, and is left to the next start.
+UNSOUND: Final = frozenset({quiet.DISK, quiet.FULL, quiet.FLIP})
 TRIES: Final = 60
 LOOK_MS: Final = 500
 LATE_MS: Final = 20_000  # beyond all timeouts, and the looks for them
@@ -65,6 +68,22 @@ class _Ender(Client):
             await self.world.sleep_ms(LOOK_MS)
         for name in sorted({one.transactional_id for one in self.record.instances}):
             await self._renew(name)
+        if not self.context.injected & UNSOUND:
+            await self._until_let_go()
+
+    async def _until_let_go(self) -> None:
+        """Wait until no log keeps the markers that a crash has left: all decisions are durable."""
+        until_ns = self.world.now_ns + LATE_MS * 1_000_000
+        while kept := self._keeping():
+            if self.world.now_ns > until_ns:
+                self.found.append(f"{kept} keep their recovery points below markers of a crash")
+                break
+            await self.world.sleep_ms(LOOK_MS)
+
+    def _keeping(self) -> list[str]:
+        broker = self.context.broker
+        partitions = [] if broker is None else broker._assembly.services.partitions.all()
+        return [str(one.log) for one in partitions if one.log.keeps_replayed]
 
     def _open(self) -> list[str]:
         """Return the ids whose transactions are not ended."""
