@@ -56,6 +56,10 @@ class Evidence:
         """Return what the logs say of a producer id: nothing, if they do not know it."""
         return self.producers.get(producer_id) or ProducerEvidence()
 
+    def has_any(self, producer_ids: Iterable[int]) -> bool:
+        """Whether the logs know one of these producer ids."""
+        return any(producer_id in self.producers for producer_id in producer_ids)
+
 
 def gather(logs: Iterable[Log]) -> Evidence:
     """Return what open logs say, before clients write to them.

@@ -14,7 +14,13 @@ from broker.transactions.evidence import (
     OpenPart,
     ProducerEvidence,
 )
-from broker.transactions.reconcile import EPOCH_USED_UP, grouped, places_of, reconcile
+from broker.transactions.reconcile import (
+    EPOCH_USED_UP,
+    _Reconciliation,
+    grouped,
+    places_of,
+    reconcile,
+)
 from broker.transactions.transaction_states import TransactionState as State
 from protocol.transaction_records import TransactionValue
 
@@ -384,3 +390,15 @@ def test_what_was_decided_once_is_decided_so_at_the_next_start_too():
     assert stages(reconcile(prepared, logs(*facts), NOW_MS)) == [Stage(PREPARE_COMMIT, 6, (C,))]
     lost = logs(opened(C, 5))  # the markers are below the recovery points by now
     assert stages(reconcile(prepared, lost, NOW_MS)) == [Stage(PREPARE_COMMIT, 6, (C,))]
+
+
+@pytest.mark.parametrize("state", list(State))
+@pytest.mark.parametrize("tv", [0, 1, 2])
+@pytest.mark.parametrize(("epoch", "former", "following"), [(5, -1, -1), (0, 3, -1), (0, PID, 9)])
+def test_an_id_that_the_logs_do_not_know_takes_no_other_way_than_the_rules(
+    state, tv, epoch, former, following
+):
+    value = record(state, epoch, [A, B], tv=tv, former=former, following=following)
+    others = {99: ProducerEvidence(open=[OpenPart(A, 5, 10)])}
+    evidence = Evidence(others, frozenset((A, B, C)))
+    assert reconcile(value, evidence, NOW_MS) == _Reconciliation(value, evidence, NOW_MS).decide()
