@@ -53,7 +53,7 @@ class Server:
         load.fill(self.port, "first", batch, 1, count=1)
         self.first_ack_seconds = time.perf_counter() - begun
 
-    def launch(self) -> float:
+    def launch(self, seconds_max: float = START_SECONDS_MAX) -> float:
         """Start, and measure until ApiVersions is answered; return when the process was started."""
         begun = time.perf_counter()
         with self._output.open("ab") as output:
@@ -68,7 +68,7 @@ class Server:
             with contextlib.suppress(OSError, LoadError), load.connect(self.port) as sock:
                 load.exchange(sock, frames.api_versions())
                 break
-            if self._process.poll() is not None or time.perf_counter() - begun > START_SECONDS_MAX:
+            if self._process.poll() is not None or time.perf_counter() - begun > seconds_max:
                 raise RuntimeError(f"{self.name} did not start: {self._output.read_text()[-2000:]}")
             time.sleep(POLL_SECONDS)
         self.first_answer_seconds = time.perf_counter() - begun
