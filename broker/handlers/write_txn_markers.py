@@ -18,9 +18,10 @@ Version notes: 1 flexible, 2 transaction version (KIP-1228).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 from broker.runtime.request import Request
+from broker.runtime.steps import Steps
 from broker.services import Services
 from broker.transactions.hand_markers import HandMarkers
 from protocol.control_records import Marker
@@ -35,9 +36,10 @@ from protocol.messages.write_txn_markers import (
 )
 
 PLACES_PER_TURN = 200  # of the loop, if none has to wait for the disk
+RESULT_BYTES = 6  # of a partition in the answer
 
 
-async def handle(request: Request, services: Services) -> WriteTxnMarkersResponse:
+async def handle(request: Request, services: Services) -> Steps:
     """Write each marker to each of its partitions, one after the other."""
     body: WriteTxnMarkersRequest = request.body
     writer = HandMarkers(
@@ -48,29 +50,40 @@ async def handle(request: Request, services: Services) -> WriteTxnMarkersRespons
         lambda: services.groups,
         services.purgatory.notify,
     )
-    response = error_response(request, ErrorCode.NONE)
-    for wanted, result in zip(body.markers, response.markers, strict=True):
+    codes: list[ErrorCode] = []
+    for wanted in body.markers:
         marker = Marker(
             wanted.producer_id,
             wanted.producer_epoch,
             wanted.transaction_result,
             wanted.coordinator_epoch,
         )
-        for count, (topic, partition) in enumerate(_places(result), 1):
-            if count % PLACES_PER_TURN == 0:
-                await asyncio.sleep(0)
-            place = (topic, partition.partition_index)
-            code = await writer.write(marker, wanted.transaction_version, place)
-            partition.error_code = code
+        for topic in wanted.topics:
+            for number in topic.partition_indexes:
+                place = (topic.name, number)
+                codes.append(await writer.write(marker, wanted.transaction_version, place))
+                if len(codes) % PLACES_PER_TURN == 0:
+                    await asyncio.sleep(0)
+    return _answer(body, codes)
+
+
+def _answer(body: WriteTxnMarkersRequest, codes: Sequence[ErrorCode]) -> Steps:
+    """Answer with the codes of all partitions, in their order."""
+    response, left = WriteTxnMarkersResponse(), iter(codes)
+    for wanted in body.markers:
+        result = WritableTxnMarkerResult(producer_id=wanted.producer_id)
+        response.markers.append(result)
+        for topic in wanted.topics:
+            answer = WritableTxnMarkerTopicResult(name=topic.name)
+            result.topics.append(answer)
+            for number in topic.partition_indexes:
+                answer.partitions.append(
+                    WritableTxnMarkerPartitionResult(partition_index=number, error_code=next(left))
+                )
+                yield RESULT_BYTES
+            yield len(topic.name)
+        yield 0
     return response
-
-
-def _places(
-    result: WritableTxnMarkerResult,
-) -> Iterator[tuple[str, WritableTxnMarkerPartitionResult]]:
-    for topic in result.topics:
-        for partition in topic.partitions:
-            yield topic.name, partition
 
 
 def _result(wanted: WritableTxnMarker, code: ErrorCode) -> WritableTxnMarkerResult:

@@ -3,6 +3,7 @@
 import pytest
 
 from broker.groups.shard import ShardState
+from broker.handlers import list_groups
 from protocol.messages.list_groups import ListGroupsRequest
 from tests.support.group_rig import commit, member
 from tests.support.rig_client import ask, create
@@ -43,3 +44,11 @@ async def test_while_groups_are_loaded(rig, monkeypatch):
     monkeypatch.setattr(rig.services.groups._shards[0], "state", ShardState.LOADING)
     answer = await ask(rig, ListGroupsRequest(), 5)
     assert (answer.error_code, answer.groups) == (14, [])
+
+
+async def test_many_groups_are_sorted_a_few_per_step(rig, monkeypatch):
+    monkeypatch.setattr(list_groups, "SORTED_PER_STEP", 2)
+    for name in ("z", "c", "y", "b", "x"):
+        await commit(rig, ("t", 0, 1), group_id=name)
+    answer = await ask(rig, ListGroupsRequest(), 5)
+    assert [group.group_id for group in answer.groups] == ["a", "b", "c", "g", "x", "y", "z"]

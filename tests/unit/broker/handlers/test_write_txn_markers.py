@@ -7,6 +7,7 @@ import pytest
 
 from broker.handlers.write_txn_markers import error_response, handle
 from broker.metadata.topic_rules import GROUP_TOPIC, TRANSACTION_TOPIC
+from broker.runtime.steps import finished
 from broker.transactions.transaction import EndReason
 from broker.transactions.transaction_errors import TransactionError
 from broker.transactions.transaction_states import TransactionState
@@ -68,7 +69,7 @@ def marker(producer_id, epoch, outcome, *numbers, topic="a", coordinator=0, vers
 async def write(rig, *markers):
     """Return the codes of all partitions, in one list."""
     request = SimpleNamespace(body=WriteTxnMarkersRequest(markers=list(markers)))
-    response = await handle(request, rig.services)
+    response = finished(await handle(request, rig.services))
     assert [one.producer_id for one in response.markers] == [one.producer_id for one in markers]
     return [
         partition.error_code
