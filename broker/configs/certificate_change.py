@@ -2,7 +2,9 @@
 
 The files are read in a thread first, since everything after that is one step. As in Kafka, a
 request that sets a listener's key to the value it already has reads its files again: that is how
-Kafka's tools ask for a reload. The answer says what became of it.
+Kafka's tools ask for a reload. The answer says what became of it. What is refused for any other
+reason uses nothing of what was prepared, and requests take turns, so that none prepares from keys
+that another is about to change.
 """
 
 from __future__ import annotations
@@ -66,8 +68,12 @@ class CertificateChange:
         if error is not None:
             raise error
 
+    def refuse(self, resource: Resource) -> None:
+        """Forget what was prepared for a resource that is not changed."""
+        self._prepared.pop(id(resource), None)
+
     def use(self) -> None:
-        """Use everything that was prepared, for new connections."""
+        """Use everything that was prepared and not refused, for new connections."""
         for prepared in self._prepared.values():
             assert self._certificates is not None
             self._certificates.use(prepared)

@@ -16,6 +16,7 @@ shows.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -126,6 +127,7 @@ class Configs:
         self._purgatory = purgatory
         self._node_id = node_id
         self.certificates: Certificates | None = None  # of listeners with TLS
+        self._changing = asyncio.Lock()
 
     # -- describing -----------------------------------------------------------------------------
 
@@ -172,6 +174,14 @@ class Configs:
         Returns when the changes are durable and in effect. Raises LogFailed, or TopicError if the
         metadata log cannot be made durable.
         """
+        if self.certificates is None:
+            return await self._alter(resources, validate_only=validate_only)
+        async with self._changing:  # a listener's TLS is made of its other keys, too
+            return await self._alter(resources, validate_only=validate_only)
+
+    async def _alter(
+        self, resources: Sequence[Resource], *, validate_only: bool
+    ) -> list[TopicError | None]:
         state = State(
             self._image,
             self._node_id,
@@ -188,6 +198,7 @@ class Configs:
                 values = changes_of(resource, state)
                 certificates.check(resource)
             except TopicError as error:
+                certificates.refuse(resource)
                 outcomes.append(error)
                 continue
             outcomes.append(None)

@@ -1,5 +1,6 @@
 """Configs in a whole broker: what a change affects at once, and after a restart."""
 
+import asyncio
 import dataclasses
 import logging
 from collections.abc import AsyncIterator
@@ -12,10 +13,12 @@ from broker.configs.changes import CLIENT_METRICS, DELETE, GROUP, SET, Operation
 from broker.configs.rows import ConfigSource
 from broker.metadata.image import CONFIG_BROKER, CONFIG_TOPIC
 from broker.metadata.topic_rules import TopicError
+from broker.security.tls.server_tls import ServerTls
 from config.topic import TopicConfig
 from protocol.errors import ErrorCode
 from storage.log import Log
 from tests.support.broker_rig import Rig, batch
+from tests.support.certificates import Authority
 from tests.support.rig_client import create, produce
 
 
@@ -273,3 +276,61 @@ async def test_a_brokers_change_reaches_topics_in_the_order_of_their_creation(ri
     )
     await change(rig, CONFIG_BROKER, "", write_caching="true")
     assert [name for name in dict.fromkeys(notified) if name in names] == names
+
+
+@pytest.fixture
+async def tls_rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    authority = Authority(tmp_path / "certificates")
+    issued = authority.issue("broker")
+    made = Rig(
+        tmp_path / "data",
+        listeners="SSL://127.0.0.1:1",
+        ssl_certificate=issued.chain_file,
+        ssl_key=issued.key_file,
+        ssl_truststore_location=authority.file,
+        ssl_client_auth="required",
+    )
+    yield made
+    assert await made.close()
+
+
+def tls_of(rig: Rig) -> ServerTls:
+    assert rig.services.tls is not None
+    return rig.services.tls.of("SSL")
+
+
+OPEN = Operation("listener.name.ssl.ssl.client.auth", SET, "none")
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [
+        [Resource(CONFIG_BROKER, "1", [OPEN])] * 2,
+        [Resource(CONFIG_BROKER, "2", [OPEN])],
+        [Resource(CONFIG_BROKER, "", [OPEN])],
+        [Resource(CONFIG_BROKER, "1", [OPEN, Operation("log.cleaner.threads", SET, "100")])],
+    ],
+    ids=["named twice", "another broker", "the cluster", "another key"],
+)
+async def test_a_refused_change_leaves_the_tls_of_a_listener(
+    tls_rig: Rig, resources: list[Resource]
+) -> None:
+    before = tls_of(tls_rig)
+    outcomes = await tls_rig.services.configs.alter(resources)
+    assert None not in outcomes
+    assert tls_of(tls_rig) is before
+
+
+async def test_changes_of_a_listeners_tls_at_the_same_time_build_on_each_other(
+    tls_rig: Rig,
+) -> None:
+    opened = Resource(CONFIG_BROKER, "1", [OPEN])
+    newest = Operation("listener.name.ssl.ssl.enabled.protocols", SET, "TLSv1.3")
+    outcomes = await asyncio.gather(
+        tls_rig.services.configs.alter([opened]),
+        tls_rig.services.configs.alter([Resource(CONFIG_BROKER, "1", [newest])]),
+    )
+    assert outcomes == [[None], [None]]
+    settings = tls_of(tls_rig).settings
+    assert settings.client_auth == "none"
+    assert settings.enabled_protocols == ("TLSv1.3",)
